@@ -42,10 +42,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "import": ("transfer", "import_"),
         "export": ("transfer", "export"),
     },
-    "Maintenance": {
-        "jobs": ("maintenance", "jobs"),
-        "maintenance": ("maintenance", "maintenance"),
-    },
+    "Maintenance": {"jobs": ("maintenance", "jobs"), "maintenance": ("maintenance", "maintenance")},
     "The daemon and its settings": {
         "up": ("daemon", "up"),
         "down": ("daemon", "down"),
@@ -57,14 +54,8 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "logs": ("health", "logs"),
         "model": ("model", "model"),
     },
-    "Agents": {
-        "mcp": ("mcp", "mcp"),
-        "hook": ("hook", "hook"),
-        "uninstall": ("setup", "uninstall"),
-    },
-    "Help": {
-        "help": ("help", "help_"),
-    },
+    "Agents": {"mcp": ("mcp", "mcp"), "hook": ("hook", "hook"), "uninstall": ("setup", "uninstall")},
+    "Help": {"help": ("help", "help_")},
 }
 """{heading in the help: {command: (module in `ormahctl.commands`, name in it)}}. `ormahctl` alone shows the first."""
 
@@ -91,13 +82,7 @@ class Verb(click.Command):
 
     context_class = CommandContext
 
-    def __init__(
-        self,
-        *args: Any,
-        example: str = "",
-        excludes: Sequence[Sequence[str]] = (),
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *args: Any, example: str = "", excludes: Sequence[Sequence[str]] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.example = example
         self.excludes = excludes
@@ -188,10 +173,7 @@ EXITS = (
 
 
 @click.group(
-    "ormahctl",
-    cls=Verbs,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    "ormahctl", cls=Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.option("--json", is_flag=True, help="Print JSON, errors too (on stderr).")
 @click.option("--socket", metavar="S", help="The daemon's socket. Default: ORMAH_SOCKET, or the configured one.")

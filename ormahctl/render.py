@@ -195,9 +195,11 @@ def wrapped(text: str, room: int, hang: int = 2) -> list[str]:
 
 
 def degraded(parts: Sequence[str]) -> None:
-    if parts:
+    if "period" in parts:
+        note("no memory is of that time: found by the words")
+    if without := [part for part in parts if part != "period"]:
         known = {"vectors": "meaning (vectors)", "late": "late interaction"}
-        names = ", ".join(known.get(part, line(part)) for part in parts)
+        names = ", ".join(known.get(part, line(part)) for part in without)
         note(f"answered without {names} for now; see: ormahctl status")
 
 

@@ -12,6 +12,8 @@ _AGO = re.compile(r"(\d{1,5})\s*(min|h|d|w)")
 _UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DIGITS = re.compile(r"\d+")
+_ID = re.compile(r"[0-9a-f]{4,64}|0[0-9a-z]{3,25}")
+"""Matches a commit's hash or an op's id, or the beginning of one."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
@@ -80,7 +82,7 @@ class TimeOrCommit(When):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = value.strip().lower()
-        name = re.fullmatch(r"[0-9a-z]{4,64}", text) and not _AGO.fullmatch(text)
+        name = _ID.fullmatch(text) and not _AGO.fullmatch(text)
         if name and (re.search(r"\d", text) or self.read(text) is None):
             return text
         return super().convert(value, param, ctx)

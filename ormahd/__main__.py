@@ -182,7 +182,11 @@ def default(as_json: bool) -> None:
 def set_config(key: str, value: str) -> None:
     """Set KEY (such as vault.path) to VALUE in the configuration file. Everything else in the file stays."""
     from ormahd.config import set_setting
+    from ormahd.embedding.model import load as load_model
 
+    if key == "embedding.model":  # a name without a model would leave the daemon without meaning
+        chosen = load().settings.embedding.model_copy(update={"model": value})
+        load_model(chosen, paths.private_dir(paths.models_dir()))
     found = set_setting(key, value)
     group, _, name = key.partition(".")
     shown = json.dumps(found.settings.model_dump(mode="json")[group][name], ensure_ascii=False)
@@ -242,8 +246,7 @@ def model(name: str | None) -> None:
         raise Conflict(f"{origin} sets embedding.model, and wins over the file", hint=f"unset {origin} first")
     chosen = found.settings.embedding
     if name is not None:
-        folder = Path(name).expanduser()
-        chosen = chosen.model_copy(update={"model": str(folder.absolute()) if folder.is_dir() else name})
+        chosen = chosen.model_copy(update={"model": name})
     made = load_model(chosen, paths.private_dir(paths.models_dir()))
     if name is not None:
         write_setting(found.file, "embedding.model", chosen.model)

@@ -73,9 +73,7 @@ def chosen(key: str | None) -> list[tuple[str, str]]:
 
 
 def load(
-    file: Path | None = None,
-    environ: Mapping[str, str] | None = None,
-    flags: Mapping[str, Any] | None = None,
+    file: Path | None = None, environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
 ) -> Config:
     """Read and validate the configuration.
 

@@ -226,13 +226,7 @@ def _stay(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) 
 class _Life:
     """Takes an open `Ormah` through its phases until it is closed, and runs the daemon's timers."""
 
-    def __init__(
-        self,
-        ormah: Ormah,
-        supervisor: Supervisor,
-        timetable: Timetable,
-        maintenance: Maintenance,
-    ) -> None:
+    def __init__(self, ormah: Ormah, supervisor: Supervisor, timetable: Timetable, maintenance: Maintenance) -> None:
         self._ormah = ormah
         self._maintenance = maintenance
         self._timetable = timetable

@@ -217,10 +217,7 @@ class _File(logging.handlers.RotatingFileHandler):
     def __init__(self, directory: Path, *, take_stderr: bool) -> None:
         self._take_stderr = take_stderr
         super().__init__(
-            paths.private_dir(directory) / NAME,
-            maxBytes=FILE_BYTES,
-            backupCount=KEPT_FILES,
-            encoding="utf-8",
+            paths.private_dir(directory) / NAME, maxBytes=FILE_BYTES, backupCount=KEPT_FILES, encoding="utf-8"
         )
 
     def _open(self) -> TextIOWrapper:

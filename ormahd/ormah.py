@@ -468,10 +468,10 @@ class Ormah:
         """Return the path of a new note, relative to the vault's root."""
         return path_for(id=node_id, type=type, space=space, title=title, content=content, created=created)
 
-    def in_tier(self, tier: Tier, *, writable: bool = False) -> list[NodeRow]:
-        return list(
-            self.index.notes(self.index.ids(Filter(tiers=(tier,), writable=writable)), connections=False).values()
-        )
+    def core(self) -> list[NodeRow]:
+        """Return the memories of core that hold and may be changed."""
+        chosen = Filter(tiers=(Tier.CORE,), writable=True, alive_at=self.moment())
+        return list(self.index.notes(self.index.ids(chosen), connections=False).values())
 
     # ------------------------------------------------------------ embeddings
 

@@ -224,6 +224,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._reply(200, self._completion(honest(prompt)))
 
+    def _refused(self, _: str) -> None:
+        self._reply(400, b'{"error": {"message": "the prompt is longer than 4096 tokens"}}')
+
     def _denied(self, _: str) -> None:
         """Some servers say which key was wrong."""
         given = self.headers.get("Authorization", "").removeprefix("Bearer ")

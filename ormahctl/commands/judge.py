@@ -8,11 +8,7 @@ from ormahd.api import JudgeHealth, JudgeTestResult, NoParams
 
 TEST_SECONDS = 3_600.0
 """Seconds that one answer may take at most: `judge.timeout_seconds` has the same bound."""
-SAYS = {
-    "down": "does not answer",
-    "rude": "answers what cannot be used",
-    "budget": "is not asked any more today",
-}
+SAYS = {"down": "does not answer", "rude": "answers what cannot be used", "budget": "is not asked any more today"}
 ANSWER_LINES = 12
 """Lines of an answer that are printed; `--json` has up to 2,000 characters."""
 

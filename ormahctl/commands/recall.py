@@ -7,6 +7,7 @@ Building an earlier state takes time, so `--as-of` shows its progress and says w
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
@@ -23,9 +24,11 @@ from ormahctl.session import Session, pass_session, space
 from ormahctl.times import TimeOrRevision, When
 from ormahd.api import (
     AsOf,
+    HealthResult,
     ListedMemory,
     ListParams,
     ListResult,
+    NoParams,
     Params,
     Progress,
     RecallHit,
@@ -80,6 +83,10 @@ NOTHING = 1
 """The exit status if nothing is found, as for grep."""
 MOST = 100
 """Largest number of results of a search; a list may have more."""
+WARM_SECONDS = 10
+"""Seconds to wait for the model of a daemon that has just begun."""
+EXCERPT = 1_600
+"""Characters of a text in JSON, as many as a result's excerpt has; `--full` gives all."""
 SNIPPET = 220
 """Width of a result's text in columns: two or three lines on a terminal."""
 
@@ -107,6 +114,7 @@ SNIPPET = 220
     help="Search the vault as it was at: a day (its end), 7d, an op, commit, branch or tag.",
 )
 @click.option("--sessions", is_flag=True, help="Search what was said in archived sessions, not the memories.")
+@click.option("--full", is_flag=True, help="All of each text, however long it is; also in --json.")
 @click.option("--explain", is_flag=True, help="Show every number of each result's score.")
 @pass_session
 def recall(
@@ -121,6 +129,7 @@ def recall(
     before: str | None,
     as_of: str | None,
     sessions: bool,
+    full: bool,
     explain: bool,
 ) -> int:
     """Search the memories for QUERY, by words and by meaning; best first. The id of a memory shows that memory.
@@ -157,18 +166,29 @@ def recall(
     )
     if as_of is None:
         found = session.client.call("agent.recall", params, RecallResult)
+        if "vectors" in found.degraded and not sessions and _is_warming(session):
+            render.note(f"the model is being loaded: this waits up to {WARM_SECONDS} s for it")
+            end = time.monotonic() + WARM_SECONDS
+            while "vectors" in found.degraded and time.monotonic() < end:
+                time.sleep(0.2)
+                found = session.client.call("agent.recall", params, RecallResult)
     else:
         found = ask(session, "agent.recall", params, RecallResult)
     if sessions:
         return _said(session, found, text)
     if session.json:
+        for hit in found.results:
+            if not full and hit.source != "id" and len(hit.content) > EXCERPT:
+                hit.content = f"{hit.content[:EXCERPT]}…"
         return _emit(found, bool(found.results))
     for number, hit in enumerate(found.results, 1):
-        _print(number, hit)
+        _print(number, hit, full or hit.source == "id")
     if not found.results:
         render.note(f"nothing found for: {render.cut(render.line(text), 80)}")
         if spaces:
             unknown_spaces(spaces, there(session))
+    if found.weak:
+        render.note("weak matches: nothing in memory is close to this")
     if explain:
         print_explanation(found)
     if isinstance(found.as_of, AsOf):
@@ -176,6 +196,11 @@ def recall(
     else:
         render.degraded(found.degraded)
     return 0 if found.results else NOTHING
+
+
+def _is_warming(session: Session) -> bool:
+    """Return whether the daemon has just begun."""
+    return session.client.call("admin.health", NoParams(), HealthResult).phase in {"starting", "reconciling", "warming"}
 
 
 def _list(session: Session, params: ListParams) -> None:
@@ -225,9 +250,8 @@ def _said(session: Session, found: RecallResult, text: str) -> int:
     return 0 if exchanges else NOTHING
 
 
-def _print(number: int, hit: RecallHit) -> None:
-    said = hit.excerpt or hit.content[: SNIPPET * 8]  # nothing but data has no excerpt; an older daemon makes none
-    content = hit.content if hit.source == "id" else said
+def _print(number: int, hit: RecallHit, full: bool) -> None:
+    content = hit.content if full else hit.excerpt or hit.content[:EXCERPT]  # nothing but data has no excerpt
     title, _, rest = (hit.title, "", content) if hit.title else content.strip().partition("\n")
     room = render.columns() - len(f"{number}. ") if render.terminal(sys.stdout) else 200
     render.out(f"{number}. {render.paint(render.cut(render.line(title), room), 'bold')}")
@@ -241,7 +265,7 @@ def _print(number: int, hit: RecallHit) -> None:
     if hit.older_than:
         facts.append(f"older than {hit.older_than[:8]}")
     render.out("   " + render.paint(" · ".join(facts), "dim"), hang=0)
-    if hit.source == "id":  # it was asked for by its name: all of it
+    if full:
         for text in rest.strip().splitlines():
             render.out(f"   {render.line(text)}".rstrip())
         return

@@ -189,8 +189,11 @@ def _proposal_answers(session: Session, row: ProposalRow) -> Answers:
             render.note("the text is empty; nothing was done")
 
     answers: dict[str, tuple[str, Callable[[], object]]] = {
-        "y": ("approve", decide("approved")),
-        "n": ("reject", decide("rejected")),
+        "y": (
+            f"{row.proposed_action[:1].lower()}{render.cut(render.line(row.proposed_action[1:]), 76)}",
+            decide("approved"),
+        ),
+        "n": ("leave all as it is, and do not ask again", decide("rejected")),
     }
     if row.content is not None and len(row.nodes) == 2:
         answers["o"] = ("keep the older text", decide("approved", keep="older"))

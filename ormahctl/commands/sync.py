@@ -50,23 +50,14 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::?//|[^/]*:")
 )
 @click.argument("words", metavar="[setup URL]", nargs=-1)
 @click.option("--replace", is_flag=True, help="With setup: replace another configured remote.")
-@click.option(
-    "--yes",
-    is_flag=True,
-    help="With setup: do not ask before joining the remote's vault.",
-)
+@click.option("--yes", is_flag=True, help="With setup: do not ask before joining the remote's vault.")
 @click.option("--resolve", metavar="OP|PATH|ID", help="Mark a conflict as resolved.")
 @click.option(
     "--take-back", metavar="OP|PATH|ID", help="Restore this machine's text where a sync on another machine replaced it."
 )
 @pass_session
 def sync(
-    session: Session,
-    words: tuple[str, ...],
-    replace: bool,
-    yes: bool,
-    resolve: str | None,
-    take_back: str | None,
+    session: Session, words: tuple[str, ...], replace: bool, yes: bool, resolve: str | None, take_back: str | None
 ) -> int:
     """Fetch what other machines pushed, merge it note by note, and push what is new here.
 

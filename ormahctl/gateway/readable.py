@@ -43,6 +43,7 @@ CHANGES_SHOWN: Final = 100
 """Largest number of lines about the changes of an undo."""
 SHOWN: Final = 8
 """Number of characters that are shown of the id of an op, a commit or a memory."""
+WITHOUT: Final = {"period": "No memory is of that time: found by the words."}
 FOUND: Final = {"activated": "found through a connection", "conflict": "contradicts a better result"}
 
 
@@ -53,8 +54,10 @@ def recall(found: RecallResult, query: str) -> str:
         room = max(LEAST, RECALL_CHARACTERS // len(found.results) - LEAST)
         blocks = [_hit(number, hit, room) for number, hit in enumerate(found.results, 1)]
         text = "\n\n".join(blocks)
-    if found.degraded:
-        text += f"\n\nSearched without: {', '.join(found.degraded)} (not ready; ask again later for better results)"
+    if found.weak:
+        text += "\n\nWeak matches: nothing in memory is close to the question."
+    for part in found.degraded:
+        text += f"\n\n{WITHOUT.get(part, f'Searched without: {part} (not ready; ask again later for better results)')}"
     return text
 
 
@@ -81,13 +84,8 @@ def named(content: str) -> str:
 
 
 def node(found: NodeResult) -> str:
-    facts = [
-        found.type,
-        found.tier,
-        found.space or "global",
-        f"confidence {found.confidence:g}",
-        f"source {line(found.source)}",
-    ]
+    facts = [found.type, found.tier, found.space or "global"]
+    facts += [f"confidence {found.confidence:g}", f"source {line(found.source)}"]
     lines = [line(found.title) if found.title else named(found.content), "   " + " · ".join(facts)]
     lines += [f"   id {found.id}", f"   created {found.created}, updated {found.updated}", f"   digest {found.digest}"]
     lines += [f"   tags: {', '.join(map(line, found.tags))}"] if found.tags else []

@@ -18,7 +18,6 @@ from ormahd.config import Config, load
 from ormahd.errors import NoRoom, OrmahError
 from ormahd.model.change import Kind
 from ormahd.model.judgement import FOLDER
-from ormahd.model.tombstone import FORGOTTEN
 from ormahd.note.edit import edit
 from ormahd.note.read import digest, parse
 from ormahd.note.values import NoteKind
@@ -115,7 +114,10 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
         what = f"the vault's folder is not watched but scanned every two seconds: {why}"
         mend = "on Linux, raise fs.inotify.max_user_watches or max_user_instances (sysctl)"
         found.append(Finding("warning", what, mend=mend))
-    found += [Finding("warning", f"degraded: {part}", mend=_mend(part)) for part in ormah.degraded()]
+    found += [
+        Finding("warning", f"degraded: {part}", mend=_MENDS.get(part, "look into the log (ormahctl logs)"))
+        for part in ormah.degraded()
+    ]
     for one in differences:
         what = f"the index differs from the vault ({one.what}): {one.detail}"
         found.append(Finding("error", what, one.path, mend="ormahctl rebuild"))
@@ -162,20 +164,16 @@ def _aside(path: Path) -> Finding:
 
 def _judgements(ormah: Ormah) -> list[Finding]:
     """Return findings for unreadable lines of judgements and tombstones, and for judgements made with another model."""
-    found = [
-        Finding("warning", f"{_kind_of_line(path)} cannot be read: {why}", path, line, "mend the line, or delete it")
-        for path, line, why in ormah.learned.bad_lines()
-    ]
+    found = []
+    for path, line, why in ormah.learned.bad_lines():
+        kind = "a judgement" if path.startswith(FOLDER) else "a line on what is not learned again"
+        found.append(Finding("warning", f"{kind} cannot be read: {why}", path, line, "mend the line, or delete it"))
     idle = len(ormah.judgements.idle)
     if idle and ormah.index.embedder is not None:
         what = f"{idle} judgements on whispers were made with another embedding model, and are not counted"
         mend = "nothing is lost: they count again with their model, or where feedback.commit_prompts kept the prompts' texts"
         found.append(Finding("info", what, FOLDER, mend=mend))
     return found
-
-
-def _kind_of_line(path: str) -> str:
-    return "a line on what is not learned again" if path.startswith(f"{FORGOTTEN}/") else "a judgement"
 
 
 def worst_first(finding: Finding) -> tuple[int, str, int]:
@@ -252,9 +250,9 @@ def _copies(ormah: Ormah) -> list[str]:
     return found
 
 
-def _mend(part: str) -> str:
-    return {
-        "vectors": "wait until the model is loaded (ormahctl status), or look into the log (ormahctl logs)",
-        "index": "wait: it follows the vault by itself (ormahctl status)",
-        "watcher": "edits are still found by the periodic scan; look into the log (ormahctl logs)",
-    }.get(part, "look into the log (ormahctl logs)")
+_MENDS = {
+    "vectors": "wait until the model is loaded (ormahctl status), or look into the log (ormahctl logs)",
+    "index": "wait: it follows the vault by itself (ormahctl status)",
+    "watcher": "edits are still found by the periodic scan; look into the log (ormahctl logs)",
+}
+"""Unavailable part -> what to do about it."""

@@ -193,13 +193,13 @@ def clean_name(ormah: Ormah, name: str | None, found: list[str]) -> str | None:
     return result.text
 
 
-def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str]) -> list[NodeRow]:
+def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str], leaving: Collection[str] = ()) -> list[NodeRow]:
     """Move the least important core nodes to working, as part of the transaction `tx`, until core is within its cap.
-    The nodes `keep` count as core nodes.
+    The nodes `keep` count as core nodes, and those in `leaving`, which `tx` ends, do not.
 
     Returns the moved nodes; nodes in `keep` are never moved.
     """
-    core = [row for row in ormah.in_tier(Tier.CORE, writable=True) if row.id not in keep]
+    core = [row for row in ormah.core() if row.id not in keep and row.id not in leaving]
     spare = len(core) + len(keep) - ormah.settings.tiers.core_cap
     demoted = []
     for row in leaving_core(ormah, core)[: max(0, spare)] if spare > 0 else []:

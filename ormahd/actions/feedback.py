@@ -33,13 +33,7 @@ _SOURCES: dict[str, Source] = {"explicit": "explicit", "implicit": "implicit"}
 
 
 def feedback(
-    ormah: Ormah,
-    node_id: str,
-    signal: int,
-    caller: Caller,
-    *,
-    source: str = "explicit",
-    event: str | None = None,
+    ormah: Ormah, node_id: str, signal: int, caller: Caller, *, source: str = "explicit", event: str | None = None
 ) -> FeedbackResult:
     """Judge the memory that `node_id` names (full id, or a prefix unique among logged memories). `signal`: 1 for
     useful, -1 for not useful.
@@ -97,7 +91,13 @@ def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: So
     if before is not None and before.signal == signal:
         return FeedbackResult(f"{text} It was noted before.", row.id, short_id(row.id), logged.event, signal, source,
                       counted=False, degraded=ormah.degraded())  # fmt: skip
-    made = _judgement(ormah, row.id, logged, signal, source)
+    seal = ormah.learned.seal
+    made = Judgement(
+        row.id, signal, source, ormah.clock(), logged.event, logged.model, Int8Vector.of(logged.vector),
+        seal.prompt(logged.prompt), logged.space,
+        None if logged.session_id is None else seal.hash(f"session\n{logged.session_id}"),
+        logged.prompt if ormah.settings.feedback.commit_prompts else None,
+    )  # fmt: skip
     new = judgement.FILES.put(data or b"", made)
     done = commit(
         ormah, f"Feedback: {word}: {name}", kind=Kind.FEEDBACK, caller=caller, body=_why(logged, source, before),
@@ -107,16 +107,6 @@ def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: So
         text += " It takes the place of the opposite."
     return FeedbackResult(text, row.id, short_id(row.id), logged.event, signal, source, True, before is not None, False, "",
                   done.commit, done.op, ormah.degraded())  # fmt: skip
-
-
-def _judgement(ormah: Ormah, node_id: str, logged: Logged, signal: int, source: Source) -> Judgement:
-    seal = ormah.learned.seal
-    return Judgement(
-        node_id, signal, source, ormah.clock(), logged.event, logged.model, Int8Vector.of(logged.vector),
-        seal.prompt(logged.prompt), logged.space,
-        None if logged.session_id is None else seal.hash(f"session\n{logged.session_id}"),
-        logged.prompt if ormah.settings.feedback.commit_prompts else None,
-    )  # fmt: skip
 
 
 def _effect(signal: int, source: Source) -> str:

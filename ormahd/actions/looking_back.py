@@ -6,40 +6,32 @@ are listed by `history`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from ormahd.actions.views import headline, iso
-from ormahd.api import (
-    HistoryParams,
-    HistoryResult,
-    LifeParams,
-    LifeResult,
-    NoteChange,
-    OpResult,
-    ShowOpResult,
-    VersionResult,
-)  # fmt: skip
-from ormahd.note.diff import note_diff
-from ormahd.note.read import parse
-from ormahd.note.values import NoteKind, stem_short_id
-from ormahd.vault.history import Op, find_op, list_ops
-from ormahd.vault.versions import is_markdown
-
-if TYPE_CHECKING:
-    from ormahd.note.values import Note
-    from ormahd.ormah import Ormah
-    from ormahd.vault.versions import Text
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ormahd.api import AuditRow, MergeRow
+from ormahd.actions.views import headline, iso
+from ormahd.api import (
+    AuditRow,
+    HistoryParams,
+    HistoryResult,
+    LifeParams,
+    LifeResult,
+    MergeRow,
+    NoteChange,
+    OpResult,
+    ShowOpResult,
+    VersionResult,
+)  # fmt: skip
 from ormahd.errors import BadRequest
 from ormahd.model.change import Kind
-from ormahd.vault.history import read_ops
+from ormahd.note.diff import note_diff
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind, stem_short_id
+from ormahd.vault.history import Op, find_op, list_ops, read_ops
+from ormahd.vault.versions import is_markdown
 
 if TYPE_CHECKING:
     from ormahd.git.oplog import LogView
@@ -171,11 +163,7 @@ class _Views:
 
 DELETE, UPDATE, OUTDATED = "delete", "update", "mark_outdated"
 _UPDATES = {Kind.UPDATE, Kind.EDIT, Kind.DECAY, Kind.PROMOTE, Kind.CONSOLIDATE, Kind.CLUSTER}
-KINDS: Mapping[str, Collection[Kind]] = {
-    DELETE: {Kind.FORGET, Kind.EDIT},
-    UPDATE: _UPDATES,
-    OUTDATED: {Kind.OUTDATED},
-}
+KINDS: Mapping[str, Collection[Kind]] = {DELETE: {Kind.FORGET, Kind.EDIT}, UPDATE: _UPDATES, OUTDATED: {Kind.OUTDATED}}
 """Operation of the audit -> kinds of ops that may contain it. A note that a person deletes by hand is an edit."""
 _PAGE = 20
 """Number of ops whose messages are read at once."""

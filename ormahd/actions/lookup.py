@@ -10,49 +10,40 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
-
-from ormahd.actions.views import iso
-from ormahd.api import AsOf
-from ormahd.model.strength import STRENGTH_FILE as STRENGTH
-from ormahd.model.strength import read_strength
-from ormahd.text.words import query_terms
-from ormahd.vault.history import find_standing
-from ormahd.watch.snapshot_files import CommitFiles
-
-if TYPE_CHECKING:
-    from ormahd.index.snapshots import IndexSnapshot
-    from ormahd.model.node import Strength
-    from ormahd.ormah import Ormah
-from typing import TYPE_CHECKING
-
-from ormahd.actions.views import node_view, replaced_today
-from ormahd.api import NodeResult
-from ormahd.errors import NotFound
-from ormahd.vault.history import readable
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ormahd.actions.views import headline
-from ormahd.api import ListedMemory, ListResult, WhisperedMemory, WhisperedPrompt, WhispersResult
+from ormahd.actions.views import day, headline, iso, node_view, replaced_today
+from ormahd.api import (
+    AsOf,
+    Belief,
+    Evolution,
+    InsightsResult,
+    ListedMemory,
+    ListResult,
+    NodeResult,
+    Tension,
+    WhisperedMemory,
+    WhisperedPrompt,
+    WhispersResult,
+)
+from ormahd.errors import NotFound, OrmahError
 from ormahd.index.rows import Filter
+from ormahd.model.change import Kind
+from ormahd.model.node import EdgeType
+from ormahd.model.strength import STRENGTH_FILE as STRENGTH
+from ormahd.model.strength import read_strength
 from ormahd.state import whispers
 from ormahd.state.whispers import SPOKEN
-
-if TYPE_CHECKING:
-    from ormahd.model.node import Narrowing
-    from ormahd.ormah import Ormah
-from typing import TYPE_CHECKING
-
-from ormahd.api import Belief, Evolution, InsightsResult, Tension
-from ormahd.model.node import EdgeType
+from ormahd.text.words import query_terms
+from ormahd.vault.history import find_node, find_standing, list_ops, readable
+from ormahd.watch.snapshot_files import CommitFiles
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from ormahd.index.rows import EdgeRow, NodeRow
+    from ormahd.index.snapshots import IndexSnapshot
+    from ormahd.model.node import Narrowing, Strength
     from ormahd.ormah import Ormah
 
 
@@ -96,12 +87,30 @@ def get(ormah: Ormah, node_id: str, *, session_id: str | None = None, touch: boo
     Raises:
         NotFound, Ambiguous, BadRequest: the id.
     """
-    row = ormah.index.note(ormah.index.resolve(node_id))
+    try:
+        row = ormah.index.note(ormah.index.resolve(node_id))
+    except NotFound as exc:
+        raise _no_longer(ormah, node_id, exc) from exc
     if touch:
         now = ormah.ranking_clock()
         ormah.state.asked(now)
         ormah.state.touch([row.id], how="get", session_id=session_id, at=now)
     return node_view(ormah.index, row, older_than=replaced_today(ormah, [row.id]).get(row.id))
+
+
+def _no_longer(ormah: Ormah, node_id: str, absent: NotFound) -> NotFound:
+    """Return the error for an id that no memory has: when the memory that had it went, if one had it."""
+    try:
+        last = list_ops(ormah.vault, node_id=find_node(ormah.vault, node_id), limit=1)
+    except OrmahError:
+        return absent
+    if not last or last[0].kind == Kind.PURGE:
+        return absent
+    when, back = (
+        f"{last[0].time.astimezone():%Y-%m-%d}: {last[0].subject}",
+        f"to bring it back: ormahctl undo {last[0].commit[:8]}",
+    )
+    return NotFound(f"{absent.message} since {when}", hint=back)
 
 
 def get_as_of(ormah: Ormah, node_id: str, as_of: str, *, progress: Progress) -> NodeResult:
@@ -221,14 +230,14 @@ def _prose(evolutions: list[Evolution], tensions: list[Tension]) -> str:
     if evolutions:
         lines.append("Beliefs that changed:")
         lines += [
-            f"- {one.time[:10]}: {one.newer.title} (id: {one.newer.id}) replaced {one.older.title} (id: {one.older.id})"
+            f"- {day(one.time)}: {one.newer.title} (id: {one.newer.id}) replaced {one.older.title} (id: {one.older.id})"
             f"{_why(one.reason)}"
             for one in evolutions
         ]
     if tensions:
         lines += ["", "Contradictions:"] if lines else ["Contradictions:"]
         lines += [
-            f"- {one.time[:10]}: {one.a.title} (id: {one.a.id}) against {one.b.title} (id: {one.b.id})"
+            f"- {day(one.time)}: {one.a.title} (id: {one.a.id}) against {one.b.title} (id: {one.b.id})"
             f"{' [settled]' if one.settled else ''}{_why(one.reason)}"
             for one in tensions
         ]

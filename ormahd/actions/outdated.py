@@ -8,23 +8,26 @@ note: git keeps it, so this can be undone, and links to it in other notes stay a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ormahd.actions.amend import Outcome, amending, clean, commit, see
+from ormahd.actions.amend import Caller, Outcome, amending, clean, commit, see
 from ormahd.actions.tombstones import bury, of_notes
-from ormahd.actions.views import headline, stem
+from ormahd.actions.views import headline, replaced_today, stem
 from ormahd.api import WriteResult
 from ormahd.errors import BadRequest, Conflict
 from ormahd.model.change import Kind
-from ormahd.model.node import EdgeType, short_id
+from ormahd.model.node import EdgeType, NodeType, short_id
 from ormahd.note.edit import edit
 from ormahd.note.values import NoteLink
+from ormahd.text.standing import compare
+from ormahd.text.statement import read
 from ormahd.vault.history import find_op
 from ormahd.vault.three_way import changed
 
 if TYPE_CHECKING:
-    from ormahd.actions.amend import Caller, SeenNote
+    from ormahd.actions.amend import SeenNote
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
     from ormahd.vault.transaction import Transaction
@@ -35,6 +38,10 @@ WEIGHT = 0.9
 CLEARLY = timedelta(days=1)
 """A memory cannot be replaced by one that is older by more than this. Within a day the dates prove nothing (imports,
 one session)."""
+PARAPHRASE = 0.8
+"""Minimum cosine of two texts that may say the same in other words."""
+SAME = 0.7
+"""Minimum probability that they do."""
 NAME_LENGTH = 60
 """Maximum number of characters of a memory's title in a sentence."""
 
@@ -107,6 +114,35 @@ def refuse_self(ormah: Ormah, *node_ids: str) -> None:
     if ormah.vault.self_id in node_ids:
         raise BadRequest("the self node cannot be replaced, and replaces nothing", hint="change it: ormahctl update ID",
                          data={"id": ormah.vault.self_id})  # fmt: skip
+
+
+def restated(ormah: Ormah, known: NodeRow, time: datetime) -> list[NodeRow]:
+    """Return the memories that a statement of `time`, which says the same as `known`, replaces: `known`, and the newer
+    memory that had replaced it. Return [] if `known` still held then: the statement says nothing new."""
+    newer = None if known.created >= time else replaced_today(ormah, [known.id]).get(known.id)
+    between = None if newer is None else ormah.index.note(newer)
+    if between is not None and between.created < time:
+        return [known, between]
+    return [known] if known.created < time and known.expired(time) else []
+
+
+def replaced_meanwhile(
+    ormah: Ormah,
+    near: Iterable[tuple[str, float]],
+    written: tuple[str | None, str, NodeType],
+    space: str | None,
+    time: datetime,
+) -> list[NodeRow]:
+    """Return the memories that had replaced one which says the same as a text of `time`, in other words: the text holds
+    again, and replaces them. `near`: (id, cosine) of memories like it; `written`: its (title, content, type)."""
+    cosines = {node_id: cosine for node_id, cosine in near if cosine >= PARAPHRASE}
+    newer = read(*written)
+    found: dict[str, NodeRow] = {}
+    for row in ormah.index.notes(list(cosines), connections=False).values():
+        older = read(row.title, row.content, row.type)
+        if row.space == space and compare(older, newer, cosines[row.id]).same >= SAME:
+            found |= {one.id: one for one in restated(ormah, row, time)[1:]}
+    return list(found.values())
 
 
 def check_circle(ormah: Ormah, newer_id: str, older: NodeRow) -> None:
@@ -239,9 +275,11 @@ def _parted(ormah: Ormah, older_id: str, now: datetime, *, but: str | None = Non
 
     `but`: id of a memory that keeps its edge.
     """
+    entering = ormah.index.edges(older_id)[1]
+    replacing = dict.fromkeys(edge.source for edge in entering if edge.edge is EdgeType.EVOLVED_FROM)
     return [
         (newer, edit(newer.data, newer.path, unlink=gone, set={"updated": now}))
-        for newer in (see(ormah, one) for one in _replacing(ormah, older_id) if one != but)
+        for newer in (see(ormah, one) for one in replacing if one != but)
         if (gone := _marked(ormah, newer, older_id))
     ]
 
@@ -250,12 +288,6 @@ def _no_longer(parted: list[tuple[SeenNote, bytes]]) -> str:
     return "".join(
         f" {called(newer.note.title, newer.note.content, newer.id)} no longer replaces it." for newer, _ in parted
     )
-
-
-def _replacing(ormah: Ormah, node_id: str) -> list[str]:
-    """Return the ids of the memories with an `evolved_from` edge to this one."""
-    entering = ormah.index.edges(node_id)[1]
-    return list(dict.fromkeys(edge.source for edge in entering if edge.edge is EdgeType.EVOLVED_FROM))
 
 
 def _marked(ormah: Ormah, newer: SeenNote, older_id: str) -> list[tuple[EdgeType, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import UNSET, UnsetType
 
 from ormahd.actions.lookup import looking_back
-from ormahd.actions.views import headline, iso
+from ormahd.actions.views import day, headline, iso, says_nothing
 from ormahd.api import RecallHit, RecallResult
 from ormahd.errors import Ambiguous, BadRequest, NotFound, NotReady
 from ormahd.model.node import EdgeType, SearchQuery, short_id
@@ -101,6 +101,8 @@ def _found(
             reworded=reworded,
         )  # fmt: skip
         rows = index.notes([found.node_id for found in ranked.results], connections=False)
+        if (me := rows.get(ormah.vault.self_id)) and says_nothing(me):
+            del rows[me.id]
         groups = _once(ranked, rows)
         missing = query.limit - len(groups)
         if missing <= 0 or len(ranked.results) < asked.limit or asked.limit >= MOST:
@@ -175,7 +177,7 @@ def _prose(query: SearchQuery, hits: list[RecallHit], degraded: list[str]) -> st
     for number, hit in enumerate(direct, 1):
         lines.append(f"{number}. [{hit.type}] {headline(hit.title, hit.content)}")
         lines.append(
-            f"   id: {hit.id} | tier: {hit.tier} | space: {hit.space or 'global'} | score: {hit.score:.3f} | created: {hit.created[:10]}"
+            f"   id: {hit.id} | tier: {hit.tier} | space: {hit.space or 'global'} | score: {hit.score:.3f} | created: {day(hit.created)}"
             + (f" | and {len(hit.also)} that say the same" if hit.also else "")
             + (f" | older than {short_id(hit.older_than)}, which seems to replace it" if hit.older_than else "")
         )
@@ -185,13 +187,10 @@ def _prose(query: SearchQuery, hits: list[RecallHit], degraded: list[str]) -> st
         if group:
             lines += ["", heading]
             lines += [
-                f"- [{hit.type}] {headline(hit.title, hit.content)} (id: {hit.id}): {_snippet(hit.excerpt)}"
+                f"- [{hit.type}] {headline(hit.title, hit.content)} (id: {hit.id}): "
+                + shortened(" ".join(hit.excerpt.split()), SNIPPET)
                 for hit in group
             ]
     if degraded:
         lines += ["", "Degraded: " + ", ".join(degraded) + " (the search was done without)"]
     return "\n".join(lines)
-
-
-def _snippet(content: str) -> str:
-    return shortened(" ".join(content.split()), SNIPPET)

@@ -8,23 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ormahd.actions.views import headline, iso
-from ormahd.api import Near
-from ormahd.errors import Unavailable
-from ormahd.model.node import NodeType
-from ormahd.text.standing import Compared, Relation, compare
-from ormahd.text.statement import Statement, read
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-from typing import TYPE_CHECKING
-
 from msgspec import Struct, structs
 
 from ormahd.actions.amend import (
     Caller,
-    SeenNote,
     amending,
     clean,
     commit,
@@ -33,13 +20,24 @@ from ormahd.actions.amend import (
     refuse_source,
     see,
 )
-from ormahd.actions.outdated import called, link_to, refuse_self, superseded, superseded_by
-from ormahd.actions.views import edge_view, stem
-from ormahd.api import Edge, RememberResult
+from ormahd.actions.outdated import (
+    called,
+    link_to,
+    refuse_self,
+    replaced_meanwhile,
+    restated,
+    superseded,
+    superseded_by,
+)
+from ormahd.actions.views import day, edge_view, headline, iso, stem
+from ormahd.api import Edge, Near, RememberResult
+from ormahd.errors import Unavailable
 from ormahd.model.change import Kind
-from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, Tier, short_id
+from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, NodeType, Tier, short_id
 from ormahd.note.values import NoteLink
 from ormahd.note.write import compose
+from ormahd.text.standing import Compared, Relation, compare
+from ormahd.text.statement import Statement, read
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
@@ -103,7 +101,7 @@ def told(near: Sequence[Near], newer: str) -> list[str]:
         return []
     first = near[0]
     lines = ["Close to what is known already:"]
-    lines += [f"- {one.content} ({one.short_id}, {one.created[:10]})" for one in near]
+    lines += [f"- {one.content} ({one.short_id}, {day(one.created)})" for one in near]
     if first.standing == Relation.REPLACED:
         return [*lines, f"It seems to replace {first.short_id}. If so: ormahctl outdated {first.short_id} --by {newer}"]
     return [*lines, f"If the new memory replaces one of them: ormahctl outdated {first.short_id} --by {newer}"]
@@ -139,7 +137,8 @@ def remember(
     """Store one memory. The memories that `replaces` names are superseded in the same commit. Of a section of a source,
     nothing is written: the edge of the new memory to it has it shown behind.
 
-    If a memory with the same space, type, title and content exists, it is returned (`existing`); nothing is stored.
+    If a memory with the same space, type, title and content exists and still holds, it is returned (`existing`);
+    nothing is stored. If it is outdated, or a newer memory replaced it, the new one replaces both.
 
     Raises:
         BadRequest, NotFound, Ambiguous: a link's target, or a memory to replace. VaultBusy: the write could not even be
@@ -154,60 +153,45 @@ def remember(
     if request.about_self and ABOUT_SELF not in tags:
         tags = [ABOUT_SELF, *tags]
     about_self = ABOUT_SELF in tags
-    links = [
-        request_link.model_copy(update={"reason": clean(ormah, request_link.reason, found)})
-        for request_link in request.connections
-    ]
-    many = NEIGHBOURS + 1
+    links = [one.model_copy(update={"reason": clean(ormah, one.reason, found)}) for one in request.connections]
+    written = (title, content, request.type)
 
-    def draft(near: list[tuple[str, float]]) -> RememberResult | _Draft:
-        known = ormah.index.equal(request.space, request.type, title, content)
-        if known is not None:
-            row = ormah.index.note(known)
-            return RememberResult(
-                f"Already remembered: {headline(row.title, row.content)} (id: {known})", known, short_id(known), row.path,
-                space=row.space, redacted=found, existing=True, degraded=ormah.degraded(),
-            )  # fmt: skip
+    def draft(near: list[tuple[str, float]], restates: Sequence[NodeRow]) -> _Draft:
         now = ormah.moment()
+        created = request.created or now
         node_id = ormah.new_id()
-        made = _links(ormah, links, near, request.space, older)
+        made = _links(ormah, links, near, request.space, [*older, *restates])
         data = compose(
             id=node_id, type=request.type, tier=request.tier, space=request.space, title=title, tags=tags,
-            source=request.source, confidence=request.confidence, created=request.created or now, updated=now,
+            source=request.source, confidence=request.confidence, created=created, updated=now,
             content=content, links=[link for link, _ in made], everywhere=request.everywhere,
         )  # fmt: skip
         path = ormah.place(
-            node_id,
-            type=request.type,
-            space=request.space,
-            title=title,
-            content=content,
-            created=request.created or now,
+            node_id, type=request.type, space=request.space, title=title, content=content, created=created
         )
         return _Draft(node_id, path, data, made, near)
 
-    def store(drawn: RememberResult | _Draft) -> RememberResult:
-        if isinstance(drawn, RememberResult):
-            return drawn
+    def store(drawn: _Draft, restates: Sequence[NodeRow]) -> RememberResult:
         node_id, path, made = drawn.node_id, drawn.path, drawn.links
         name = headline(title, content)
         body = "\n".join(f"{link.edge}: {row.title or row.short_id} ({link.weight:g})" for link, row in made)
         demoted: list[NodeRow] = []
-        ends = [see(ormah, row.id) for row in older if not row.from_source]
+        ends = [see(ormah, row.id) for row in (*older, *restates[:1]) if not row.from_source]
 
         def fill(tx: Transaction) -> None:
             tx.put(path, drawn.data, node_id=node_id, expect=None)
             for seen in ends:
-                _supersede(ormah, tx, seen, called(title, content, node_id))
+                data = superseded(seen, ormah.moment(), called(title, content, node_id))
+                if data != seen.data:
+                    tx.put(seen.path, data, node_id=seen.id, expect=seen.digest)
             if about_self:
                 define(ormah, tx, path, defined=True)
             if request.tier is Tier.CORE:
-                demoted.extend(make_room_in_core(ormah, tx, keep={node_id}))
+                demoted.extend(make_room_in_core(ormah, tx, keep={node_id}, leaving=[seen.id for seen in ends]))
 
         done = commit(ormah, f"Remember: {name}", kind=Kind.REMEMBER, caller=caller, body=body, fill=fill)
         views = [edge_view(row, link) for link, row in made]
-        written = (title, content, request.type)
-        but = [row.id for row in older]
+        but = [row.id for row in (*older, *restates)]
         close = at_best(lambda: nearby(ormah, drawn.near, written, request.space, but=but))
         return RememberResult(
             _prose(node_id, name, views, demoted, found, older, close), node_id, short_id(node_id), path,
@@ -217,18 +201,23 @@ def remember(
 
     # concurrent callers with the same memory store it once; callers with different memories do not wait for each other
     with ormah.turns.take("\0".join(("equal", str(request.space), request.type, str(title), content))):
-        if older or about_self or request.tier is Tier.CORE:
-            # outside the writers' lock: this is slow and changes nothing
-            near = ormah.neighbours(title, content, many)
-            done = amending(ormah, lambda: store(draft(near)))
-            return _known_replaces(ormah, done, older, caller) if done.existing else done
-        return store(draft(ormah.neighbours(title, content, many)))
-
-
-def _supersede(ormah: Ormah, tx: Transaction, seen: SeenNote, by: str) -> None:
-    data = superseded(seen, ormah.moment(), by)
-    if data != seen.data:
-        tx.put(seen.path, data, node_id=seen.id, expect=seen.digest)
+        known = ormah.index.equal(request.space, request.type, title, content)
+        again: list[NodeRow] = []
+        time = request.created or ormah.moment()
+        if known is not None:
+            row = ormah.index.note(known)
+            again = restated(ormah, row, time)
+            if not again:
+                done = RememberResult(
+                    f"Already remembered: {headline(row.title, row.content)} (id: {known})", known, short_id(known),
+                    row.path, space=row.space, redacted=found, existing=True, degraded=ormah.degraded(),
+                )  # fmt: skip
+                return _known_replaces(ormah, done, older, caller)
+        near = ormah.neighbours(title, content, NEIGHBOURS + 1)  # outside the writers' lock: slow, and changes nothing
+        later = replaced_meanwhile(ormah, near, written, request.space, time) if not again else []
+        if older or again or about_self or request.tier is Tier.CORE:
+            return amending(ormah, lambda: store(draft(near, [*again, *later]), again))
+        return store(draft(near, [*again, *later]), again)
 
 
 def _known_replaces(ormah: Ormah, known: RememberResult, older: Sequence[NodeRow], caller: Caller) -> RememberResult:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ormahd.actions.views import headline, iso
+from ormahd.actions.views import day, headline, iso
 from ormahd.api import Exchange, LearnedMemory, RecallResult, SaidTurn, SessionInfo, SessionLine, SessionsResult
 from ormahd.embedding import token_vectors
 from ormahd.errors import BadRequest
@@ -193,7 +193,7 @@ def _prose(query: SearchQuery, exchanges: Sequence[Exchange], degraded: Sequence
     lines = [] if exchanges else [f"Nothing in the archive of sessions fits: {headline(None, query.query)}"]
     for number, one in enumerate(exchanges, 1):
         lines.append(
-            f"{number}. {(one.time or 'at an unknown time')[:10]} | {one.cwd or one.harness} | session {one.session} turn {one.turn}"
+            f"{number}. {day(one.time) if one.time else 'at an unknown time'} | {one.cwd or one.harness} | session {one.session} turn {one.turn}"
         )
         lines += [
             f"   {'You' if said.role == 'user' else 'Agent'}: {shortened(' '.join(said.text.split()), 400)}"
@@ -239,15 +239,8 @@ def _learned(
 
 
 def _info(row: SessionRow, made: Mapping[str, int]) -> SessionInfo:
+    title = row.title or (headline(None, row.prompt) if row.prompt else None)
     return SessionInfo(
-        row.id,
-        row.harness,
-        row.cwd,
-        row.title,
-        row.first,
-        row.last,
-        row.turns,
-        row.source,
-        opening(row),
+        row.id, row.harness, row.cwd, title, row.first, row.last, row.turns, row.source, opening(row),
         made.get(word_of(row.id), 0),
-    )
+    )  # fmt: skip

@@ -17,26 +17,30 @@ from typing import TYPE_CHECKING, Final
 
 from ormahd.actions.amend import PERSON, Caller
 from ormahd.actions.views import saying
-from ormahd.api import ConflictItem, SyncResult
+from ormahd.api import ConflictItem, SyncResult, SyncSetupResult
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailable, VaultBusy
 from ormahd.git.refs import is_ancestor
-from ormahd.git.remote import DENIED, REMOTE, Network, Progress, Remote, Unreachable, find, shown
+from ormahd.git.remote import (
+    DENIED,
+    REMOTE,
+    Network,
+    Progress,
+    Remote,
+    Unreachable,
+    as_before,
+    configured,
+    find,
+    follow,
+    shown,
+)
 from ormahd.sync.join import card_of, carry_out, count, merge_base, plan
 from ormahd.sync.replaced import tell
+from ormahd.sync.setup import plan_setup
 from ormahd.sync.state import check_here, check_there, note_synced
 from ormahd.vault.conflicts import item, waiting
+from ormahd.vault.create import CARD, read_card
 from ormahd.vault.transaction import HistoryMoved
 from ormahd.vault.worktree import Displaced
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
-    from ormahd.sync.join import Plan
-from typing import TYPE_CHECKING
-
-from ormahd.api import SyncSetupResult
-from ormahd.git.remote import as_before, configured, follow
-from ormahd.sync.setup import plan_setup
-from ormahd.vault.create import CARD, read_card
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Caller
@@ -132,12 +136,7 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, 
 
 
 def _rounds(
-    ormah: Ormah,
-    remote: Remote,
-    caller: Caller,
-    progress: Progress,
-    chance: random.Random,
-    out: SyncResult,
+    ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random, out: SyncResult
 ) -> SyncResult:
     vault, wire = ormah.vault, network(ormah)
     for number in range(ROUNDS):

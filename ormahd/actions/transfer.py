@@ -6,29 +6,20 @@ for each batch and is one run. Known memories are skipped, so an interrupted imp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from ormahd.actions.views import iso
-from ormahd.api import ExportResult
-from ormahd.errors import BadRequest
-from ormahd.note.read import parse
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import EdgeRow, NodeRow
-    from ormahd.ormah import Ormah
 import json
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 from pydantic import Field, ValidationError
 
 from ormahd.actions.amend import Caller, clean, commit, make_room_in_core, see
-from ormahd.actions.views import stem
-from ormahd.api import ImportFailure, ImportResult
-from ormahd.errors import Conflict, Fault, OrmahError, fault, shown
+from ormahd.actions.outdated import link_to, restated
+from ormahd.actions.views import iso, stem
+from ormahd.api import ExportResult, ImportFailure, ImportResult
+from ormahd.errors import BadRequest, Conflict, Fault, OrmahError, fault, shown
 from ormahd.index.rows import MEMORIES
 from ormahd.model.change import Kind
 from ormahd.model.node import (  # fmt: skip
@@ -43,11 +34,13 @@ from ormahd.model.node import (  # fmt: skip
     is_node_id,
 )
 from ormahd.note.edit import edit
+from ormahd.note.read import parse
 from ormahd.note.values import NoteLink
 from ormahd.note.write import compose
 from ormahd.process import priority
 
 if TYPE_CHECKING:
+    from ormahd.index.rows import EdgeRow, NodeRow
     from ormahd.ormah import Ormah
     from ormahd.vault.transaction import Transaction
 
@@ -260,7 +253,9 @@ def _store(
     ids: set[str] = set()
     for number, line, content, title, tags in priority.giving(wanted):
         key = (line.space, line.type, title, content.strip())
-        if key in fresh or ormah.index.equal(line.space, line.type, title, content) is not None:
+        known = ormah.index.equal(line.space, line.type, title, content)
+        again = [] if known is None else restated(ormah, ormah.index.note(known), line.created or now)
+        if key in fresh or (known is not None and not again):
             skipped += 1
             continue
         try:
@@ -275,15 +270,21 @@ def _store(
         path = ormah.place(
             node_id, type=line.type, space=line.space, title=title, content=content, created=line.created or now
         )
-        fresh[key] = _New(number, line, node_id, path, content, title, tags)
-    new = list(fresh.values())
-    for item in priority.giving(list(new)):
-        try:
-            item.links = [_edge(ormah, new, *one) for one in enumerate(item.line.connections, 1)]
-            item.data = _compose(item, now, caller)
-        except OrmahError as exc:
-            failed.append(_failure(item.number, exc))
-            new.remove(item)
+        fresh[key] = _New(number, line, node_id, path, content, title, tags, [link_to(row, now, None) for row in again])
+    new, lost = list(fresh.values()), set[str]()
+    while True:  # until no memory of the batch failed: others may have edges to one that did
+        wrong = []
+        for item in priority.giving(new):
+            try:
+                edges = [_edge(ormah, new, lost, *one) for one in enumerate(item.line.connections, 1)]
+                item.data = _compose(item, [*item.links, *edges], now, caller)
+            except OrmahError as exc:
+                failed.append(_failure(item.number, exc))
+                wrong.append(item)
+        new = [item for item in new if item not in wrong]
+        lost |= {item.line.id for item in wrong if item.line.id}
+        if not wrong:
+            break
     if not new:
         return 0, skipped, failed
 
@@ -320,8 +321,11 @@ def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
     return ormah.new_id(taken) if known is not None or line.id[:8] in taken else line.id
 
 
-def _edge(ormah: Ormah, new: list[_New], number: int, asked: LinkRequest) -> NoteLink:
-    """Return the edge for `asked`, connection `number` of a line. Raises BadRequest if its target cannot be found."""
+def _edge(ormah: Ormah, new: list[_New], lost: set[str], number: int, asked: LinkRequest) -> NoteLink:
+    """Return the edge for `asked`, connection `number` of a line. Raises BadRequest if its target cannot be found, or is
+    one of the memories that failed (`lost`)."""
+    if asked.target in lost:
+        raise BadRequest(f"target of connection {number}: its own line failed")
     inside = next((item for item in new if item.line.id is not None and item.line.id == asked.target), None)
     if inside is not None:
         name = stem(inside.path)
@@ -336,11 +340,11 @@ def _edge(ormah: Ormah, new: list[_New], number: int, asked: LinkRequest) -> Not
     return NoteLink(asked.edge, name, asked.weight, None, asked.reason)
 
 
-def _compose(item: _New, now: datetime, caller: Caller) -> bytes:
+def _compose(item: _New, links: Sequence[NoteLink], now: datetime, caller: Caller) -> bytes:
     line = item.line
     return compose(
         id=item.id, type=line.type, tier=line.tier, space=line.space, title=item.title, tags=item.tags,
         source=line.source or caller.source, confidence=line.confidence, created=line.created or now,
-        updated=line.updated or line.created or now, content=item.content, links=item.links,
+        updated=line.updated or line.created or now, content=item.content, links=links,
         valid_until=line.valid_until, outdated_reason=line.outdated_reason, everywhere=line.everywhere,
     )  # fmt: skip

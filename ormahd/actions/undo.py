@@ -222,10 +222,7 @@ def _excluded(ormah: Ormah, op: Op, left: NotUndone) -> Conflict:
         notes.setdefault(name, []).append(clash.what)
     said = [f"{name} {_together(whats)}" for name, whats in notes.items()]
     more = f"; and {len(said) - NAMED} more" if len(said) > NAMED else ""
-    data: dict[str, Any] = {
-        "op": op.commit,
-        "conflicts": [asdict(clash) for clash in left.clashes[:SHOWN]],
-    }
+    data: dict[str, Any] = {"op": op.commit, "conflicts": [asdict(clash) for clash in left.clashes[:SHOWN]]}
     return Conflict(
         f"{_quoted(op)} was not undone: {'; '.join(said[:NAMED])}{more}; nothing was changed",
         hint=_way_on(ormah, op, left), data=data,

@@ -6,34 +6,29 @@ an action with several commits what it had done before.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, UnsetType
 
 from ormahd.api import Connections, Edge, NodeResult
+from ormahd.errors import OrmahError
+from ormahd.index.rows import Filter
 from ormahd.model.node import short_id
+from ormahd.search.search import replaced_of_all
 from ormahd.text.quoting import beginning, shortened
+from ormahd.vault.create import SELF_TEXT
 
 if TYPE_CHECKING:
     from ormahd.api import AsOf
     from ormahd.index.reader import Reader
     from ormahd.index.rows import EdgeRow, NodeRow
     from ormahd.note.values import NoteLink
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from ormahd.index.rows import Filter
-from ormahd.search.search import replaced_of_all
-
-if TYPE_CHECKING:
     from ormahd.ormah import Ormah
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Final
 
-from ormahd.errors import OrmahError
 
 HEAD = 1_000
 """Number of characters, from the beginning of a text, in which its first line is looked for."""
@@ -47,6 +42,11 @@ def stem(path: str) -> str:
 def iso(when: datetime | None) -> str | None:
     """Return a time in ISO 8601, in UTC with a `Z`; microseconds only if they are not zero."""
     return None if when is None else when.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def day(time: str) -> str:
+    """Return the date of an ISO time in the person's time zone."""
+    return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d}"
 
 
 def headline(title: str | None, content: str, limit: int = 72) -> str:
@@ -114,6 +114,12 @@ def _prose(row: NodeRow, connections: Connections, older_than: str | None) -> st
             f"  <- {edge.edge} {edge.title} ({edge.short_id}, weight {edge.weight:g})" for edge in connections.incoming
         ]
     return "\n".join(lines)
+
+
+def says_nothing(me: NodeRow) -> bool:
+    """Return whether the self node has no content beyond the text it was created with."""
+    text = " ".join(me.content.split())
+    return text.endswith(SELF_TEXT) or text in {"", " ".join((me.title or "").split())}
 
 
 def replaced_today(ormah: Ormah, ids: Sequence[str]) -> dict[str, str]:

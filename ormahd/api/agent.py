@@ -8,6 +8,9 @@ from msgspec import UNSET, UnsetType
 
 from ormahd.api.base import Connections, Count, Edge, Link, Near, Params, Result
 
+WEAK = 0.2
+"""Score of a search below which a result is weak: that of 6 % of the best results that answer, and of 40 % of others."""
+
 
 class RememberParams(Params):
     content: str
@@ -64,7 +67,7 @@ class RecallParams(Params):
     explain: bool = False
     as_of: str | None = None
     """Answer from the vault as it was at this time or commit: an ISO date (its end) or time, `yesterday`, an age such
-    as `7d`; or an op, a commit, a branch, a tag. Times without a zone are UTC. Progress frames are sent while that
+    as `7d`; or an op, a commit, a branch, a tag. Times without a zone are local. Progress frames are sent while that
     state is rebuilt. Nothing counts as used.
     """
     sessions: bool = False
@@ -147,11 +150,19 @@ class RecallResult(Result):
     text: str
     results: list[RecallHit]
     degraded: list[str] = []
+    """What the search went without. `vectors`: it was by words alone; `period`: no memory is of the time that the query
+    names, so it was by the query's words."""
     trace: dict[str, Any] | UnsetType = UNSET
     as_of: AsOf | UnsetType | None = UNSET
     """Set if `as_of` was given."""
     exchanges: list[Exchange] | UnsetType = UNSET
     """Set if `sessions` was given."""
+
+    @property
+    def weak(self) -> bool:
+        """Whether no result is likely to answer: each was found by a search, with a low score."""
+        weak = [hit.source in {"search", "activated"} and hit.score < WEAK for hit in self.results]
+        return bool(weak) and all(weak) and not self.degraded
 
 
 class NodeParams(Params):

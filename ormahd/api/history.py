@@ -11,7 +11,7 @@ class HistoryParams(Params):
     run: str | None = None
     kind: str | None = None
     since: str | None = None
-    """An ISO time, or a date, which includes the whole day. Times without a zone are UTC."""
+    """An ISO time, or a date, which includes the whole day. Times without a zone are local."""
     before: str | None = None
     """As `since`, the day included; or an op or a commit: then the list continues after it, as the next page."""
     limit: Count = 50

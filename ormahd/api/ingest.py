@@ -225,6 +225,7 @@ class SessionInfo(Result):
     harness: str
     cwd: str | None
     title: str | None
+    """Without one, the first line of its first prompt."""
     first: str | None
     last: str | None
     turns: int

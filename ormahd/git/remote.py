@@ -250,11 +250,11 @@ _PERCENT = re.compile(rb"([A-Z][a-z]+(?: [a-z]+)*): +(\d+)% ")
 _REFUSED_TREE = re.compile(r"object ([0-9a-f]{40,64}): (\w+): (.*)")
 _DENIED = ("authentication failed", "permission denied", "could not read username", "could not read password",
            "terminal prompts disabled", "invalid credentials", "returned error: 403", "returned error: 401",
-           "host key verification failed", "access denied")  # fmt: skip
+           "host key verification failed", "access denied", "command not found", ": not found", "' not found", "repository not found", "not recognized")  # fmt: skip
 
 
 DENIED: Final = "denied"
-"""The value of `reason` in the data of Unreachable if the remote answered and refused the login."""
+"""The value of `reason` in the data of Unreachable if the remote answered, and refused the login or has no such repository or no git."""
 
 
 class Unreachable(Unavailable):
@@ -425,8 +425,9 @@ def _failure(command: Sequence[str], status: int, said: str, url: str) -> OrmahE
                           hint="give a path, ssh://, user@host:path or https://")  # fmt: skip
     words = next((line.split(":", 1)[1].strip() for line in said.splitlines() if line.startswith("fatal:")), "")
     words = words or next((line.strip() for line in said.splitlines() if line.strip()), f"exit status {status}")
-    if any(sign in lower for sign in _DENIED):
-        return Unreachable(f"the remote {shown(url)} lets us not in: {words}",
+    denied = next((line.strip() for line in said.splitlines() if any(sign in line.lower() for sign in _DENIED)), None)
+    if denied is not None:
+        return Unreachable(f"the remote {shown(url)} does not serve us: {denied.removeprefix('fatal: ')}",
                            hint="try `git ls-remote` with it in a terminal; the daemon cannot ask for a password",
                            data={"reason": DENIED})  # fmt: skip
     if any(sign in lower for sign in _AWAY):
@@ -438,8 +439,7 @@ def _failure(command: Sequence[str], status: int, said: str, url: str) -> OrmahE
 
 _AWAY = ("could not read from remote repository", "does not appear to be a git repository", "unable to access",
          "could not resolve host", "connection refused", "connection timed out", "connection reset", "unable to connect",
-         "the remote end hung up", "network is unreachable", "no route to host", "not found", "operation timed out",
-         "repository '")  # fmt: skip
+         "the remote end hung up", "network is unreachable", "no route to host", "operation timed out")  # fmt: skip
 
 
 def _remote_lines(said: str) -> list[str]:

@@ -322,12 +322,12 @@ class Reader:
         return [node_id for node_id in ids if node_id in kept]
 
     def equal(self, space: str | None, type: NodeType, title: str | None, content: str) -> str | None:  # noqa: A002
-        """Return the id of the oldest node with exactly these fields, or None. `content` must be normalised as `parse` does
+        """Return the id of the newest node with exactly these fields, or None. `content` must be normalised as `parse` does
         it."""
         with self.database.ask() as connection:
             row = connection.execute(
                 "SELECT id FROM node n JOIN text t USING (number) WHERE held = 1 AND same = ? AND space IS ? AND type = ? "
-                f"AND NOT {FROM_SOURCE} AND title IS ? AND content = ? ORDER BY created, id LIMIT 1",
+                f"AND NOT {FROM_SOURCE} AND title IS ? AND content = ? ORDER BY created DESC, id LIMIT 1",
                 (fingerprint(space, type, title, content), space, type, title or None, content),
             ).fetchone()
         return None if row is None else str(row[0])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from ormahd.ingest.readers.turns import local_time
 from ormahd.model.node import NodeType
 from ormahd.text.quoting import shortened
 
@@ -51,7 +52,8 @@ class MemoryCandidate(Struct, frozen=True):
 
 
 class ShownTurn(Struct, frozen=True):
-    """A turn as shown to a model. `turn`: its number in the batch, from 1. `who`: `person` or `agent`. `read`:
+    """A turn as shown to a model. `turn`: its number in the batch, from 1. `who`: `person` or `agent`. `time`: in
+    the person's time zone. `read`:
     whether the turn was read before; it is then shown only so that the model understands the other turns."""
 
     turn: int
@@ -130,7 +132,7 @@ def candidates(batch: TurnBatch, found: Sequence[Remembered]) -> list[MemoryCand
 def _shown(one: Archived, number: int, *, read: bool) -> ShownTurn:
     most = BEFORE_CHARACTERS if read else LONGEST
     text = one.text if len(one.text) <= most else one.text[: most * 2 // 3] + GAP + one.text[-most // 3 :]
-    return ShownTurn(number, WHO.get(one.role, one.role), one.time, text, read)
+    return ShownTurn(number, WHO.get(one.role, one.role), local_time(one.time), text, read)
 
 
 def _size(turn: ShownTurn) -> int:

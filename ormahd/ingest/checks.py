@@ -16,6 +16,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.actions.amend import clean
+from ormahd.actions.outdated import link_to, replaced_meanwhile, restated
 from ormahd.actions.tombstones import statement, turn_of
 from ormahd.errors import InvalidNote
 from ormahd.ingest.readers.turns import iso_time
@@ -31,7 +32,9 @@ from ormahd.text.statement import read
 from ormahd.text.words import fold, query_terms
 
 if TYPE_CHECKING:
+    from ormahd.index.rows import NodeRow
     from ormahd.ingest.batches import MemoryCandidate
+    from ormahd.note.values import NoteLink
     from ormahd.ormah import Ormah
     from ormahd.sessions.archive import Archived
     from ormahd.state.extraction import Way
@@ -105,15 +108,17 @@ class Checks:
         if self._way == "rules" and one.turns[0] in self._turns:
             return KNOWN
         space = None if one.about_self else origin.space
-        if (why := self._repeats(title, content, one.type, space, one.turns[0], origin)) is not None:
-            return why
+        created = _when(first.time, self._ormah.moment())
+        links = self._repeats(title, content, one.type, space, one.turns[0], origin, created)
+        if isinstance(links, str):
+            return links
         tags = [ABOUT_SELF] if one.about_self else []
         tags += [tag for tag in one.tags if tag not in tags]
         node_id = self._ormah.new_id(self._taken)
         made = PlannedMemory(
             node_id, one.type.value, space, title, content, tuple(tags[:TAGS]), min(max(one.confidence, 0.0), 1.0),
-            _when(first.time, self._ormah.moment()), f"{ORIGIN}:{origin.harness}", f"{word_of(origin.session)}#{one.turns[0]}",
-            first.place, one.corrects,
+            created, f"{ORIGIN}:{origin.harness}", f"{word_of(origin.session)}#{one.turns[0]}",
+            first.place, one.corrects, tuple(links),
         )  # fmt: skip
         try:
             note_of(made, made.created)
@@ -124,35 +129,44 @@ class Checks:
         return made
 
     def _repeats(
-        self, title: str, content: str, kind: NodeType, space: str | None, turn: str, origin: Origin
-    ) -> str | None:
-        """Return `KNOWN` or `WHISPERED`, the reason why a text is not new; None if it is new. `turn`: the key of the
-        turn that says it. If it seems to replace an older memory, add one to `self.replaces`."""
+        self, title: str, content: str, kind: NodeType, space: str | None, turn: str, origin: Origin, time: datetime
+    ) -> str | list[NoteLink]:
+        """Return `KNOWN` or `WHISPERED`, the reason why a text is not new; or edges to the memories that it replaces
+        because it says again what was so before them. `turn`, `time`: key and time of the turn that says it. If it
+        seems to replace an older memory, add one to `self.replaces`."""
         now = self._ormah.moment()
         near = self._near(title, content)
         told = whispers.told_in(self._ormah.state, key_of(origin.session) or "")
         rows = self._ormah.index.notes([*{*near, *told}], connections=False)
         newer = read(title, content, kind)
         replaced = False
+        again: dict[str, NodeRow] = {}
         for row in rows.values():
             older, cosine = (row.title, row.content, row.type), near.get(row.id, BY_WORDS)
-            if row.id in told and _retells(older, title, content, cosine):
-                return WHISPERED
-            relation = _relation(older, content, newer, cosine)
-            if row.expired(now) or not (space is None or row.space in (space, None)):
+            whispered = row.id in told and _retells(older, title, content, cosine)
+            if not whispered and (row.expired(now) or not (space is None or row.space in (space, None))):
                 continue
-            if relation is Relation.SAME or (self._said.get(row.id) == turn and _covers(older, content, SAME_TURN)):
-                return KNOWN
+            relation = _relation(older, content, newer, cosine)
+            same_turn = self._said.get(row.id) == turn and _covers(older, content, SAME_TURN)
+            if whispered or same_turn or relation is Relation.SAME:
+                found = [] if same_turn else restated(self._ormah, row, time)
+                if not found:
+                    return WHISPERED if whispered else KNOWN
+                again |= {one.id: one for one in found}
             replaced = replaced or relation is Relation.REPLACED
+        later = replaced_meanwhile(self._ormah, near.items(), (title, content, kind), space, time)
+        again |= {one.id: one for one in later}
         vector = self._vector(title, content)
-        for made, other in self._accepted:
+        for made, other in reversed(self._accepted):
             cosine = BY_WORDS if vector is None or other is None else float(vector @ other)
             relation = _relation((made.title, made.content, NodeType(made.type)), content, newer, cosine)
             if relation is Relation.SAME and (space is None or made.space in (space, None)):
                 return KNOWN
-            replaced = replaced or relation is Relation.REPLACED
+            if relation is Relation.REPLACED:
+                replaced = True
+                break  # what was accepted before it may be so again
         self.replaces += replaced
-        return None
+        return [link_to(row, now, None) for row in again.values()]
 
     def _near(self, title: str, content: str) -> dict[str, float]:
         """Return id of a memory -> cosine similarity to a text, for the memories with which it is to be compared. For
@@ -171,7 +185,7 @@ def note_of(one: PlannedMemory, updated: datetime) -> bytes:
     return compose(
         id=one.node_id, type=NodeType(one.type), tier=Tier.WORKING, space=one.space, title=one.title, tags=one.tags, source=one.source,
         confidence=one.confidence, created=one.created, updated=updated, content=one.content,
-        everywhere=ABOUT_SELF in one.tags, said_in=one.said_in,
+        everywhere=ABOUT_SELF in one.tags, said_in=one.said_in, links=one.links,
     )  # fmt: skip
 
 

@@ -20,16 +20,7 @@ from ormahd.ingest import by_judge, rules
 from ormahd.ingest.batches import batches
 from ormahd.ingest.by_judge import SHARE
 from ormahd.ingest.checks import Checks
-from ormahd.ingest.learn import (
-    JOB,
-    Hold,
-    Learning,
-    bury_the_missing,
-    learn,
-    propose,
-    readable,
-    unread,
-)
+from ormahd.ingest.learn import JOB, Hold, Learning, bury_the_missing, learn, propose, readable, unread
 from ormahd.ingest.readers.turns import iso_time
 from ormahd.judge.asking import Unusable
 from ormahd.judge.port import JudgeGone
@@ -232,7 +223,10 @@ class Extraction:
             some = unread(self._ormah, tail, way)
             if way == "rules":
                 found = propose(
-                    self._ormah, Checks(self._ormah, way), some, rules.candidates(some.shown, today=self._ormah.clock())
+                    self._ormah,
+                    Checks(self._ormah, way),
+                    some,
+                    rules.candidates(some.shown, today=self._ormah.clock().astimezone()),
                 )
                 learn(self._ormah, some, way, found, Caller(agent=JOB), until=some.until(), hold=self._hold)
         if way == "model":

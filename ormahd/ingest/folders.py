@@ -7,6 +7,7 @@ scanned when it is first found, and at intervals. A folder that is missing, move
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -47,11 +48,12 @@ class FolderListener(Protocol):
 
 
 class _Watched:
-    """The state of one watched folder. `there`: whether it exists and can be read. `scan_at`: `time.monotonic` of its
+    """The state of one watched folder. `real`: its path without links; `there`: whether it exists and can be read. `scan_at`: `time.monotonic` of its
     next scan."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.real = os.path.realpath(path)
         self.there = False
         self.scan_at = 0.0
 
@@ -101,9 +103,8 @@ class FolderWatch:
     # ------------------------------------------------------------ events, from watchdog's thread
 
     def _told(self, path: str, is_folder: bool) -> None:
-        file = Path(path)
-        one = next((one for one in self._folders if file == one.path or one.path in file.parents), None)
-        if one is not None and (is_folder or self._listener.wants(one.path, file)):
+        one = next((one for one in self._folders if f"{path}/".startswith(f"{one.real}/")), None)
+        if one is not None and (is_folder or self._listener.wants(one.path, one.path / path[len(one.real) + 1 :])):
             with self._changed:
                 one.scan_at = min(one.scan_at, time.monotonic() + self._quiet)
                 self._changed.notify_all()
@@ -149,9 +150,10 @@ class FolderWatch:
         wrong: dict[str, str] = {}
         for one in self._folders:
             why = unreadable(one.path) or (None if one.path.is_dir() else MISSING)
-            if why is None and not one.there:
+            real = os.path.realpath(one.path)
+            if why is None and not (one.there and real == one.real):
                 one.scan_at = 0.0
-            one.there = why is None
+            one.there, one.real = why is None, real
             if why is not None and not (self._optional and why == MISSING):
                 wrong[str(one.path)] = why
         self._watch()
@@ -174,7 +176,7 @@ class FolderWatch:
             self._source = self._source or FolderEvents(self._told, CHANGES)
             for one in self._folders:
                 if one.there:
-                    self._source.add(str(one.path))
+                    self._source.add(one.real)
         except FileNotFoundError:
             return  # a folder was deleted in the meantime; the next `_look` notices that
         except OSError as error:

@@ -20,7 +20,7 @@ from ormahd.actions.views import headline, stem
 from ormahd.errors import Conflict
 from ormahd.ingest.checks import REASONS, WAITS, Checks, Origin, note_of
 from ormahd.ingest.orders import can_be_acted_on
-from ormahd.ingest.readers.turns import SessionTurn
+from ormahd.ingest.readers.turns import SessionTurn, local_time
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, EdgeType, NodeType
 from ormahd.note.edit import edit
@@ -61,9 +61,9 @@ class UnreadTurns(Struct, frozen=True):
     @property
     def shown(self) -> Iterable[SessionTurn]:
         """The unread turns with up to `BEFORE` read turns before them. Because of these read turns, the memories
-        found do not depend on where the last read happened to end."""
+        found do not depend on where the last read happened to end. Times are the person's."""
         return priority.giving(
-            SessionTurn(cast("Any", one.role), one.text, one.time, self.tail.id, one.key, self.tail.cwd)
+            SessionTurn(cast("Any", one.role), one.text, local_time(one.time), self.tail.id, one.key, self.tail.cwd)
             for one in self.turns[max(0, self.start - BEFORE) :]
         )
 

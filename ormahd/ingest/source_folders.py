@@ -8,7 +8,6 @@ moved within its folder keeps its ids if its content tells that it is the same.
 from __future__ import annotations
 
 import hashlib
-import os
 import stat
 import threading
 import uuid
@@ -16,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,7 +29,7 @@ from ormahd.config import load
 from ormahd.errors import Ambiguous
 from ormahd.index.rows import SOURCE_PREFIX, SourceRow
 from ormahd.ingest.bring_in import ours
-from ormahd.ingest.documents.finding import hidden, shown
+from ormahd.ingest.documents.finding import hidden, shown, walk_documents
 from ormahd.ingest.documents.in_place import read_in_place
 from ormahd.ingest.documents.reading import DOCUMENTS, Unreadable, read_bytes
 from ormahd.ingest.folders import FolderWatch, resting
@@ -234,16 +234,12 @@ class SourceFolders:
 
     def _walk(self, folder: Path) -> dict[Path, FileKey]:
         """Return the files of a source that are read, by path. Symbolic links are not followed."""
-        without = set(ours(self._ormah))
         found: dict[Path, FileKey] = {}
-        for place, folders, names in os.walk(folder):
-            here = Path(place)
-            folders[:] = sorted(name for name in folders if not hidden(name) and here / name not in without)
-            for file in (here / name for name in sorted(names)):
-                with suppress(OSError):  # it may be deleted meanwhile
-                    state = file.lstat()
-                    if stat.S_ISREG(state.st_mode) and self.wants(folder, file):
-                        found[file] = (state.st_size, state.st_mtime_ns, state.st_ino)
+        for file in filter(partial(self.wants, folder), walk_documents(folder, ours(self._ormah))):
+            with suppress(OSError):  # it may be deleted meanwhile
+                state = file.lstat()
+                if stat.S_ISREG(state.st_mode):
+                    found[file] = (state.st_size, state.st_mtime_ns, state.st_ino)
         return found
 
     def _read(self, file: Path, key: FileKey, source: _Source) -> tuple[str, dict[str, Note]]:

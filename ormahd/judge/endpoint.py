@@ -29,6 +29,8 @@ _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 _NO_SCHEMA: Final = frozenset({400, 422})
 """HTTP statuses by which a server may refuse a request because it does not support schemas. The request is then sent
 again without a schema."""
+_ON_SCHEMA = re.compile(rb"schema|response_format|grammar|structured|json_object")
+"""Words of an error that is about the schema. An error without a text may be about it too."""
 _HINTS: Final = {
     401: "the key is missing or wrong (judge.key_file)",
     403: "the key may not use this model",
@@ -78,7 +80,7 @@ class Endpoint:
             headers["Authorization"] = f"Bearer {key}"
         call = _HttpCall(self._url, json.dumps(body).encode(), headers, end)
         status, said, after = call.run(stopping)
-        if status in _NO_SCHEMA and schema is not None:
+        if status in _NO_SCHEMA and schema is not None and (_ON_SCHEMA.search(said.lower()) or not _error_of(said)):
             raise _Refused
         if status != 200:
             raise _failure(status, said.replace(key.encode(), b"[the key]") if key else said, after)
@@ -87,20 +89,17 @@ class Endpoint:
     def _key(self) -> str:
         """Return the endpoint's API key; "" if the settings name none. Raises Failed if the key cannot be read."""
         chosen = self._settings
-        if chosen.key_file is not None:
-            try:
-                file = paths.expand(chosen.key_file)
-                with file.open("rb") as stream:
-                    key = stream.read(KEY_CHARACTERS).decode("ascii").strip()
-            except (OSError, ValueError, OrmahError) as exc:
-                why = exc.strerror if isinstance(exc, OSError) and exc.strerror else "it is no text"
-                raise Failed(
-                    f"the key file {chosen.key_file} (judge.key_file) cannot be read: {why}", sent=False
-                ) from None
-            if not key:
-                raise Failed(f"the key file {chosen.key_file} (judge.key_file) is empty", sent=False)
-        else:
+        if chosen.key_file is None:
             return ""
+        try:
+            file = paths.expand(chosen.key_file)
+            with file.open("rb") as stream:
+                key = stream.read(KEY_CHARACTERS).decode("ascii").strip()
+        except (OSError, ValueError, OrmahError) as exc:
+            why = exc.strerror if isinstance(exc, OSError) and exc.strerror else "it is no text"
+            raise Failed(f"the key file {chosen.key_file} (judge.key_file) cannot be read: {why}", sent=False) from None
+        if not key:
+            raise Failed(f"the key file {chosen.key_file} (judge.key_file) is empty", sent=False)
         if not (key.isascii() and key.isprintable()):
             raise Failed(
                 "the endpoint's key holds characters that no header can have: only the key may stand there", sent=False

@@ -251,13 +251,13 @@ class Narrowing(CheckedModel):
         """Extend a bare date to a whole day: `created_before=2026-11-21` includes all of that day."""
         if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value.strip()):
             end = info.field_name == "created_before"
-            return f"{value.strip()}T23:59:59.999999Z" if end else f"{value.strip()}T00:00:00Z"
+            return f"{value.strip()}T23:59:59.999999" if end else f"{value.strip()}T00:00:00"
         return value
 
     @field_validator("created_after", "created_before")
     @classmethod
     def _as_utc(cls, value: datetime | None) -> datetime | None:
-        return None if value is None else _utc(value)
+        return None if value is None else value.astimezone(UTC)  # without a zone: the person's
 
 
 _SPEAKS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No", "So", "Co"})

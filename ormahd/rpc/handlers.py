@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,7 +42,7 @@ from ormahd.errors import BadRequest, Incompatible, NotReady, Unavailable, fault
 from ormahd.git.oplog import REQUEST
 from ormahd.git.refs import find_commits
 from ormahd.ingest.backfill import past
-from ormahd.ingest.bring_in import Propose, ingest
+from ormahd.ingest.bring_in import ingest
 from ormahd.ingest.documents.copies import ingest_document
 from ormahd.ingest.documents.finding import look_at
 from ormahd.ingest.intake import Intake
@@ -221,15 +222,6 @@ def handlers(parts: Parts) -> dict[str, Handler]:
     }
 
 
-def _proposing(parts: Parts) -> Propose:
-    """Return a function (facts) -> number of new proposals. It makes a proposal of each fact, a memory that another
-    program had."""
-    ormah, proposals = parts.ormah, parts.timetable.runner.proposals
-    return lambda facts: sum(
-        propose_memory(ormah, proposals, one.title, one.text, one.type, one.origin) for one in facts
-    )
-
-
 def _look(ormah: Ormah, params: api.IngestPathParams, caller: Caller) -> api.IngestPathResult:
     """Return what is in the files at a path. Raises BadRequest for conversations if `sessions.exclude` covers the
     caller's folder."""
@@ -280,9 +272,11 @@ def _ingest(parts: Parts, params: api.IngestFileParams, caller: Caller, steps: S
         _refuse_unkept(parts.ormah, caller)
     extraction = parts.intake.extraction
     with extraction.alone:
+        propose = partial(propose_memory, parts.ormah, parts.timetable.runner.proposals)
         found = ingest(
-            parts.ormah, params.path, unnamed=params.unnamed, progress=steps, source=source, propose=_proposing(parts)
-        )
+            parts.ormah, params.path, unnamed=params.unnamed, progress=steps, source=source,
+            propose=lambda facts: sum(propose(one.title, one.text, one.type, one.origin) for one in facts),
+        )  # fmt: skip
         extraction.read_all(found.out, found.grown)
     return found.out
 

@@ -428,11 +428,7 @@ class Server:
 
 
 def _crowded(limit: int) -> Unavailable:
-    return Unavailable(
-        f"{limit} connections are open already",
-        hint="close some",
-        data={"reason": "crowded"},
-    )
+    return Unavailable(f"{limit} connections are open already", hint="close some", data={"reason": "crowded"})
 
 
 def _stopping() -> Unavailable:

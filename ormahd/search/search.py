@@ -41,6 +41,9 @@ an archived memory that it was made from: these are placed directly behind it.""
 BOTH = frozenset({EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM})
 """Types of edges whose two memories both still hold, so neither replaced the other."""
 
+PERIOD = "period"
+"""Listed in `degraded` if no memory is of the only thing that the query names, a period, so its words were searched."""
+
 Holds = Callable[[str, str], bool]
 """A function of two node ids, in any order: whether a person decided that both memories hold."""
 Reworded = Callable[[str, str, float], bool]
@@ -298,8 +301,14 @@ def rank(
     heard = replace(heard, chosen=replace(heard.chosen, sources_of=rules.sources_of))
     if heard.only_time:
         newest = _newest(index, heard, heard.limit, ())
-        return _answer(heard, None, newest, [], {}, explain=explain)
-    gathered = gather(index, heard, embed, rules.min_pool)
+        if newest or heard.period is None:
+            return _answer(heard, None, newest, [], {}, explain=explain)
+        timeless = replace(heard.chosen, created_after=None, created_before=None)  # "friday" may be a word of a text
+        heard = replace(heard, only_time=False, period=None, chosen=timeless)
+        gathered = gather(index, heard, embed, rules.min_pool)
+        gathered.degraded.append(PERIOD)
+    else:
+        gathered = gather(index, heard, embed, rules.min_pool)
     keep = max(rules.compared, 2 * heard.limit)
     exact = look(index, heard)
     fused = fuse(gathered, keep=keep, exact=exact.boost.keys())

@@ -166,11 +166,7 @@ def of_one_moment(rows: Sequence[CandidateRow]) -> NDArray[np.bool_]:
 
 
 def shape(
-    rows: Sequence[CandidateRow],
-    fused: Sequence[Fused],
-    evidence: Evidence | None,
-    heard: ParsedQuery,
-    named: Named,
+    rows: Sequence[CandidateRow], fused: Sequence[Fused], evidence: Evidence | None, heard: ParsedQuery, named: Named
 ) -> Shaped:
     """Return each candidate's score and all numbers it is computed from. `evidence` None: there are no vectors."""
     judged: dict[str, Float] = {}
@@ -208,10 +204,7 @@ def _scores(base: Float, factors: Mapping[str, Float]) -> Float:
 
 
 def _factors(
-    rows: Sequence[CandidateRow],
-    fused: Sequence[Fused],
-    heard: ParsedQuery,
-    named: Named,
+    rows: Sequence[CandidateRow], fused: Sequence[Fused], heard: ParsedQuery, named: Named
 ) -> dict[str, Float]:
     """Return {name: value for each candidate} of the numbers that do not depend on the similarity of the texts."""
     overlaps = (

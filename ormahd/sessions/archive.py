@@ -33,7 +33,8 @@ log = logging.getLogger("ormah")
 
 PURGED: Final = "purged"
 VERSION: Final = 2
-COLUMNS: Final = "number, id, harness, cwd, title, source, first, last, turns, path"
+PROMPT: Final = "(SELECT substr(text, 1, 200) FROM turn WHERE session = session.number AND role = 'user' AND text != '' ORDER BY place LIMIT 1)"
+COLUMNS: Final = f"number, id, harness, cwd, title, source, first, last, turns, path, {PROMPT}"
 """Columns of a session, in the order of `SessionRow`."""
 TURN: Final = "number, key, session, place, role, time, text"
 """Columns of a turn, in the order of `Archived`."""
@@ -62,6 +63,8 @@ class SessionRow(Struct, frozen=True):
     last: str | None
     turns: int
     path: str
+    prompt: str | None
+    """The beginning of its first prompt."""
 
 
 class SessionTail(Struct, frozen=True):
@@ -320,7 +323,7 @@ class SessionArchive:
         if before != (head.cwd, head.title, head.source):
             head = _merged(head, before)
             rows.insert(0, head)
-        size = files.append(file, rows)
+        size = files.append(file, rows, new=before is None)
         if before is None:
             disk.sync_directory(file.parent)
         number = self._session(db, path, head)
@@ -351,8 +354,8 @@ class SessionArchive:
             select = "SELECT number, path FROM session WHERE last < ?"
             for number, path in db.execute(select, (limit.strftime("%Y-%m-%dT%H:%M:%S"),)).fetchall():
                 file = self._folder / path
-                if file.stat().st_mtime < limit.timestamp():
-                    file.unlink()
+                if not file.exists() or file.stat().st_mtime < limit.timestamp():
+                    file.unlink(missing_ok=True)
                     self._forget(db, number)
                     gone += 1
         return gone
@@ -502,17 +505,17 @@ class SessionArchive:
     def newest(self, limit: int) -> list[SessionRow]:
         """Return up to `limit` sessions, ordered by their last turn, newest first."""
         with self._opened() as db:
-            select = (
-                f"SELECT {COLUMNS} FROM session WHERE turns > 0 ORDER BY coalesce(last, '') DESC, number DESC LIMIT ?"
-            )
-            return [SessionRow(*row) for row in db.execute(select, (limit,))]
+            order = "ORDER BY coalesce(last, '') DESC, number DESC LIMIT ?"
+            return [
+                SessionRow(*row)
+                for row in db.execute(f"SELECT {COLUMNS} FROM session WHERE turns > 0 {order}", (limit,))
+            ]
 
     def count(self) -> tuple[int, int]:
         """Return the number of sessions and of turns."""
         with self._opened() as db:
-            sessions, turns = db.execute(
-                "SELECT count(*), coalesce(sum(turns), 0) FROM session WHERE turns > 0"
-            ).fetchone()
+            select = "SELECT count(*), coalesce(sum(turns), 0) FROM session WHERE turns > 0"
+            sessions, turns = db.execute(select).fetchone()
             return sessions, turns
 
     def tails(self) -> list[SessionTail]:

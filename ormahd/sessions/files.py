@@ -84,10 +84,10 @@ def read(file: Path, start: int = 0) -> Iterator[tuple[int, SessionHead | Line]]
                 yield at, found
 
 
-def append(file: Path, rows: Sequence[SessionHead | Line]) -> int:
+def append(file: Path, rows: Sequence[SessionHead | Line], *, new: bool = False) -> int:
     """Append rows to a session's file durably. If a crash has left an incomplete line at the end, cut it off first.
-    Return the file's new size."""
-    fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    Return the file's new size. Raises FileNotFoundError if there is no file, unless it is `new`."""
+    fd = os.open(file, os.O_RDWR | (os.O_CREAT if new else 0) | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         end = _whole(fd)
         os.ftruncate(fd, end)

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from ormahd.note.values import NoteLink
 from ormahd.state.state import State
 
 Way = Literal["rules", "model"]
@@ -20,6 +21,7 @@ Way = Literal["rules", "model"]
 KEYS_KEPT: Final = 50
 """How many of the last read turns are stored, by their keys. The position is found again by any of them, because a
 rewind may take back the very last ones."""
+_SELECT: Final = "SELECT session, until, time, tries, error FROM extraction WHERE way = ?"
 
 
 class PlannedMemory(Struct, frozen=True):
@@ -38,6 +40,8 @@ class PlannedMemory(Struct, frozen=True):
     turn: int
     """The position of the turn in its session, from 1, to show to people."""
     corrects: str = ""
+    links: tuple[NoteLink, ...] = ()
+    """Edges to the memories that it replaces by being said again."""
 
 
 class SessionProgress(Struct, frozen=True):
@@ -59,17 +63,12 @@ class Extractions:
     def all(self, way: Way) -> dict[str, SessionProgress]:
         """Return session -> its progress, for all sessions that were read in this way."""
         with self._state.transaction() as db:
-            rows = db.execute(
-                "SELECT session, until, time, tries, error FROM extraction WHERE way = ?", (way,)
-            ).fetchall()
+            rows = db.execute(_SELECT, (way,)).fetchall()
         return {row[0]: _progress(row) for row in rows}
 
     def of(self, session: str, way: Way) -> SessionProgress | None:
         with self._state.transaction() as db:
-            row = db.execute(
-                "SELECT session, until, time, tries, error FROM extraction WHERE session = ? AND way = ?",
-                (session, way),
-            ).fetchone()
+            row = db.execute(f"{_SELECT} AND session = ?", (way, session)).fetchone()
         return None if row is None else _progress(row)
 
     def done(self, session: str, way: Way, until: Sequence[str], made: Mapping[str, str]) -> None:

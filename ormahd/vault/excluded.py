@@ -21,6 +21,8 @@ _TEMPLATE_FILES = ((".obsidian/daily-notes.json", "template"), (".obsidian/zk-pr
 _MAX_SETTINGS = 1_000_000
 REMEMBERED = 20_000
 """Number of paths for which git's answer stays cached, in addition to those of the current call."""
+_CONFLICTED = re.compile(r"(?i)(.+?)(?: \([^()]*(?:conflict|konflikt|conflit)[^()]*\)|(?:\.sync-|_)conflict-[\w-]+)")
+"""Matches the stems of conflicted copies of Dropbox, Nextcloud, Syncthing and ownCloud."""
 _OURS = re.compile(rf"(?:{'|'.join(NodeType)})/\d{{4}}-\d{{2}}/[^/]+")
 
 
@@ -30,24 +32,27 @@ def is_note_name(name: str) -> bool:
     return name[-3:].lower() == ".md" and not name.startswith(".")
 
 
+def conflicted_copy(name: str) -> str | None:
+    """Return the name of the file of which a file with this name is a conflicted copy, made by a program that
+    synchronises folders; None if the name is another."""
+    stem, dot, ending = name.rpartition(".")
+    found = _CONFLICTED.fullmatch(stem)
+    return found and f"{found[1]}{dot}{ending}"
+
+
 def template_folders(root: Path) -> frozenset[str]:
     """Return the folders (posix, relative, casefolded) that hold templates: `templates`, and those in Obsidian's
     settings."""
     return frozenset({"templates", *_named(root, _TEMPLATE_SETTINGS)})
 
 
-def template_files(root: Path) -> frozenset[str]:
-    """Return the single template files (spelled as in `template_folders`, without `.md`) of Obsidian's settings."""
-    return frozenset(path.removesuffix(".md") for path in _named(root, _TEMPLATE_FILES))
-
-
 def _named(root: Path, settings: Iterable[tuple[str, str]]) -> set[str]:
-    values = (_setting(root / file, key) for file, key in settings)
+    values = (json_setting(root / file, key) for file, key in settings)
     paths = {value.replace("\\", "/").strip("/ ").casefold() for value in values if isinstance(value, str)}
     return paths - {"", "."}
 
 
-def _setting(file: Path, key: str) -> Any:
+def json_setting(file: Path, key: str) -> Any:
     """Return one value of another program's JSON file, unchecked; None when the file cannot be read."""
     try:
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -82,7 +87,7 @@ class Excluded:
         Called before the reconciler walks through the folder."""
         before = self._templates, self._files
         self._templates = tuple(sorted(template_folders(self._root)))
-        self._files = template_files(self._root)
+        self._files = frozenset(path.removesuffix(".md") for path in _named(self._root, _TEMPLATE_FILES))
         if before != (self._templates, self._files):
             self.changed = True
         for file in self._outside:
@@ -109,14 +114,20 @@ class Excluded:
             return True
         for folder in self._templates:
             if folded.startswith(folder + "/"):
-                return not _could_be_ours(folded[len(folder) + 1 :])
+                # of our notes, or of their folders: `fact`, `fact/2026-11`, `fact/2026-11/x`
+                return not any(_OURS.fullmatch(folded[len(folder) + 1 :] + end) for end in ("", "/x", "/2000-01/x"))
         return False
 
-    def by_name(self, path: str) -> str | None:
-        """Return why the name of a path, or of a folder above it, excludes it; None: it does not."""
-        if any(part.startswith(".") for part in path.split("/")):
-            return "dot folder"
-        return "templates" if self.template(path) else None
+    def conflicted(self, path: str) -> str | None:
+        """Return the name of the file beside `path` of which it is a conflicted copy; None if it is none."""
+        folder, _, name = path.rpartition("/")
+        original = conflicted_copy(name)
+        return original if original is not None and (self._root / folder / original).exists() else None
+
+    def by_name(self, path: str) -> bool:
+        """Whether the name of a path, or of a folder above it, excludes it."""
+        dotted = any(part.startswith(".") for part in path.split("/"))
+        return dotted or self.template(path) or self.conflicted(path) is not None
 
     def by_git(self, paths: Collection[str]) -> set[str]:
         """Return those of `paths` (files and folders) that git ignores."""
@@ -127,11 +138,3 @@ class Excluded:
                 self._known = {path: self._known[path] for path in paths if path in self._known}
             self._known.update((path, path in ignored) for path in unknown)
         return {path for path in paths if self._known[path]}
-
-
-def _could_be_ours(rest: str) -> bool:
-    """Whether a path below a space's folder has the form of Ormah's own notes, or of a folder of them: `fact`,
-    `fact/2026-11`, `fact/2026-11/x`."""
-    return (
-        bool(_OURS.fullmatch(rest)) or bool(_OURS.fullmatch(rest + "/x")) or bool(_OURS.fullmatch(rest + "/2000-01/x"))
-    )

@@ -70,7 +70,7 @@ def list_ops(
     """Return the newest `limit` ops that match, newest first.
 
     `node_id`: a full id; matches ops that name it, and commits by hand that changed its note. `since` and `before`: ISO
-    times (`since` included, `before` excluded) or dates (whole days, both included); UTC unless a time zone is given.
+    times (`since` included, `before` excluded) or dates (whole days, both included); local unless a time zone is given.
     `before` may also be a unique prefix of an op or a commit: then the ops after it in the list, its next page.
 
     Raises:
@@ -192,14 +192,14 @@ def _message(record: bytes) -> oplog.Message:
 
 
 def moment(text: str, *, end: bool = False) -> datetime:
-    """Parse an ISO time or date; UTC is assumed without a time zone. With `end` a date means the end of that day.
+    """Parse an ISO time or date; local unless it has a time zone. With `end` a date means the end of that day.
     Raises BadRequest."""
     given = text.strip()
     try:
         found = datetime.fromisoformat(given)
-        whole_day = _DATE.fullmatch(given) is not None
-        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-        return found + timedelta(days=1) if end and whole_day else found
+        if end and _DATE.fullmatch(given):
+            found += timedelta(days=1)
+        return found.astimezone(UTC)
     except (ValueError, OverflowError) as exc:
         raise BadRequest(f"{text!r} is no time", hint="for example 2026-11-21 or 2026-11-21T20:00:00Z") from exc
 
@@ -248,7 +248,7 @@ class PastState(Struct, frozen=True):
 def find_standing(vault: Vault, text: str, now: datetime) -> PastState:
     """Return the past state that `text` names.
 
-    A time is an ISO date (the end of that day) or time, `today`, `yesterday`, or an age (`12h`, `7d`, `2w`); UTC
+    A time is an ISO date (the end of that day) or time, `today`, `yesterday`, or an age (`12h`, `7d`, `2w`); local
     unless a time zone is given. It means the last commit made until then, along HEAD's first parents. Anything else
     is a revision: a unique prefix of an op or commit, a branch, a tag, or whatever git accepts.
 
@@ -270,8 +270,7 @@ def _time(text: str, now: datetime) -> datetime | None:
     word = text.lower()
     try:
         if word in _DAYS:
-            day = (now - timedelta(days=_DAYS[word])).date().isoformat()
-            return moment(day, end=True) - timedelta(seconds=1)
+            text = (now.astimezone() - timedelta(days=_DAYS[word])).date().isoformat()
         if ago := _AGO.fullmatch(word):
             return now - int(ago[1]) * _UNITS[ago[2]]
         if _TIME.fullmatch(text):
@@ -316,15 +315,10 @@ def _there(vault: Vault, asked: str, commit: str, time: datetime | None) -> Past
         raise NotFound(
             f"the vault was not there yet at {asked}: {_beginning(vault)}", hint="name a later time or commit"
         )
-    made = _made(vault.git.read(commit, "commit"))
+    line = next(line for line in vault.git.read(commit, "commit").split(b"\n") if line.startswith(b"committer "))
+    made = datetime.fromtimestamp(int(line.rsplit(b" ", 2)[1]), UTC)
     entry = next((entry for entry in vault.oplog.view().entries if entry.commit == commit), None)
     return PastState(commit, None if entry is None else entry.op, made, time or made)
-
-
-def _made(commit: bytes) -> datetime:
-    """Return the committer's time from the bytes of a commit object."""
-    line = next(line for line in commit.split(b"\n") if line.startswith(b"committer "))
-    return datetime.fromtimestamp(int(line.rsplit(b" ", 2)[1]), UTC)
 
 
 def _beginning(vault: Vault) -> str:

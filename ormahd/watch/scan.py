@@ -7,6 +7,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +174,7 @@ def unseen(found: WalkResult, tree: Iterable[str], known: Collection[str], exclu
         path for path in tree
         if path not in found.present and path not in known and path not in names
         and is_note_name(path.rpartition("/")[2]) and not path.startswith(shields)
-        and excluded.by_name(path) is None
+        and not excluded.by_name(path)
     ]  # fmt: skip
 
 
@@ -184,7 +185,7 @@ def behind(found: WalkResult, tree: Iterable[str], excluded: Excluded) -> set[st
     return {
         path for path in tree
         if shielded(path) and path not in found.present and is_note_name(path.rpartition("/")[2])
-        and excluded.by_name(path) is None
+        and not excluded.by_name(path)
     }  # fmt: skip
 
 
@@ -198,7 +199,6 @@ class _Walker:
         self.out = WalkResult()
         self.fresh: dict[str, FileStat] = {}
         self.old: list[str] = []
-        self.homes: set[str] | None = None
         self.ways: dict[str, bool] = {}
 
     def skip(self, path: str, why: str) -> None:
@@ -274,14 +274,12 @@ class _Walker:
             if not _is_text(folder):
                 self.skip(_shown(folder), "the folder's name is not UTF-8")
         named = [folder for folder in folders if _is_text(folder) and not self.excluded.template(folder)]
-        new = [folder for folder in named if folder not in self.known_folders()]
-        ignored = self.excluded.by_git(new)
+        ignored = self.excluded.by_git([folder for folder in named if folder not in self.known_folders])
         return [folder for folder in named if folder not in ignored]
 
+    @cached_property
     def known_folders(self) -> set[str]:
-        if self.homes is None:
-            self.homes = homes(self.known)
-        return self.homes
+        return homes(self.known)
 
     # Files
 
@@ -293,6 +291,8 @@ class _Walker:
         if row is None:
             if not _is_text(path):
                 self.skip(_shown(path), "the name is not UTF-8")
+            elif original := self.excluded.conflicted(path):
+                self.skip(path, f"a conflicted copy of {original}: take over what it has more, and delete it")
             elif not self.excluded.template(path):
                 self.fresh[path] = seen(path, found)
             return
@@ -337,7 +337,7 @@ class _Walker:
         level: list[str] = []
         absent: list[str] = []
         for path in wanted:
-            if self.excluded.by_name(path) is not None and path not in self.known:
+            if self.excluded.by_name(path) and path not in self.known:
                 continue
             found = self.lstat(path)
             if found is None:
@@ -346,7 +346,7 @@ class _Walker:
                 level.append(path)
             elif is_note_name(path.rpartition("/")[2]):
                 self.file(path, found)
-            elif path in self.known_folders():
+            elif path in self.known_folders:
                 self.skip(path, f"{_what(found.st_mode)}, no folder")
         level = self.allowed(level)
         self.folders(level)

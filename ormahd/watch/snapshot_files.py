@@ -18,7 +18,7 @@ class CommitFiles:
         self._tree = vault.tree(commit)
         self.files = {
             path: oid for path, oid in self._tree.items()
-            if is_note_name(path.rpartition("/")[2]) and excluded.by_name(path) is None
+            if is_note_name(path.rpartition("/")[2]) and not excluded.by_name(path)
         }  # fmt: skip
 
     def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:

@@ -163,10 +163,7 @@ def neighbours(edges: Iterable[EdgeRow], self_id: str) -> frozenset[str]:
 
 
 def _candidates(
-    hits: Sequence[Hit],
-    rows: Mapping[str, NodeRow],
-    self_id: str,
-    prompt: PromptEvidence,
+    hits: Sequence[Hit], rows: Mapping[str, NodeRow], self_id: str, prompt: PromptEvidence
 ) -> Iterable[Candidate]:
     for hit in hits:
         row = rows.get(hit.node_id)

@@ -15,13 +15,14 @@ from typing import Final, Protocol
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ormahd import paths
-from ormahd.index.rows import GLOBAL, EdgeRow, Filter, NodeRow
-from ormahd.model.node import Tier
+from ormahd.actions.views import says_nothing
+from ormahd.index.rows import GLOBAL, MEMORIES, EdgeRow, Filter, NodeRow
+from ormahd.model.node import NodeType, Tier
 from ormahd.process import own_files
 from ormahd.text.harness import PROGRAM, SHELL, Commands, shell
-from ormahd.vault.create import SELF_TEXT
 from ormahd.whisper.gather import neighbours
 from ormahd.whisper.render import REMEMBERS, enclose, line, quoted
 from ormahd.whisper.types import Shown, context_key
@@ -76,6 +77,9 @@ CHARACTERS: Final = 1_500
 """Largest number of characters of a greeting, which every session pays for."""
 CONTENT: Final = 240
 """Maximum number of characters of one memory's content that are shown."""
+LATEST: Final = (NodeType.DECISION, NodeType.PROCEDURE)
+MOST_LATEST: Final = 4
+"""Maximum number of the project's latest decisions and procedures."""
 MOST: Final = 20
 """Maximum number of memories in a greeting."""
 
@@ -85,6 +89,7 @@ class GreetingIndex(Protocol):
 
     def edges_of(self, ids: Sequence[str] | None = None) -> list[EdgeRow]: ...
     def ids(self, chosen: Filter) -> list[str]: ...
+    def newest(self, chosen: Filter, limit: int) -> list[str]: ...
     def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]: ...
 
 
@@ -130,26 +135,26 @@ def greet(
 
 
 def _due(index: GreetingIndex, space: str | None, self_id: str, now: datetime) -> Iterator[NodeRow]:
-    """Yield core memories of this space, then global ones, then the self node and the memories connected to it by
-    `defines`."""
+    """Yield core memories of this space and its latest decisions and procedures, then global core memories, then the
+    self node and the memories connected to it by `defines`."""
     linked = neighbours(index.edges_of([self_id]), self_id)
     core = index.ids(Filter(tiers=(Tier.CORE,), spaces=(GLOBAL, *([space] if space else [])), alive_at=now))
-    rows = index.notes([self_id, *linked, *core], connections=False)
+    latest = (
+        replace(MEMORIES, types=LATEST, tiers=(Tier.CORE, Tier.WORKING), spaces=(space,), alive_at=now)
+        if space
+        else None
+    )
+    fresh = index.newest(latest, MOST_LATEST) if latest else []
+    rows = index.notes([self_id, *linked, *core, *fresh], connections=False)
     me = rows.pop(self_id, None)
     here = [row for row in rows.values() if row.space in (None, space) and not row.expired(now)]
     here = sorted((row for row in here if row.tier is not Tier.ARCHIVAL), key=_first)
-    first = sorted((row for row in here if row.tier is Tier.CORE), key=lambda row: row.space is None)
-    yield from first
-    if me is not None and not _says_nothing(me):
+    yield from (row for row in here if row.tier is Tier.CORE and row.space)
+    yield from (rows[one] for one in fresh if rows[one].tier is not Tier.CORE)
+    yield from (row for row in here if row.tier is Tier.CORE and not row.space)
+    if me is not None and not says_nothing(me):
         yield me
-    yield from (row for row in here if row.tier is not Tier.CORE)
-
-
-def _says_nothing(me: NodeRow) -> bool:
-    """Return whether the self node has no content beyond the text it was created with."""
-    said = me.content.strip()
-    as_made = said.endswith(SELF_TEXT) and "\n" not in said
-    return as_made or " ".join(said.split()) in {"", " ".join((me.title or "").split())}
+    yield from (row for row in here if row.tier is not Tier.CORE and row.id not in fresh)
 
 
 def _first(row: NodeRow) -> tuple[bool, float, float, str]:

@@ -227,13 +227,7 @@ class _Course:
         if heard.vector is None or heard.temporal or not hear.is_read(heard.prompt, self.embed):
             return {}
         ids = [one.id for one in candidates if one.dropped is None]
-        return affinity.boosts(
-            heard.vector,
-            ids,
-            self.ormah.judgements,
-            now=self.now,
-            scale=heard.scale,
-        )
+        return affinity.boosts(heard.vector, ids, self.ormah.judgements, now=self.now, scale=heard.scale)
 
     def _verdicts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, Verdict]:
         """Return `{node id: verdict}`: explicit judgements on candidates for a prompt that means the same as this

@@ -139,7 +139,7 @@ def line(memory: Candidate | NodeRow, *, full_id: bool = False, older_than: str 
     newer = memory.older_than if isinstance(memory, Candidate) else older_than
     older = f" · older than {newer if full_id else short_id(newer)}, which seems to replace it" if newer else ""
     also = f" · and {memory.also} that say the same" if isinstance(memory, Candidate) and memory.also else ""
-    day = f"{row.created:%Y-%m-%d}"
+    day = f"{row.created.astimezone():%Y-%m-%d}"
     return f"{ENTRY}{row.type}]** {exploring}{_title(row.title, row.content)} (id: {shown_id}) · {where} · {day}{older}{also}"
 
 

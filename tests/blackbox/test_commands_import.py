@@ -52,6 +52,25 @@ def test_an_import_is_one_run_and_bad_lines_are_named(daemon: House, tmp_path: P
     assert (again["added"], again["skipped"]) == (0, 300)
 
 
+def test_no_edge_leads_to_a_line_that_failed(daemon: House, tmp_path: Path) -> None:
+    ids = [f"0000000{number}-0000-4000-8000-000000000000" for number in range(5)]
+    targets = [
+        [ids[1]],
+        [ids[2]],
+        ["nothing"],
+        [ids[4]],
+        [ids[3]],
+    ]  # 0 leads to 1, 1 to 2, which fails; 3 and 4 to each other
+    file = tmp_path / "edges.jsonl"
+    file.write_text("".join(
+        json.dumps({"id": one, "content": f"The buoy of the channel, {one}", "connections": [{"target": two} for two in to]}) + "\n"
+        for one, to in zip(ids, targets, strict=True)
+    ))  # fmt: skip
+    done = daemon.json("import", str(file), status=2)
+    assert (done["added"], [one["line"] for one in done["failed"]]) == (2, [1, 2, 3])
+    assert [one["id"] for one in daemon.json("show", ids[3])["connections"]["out"]] == [ids[4]]
+
+
 def test_what_is_exported_can_be_imported_elsewhere(daemon: House, house: House, tmp_path: Path) -> None:
     first = daemon.json(
         "remember", "The kettle is blue", "--title", "Kettle", "--tag", "t", "--space", "home", "--confidence", "0.5"

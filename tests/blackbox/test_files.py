@@ -28,7 +28,7 @@ def test_documents_are_copied_and_undone(shared: House) -> None:
     assert "scan.pdf: it has no text: it may be a scan" in done.stderr
     run = done.stdout.rpartition("ormahctl undo --run ")[2].split()[0]
     best = shared.json("recall", "blue crane", "-n", "1")["results"][0]
-    assert (best["title"], best["space"], best["origin"]) == ("Cranes", "handbook", "file:harbour.md")
+    assert (best["title"], best["space"], best["origin"]) == ("Harbour > Cranes", "handbook", "file:harbour.md")
     again = shared.json("ingest", str(folder / "harbour.md"))["documents"]
     assert (again["added"], again["known"]) == (0, 2)
     assert shared.json("import", str(folder), status=2)["documents"]["known"] == 3, "a folder is copied by import too"

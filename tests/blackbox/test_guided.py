@@ -142,6 +142,9 @@ def test_a_setting_is_checked_before_it_is_written(fresh: House) -> None:
     before = file.read_bytes()
     assert fresh.ctl("config", "set", "whisper.nope", "1").returncode == 2
     assert fresh.ctl("config", "set", "whisper.limit").returncode == 2
+    absent = fresh.ctl("config", "set", "embedding.model", "nosuch")
+    assert (absent.returncode, "the embedding model 'nosuch' are not on this machine" in absent.stderr) == (69, True)
+    assert fresh.json("config", "show", "embedding.model")["settings"]["embedding.model"]["value"] != "nosuch"
     assert fresh.ctl("config", "set", "sessions.watch", "perhaps").returncode == 2
     below = fresh.ctl("config", "set", "whisper.max_nodes", "--", "-4")
     assert "whisper.max_nodes: -4 is not allowed" in below.stderr

@@ -471,6 +471,13 @@ def test_an_endpoint_without_schemas_is_asked_without(endpoint: Bench) -> None:
     assert ["response_format" in body for _, _, body in endpoint.server.requests] == [True, False, False]
 
 
+def test_another_refusal_costs_one_request_and_schemas_stay(endpoint: Bench) -> None:
+    endpoint.behaves("refused")
+    with pytest.raises(JudgeGone, match="longer than 4096 tokens"):
+        endpoint.same()
+    assert ["response_format" in body for _, _, body in endpoint.server.requests] == [True]
+
+
 OWN_FOLDER = "ormah/3021d668-a75c-4acb-b620-59ac1f871c1d-0a1b2c3d/judge"
 
 

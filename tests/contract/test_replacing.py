@@ -116,7 +116,7 @@ def test_a_memory_is_stored_and_replaces_others_in_one_commit_that_undo_takes_ba
 
 
 def test_a_text_that_is_known_already_replaces_others_all_the_same(house: JobsHouse) -> None:
-    known, old = store(house, NEW).node_id, house.remember(OLD, space="shop")
+    old, known = house.remember(OLD, space="shop"), store(house, NEW).node_id
     done = store(house, NEW, old)
     assert done.existing
     assert done.node_id == known

@@ -8,14 +8,15 @@ import pytest
 
 from ormahd.actions.amend import Caller
 from ormahd.actions.lookup import get
-from ormahd.actions.outdated import forget
+from ormahd.actions.outdated import forget, outdated
 from ormahd.actions.recall import recall
+from ormahd.actions.remember import remember
 from ormahd.jobs.decay.job import ImportanceScorer
 from ormahd.jobs.job import PlannedChange, apply
 from ormahd.model import strength
-from ormahd.model.node import EdgeType, LinkRequest, SearchQuery, Tier
+from ormahd.model.node import CreateNodeRequest, EdgeType, LinkRequest, SearchQuery, Tier
 from ormahd.model.strength import INITIAL_STABILITY_DAYS, STRENGTH_FILE, importance
-from tests.jobs_house import JobsHouse, open_jobs_house
+from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 SCORER = Caller("job:importance_scorer")
 
@@ -163,7 +164,7 @@ def into_core(house: JobsHouse, node_id: str) -> None:
 
 
 def in_core(house: JobsHouse) -> set[str]:
-    return {row.id for row in house.ormah.in_tier(Tier.CORE)}
+    return {row.id for row in house.ormah.core()}
 
 
 def test_the_least_important_leaves_core() -> None:
@@ -190,6 +191,21 @@ def test_the_least_important_leaves_core() -> None:
         assert "Core holds 6 memories, and 4 is its cap (tiers.core_cap)." in said
         assert "Ormah-Kind: decay\n" in said
         assert house.run(ImportanceScorer()).proposals == 0
+
+
+@pytest.mark.parametrize("gone", ["replaced", "replaced from working", "outdated", "none"])
+def test_what_no_longer_holds_has_no_seat_in_core(gone: str) -> None:
+    with open_jobs_house(**{"tiers.core_cap": 3}) as house:
+        first, second = (house.remember(f"A thing, the {word}", tier=Tier.CORE) for word in ("first", "second"))
+        if gone == "outdated":
+            outdated(house.ormah, first, AGENT, reason="sold", revoke=False)
+        house.go(seconds=1)
+        request = CreateNodeRequest(content="A thing, the third, bought for the boat", tier=Tier.CORE)
+        older = {"replaced": [first], "replaced from working": [house.remember("Of oak")]}.get(gone, [])
+        done = remember(house.ormah, request, AGENT, replaces=older)
+        held = {house.ormah.vault.self_id, second, done.node_id}
+        assert in_core(house) == held or (gone in {"none", "replaced from working"} and done.demoted == [first])
+        assert len(in_core(house)) == 3
 
 
 def test_what_is_about_the_user_leaves_last_and_the_self_node_never() -> None:

@@ -82,6 +82,9 @@ def test_sessions_leave_after_their_days(tmp_path: Path) -> None:
     with opened(tmp_path, now=datetime.now(UTC) + timedelta(days=400), keep_days="0") as ormah:
         assert ormah.sessions.expire() == 0
     with opened(tmp_path, now=datetime.now(UTC) + timedelta(days=400)) as ormah:
+        bring(ormah, written(tmp_path / "u.jsonl", asked(7, "Tides are in metres.", session="s2")))
+        assert found(ormah, "tides")
+        next(paths.sessions_dir(ormah.vault.id).rglob("s2.jsonl")).unlink()  # nor does a file that is gone hold it up
         capture = Capture(ormah)
         capture.start()  # at the start of a daemon, and with what hooks bring: no command is needed for it
         wait_until(lambda: not archived(ormah), "an archive without the session")

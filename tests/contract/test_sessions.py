@@ -6,7 +6,7 @@ import json
 import os
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from ormahd import paths
 from ormahd.actions.sessions import recall_sessions, sessions
 from ormahd.api import IngestPathParams
-from ormahd.errors import Ambiguous, BadRequest, NotFound
+from ormahd.errors import Ambiguous, BadRequest, NotFound, Unavailable
 from ormahd.ingest import capture as capture_module
 from ormahd.ingest.bring_in import archive, ingest
 from ormahd.ingest.capture import Capture
@@ -58,6 +58,23 @@ def test_turns_are_archived_once_and_found(ormah: Ormah, tmp_path: Path) -> None
     mode = paths.sessions_dir(ormah.vault.id).stat().st_mode & 0o777
     assert mode == 0o700
     assert {file.stat().st_mode & 0o777 for file in paths.sessions_dir(ormah.vault.id).rglob("*.jsonl")} == {0o600}
+
+
+@pytest.mark.parametrize(
+    ("title", "prompt", "shown"),
+    [
+        (None, "Use cents everywhere.", "Use cents everywhere."), ("Rounding", "Use cents everywhere.", "Rounding"),
+        (None, "\n\n  Use   cents\nand round.", "Use cents"), (None, "word " * 99, f"{'word ' * 14}…"),
+    ],
+)  # fmt: skip
+def test_without_a_title_the_first_prompt_names_a_session(
+    ormah: Ormah, tmp_path: Path, title: str | None, prompt: str, shown: str
+) -> None:
+    named = [{"type": "custom-title", "customTitle": title, "sessionId": "s1"}] if title else []
+    bring(ormah, written(tmp_path / "t.jsonl", asked(0, prompt), answered(0, "Done."), asked(1, "And then?"), *named))
+    assert [(one.title or "").replace(" …", "…") for one in sessions(ormah, None, 5).sessions] == [
+        shown.replace(" …", "…")
+    ]
 
 
 def test_the_index_may_go_and_a_torn_line_costs_nothing(tmp_path: Path) -> None:
@@ -106,6 +123,20 @@ def test_an_archived_file_that_a_person_deleted_is_read_again(ormah: Ormah, tmp_
     next(paths.sessions_dir(ormah.vault.id).rglob("*.jsonl")).unlink()
     assert found(ormah, "cents") == []
     assert bring(ormah, file).added == 4
+
+
+def test_an_archived_file_that_is_deleted_while_it_grows_is_whole_again(ormah: Ormah, tmp_path: Path) -> None:
+    file = written(tmp_path / "t.jsonl", *SHOP)
+    bring(ormah, file)
+    kept = next(paths.sessions_dir(ormah.vault.id).rglob("*.jsonl"))
+    before = kept.read_bytes()
+    kept.unlink()
+    for _ in range(2):  # the first reading may only notice it
+        with suppress(Unavailable):
+            bring(ormah, written(file, *SHOP, asked(2, "And in euros?"), answered(2, "Rounded to cents.")))
+    assert kept.read_bytes().startswith(before)
+    ormah.sessions.close()
+    assert len(archived(ormah)) == 6
 
 
 STEPS = st.lists(

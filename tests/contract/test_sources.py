@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from ormahd.model.node import CreateNodeRequest
 from ormahd.ormah import Ormah
 from ormahd.settings.learning import SourceFolder
 from tests.extraction_house import opened
-from tests.house import write_notes
+from tests.house import wait_until, write_notes
 
 LONG = "".join(f"## Part {number}\n\n{'Kestrels hover over the field. ' * 20}\n\n" for number in range(3))
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
@@ -95,6 +96,105 @@ def test_what_is_not_read(ormah: Ormah, notes: Path, tmp_path: Path) -> None:
     assert list(read(ormah, notes, include=["Drafts/"])) == ["Drafts/e.md:1"]
     (trouble,) = SourceFolders(ormah).answer(reload=False).sources[:1]
     assert (trouble.files, trouble.sections) == (1, 1)
+
+
+OLD, NEW = "The quay is repaired by Ines.\nAsk her first.\n", "The quay is repaired by Tomek.\nAsk her first.\n"
+
+
+@pytest.mark.parametrize(
+    ("original", "copy", "is_read"),
+    [
+        ("Quay.md", "Quay (conflicted copy 2026-11-02).md", False),
+        ("Quay.md", "Quay (Ada's conflicted copy 2026-11-02).md", False),
+        ("Quay.md", "Quay.sync-conflict-20261102-101010-ABCDEFG.md", False),
+        ("Quay.md", "Quay_conflict-20261102-101010.md", False),
+        ("Quay.md", "Quay (In Konflikt stehende Kopie von Ada 2026-11-02).md", False),
+        ("Quay.md", "Quay (Copie en conflit de Ada).md", False),
+        ("Quay.md", "Quay (1).md", False),
+        ("Quay.md", "Quay(2).md", False),
+        ("Quay.md", "Quay - Kopie.md", False),
+        ("Quay.md", "Quay Kopie 2.md", False),
+        ("Quay.md", "Quay copy.md", False),
+        ("Quay.md", "Copy of Quay.md", False),
+        ("quay.txt", "quay - Copy (2).txt", False),
+        ("Quay.md", "Quay (1900).md", True),
+        ("Quay.md", "Copyright.md", True),
+        ("Pier.md", "Quay (1).md", True),
+        ("Pier.md", "Quay (conflicted copy 2026-11-02).md", True),
+        ("Quay.md", "Quay 2.md", True),
+    ],
+)
+def test_a_copy_of_a_file_beside_it_is_not_read(
+    ormah: Ormah, notes: Path, original: str, copy: str, is_read: bool
+) -> None:
+    write_notes(notes, {original: OLD, copy: NEW})
+    found = read(ormah, notes)
+    assert [name.partition(":")[0] for name in sorted(found)] == sorted({original} | ({copy} if is_read else set()))
+
+
+def test_a_number_is_that_of_a_copy_if_most_of_the_text_is_the_same(ormah: Ormah, notes: Path) -> None:
+    page = "# The quay\n\n" + "".join(f"Plank {number} is of oak.\n" for number in range(9))
+    write_notes(
+        notes,
+        {
+            "Quay.md": page,
+            "Quay 2.md": page.replace("Plank 3", "Plank three"),
+            "Quay 3.md": "# Third\n\nAll is of stone.\n",
+        },
+    )
+    assert {name.partition(":")[0] for name in read(ormah, notes)} == {"Quay.md", "Quay 3.md"}
+
+
+@pytest.mark.parametrize(
+    ("filters", "left"),
+    [
+        (["Archive/"], ["Log/Old.md", "Quay.md", "Sub/Archive/Deep.md"]),
+        (["archive/"], ["Log/Old.md", "Quay.md", "Sub/Archive/Deep.md"]),
+        (["/Archive\\//"], ["Log/Old.md", "Quay.md"]),
+        (["/^Log/", "Quay.md"], ["Archive/Old.md", "Sub/Archive/Deep.md"]),
+        (["/(/"], ["Archive/Old.md", "Log/Old.md", "Quay.md", "Sub/Archive/Deep.md"]),
+        ([""], ["Archive/Old.md", "Log/Old.md", "Quay.md", "Sub/Archive/Deep.md"]),
+        ("Archive/", ["Archive/Old.md", "Log/Old.md", "Quay.md", "Sub/Archive/Deep.md"]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("top", ["", "Sub"])
+def test_what_is_excluded_in_obsidian_is_not_read(
+    ormah: Ormah, notes: Path, filters: object, left: list[str], top: str
+) -> None:
+    write_notes(
+        notes,
+        {
+            name: f"{name} tells of the harbour.\n"
+            for name in ("Quay.md", "Archive/Old.md", "Log/Old.md", "Sub/Archive/Deep.md")
+        },
+    )
+    (notes / ".obsidian").mkdir()
+    (notes / ".obsidian" / "app.json").write_text(json.dumps({"userIgnoreFilters": filters}))
+    found = sorted(name.partition(":")[0] for name in read(ormah, notes / top))
+    assert found == [str(Path(name).relative_to(top)) for name in left if name.startswith(top)]
+
+
+def test_a_linked_folder_is_watched_wherever_the_link_leads(ormah: Ormah, notes: Path, tmp_path: Path) -> None:
+    link, other = tmp_path / "Linked", tmp_path / "Other"
+    other.mkdir()
+    link.symlink_to(notes, target_is_directory=True)
+    ormah.sources = [SourceFolder.model_validate({"path": str(link), "space": "field"})]
+    folders = SourceFolders(ormah)
+
+    def files() -> set[str]:
+        return {row.file for row in ormah.index.source_rows()}
+
+    folders.start()
+    try:
+        wait_until(lambda: folders.answer(reload=False).sources[0].read, "the first scan")
+        write_notes(notes, {"Otter.md": OLD})
+        wait_until(lambda: files() == {str(link / "Otter.md")}, "a new file", seconds=60)
+        write_notes(other, {"Seal.md": NEW})
+        link.unlink()
+        link.symlink_to(other, target_is_directory=True)
+        wait_until(lambda: files() == {str(link / "Seal.md")}, "the other folder", seconds=60)
+    finally:
+        assert folders.stop(30)
 
 
 def test_ids_survive_moves_edits_and_a_lost_index(ormah: Ormah, notes: Path) -> None:

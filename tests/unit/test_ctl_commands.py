@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from msgspec import UNSET
 
 from ormahd import api
-from tests.unit.ctl_desk import Desk, hit, node, remembered, write
+from tests.unit.ctl_desk import Desk, health, hit, node, remembered, write
 
 # ---------------------------------------------------------------- remember
 
@@ -122,6 +123,7 @@ def test_results_are_numbered_and_harmless(desk: Desk) -> None:
         ],
         degraded=["vectors"],
     )
+    desk.answers["admin.health"] = health()
     done = desk.ctl("recall", "tea", env={"TZ": "UTC"})
     lines = done.stdout.splitlines()
     assert lines[:3] == [
@@ -136,10 +138,51 @@ def test_results_are_numbered_and_harmless(desk: Desk) -> None:
     assert not set(done.stdout) & set(evil[:1] + "\x07\r\u202e\x9b")
 
 
+@pytest.mark.parametrize(
+    ("source", "words", "characters"),
+    [("search", (), 1_601), ("search", ("--full",), 400_000), ("id", (), 400_000), ("activated", (), 1_601)],
+)
+def test_a_long_text_is_cut_unless_all_of_it_is_asked_for(
+    desk: Desk, source: str, words: tuple[str, ...], characters: int
+) -> None:
+    desk.answers["agent.recall"] = api.RecallResult(text="", results=[hit(source=source, content="tea " * 100_000)])
+    found = json.loads(desk.ctl("--json", "recall", "tea", *words).stdout)["results"]
+    assert [len(one["content"]) for one in found] == [characters]
+    assert len(desk.ctl("recall", "tea", *words).stdout) > 300_000 or characters == 1_601
+
+
+def test_a_recall_waits_for_the_model_of_a_daemon_that_has_just_begun(desk: Desk) -> None:
+    answers = iter([["vectors"], ["vectors"], []])
+    desk.answers["agent.recall"] = lambda _: api.RecallResult(text="", results=[hit()], degraded=next(answers))
+    desk.answers["admin.health"] = health(phase="warming")
+    done = desk.ctl("recall", "tea")
+    assert done.stderr == "note: the model is being loaded: this waits up to 10 s for it\n"
+    assert done.stdout.startswith("1. Likes tea\n")
+    assert len(desk.params("agent.recall")) == 3
+
+
+@pytest.mark.parametrize(
+    ("scores", "sources", "degraded", "weak"),
+    [
+        ([0.1], ["search"], [], True), ([0.1, 0.05], ["search", "activated"], [], True), ([0.3, 0.1], ["search", "search"], [], False),
+        ([0.1], ["id"], [], False), ([0.1], ["temporal"], [], False),
+        ([0.1], ["search"], ["vectors"], False), ([], [], [], False),
+    ],
+)  # fmt: skip
+def test_matches_that_are_all_weak_are_called_so(
+    desk: Desk, scores: list[float], sources: list[str], degraded: list[str], weak: bool
+) -> None:
+    results = [hit(score=score, source=source) for score, source in zip(scores, sources, strict=True)]
+    desk.answers["agent.recall"] = api.RecallResult(text="", results=results, degraded=degraded)
+    desk.answers["admin.health"] = health()
+    assert ("weak matches" in desk.ctl("recall", "tea").stderr) is weak
+
+
 def test_results_as_json(desk: Desk) -> None:
     desk.answers["agent.recall"] = api.RecallResult(
         text="prose", results=[hit(content="\x9b31m")], degraded=["vectors"]
     )
+    desk.answers["admin.health"] = health()
     done = desk.ctl("--json", "recall", "tea")
     found = json.loads(done.stdout)
     assert "\x9b" not in done.stdout

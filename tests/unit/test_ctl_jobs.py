@@ -146,7 +146,8 @@ def test_on_a_terminal_one_key_decides_on_an_item(desk: Desk) -> None:
     editor.write_text('#!/bin/sh\nprintf "# Node, newly\\n\\nWritten by hand.\\n" > "$1"\n')
     editor.chmod(0o755)
     drawn = on_terminal(desk, "review", typed=[b"e", b"n", b"2", b"y", b" "], EDITOR=str(editor), VISUAL=str(editor))
-    assert "y approve" in re.sub("\x1b\\[[0-9]*m", "", drawn)
+    plain = re.sub("\x1b\\[[0-9]*m", "", drawn)
+    assert "y merge \\x1b]0;evil\\x07two, n leave all as it is, and do not ask again" in plain
     sent = [(one.action, one.title, one.content) for one in desk.params("agent.resolve_proposal")]
     assert sent == [("approved", "Node, newly", "Written by hand."), ("rejected", None, None)]
     assert [(one.node_id, one.by) for one in desk.params("agent.outdated")] == [("1" * 36, "2" * 36)]

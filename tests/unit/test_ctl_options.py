@@ -95,6 +95,19 @@ def test_days_in_words_are_whole_days(text: str, days: int) -> None:
     assert found == [f"{before}T00:00:00+09:00", *[f"{before}T23:59:59.999999+09:00"] * 3]
 
 
+@pytest.mark.parametrize(
+    "text", ["2weeks", "3days", "1week", "12hours", "90min", "2w", "5march", "10minutes", "1month"]
+)
+def test_an_age_is_no_id(text: str) -> None:
+    found = datetime.fromisoformat(TimeOrCommit().convert(text, None, None))
+    assert abs(datetime.now().astimezone() - found) < timedelta(days=366)
+
+
+@pytest.mark.parametrize("text", ["1a2b3c4d", "deadbeef", "01k9", "01kagq3v5m7w9x", "12345678"])
+def test_an_id_stays_one(text: str) -> None:
+    assert TimeOrCommit().convert(text, None, None) == text
+
+
 def test_hours_in_words_are_moments() -> None:
     found = datetime.fromisoformat(When(end=True).convert("2 hours ago", None, None))
     assert abs(datetime.now().astimezone() - timedelta(hours=2) - found) < timedelta(minutes=1)

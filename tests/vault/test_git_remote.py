@@ -96,6 +96,35 @@ def test_other_programs_in_place_of_a_transport_are_refused(two: Two, tmp_path: 
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("bash: git-upload-pack: command not found", "denied"),
+        ("sh: 1: git-upload-pack: not found", "denied"),
+        ("'git-upload-pack' is not recognized as an internal or external command", "denied"),
+        ("ERROR: Repository not found.", "denied"),
+        ("fatal: repository 'https://example.org/x.git/' not found", "denied"),
+        ("git@example.org: Permission denied (publickey).", "denied"),
+        ("Host key verification failed.", "denied"),
+        ("ssh: Could not resolve hostname nas: Name or service not known", "offline"),
+        ("ssh: connect to host nas port 22: Connection refused", "offline"),
+        ("ssh: connect to host nas port 22: No route to host", "offline"),
+        ("ssh: connect to host nas port 22: Operation timed out", "offline"),
+        ("kex_exchange_identification: read: Connection reset by peer", "offline"),
+    ],
+)
+def test_a_server_that_refuses_is_not_away(two: Two, tmp_path: Path, words: str, reason: str) -> None:
+    one, _ = two
+    says = tmp_path / "ssh"
+    says.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{words}\nEND\nexit 128\n")
+    says.chmod(0o700)
+    one.git("config", "core.sshCommand", str(says))
+    with pytest.raises(Unreachable) as caught:
+        network(one.vault).heads("ssh://nas/x.git")
+    assert caught.value.data["reason"] == reason
+    assert reason == "offline" or words.removeprefix("fatal: ") in caught.value.message
+
+
 def test_a_remote_that_is_away(two: Two, tmp_path: Path) -> None:
     one, _ = two
     (tmp_path / "remote.git").rename(tmp_path / "away.git")

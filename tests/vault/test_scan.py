@@ -90,11 +90,15 @@ def test_what_is_no_note_is_left_out(folder: Folder) -> None:
     folder.write(".gitignore", "build/\nsecret.md\n")
     folder.write("x.sync-conflict-20260101-101010-ABCDEF.md", "a normal file")
     folder.write("templates/fact/2026-11/fact_ours_97acbe8e.md", "a space may be called templates")
+    folder.write("deep/y.md", "a note")
+    copy = folder.write("deep/y (Ada's conflicted copy 2026-11-02).md", "a copy of it").relative_to(folder.root)
     found = folder.walk()
     assert set(found.changed) == {
-        "x.sync-conflict-20260101-101010-ABCDEF.md", "templates/fact/2026-11/fact_ours_97acbe8e.md"
+        "x.sync-conflict-20260101-101010-ABCDEF.md", "templates/fact/2026-11/fact_ours_97acbe8e.md", "deep/y.md"
     }  # fmt: skip
-    assert found.skipped == [("nested", "a git repository of its own")]
+    copied = "a conflicted copy of y.md: take over what it has more, and delete it"
+    assert sorted(found.skipped) == [(str(copy), copied), ("nested", "a git repository of its own")]
+    assert folder.walk(paths=[str(copy)]).changed == {}
     assert folder.walk(paths=["templates/t.md", ".trash/gone.md", "build/b.md", "build", ".trash"]).changed == {}
 
 

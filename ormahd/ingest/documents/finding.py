@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,9 +13,10 @@ from ormahd import paths
 from ormahd.api import IngestPathParams, IngestPathResult
 from ormahd.errors import BadRequest
 from ormahd.ingest.bring_in import allowed, named, ours, refuse_ours
-from ormahd.ingest.documents.reading import DOCUMENTS, PDF_MARK
+from ormahd.ingest.documents.reading import DOCUMENTS, PDF_MARK, Unreadable, read_bytes
 from ormahd.ingest.readers.formats import format_of
 from ormahd.ingest.sources import ENDINGS, documents, walk
+from ormahd.vault.excluded import conflicted_copy, json_setting
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
@@ -23,6 +27,13 @@ TEXT: Final = ".txt"
 """The ending of files of which the content decides what they are."""
 NOT_HERE: Final = frozenset({"node_modules", "__MACOSX", "__pycache__", "venv"})
 """Names of folders in which no documents are looked for. Folders whose names begin with a dot are skipped as well."""
+_COPY: Final = re.compile(
+    r"(.+?)(?: ?\(\d{1,2}\)|(?: [-–])? \(?(?:copy|kopie|copie|copia)\)?(?: \(?\d{1,2}\)?)?)"
+    r"|(?:copy of|kopie von|copie de|copia de) (.+)",
+    re.IGNORECASE,
+)
+"""Matches the names that file managers give to copies."""
+_NUMBERED: Final = re.compile(r"(.+?) \d{1,2}")
 
 
 def look_at(ormah: Ormah, params: IngestPathParams) -> IngestPathResult:
@@ -39,7 +50,7 @@ def look_at(ormah: Ormah, params: IngestPathParams) -> IngestPathResult:
     talks, texts = [place], [place]
     if place.is_dir():
         talks = [] if kind == DOCUMENT else walk(place, without)
-        texts = [] if kind == CONVERSATION or _is_of_agent(place) else _walk_documents(place, without)
+        texts = [] if kind == CONVERSATION or _is_of_agent(place) else walk_documents(place, without)
     if not kind or not place.is_dir():
         talks = [file for file in talks if (kind or kind_of(file)) == CONVERSATION]
         texts = [file for file in texts if (kind or kind_of(file)) == DOCUMENT]
@@ -51,20 +62,56 @@ def look_at(ormah: Ormah, params: IngestPathParams) -> IngestPathResult:
     return IngestPathResult([str(file) for file in talks], [str(file) for file in texts], left_out)
 
 
-def _walk_documents(folder: Path, without: tuple[Path, ...]) -> list[Path]:
-    """Return the files in a folder that may be documents, judged by their names and sorted by path."""
+def walk_documents(folder: Path, without: tuple[Path, ...]) -> list[Path]:
+    """Return the files in a folder that may be documents, sorted by path: no links, no copies of other files, and none
+    that the person excluded in Obsidian."""
+    vault, excluded = _excluded_in_obsidian(folder)
     found: list[Path] = []
     for place, folders, names in os.walk(folder):
         here = Path(place)
         folders[:] = [name for name in folders if not hidden(name) and here / name not in without]
         files = [here / name for name in names if name.lower().endswith(DOCUMENTS) and not hidden(name)]
-        found += [file for file in files if not file.is_symlink() and file.is_file()]
+        found += [
+            file for file in files
+            if not file.is_symlink() and file.is_file() and not _is_copy(file, names)
+            and not any(one.search(file.relative_to(vault).as_posix()) for one in excluded)
+        ]  # fmt: skip
     return sorted(found)
 
 
 def shown(file: Path) -> str:
     """Return a path as text; another than the path if that is not UTF-8, which no program can name then."""
     return str(file).encode("utf-8", "replace").decode()
+
+
+def _excluded_in_obsidian(folder: Path) -> tuple[Path, list[re.Pattern[str]]]:
+    """Return the Obsidian vault that a folder is or lies in, and patterns of the paths that the vault's settings
+    exclude: by their beginning, or by a pattern between slashes."""
+    vault = next((one for one in (folder, *folder.parents) if (one / ".obsidian").is_dir()), folder)
+    listed = json_setting(vault / ".obsidian/app.json", "userIgnoreFilters")
+    patterns = []
+    for one in filter(None, map(str, listed if isinstance(listed, list) else ())):
+        with suppress(re.error):
+            pattern = one[1:-1] if len(one) > 2 and one[0] == one[-1] == "/" else f"^{re.escape(one)}"
+            patterns.append(re.compile(pattern, re.IGNORECASE))
+    return vault, patterns
+
+
+def _is_copy(file: Path, beside: Collection[str]) -> bool:
+    """Return whether a file is a copy of one of the files `beside` it, judged by its name. A number alone, as in
+    `Note 2.md`, is only that of a copy where most of the text is the same."""
+    original = conflicted_copy(file.name)
+    if original is None and (found := _COPY.fullmatch(file.stem)) is not None:
+        original = next(name for name in found.groups() if name) + file.suffix
+    if original is not None or (numbered := _NUMBERED.fullmatch(file.stem)) is None:
+        return original in beside
+    original = numbered[1] + file.suffix
+    try:
+        texts = [read_bytes(one).splitlines() for one in (file, file.with_name(original))]
+    except Unreadable:
+        return False
+    same = texts[0][:1] == texts[1][:1] and len({*texts[0]} & {*texts[1]}) * 2 > len({*texts[0]})
+    return original in beside and same
 
 
 def hidden(name: str) -> bool:

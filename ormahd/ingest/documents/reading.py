@@ -15,6 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ormahd.ingest.documents.sections import MOST, Section, divided, plain_heading, sections
+from ormahd.ingest.documents.web_page import is_page, markdown_of
 from ormahd.note.markdown import conflict_line
 from ormahd.text.harness import strip
 
@@ -61,8 +62,11 @@ def read_document(path: Path, name: str, cleaned: Cleaned = str) -> OpenedDocume
     if data.startswith(PDF_MARK):
         found = OpenedDocument("pdf", _of_pdf(path, name, cleaned), digest)
     else:
-        text = cleaned(strip(_text(data)))
-        found = OpenedDocument("markdown", sections(text, name), digest, text)
+        text, title = _text(data), ""
+        if is_page(text):
+            text, title = markdown_of(text)
+        text = cleaned(strip(text))
+        found = OpenedDocument("markdown", sections(text, cleaned(title) or name), digest, text)
     if not found.sections:
         raise Unreadable("it is empty" if not data.strip() else "it has no section with text")
     if len(found.sections) > MOST:
@@ -91,7 +95,7 @@ def _text(data: bytes) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         text = data.decode("utf-16", "replace")
     elif b"\0" in data[:65_536]:
-        raise Unreadable("it is no text")
+        raise Unreadable("it is no text; text, markdown, HTML, PDF and sessions of agents are read")
     else:
         text = data.decode("utf-8", "replace")
     text = text.replace("\0", "")

@@ -35,7 +35,7 @@ _MARKS = re.compile(r"(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)|`")
 
 class Section(Struct, frozen=True):
     """A section of a file. `place`: its headings from the outermost to its own, joined by `>`, by which it is
-    recognised after an edit; `title`: its own heading."""
+    recognised after an edit; `title`: the same, as far as it fits: without the outermost headings of a long place."""
 
     place: str
     title: str
@@ -80,8 +80,11 @@ def divided(parts: Sequence[tuple[Sequence[str], str, int]]) -> list[Section]:
     seen: Counter[str] = Counter()
     found: list[Section] = []
     for headings, body, line in parts:
-        title = headings[-1][:MAX_TITLE]
         place = " > ".join(headings)
+        above = [heading for heading in headings if heading]
+        while len(above) > 1 and len(" > ".join(above)) > MAX_TITLE:
+            del above[0]
+        title = " > ".join(above)[:MAX_TITLE]
         for number, text in enumerate(_pieces(body.strip("\n").rstrip()), 1):
             if len(text.strip()) < LEAST:
                 continue

@@ -84,6 +84,12 @@ def iso_time(value: Any) -> str | None:
         return None
 
 
+def local_time(time: str | None) -> str | None:
+    """Return an ISO time as ISO text in the person's time zone, with its offset, so that its date is the person's."""
+    found = iso_time(time)
+    return found and datetime.fromisoformat(found).astimezone().isoformat(timespec="seconds")
+
+
 def typed(text: str, program: str) -> str:
     """Return the part of a prompt that a person wrote; "" if a program wrote all of it. `program`: the agent in whose
     transcript the prompt is."""

@@ -9,7 +9,7 @@ what the person wrote counts. Pure functions, in time linear in the length of th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Final
 
 from ormahd.ingest.batches import MemoryCandidate
@@ -23,7 +23,8 @@ CONFIDENCE: Final = 0.6
 
 
 def candidates(turns: Iterable[SessionTurn], *, today: datetime) -> list[MemoryCandidate]:
-    """Return the memories that the person's turns state. `today`: the date of a turn that has no time."""
+    """Return the memories that the person's turns state. Relative days are counted from the date that a turn's time
+    is written with. `today`: the date of a turn that has no time."""
     memories: dict[str, MemoryCandidate] = {}
     for turn in turns:
         if turn.role != "user":
@@ -43,7 +44,8 @@ def candidates(turns: Iterable[SessionTurn], *, today: datetime) -> list[MemoryC
                     memory.type, memory.title, memory.content, CONFIDENCE, (turn.key,),
                     about_self=memory.about_self, corrects=memory.corrects,
                 )  # fmt: skip
-                memories.setdefault(memory.content.lower(), candidate)
+                memories.pop(memory.content.lower(), None)  # said again: the last time counts
+                memories[memory.content.lower()] = candidate
             before = sentence.text
     return list(memories.values())
 
@@ -51,7 +53,7 @@ def candidates(turns: Iterable[SessionTurn], *, today: datetime) -> list[MemoryC
 def _day(turn: SessionTurn, today: datetime) -> date:
     if turn.time is None:
         return today.date()
-    return datetime.fromisoformat(turn.time).astimezone(today.tzinfo or UTC).date()
+    return datetime.fromisoformat(turn.time).date()
 
 
 def _guarded(name: str, sentence: SaidSentence) -> bool:

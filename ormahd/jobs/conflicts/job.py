@@ -270,7 +270,7 @@ def _ruled(turn: RunContext) -> Iterator[Step]:
         newer, older = both
         kind: ConflictKind = "evolution" if newer.created - older.created > LATER else "tension"
         evidence = {"cosine": round(candidate.cosine, 3), "replaced": round(by_words.replaced, 3)}
-        yield _ask(newer, older, kind, _why(by_words, newer, older), evidence)
+        yield _ask(newer, older, kind, _why(by_words, newer, older, kind), evidence)
         search.settle(candidate, {"kind": kind, "rule": "words"})
         left -= 1
 
@@ -378,14 +378,12 @@ def _ask(newer: NodeRow, older: NodeRow, kind: ConflictKind, reason: str, eviden
     )  # fmt: skip
 
 
-def _why(found: Compared, newer: NodeRow, older: NodeRow) -> str:
-    before, now = (f"“{shortened(_line(row), CLAIM)}”" for row in (older, newer))
+def _why(found: Compared, newer: NodeRow, older: NodeRow, kind: ConflictKind) -> str:
+    before, now = (f"“{shortened(one_line(row.content), CLAIM)}”" for row in (older, newer))
     place = f" ({found.old} → {found.new})" if found.old and found.new else ""
+    if kind == "tension":
+        return f"they were stored on one day and seem to contradict each other{place}: {before} and {now}"
     return f"the newer one seems to replace the older one{place}: before {before}, now {now}"
-
-
-def _line(row: NodeRow) -> str:
-    return " ".join(row.content.split())
 
 
 def _quoted(row: NodeRow) -> str:

@@ -208,7 +208,7 @@ def _core(turn: RunContext, scores: Mapping[str, float]) -> Iterator[PlannedChan
     A memory is among the last to move if a person undid an earlier move of it to a lower tier.
     """
     ormah, cap = turn.ormah, turn.ormah.settings.tiers.core_cap
-    core = ormah.in_tier(Tier.CORE, writable=True)
+    core = ormah.core()
     if len(core) <= cap:
         return
     touches = LastChanges(ormah.vault)
