@@ -231,9 +231,8 @@ class Extraction:
         with self.alone:
             some = unread(self._ormah, tail, way)
             if way == "rules":
-                found = propose(
-                    self._ormah, Checks(self._ormah, way), some, rules.candidates(some.shown, today=self._ormah.clock())
-                )
+                proposed = rules.candidates(some.shown, today=self._ormah.clock(), title=tail.title or "")
+                found = propose(self._ormah, Checks(self._ormah, way), some, proposed)
                 learn(self._ormah, some, way, found, Caller(agent=JOB), until=some.until(), hold=self._hold)
         if way == "model":
             return self._ask_about(some)
