@@ -26,7 +26,7 @@ LINES: Final = 3
 """Maximum number of lines of such a prompt, but for a list that it asks to remember."""
 SHORT: Final = 200
 """Maximum number of characters of a prompt that takes something back."""
-_MARKS: Final = str.maketrans("’‘ʼ`´\u00a0\u202f\t", "'''''   ")
+_MARKS: Final = str.maketrans("’‘ʼ\u00a0\u202f\t", "'''   ")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PASTED: Final = re.compile(
     r"```|~~~|(?<!\w)</?[a-z!][^<>\n]{0,200}>|\n\s*\n|^ *(?:[>|#$%+@{}\[]|---|//|/\*|\d{4}-\d\d-\d\d|\d\d?:\d\d)|[{};]$|\(\)|=>|==|&&",
