@@ -75,7 +75,7 @@ class SessionTail(Struct, frozen=True):
     last: str | None
     turns: int
     key: str
-    title: str | None
+    title: str | None = None
 
 
 class SourceState(Struct, frozen=True):

@@ -59,8 +59,9 @@ def candidates(turns: Iterable[SessionTurn], *, today: datetime, title: str = ""
         last = []
         day = datetime.fromisoformat(turn.time) if turn.time else today
         for one in _found(text, day.astimezone().date()):  # the day on the person's clock
-            if (one.asked or not purpose) and one.content.lower() not in memories:  # a text to work on may come next
+            if one.asked or not purpose:  # a text to work on may come next
                 last.append(one.content.lower())
+                memories.pop(last[-1], None)  # said again: the last time counts
                 memories[last[-1]] = MemoryCandidate(
                     one.type, one.title, one.content, CONFIDENCE, (turn.key,), about_self=one.about_self
                 )

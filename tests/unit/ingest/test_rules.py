@@ -283,5 +283,5 @@ def test_dates_are_those_of_the_turn() -> None:
     assert found.turns == ("k0",)
 
 
-def test_said_twice_is_found_once() -> None:
-    assert [one.turns for one in said("I prefer tabs.", "i prefer tabs")] == [("k0",)]
+def test_said_twice_is_found_once_as_said_last() -> None:
+    assert [one.turns for one in said("I prefer tabs.", "i prefer tabs")] == [("k1",)]
