@@ -57,7 +57,7 @@ def said(*texts: str, time: str | None = None) -> list[MemoryCandidate]:
         ("Remember, we use pnpm in this repo, not npm", "preference", "We use pnpm in this repo, not npm."),
         ("My manager is called Ruth", "person", "The user's manager is called Ruth."),
         ("I'm vegetarian, my husband isn't", "fact", "The user is vegetarian."),
-        ("I work at Google and live in Zug", "fact", 'The user said: "I work at Google and live in Zug."'),
+        ("I live in Zug and Ulm", "fact", 'The user said: "I live in Zug and Ulm."'),
         ("Always run the linter first here.", "preference", "Always run the linter first in this project."),
         ("Antworte ab jetzt auf Deutsch", "preference", "Antworte ab jetzt auf Deutsch."),
         (
