@@ -30,6 +30,7 @@ from ormahd.ingest.learn import (
     readable,
     unread,
 )
+from ormahd.ingest.readers import chatgpt, claude_ai
 from ormahd.ingest.readers.turns import iso_time
 from ormahd.judge.asking import Unusable
 from ormahd.judge.port import JudgeGone
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ormahd.ingest")
 
+CHATS: Final = frozenset({chatgpt.NAME, claude_ai.NAME})
+"""Programs whose titles say what a chat is for; those of coding sessions and files do not."""
 LISTED: Final = 100
 """Maximum number of memories that the result for one file lists."""
 NICE: Final = 10
@@ -231,7 +234,8 @@ class Extraction:
         with self.alone:
             some = unread(self._ormah, tail, way)
             if way == "rules":
-                proposed = rules.candidates(some.shown, today=self._ormah.clock(), title=tail.title or "")
+                title = tail.title or "" if tail.harness in CHATS else ""
+                proposed = rules.candidates(some.shown, today=self._ormah.clock(), title=title)
                 found = propose(self._ormah, Checks(self._ormah, way), some, proposed)
                 learn(self._ormah, some, way, found, Caller(agent=JOB), until=some.until(), hold=self._hold)
         if way == "model":
