@@ -288,13 +288,11 @@ def _ingest(parts: Parts, params: api.IngestFileParams, caller: Caller, steps: S
 def _remember(ormah: Ormah, params: api.RememberParams, caller: Caller) -> api.RememberResult:
     about_self = params.about_self or ABOUT_SELF in params.tags
     named = None if about_self and isinstance(params.space, UnsetType) else params.space
-    detected = isinstance(named, UnsetType)
     space = space_named(named, lambda: projects.settle(ormah, caller))
     links = [*(asdict(link) for link in params.connections), *({"target": target} for target in params.links)]
     # A space of null means "global on purpose"; a caller that works in no project leaves the space out
-    everywhere = {"global": space is None and not detected}
-    source = params.source or caller.source
-    request = checked(CreateNodeRequest, params, source=source, space=space, connections=links, **everywhere)
+    more = {"global": space is None and not isinstance(named, UnsetType), "source": params.source or caller.source}
+    request = checked(CreateNodeRequest, params, space=space, connections=links, **more)
     return remember(ormah, request, caller, replaces=params.replaces)
 
 
