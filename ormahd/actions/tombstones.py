@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ormahd.vault.transaction import Transaction
 
 
-_SINCE = re.compile(r"\s*\([^()\d]*\d{4}-\d{2}-\d{2}\)(?=\.?\s*$)")
+_SINCE = re.compile(r"\s?\([^()\d]*\d{4}-\d{2}-\d{2}\)(?=\.?\s*$)")
 
 
 def statement(content: str) -> str:

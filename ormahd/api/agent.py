@@ -26,6 +26,7 @@ class RememberParams(Params):
     """Ids of memories; each becomes a `related_to` connection of weight 0.5."""
     title: str | None = None
     about_self: bool = False
+    """About the person. If `space` is absent, the memory is global on purpose."""
     confidence: float = 1.0
     replaces: list[str] = []
     """Ids of memories that this one replaces. Each is marked as superseded in the same commit, and gets an

@@ -147,7 +147,9 @@ class Checks:
             if not whispered and (row.expired(now) or not (space is None or row.space in (space, None))):
                 continue
             relation = _relation(older, content, newer, cosine)
-            same_turn = self._said.get(row.id) == turn and _covers(older, content, SAME_TURN)
+            same_turn = self._said.get(row.id) == turn and covers(
+                f"{row.title or ''}\n{row.content}", content, SAME_TURN
+            )
             if whispered or same_turn or relation is Relation.SAME:
                 found = [] if same_turn else restated(self._ormah, row, time)
                 if not found:
@@ -205,14 +207,16 @@ def _retells(older: tuple[str | None, str, NodeType], title: str, content: str, 
     if not _DAY.search(older[1]):  # a day in the new text was then added by extraction: ignore it
         title, content = _DAY.sub(" ", title), _DAY.sub(" ", content)
     newer = read(title, content, older[2])
-    return _covers(older, content, REPEATED) and _relation(older, content, newer, cosine) is not Relation.REPLACED
+    return (
+        covers(f"{older[0] or ''}\n{older[1]}", content, REPEATED)
+        and _relation(older, content, newer, cosine) is not Relation.REPLACED
+    )
 
 
-def _covers(older: tuple[str | None, str, NodeType], content: str, share: float) -> bool:
-    """Return whether an older memory contains at least this share (0 to 1) of the words of a text, and all its
+def covers(text: str, content: str, share: float) -> bool:
+    """Return whether a text contains at least this share (0 to 1) of the words of a memory's content, and all its
     numbers and names, and neither of the two denies the other."""
-    text = f"{older[0] or ''}\n{older[1]}"
-    if contrast(older[1], content) is TextContrast.NEGATION:
+    if contrast(text, content) is TextContrast.NEGATION:
         return False
     words, folded = set(query_terms(content)), fold(text)
     known = len(words & set(query_terms(text))) >= share * len(words)

@@ -21,6 +21,7 @@ from ormahd.ingest.batches import batches
 from ormahd.ingest.by_judge import SHARE
 from ormahd.ingest.checks import Checks
 from ormahd.ingest.learn import JOB, Hold, Learning, bury_the_missing, learn, propose, readable, unread
+from ormahd.ingest.readers import chatgpt, claude_ai
 from ormahd.ingest.readers.turns import iso_time
 from ormahd.judge.asking import Unusable
 from ormahd.judge.port import JudgeGone
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ormahd.ingest")
 
+CHATS: Final = frozenset({chatgpt.NAME, claude_ai.NAME})
+"""Programs whose titles say what a chat is for; those of coding sessions and files do not."""
 LISTED: Final = 100
 """Maximum number of memories that the result for one file lists."""
 NICE: Final = 10
@@ -222,12 +225,9 @@ class Extraction:
         with self.alone:
             some = unread(self._ormah, tail, way)
             if way == "rules":
-                found = propose(
-                    self._ormah,
-                    Checks(self._ormah, way),
-                    some,
-                    rules.candidates(some.shown, today=self._ormah.clock().astimezone()),
-                )
+                title = tail.title or "" if tail.harness in CHATS else ""
+                proposed = rules.candidates(some.shown, today=self._ormah.clock().astimezone(), title=title)
+                found = propose(self._ormah, Checks(self._ormah, way), some, proposed)
                 learn(self._ormah, some, way, found, Caller(agent=JOB), until=some.until(), hold=self._hold)
         if way == "model":
             return self._ask_about(some)

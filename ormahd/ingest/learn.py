@@ -21,6 +21,7 @@ from ormahd.errors import Conflict
 from ormahd.ingest.checks import REASONS, WAITS, Checks, Origin, note_of
 from ormahd.ingest.orders import can_be_acted_on
 from ormahd.ingest.readers.turns import SessionTurn, local_time
+from ormahd.ingest.taking_back import take_back
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, EdgeType, NodeType
 from ormahd.note.edit import edit
@@ -152,8 +153,8 @@ def learn(
     ormah: Ormah, some: UnreadTurns, way: Way, found: Learning, caller: Caller, *, until: tuple[str, ...], hold: Hold,
     run: str | None = None,
 ) -> Outcome | None:  # fmt: skip
-    """Commit the accepted memories, if there are any, propose those that wait for a person (`hold`), and store
-    `until` as the position up to which the session is read.
+    """Commit the accepted memories, if there are any, propose those that wait for a person (`hold`), take back what
+    the person takes back, and store `until` as the position up to which the session is read.
 
     Raises:
         VaultBusy: another process holds git. Nothing was committed; the session is read again.
@@ -168,6 +169,7 @@ def learn(
             done = _store(ormah, some.tail, found, caller, run)
     for one in found.held:
         hold(one)
+    take_back(ormah, some, caller)
     made = {one.node_id: turn_of(one.said_in) for one in found.memories}
     Extractions(ormah.state).done(some.tail.path, way, until, made)
     return done

@@ -18,7 +18,7 @@ _COMMAND: Final = re.compile(
     re.IGNORECASE,
 )
 _ORDER: Final = re.compile(
-    r"(?:^|[.!?:;\n]\s*[\"“]?)(?:please\s+)?(?:from now on|always|never|you (?:must|should|have to|are to)|make sure|ignore|disregard"
+    r"(?:^|[.!?:;\n][ \t]{0,3}[\"“]?)(?:please )?(?:from now on|always|never|you (?:must|should|have to|are to)|make sure|ignore|disregard"
     r"|do not|don't|run|execute|download|install|ab (?:jetzt|sofort)|immer|niemals|nie|siempre|nunca|toujours|jamais)\b",
     re.IGNORECASE,
 )

@@ -51,7 +51,7 @@ from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.jobs.memories import propose_memory
 from ormahd.jobs.proposals import Approval
 from ormahd.jobs.timetable import Timetable
-from ormahd.model.node import CreateNodeRequest, EdgeType, LinkRequest, MemoryNode, Narrowing, SearchQuery
+from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, MemoryNode, Narrowing, SearchQuery
 from ormahd.ormah import Ormah
 from ormahd.rpc.codec import resolved
 from ormahd.rpc.health import findings, health
@@ -282,13 +282,13 @@ def _ingest(parts: Parts, params: api.IngestFileParams, caller: Caller, steps: S
 
 
 def _remember(ormah: Ormah, params: api.RememberParams, caller: Caller) -> api.RememberResult:
-    detected = isinstance(params.space, UnsetType)
-    space = space_named(params.space, lambda: projects.settle(ormah, caller))
+    about_self = params.about_self or ABOUT_SELF in params.tags
+    named = None if about_self and isinstance(params.space, UnsetType) else params.space
+    space = space_named(named, lambda: projects.settle(ormah, caller))
     links = [*(asdict(link) for link in params.connections), *({"target": target} for target in params.links)]
     # A space of null means "global on purpose"; a caller that works in no project leaves the space out
-    everywhere = {"global": space is None and not detected}
-    source = params.source or caller.source
-    request = checked(CreateNodeRequest, params, source=source, space=space, connections=links, **everywhere)
+    more = {"global": space is None and not isinstance(named, UnsetType), "source": params.source or caller.source}
+    request = checked(CreateNodeRequest, params, space=space, connections=links, **more)
     return remember(ormah, request, caller, replaces=params.replaces)
 
 

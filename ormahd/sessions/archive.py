@@ -78,6 +78,7 @@ class SessionTail(Struct, frozen=True):
     last: str | None
     turns: int
     key: str
+    title: str | None = None
 
 
 class SourceState(Struct, frozen=True):
@@ -522,7 +523,7 @@ class SessionArchive:
         """Return the tail of every session that has turns, ordered by the last turn, newest first."""
         with self._opened() as db:
             rows = db.execute(
-                "SELECT s.path, s.id, s.harness, s.cwd, s.last, s.turns, t.key FROM session s JOIN turn t ON t.number = "
+                "SELECT s.path, s.id, s.harness, s.cwd, s.last, s.turns, t.key, s.title FROM session s JOIN turn t ON t.number = "
                 "(SELECT number FROM turn WHERE session = s.number AND text IS NOT NULL ORDER BY place DESC LIMIT 1) "
                 "ORDER BY coalesce(s.last, '') DESC, s.number DESC"
             )

@@ -43,7 +43,7 @@ class SessionSettings(Group):
 class ExtractionSettings(Group):
     by: Literal["auto", "rules", "judge", "agent", "off"] = Field(
         default="auto",
-        description="Who makes memories of sessions. `rules`: from what you say plainly. `judge`: that of `jobs.judge`, "
+        description="Who makes memories of sessions. `rules`: from what you ask outright to be kept. `judge`: that of `jobs.judge`, "
         "which is sent what was said. `agent`: your agent, by `ormahctl maintenance`. `auto`: the judge if "
         "there is one, else rules. `off`: nobody.",
     )

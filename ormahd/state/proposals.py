@@ -284,6 +284,12 @@ def settle(state: State, statuses: Iterable[Status]) -> None:
         )
 
 
+def drop(state: State, proposal_ids: Iterable[str]) -> None:
+    """Delete proposals, because what they are about was taken back."""
+    with state.transaction() as db:
+        db.executemany("DELETE FROM proposal WHERE id = ?", [(one,) for one in proposal_ids])
+
+
 def done(state: State, proposal_id: str, status: str, op: str | None) -> None:
     """Store a person's decision on a proposal. `op`: id of the op that applied it."""
     with state.transaction() as db:

@@ -435,7 +435,7 @@ _FILE = re.compile(
 )
 _NUMBER = re.compile(r"\d+(?:[.,:/\u2019'-]?\d+)*")
 _WORD = re.compile(r"[^\W\d_][\w'\u2019+#&-]*")
-_SENTENCE_END = re.compile(r"(?:[.!?…:]['\")\]»”]*|^|\n)\s*(?:[-*#>]+\s*|\d+[.)]\s+)*['\"(\[«“]*$")
+_SENTENCE_END = re.compile(r"(?:[.!?…:]['\")\]»”]*|^|\n)\s*(?:[-*#>]\s*|\d+[.)]\s+)*['\"(\[«“]*$")
 _TRAILING = ".,;:!?…)]}»”'\""
 _VERB_ENDINGS = ("s", "ed", "ing", "es")
 _STEM = 4

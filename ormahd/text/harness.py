@@ -333,7 +333,7 @@ def read(prompt: str, harness: str | None = None, *, most: int = KEPT_HEAD + KEP
         return Prompt(_kept(rest, most), Author.MACHINE)
     if _is_command(rest):
         return Prompt(_kept(rest, most), Author.COMMAND)
-    return Prompt(_kept(_unwrapped(rest), most), Author.PERSON)
+    return Prompt(_kept(rest, most), Author.PERSON)
 
 
 def _plain(text: str) -> str:
@@ -343,8 +343,9 @@ def _plain(text: str) -> str:
     return _CONTROLS.sub(" ", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 
-def _unwrapped(text: str) -> str:
-    """Return the prompt without the marks of a code block around all of it, and without tags that only structure it."""
+def unwrapped(text: str) -> str:
+    """Return a prompt without the marks of a code block around all of it, and without tags that only structure it. They
+    do not say whether the person wrote what is in them."""
     fenced = _FENCE.match(text)
     if fenced and "```" not in fenced["inside"] and fenced["language"].lower() in _PROSE:
         text = fenced["inside"].strip()

@@ -68,7 +68,7 @@ _BARE: Final = re.compile(rf"(?P<word>{_LETTERS}{{6,64}}+)")
 _SLUG: Final = re.compile(r"[\"'`]?(?P<word>[a-z]{3,12}(?:-[a-z]{3,12}){3,9}+)")
 _PHRASE: Final = re.compile(r"(?P<mark>[\"'`“„«])(?P<word>[a-z]{3,12}(?: [a-z]{3,12}){3,9}+)(?=[\"'`”“»])")
 _ENDS: Final = re.compile(
-    r"[\"'`*_]{0,2}[ \t]*(?:[.,;!]?[ \t]*(?:\r?\n|\Z)|[.,;!][ \t]|[ \t][|#/(]|(?<=[ \t])(?:on|for|in|at|and|but|since|until|unless|now|auf|für"
+    r"[\"'`*_]{0,2}[ \t]*(?:(?:[.,;!][ \t]*)?(?:\r?\n|\Z)|[.,;!][ \t]|[ \t][|#/(]|(?<=[ \t])(?:on|for|in|at|and|but|since|until|unless|now|auf|für"
     r"|und|seit|et|pour|sur|en|para|y)[ \t])",
     re.IGNORECASE,
 )

@@ -46,7 +46,7 @@ _STAMPED_LINE = re.compile(
     r"[ \t>]*\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|\d\d:\d\d:\d\d[.,]\d{3}|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |"
     r"\d{10}(?:\.\d{3,9})|(?:\d{1,3}\.){3}\d{1,3} \S+ \S+ \[)"
 )
-_EMPTY_IMAGE = re.compile(r"!\[([^\]\n]{0,300})\]\(\s*\)")
+_EMPTY_IMAGE = re.compile(r"!\[([^\[\]\n]{0,300})\]\(\s*\)")
 _SUSPECT = re.compile(rf"data:|DATA:|[!-~]{{{SMALL},}}|\d\d:\d\d:\d\d|^.{{{WIDE},}}$", re.MULTILINE)
 _LETTER = re.compile(r"[^\W\d_]")
 _BLANKS = re.compile(r"[ \t]{2,}")

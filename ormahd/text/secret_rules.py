@@ -216,7 +216,7 @@ _CODES: Final = re.compile(r"(?:[\s,;:|*>•.)-]|\d{1,2}[.)]|and|und|et|y|и){0,
 _WORDS: Final = re.compile(r"(?:\d{1,2}[.)] ?)?[a-z]{3,8}(?:[\s,]{1,3}(?:\d{1,2}[.)] ?)?[a-z]{3,8}){11,23}")
 
 _OTHER: Final = re.compile(
-    r"(?i)[\s_-]*(?:polic|manager|reset|hash|rotat|field|length|strength|generat|column|file|prompt|page|form|auth|flow|stor"
+    r"(?i)[\s_-]{0,3}(?:polic|manager|reset|hash|rotat|field|length|strength|generat|column|file|prompt|page|form|auth|flow|stor"
     r"|vault|expir|requirement|rule|input|box|hint|check|valid|encod|format|type|limit|bucket|count|budget|window|header|name"
     r"|scope|endpoint|service|provider|schema|table|cookie|refresh|lifetime|ttl|based|protected|less|richtlinie|länge|politique)"
 )

@@ -20,7 +20,7 @@ from ormahd.embedding.reading import READABLE
 from ormahd.embedding.scale import own_cosine
 from ormahd.note.values import short_name
 from ormahd.search.gather import subject, topics
-from ormahd.text.harness import Author, read
+from ormahd.text.harness import Author, read, unwrapped
 from ormahd.text.times import Period, find_period
 from ormahd.text.words import FUNCTION_WORDS, fold, stems, words
 from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, Embedded, classify, resumes
@@ -177,7 +177,7 @@ def clean(prompt: str, harness: str | None = None) -> str:
     Text that Ormah injected, the harness's tags, control characters and unpaired surrogates are removed. Of a huge
     prompt only the beginning and the end are kept.
     """
-    return read(prompt, harness).text
+    return unwrapped(read(prompt, harness).text)
 
 
 def early(prompt: str, harness: str | None = None) -> Silence | None:
@@ -188,11 +188,12 @@ def early(prompt: str, harness: str | None = None) -> Silence | None:
         return Silence.MACHINE
     if found.author is Author.COMMAND:
         return Silence.COMMAND
-    if not found.text:
+    text = unwrapped(found.text)
+    if not text:
         return Silence.EMPTY
-    if _short(found.text):
+    if _short(text):
         return Silence.SHORT
-    return Silence.ACKNOWLEDGEMENT if acknowledges(found.text) else None
+    return Silence.ACKNOWLEDGEMENT if acknowledges(text) else None
 
 
 def hear(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, now: datetime) -> Heard:

@@ -123,6 +123,11 @@ def test_the_space_comes_from_the_option_the_variable_or_the_place(shared: House
     assert shared.ctl("remember", "x", "--space", "global").returncode == 2
     found = shared.json("recall", "made by", "--space", "global", cwd=project)["results"]
     assert {hit["space"] for hit in found} == {None}
+    about = shared.json("remember", "The user drinks tea.", "--about-self", cwd=project)
+    assert about["space"] is None
+    assert "global: true" in (shared.vault / about["path"]).read_text()
+    named = shared.json("remember", "The user brews here.", "--about-self", "--space", "cup", cwd=project)
+    assert named["space"] == "cup"
 
 
 def test_the_same_memory_is_not_stored_twice(shared: House) -> None:

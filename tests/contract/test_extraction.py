@@ -216,3 +216,63 @@ def test_what_an_agent_could_act_on_waits_for_a_person(ormah: Ormah, tmp_path: P
     proposals.resolve(row.id, "approved", PERSON)
     assert len(contents(ormah)) == 2
     assert extraction.settle() == 0
+
+
+PORT = "Remember that the staging database listens on port 5433."
+TAKEN_BACK = [
+    ("in the next prompt", [PORT], ["scratch that"], False),
+    ("for the record", [PORT], ["please don't save that"], False),
+    ("not decided", ["We decided to use Vite for the shop."], ["no wait, we haven't decided yet"], False),
+    ("in a later session", [PORT], ["The staging database listens on port 5433? That's not true any more."], True),
+    ("on the agent's answer", [PORT], ["which port has staging?", "that's no longer true"], True),
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "later", "elsewhere"), [row[1:] for row in TAKEN_BACK], ids=[row[0] for row in TAKEN_BACK]
+)
+def test_what_a_person_takes_back_is_forgotten(
+    ormah: Ormah, tmp_path: Path, said: list[str], later: list[str], elsewhere: bool
+) -> None:
+    """It was learned before; the op that forgets it can be undone, and the session read again brings nothing back."""
+    file = tmp_path / f"{ID}.jsonl"
+    archive(ormah, transcript(file, said))
+    assert Extraction(ormah).settle() == 1
+    made = contents(ormah)
+    if elsewhere:
+        session, answers = ID.replace("6f", "7a"), ["The staging database listens on port 5433.", "I see."]
+        file = tmp_path / f"{session}.jsonl"
+        transcript(file, later, answers=answers[-len(later) :], session=session, at=LATER)
+    else:
+        transcript(file, [*said, *later])
+    archive(ormah, file)
+    Extraction(ormah).settle()
+    assert contents(ormah) == []
+    (op,) = [one.name for one in ormah.vault.oplog.view().entries if one.kind == "forget"]
+    undo(ormah, UndoParams(ops=[op]), PERSON, lambda *_: None)
+    assert contents(ormah) == made
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "scratch that column from the table",
+        "the test is not true to life any more, fix it",
+        "The production database listens on port 6543. That's not true any more.",
+        "thanks, that works",
+    ],
+)
+def test_other_prompts_take_nothing_back(ormah: Ormah, tmp_path: Path, later: str) -> None:
+    archive(ormah, transcript(tmp_path / f"{ID}.jsonl", [PORT, later]))
+    assert Extraction(ormah).settle() == 1
+
+
+def test_what_waits_for_a_person_is_withdrawn_too(ormah: Ormah, tmp_path: Path) -> None:
+    proposals = Proposals(ormah, CHANGES_OF)
+    said = ["Always use uv here, never pip."]
+    for prompts in (said, [*said, "forget what I just said"]):
+        archive(ormah, transcript(tmp_path / f"{ID}.jsonl", prompts))
+        Extraction(ormah, hold=lambda one: propose_learned(ormah, proposals, one)).settle()
+        if prompts == said:
+            assert len(proposals.list(type="memory").proposals) == 1
+    assert proposals.list(type="memory").proposals == []

@@ -19,16 +19,23 @@ PLAYED = ("en-dnd-night", "de-theater-rolle", "es-rol-fantasia", "fr-jeu-pirate"
 def test_precision_on_the_held_half() -> None:
     score = extraction.score(HELD)
     print(f"held: {score}")
-    assert score.precision >= 0.90
-    assert score.recall >= 0.50
+    assert score.precision >= 0.95
+    assert score.recall >= 0.35
 
 
 @pytest.mark.parametrize("language", extraction.LANGUAGES)
 def test_no_language_is_left_behind(language: str) -> None:
     score = extraction.score([one for one in HELD if one.name.startswith(f"{language}-")])
     print(f"held {language}: {score}")
-    assert score.precision >= 0.85
-    assert score.recall >= 0.40
+    assert score.precision >= 0.90
+    assert score.recall >= 0.25
+
+
+def test_near_misses_are_no_memories() -> None:
+    """Words of others, texts to work on, pages, jokes, halves, and what the person takes back."""
+    near = [one for one in SESSIONS if one.near and not one.worth]
+    assert len(near) > 300
+    assert {one.name: found for one in near if (found := candidates(one.turns, today=one.day))} == {}
 
 
 @pytest.mark.parametrize("name", [*JUNK, *PLAYED])

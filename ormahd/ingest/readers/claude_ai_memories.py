@@ -16,7 +16,7 @@ LEAST: Final = 15
 """Minimum number of characters of a paragraph. Shorter ones are left out, because they say nothing."""
 
 _HEADING = re.compile(r"(?:#{1,6}[ \t]+|\*\*)(?P<title>[^\n*]{1,100}?)(?:\*\*)?:?[ \t]*(?:\n|$)")
-_BULLET = re.compile(r"^\s*[-*•]\s+", re.MULTILINE)
+_BULLET = re.compile(r"^[ \t]*[-*•]\s+", re.MULTILINE)
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:

@@ -1,60 +1,111 @@
-"""Finds memories in a conversation by rules: sentences in which the person asks to remember something, states a
-decision, a preference or a fact, or corrects the agent.
+"""Finds memories in a conversation by rules: what the person asks outright to be kept ("remember that", "from now
+on", "we decided", "I prefer"), in a prompt of its own or at its end.
 
-Languages are English, German, Spanish and French; each is a file in `words/`. Precision comes before recall: a
-sentence that cannot be understood without the conversation, or that holds for the moment only, is no memory. Only
-what the person wrote counts. Pure functions, in time linear in the length of the turns.
+Languages are English, German, Spanish and French; each is a file in `words/`. Precision comes before recall: a prompt
+with pasted text, or one that says what a text is for, gives nothing. Only what the person wrote counts. Pure functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from typing import Final
 
 from ormahd.ingest.batches import MemoryCandidate
 from ormahd.ingest.readers.turns import SessionTurn
-from ormahd.ingest.rules.matching import found, item, listed
-from ormahd.ingest.rules.phrases import LANGUAGES, load
-from ormahd.ingest.rules.prose import SaidSentence, sentences
+from ormahd.ingest.rules.language import LANGUAGES, around, load
+from ormahd.ingest.rules.statement import FoundMemory, bare, found, item
 
 CONFIDENCE: Final = 0.6
 """The confidence of every memory that a rule finds."""
+LONGEST: Final = 600
+"""Maximum number of characters of a prompt that is read. Who states a rule or a decision needs fewer; a longer prompt
+describes a task, or has pasted text in it."""
+LINES: Final = 3
+"""Maximum number of lines of such a prompt, but for a list that it asks to remember."""
+SHORT: Final = 200
+"""Maximum number of characters of a prompt that takes something back."""
+_MARKS: Final = str.maketrans("’‘ʼ\u00a0\u202f\t", "'''   ")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_PASTED: Final = re.compile(
+    r"```|~~~|(?<!\w)</?[a-z!][^<>\n]{0,200}>|\n\s*\n|^ *(?:[>|#$%+@{}\[]|---|//|/\*|\d{4}-\d\d-\d\d|\d\d?:\d\d)|[{};]$|\(\)|=>|==|&&",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Matches what a prompt of plain sentences does not have: code, quoted lines, tags, headings, logs, empty lines."""
+_WRAPPED: Final = re.compile(r"(?<=[^.!?:;…\n]{30})\n *(?=[a-zà-ÿß0-9(])")
+"""Matches a line end in the middle of a sentence."""
+_ITEM: Final = re.compile(r" *(?:[-*•–]|\d{1,2}[.)])\s+")
+_SPLIT: Final = re.compile(r"(?<![ .\d]\w\.)(?<!\bvs\.)(?<!\b[DMNS]r\.)(?<!\b\d\.)(?<!\b\d\d\.)(?<=[.!?…;])\s+")
+"""Matches the space after a sentence, but not after an abbreviation or a German ordinal."""
+_FOREIGN: Final = re.compile(r"[\"“”„«»]|:$|^[^\W\d_][\w .'()-]{0,30}:\s")
+"""Matches a sentence that quotes, announces a text, or begins with the name of a speaker or a field."""
 
 
-def candidates(turns: Iterable[SessionTurn], *, today: datetime) -> list[MemoryCandidate]:
-    """Return the memories that the person's turns state. Relative days are counted from the date that a turn's time
-    is written with. `today`: the date of a turn that has no time."""
+def candidates(turns: Iterable[SessionTurn], *, today: datetime, title: str = "") -> list[MemoryCandidate]:
+    """Return the memories that the person's turns state. `today`: the date of a turn that has no time; `title`: that of
+    the session, which may say that its turns are about a text to work on."""
     memories: dict[str, MemoryCandidate] = {}
+    last: list[str] = []
+    purpose = titled = around("purpose").search(title) is not None
     for turn in turns:
         if turn.role != "user":
             continue
-        day, before, listing = _day(turn, today), "", ""
-        for sentence in sentences(turn.text):
-            if _guarded("playing", sentence):
-                return list(memories.values())  # a role play begins, and nothing shows where it ends: read no further
-            if _guarded("writing", sentence):
-                break  # the rest of the turn is the subject or the draft of a text to be written
-            if not (sentence.item and listing):
-                listing = listed(sentence)
-                if listing:
-                    continue
-            for memory in item(sentence, listing, day) if listing else found(sentence, before, day):
-                candidate = MemoryCandidate(
-                    memory.type, memory.title, memory.content, CONFIDENCE, (turn.key,),
-                    about_self=memory.about_self, corrects=memory.corrects,
-                )  # fmt: skip
-                memories.pop(memory.content.lower(), None)  # said again: the last time counts
-                memories[memory.content.lower()] = candidate
-            before = sentence.text
+        text = own_words(turn.text)
+        if around("play").search(text):
+            break  # a role play begins, and nothing shows where it ends: read no further
+        for content in last if takes_back(text) else ():
+            memories.pop(content, None)
+        last = []
+        day = datetime.fromisoformat(turn.time) if turn.time else today
+        for one in _found(text, day.astimezone().date()):  # the day on the person's clock
+            if one.asked or not purpose:  # a text to work on may come next
+                last.append(one.content.lower())
+                memories.pop(last[-1], None)  # said again: the last time counts
+                memories[last[-1]] = MemoryCandidate(
+                    one.type, one.title, one.content, CONFIDENCE, (turn.key,), about_self=one.about_self
+                )
+        purpose = titled or (not last and around("purpose").search(text) is not None)
     return list(memories.values())
 
 
-def _day(turn: SessionTurn, today: datetime) -> date:
-    if turn.time is None:
-        return today.date()
-    return datetime.fromisoformat(turn.time).date()
+def own_words(text: str) -> str:
+    """Return a prompt with straight quotes, and its first `LONGEST` characters with an empty line after them if it is
+    longer."""
+    text = _WRAPPED.sub(" ", _SURROGATE.sub("\ufffd", text.strip()[: 2 * LONGEST].translate(_MARKS)))
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n\n…"
 
 
-def _guarded(name: str, sentence: SaidSentence) -> bool:
-    return any(load(language).guards[name].search(sentence.plain) for language in LANGUAGES)
+def takes_back(text: str) -> bool:
+    """Return whether a prompt takes back what the person said in the one before."""
+    some = around("retract").search(text) or (len(text) <= SHORT // 3 and around("private").search(text))
+    return bool(some) and len(text) <= SHORT and not _PASTED.search(text)
+
+
+def _found(text: str, day: date) -> Iterator[FoundMemory]:
+    """Yield the memories that a prompt states: anywhere in it what it asks to remember, at its end other statements."""
+    lines = [(line, _ITEM.match(line)) for line in text.splitlines()]
+    parts = [(part, mark) for line, mark in lines for part in _SPLIT.split(line[mark.end() if mark else 0 :].strip())]
+    if _PASTED.search(text) or sum(not mark for _, mark in lines) > LINES:
+        return
+    if any(around(name).search(text) for name in ("private", "supposing", "retract", "joke")):
+        return
+    some: list[list[FoundMemory]] = []
+    listing, rest, before = "", -1, ""
+    for at, (sentence, bullet) in enumerate(parts):
+        alone = len(parts) == 1 or (bullet is not None and listing != "")
+        ways = (list(found(sentence, before, load(one), day, alone=alone)) for one in LANGUAGES)
+        some.append(next(filter(None, ways), []))
+        before = sentence
+        if bullet and listing:
+            some[-1] = some[-1] or list(item(sentence, load(listing), day))
+            continue
+        named = (one for one in LANGUAGES if load(one).lists["listing"].fullmatch(bare(sentence, load(one))))
+        listing = next(named, "") if sentence.endswith(":") else ""
+        courtesy = any(load(one).lists["tails"].fullmatch(f" {sentence.strip(' .!')}") for one in LANGUAGES)
+        if not (some[-1] or listing or courtesy):
+            if _FOREIGN.search(sentence) or around("purpose").search(sentence):
+                return
+            rest = max(rest, len(parts) if sentence.endswith("?") else at)  # it may ask about what follows
+    for at, memories in enumerate(some):
+        yield from (one for one in memories if one.asked or at > rest)

@@ -1,8 +1,11 @@
 """Sessions in four languages, with marks at the sentences worth keeping: a measure of the rules of extraction (README, "What rules find").
 
-A file a language; `=== name date` begins a session, `U:` and `A:` a turn. In what a person says, `{+type: …}` is a sentence worth keeping that
+A file a language in this folder; `=== name date` begins a session, `U:` and `A:` a turn. In what a person says, `{+type: …}` is a sentence worth keeping that
 words mark as such, `{~type: …}` one that only a reader would recognise. `*…*` in it are key words that the memory has to keep; `*said=kept*`
 where it says them in other words. Which half a session belongs to, its name decides; rules are made on `dev`.
+
+`near/` has short sessions, mostly near misses: words of others, texts to work on, jokes, pages, what the person takes back. A line `--` ends
+one, a line that begins with `> ` and is not the first is the person's next prompt. Its half depends on its text.
 """
 
 from __future__ import annotations
@@ -56,6 +59,10 @@ class Session:
     def half(self) -> Literal["dev", "held"]:
         return "held" if zlib.crc32(self.name.encode()) % 2 else "dev"
 
+    @property
+    def near(self) -> bool:
+        return "-near-" in self.name
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -68,7 +75,21 @@ class Verdict:
 
 @cache
 def sessions() -> tuple[Session, ...]:
-    return tuple(session for language in LANGUAGES for session in _read(FOLDER / f"{language}.txt"))
+    long = (session for language in LANGUAGES for session in _read(FOLDER / f"{language}.txt"))
+    near = (_near(language, one) for language in LANGUAGES for one in _items(FOLDER / "near" / f"{language}.txt"))
+    return (*long, *near)
+
+
+def _items(file: Path) -> list[str]:
+    return [one.strip() for one in re.split(r"^--$", file.read_text("utf-8"), flags=re.MULTILINE)]
+
+
+def _near(language: str, text: str) -> Session:
+    session = Session(f"{language}-near-{zlib.crc32(text.encode()):08x}", datetime(2026, 3, 2, 12, tzinfo=UTC))
+    for prompt in re.split(r"\n> ", text):
+        _add(session, "user", prompt)
+        _add(session, "assistant", "All right.")
+    return session
 
 
 def judged(session: Session) -> list[Verdict]:

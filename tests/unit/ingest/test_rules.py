@@ -36,57 +36,53 @@ def said(*texts: str, time: str | None = None) -> list[MemoryCandidate]:
         ("For future reference: staging runs on port 8443", "fact", "Staging runs on port 8443."),
         ("the demo is on Monday, remember that", "fact", "The demo is on 2026-11-30."),
         ("please never push to main", "preference", "Never push to main."),
-        ("I never take meetings before 10", "preference", "The user never takes meetings before 10."),
-        ("I want to pass the exam by November", "goal", "The user wants to pass the exam by November."),
-        ("My manager is called Ruth, cc her", "person", "The user's manager is called Ruth."),
         ("fine. i'm allergic to nuts", "fact", "The user is allergic to nuts."),
-        (
-            "btw, I prefer tabs over spaces, could you change that in the file?",
-            "preference",
-            "The user prefers tabs over spaces.",
-        ),
         ("Decided: no dots in titles", "decision", "Decided: no dots in titles."),
-        ("I'm vegetarian, my husband isn't. restaurants should work for both", "fact", "The user is vegetarian."),
-        ("My manager is Ruth and she wants the roadmap by friday", "person", "The user's manager is Ruth."),
         (
             "The submission deadline is June 30, remember that",
             "fact",
             "The submission deadline is June 30 (said on 2026-11-27).",
         ),
         ("the linter is 1.59, remember that", "fact", "The linter is 1.59."),
-        ("Remember, we use pnpm in this repo, not npm", "decision", "We use pnpm in this repo, not npm."),
         ("Actually my name is Robert", "person", "The user's name is Robert."),
-        ("I'm a backend developer at Shopify", "fact", "The user is a backend developer at Shopify."),
-        ("Don't add comments unless I ask", "preference", 'The user said: "Don\'t add comments unless I ask."'),
-        ("I work at Google and live in Zug", "fact", "The user works at Google and lives in Zug."),
-        ("Ich heiße Jonas und arbeite bei SAP", "person", "Der Nutzer heißt Jonas und arbeitet bei SAP."),
-        ("Antworte ab jetzt auf Deutsch", "preference", "Antworte ab jetzt auf Deutsch (seit 2026-11-27)."),
-        ("Nein, der Port ist 8443, nicht 8080", "fact", "Der Port ist 8443, nicht 8080."),
-        ("Recuerda que uso vim", "fact", "El usuario usa vim."),
-        ("Usamos Postgres, no MySQL", "decision", "Usamos Postgres, no MySQL."),
-        ("Retiens que j'utilise vim", "fact", "L'utilisateur utilise vim."),
-        ("j'ai décidé d'apprendre Rust", "decision", "L'utilisateur a décidé d'apprendre Rust."),
-        ("always wait until I say go", "preference", 'The user said: "Always wait until I say go."'),
-        ("Merk dir, dass der Server in Halle steht", "fact", "Der Nutzer sagt, dass der Server in Halle steht."),
-        ("merk dir: der Server steht in Halle", "fact", "Der Server steht in Halle."),
-        ("Merk dir bitte, dass ich Tabs bevorzuge", "fact", "Der Nutzer bevorzugt Tabs."),
-        ("Indizes legen wir immer concurrently an", "preference", "Indizes legen wir immer concurrently an."),
-        ("ich esse am liebsten Linsen", "preference", "Der Nutzer isst am liebsten Linsen."),
         (
             "wir haben gestern beschlossen, Caddy zu nehmen",
             "decision",
             "Wir haben am 2026-11-26 beschlossen, Caddy zu nehmen.",
         ),
-        ("recuerda que el servidor está en Lugo", "fact", "El servidor está en Lugo."),
         ("A partir de ahora usa pnpm", "preference", "Usa pnpm (desde el 2026-11-27)."),
         ("Me llamo Lucía", "person", "El usuario se llama Lucía."),
-        ("retiens que le serveur est à Lille", "fact", "Le serveur est à Lille."),
         ("ne pousse jamais sur main", "preference", "Ne pousse jamais sur main."),
         ("On a décidé de garder Redis", "decision", "On a décidé de garder Redis."),
+        ("Remember, we use pnpm in this repo, not npm", "preference", "We use pnpm in this repo, not npm."),
+        ("My manager is called Ruth", "person", "The user's manager is called Ruth."),
+        ("I'm vegetarian, my husband isn't", "fact", "The user is vegetarian."),
+        ("I live in Zug and Ulm", "fact", 'The user said: "I live in Zug and Ulm."'),
+        ("Always run the linter first here.", "preference", "Always run the linter first in this project."),
+        ("Antworte ab jetzt auf Deutsch", "preference", "Antworte ab jetzt auf Deutsch."),
         (
-            "i hate semicolons because i find them noisy",
-            "preference",
-            "The user dislikes semicolons because they find them noisy.",
+            "Merk dir, dass der Etikettendrucker nur PDF nimmt",
+            "fact",
+            "Der Nutzer sagt, dass der Etikettendrucker nur PDF nimmt.",
+        ),
+        (
+            "Merk dir bitte, dass ich Tabs bevorzuge",
+            "fact",
+            "Der Nutzer sagte: „Merk dir bitte, dass ich Tabs bevorzuge.“",
+        ),
+        ("recuerda que el sensor del patio está en Lugo", "fact", "El sensor del patio está en Lugo."),
+        ("retiens que le serveur de Lille s'arrête à minuit", "fact", "Le serveur de Lille s'arrête à minuit."),
+        ("On a décidé hier d'utiliser Caddy", "decision", "On a décidé le 2026-11-26 d'utiliser Caddy."),
+        ("Hemos decidido no usar feature flags", "decision", "Hemos decidido no usar feature flags."),
+        (
+            "We decided to keep two replicas, so please remove the third",
+            "decision",
+            "We decided to keep two replicas.",
+        ),
+        (
+            "Remember that I have two years of Airflow",
+            "fact",
+            'The user said: "I have two years of Airflow."',
         ),
     ],
 )
@@ -94,20 +90,12 @@ def test_found(text: str, type_: str, content: str) -> None:
     assert [(one.type.value, one.content) for one in said(text)] == [(type_, content)]
 
 
-def test_a_correction_names_what_was_wrong() -> None:
-    (found,) = said("No, that's wrong, the cron host is batch-02, not web-01.")
-    assert found.content == "The cron host is batch-02, not web-01."
-    assert found.corrects == "the cron host web-01"
-    (found,) = said("Nein, falsch, der Mailserver läuft auf mx2 und nicht auf mx1.")
-    assert found.corrects.startswith("der Mailserver")
-
-
 @pytest.mark.parametrize(
     ("text", "contents"),
     [
         (
-            "please remember the following:\n- I use vim\n- our main branch is called trunk\n- it is good\n\nnow fix the bug",
-            ["The user uses vim.", "Our main branch is called trunk."],
+            "please remember the following:\n- I use vim\n- our main branch is called trunk\n- it is good",
+            ['The user said: "I use vim."', "Our main branch is called trunk."],
         ),
         (
             "Merk dir:\n1. Commits auf Englisch\n2. keine Emojis in Commits",
@@ -122,12 +110,24 @@ def test_a_list_that_is_to_be_remembered(text: str, contents: list[str]) -> None
     assert [one.content for one in said(text)] == contents
 
 
-def test_one_sentence_may_say_two_things() -> None:
-    found = said("I don't like arrow functions, always write function declarations")
-    assert [one.content for one in found] == [
-        "The user does not like arrow functions.",
-        "Always write function declarations.",
-    ]
+@pytest.mark.parametrize(
+    ("text", "contents"),
+    [
+        (
+            "Remember that our staging runs on Hetzner and that the shop runs on OVH",
+            ["Our staging runs on Hetzner.", "The shop runs on OVH."],
+        ),
+        (
+            "Remember that the staging port is 5433 and the production port is 5434",
+            ["The staging port is 5433.", "The production port is 5434."],
+        ),
+        ("Never push to main and always squash here", ["Never push to main.", "Always squash in this project."]),
+        ("My name is Ada and I live in Ulm", ["The user's name is Ada.", "The user lives in Ulm."]),
+        ("From now on use uv. We decided to drop pip.", ["Use uv (since 2026-11-27).", "We decided to drop pip."]),
+    ],
+)
+def test_two_statements_are_two_memories(text: str, contents: list[str]) -> None:
+    assert [one.content for one in said(text)] == contents
 
 
 def test_what_remember_that_means_is_the_sentence_before() -> None:
@@ -150,10 +150,45 @@ def test_lines_that_were_wrapped_are_one_sentence() -> None:
     assert found.content == "The nightly job on the cluster needs four hours and holds the lock until it ends."
 
 
-def test_a_pasted_document_is_left_alone() -> None:
-    document = "# Guide\n\nAlways use `--force`.\n\n## Style\n\nNever use tabs.\n\n" + "Some more text here. " * 40
-    text = f"look at this guide. From now on use uv\n\n{document}\n\nwhat do you think? I prefer short guides"
-    assert [one.content for one in said(text)] == ["Use uv (since 2026-11-27).", "The user prefers short guides."]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<document>\nFrom now on always use uv.\n</document>",
+        "I prefer short guides.\n\n# Guide\n\nAlways use uv here.",
+        "Reply to this customer:\n\nMy name is Carla and I prefer the window seat.",
+        "> From now on always use uv.\n\nis he right?",
+        "Anna: we decided to keep Jenkins",
+        "shorten this: we decided to move",
+        "is this too harsh? From now on nobody gets a bonus.",
+        "From now on use uv, says the readme. Should we?",
+        "From now on talk like a pirate 😂",
+        "off the record: I prefer the other product",
+        "We decided that the.",
+        "We decided to use ...",
+        "Remember that the port is 8443",
+    ],
+)
+def test_words_of_others_jokes_and_halves_are_left_alone(text: str) -> None:
+    assert said(text) == []
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "scratch that", "forget what I just said", "no wait, we haven't decided yet", "please don't save that", "just kidding",
+        "vergiss das", "olvídalo", "oublie ça",
+    ],
+)  # fmt: skip
+def test_what_the_next_prompt_takes_back_is_left_alone(after: str) -> None:
+    assert said("We decided to use Vite for the shop.", after) == []
+    assert len(said("We decided to use Vite for the shop.", "ok, now the tests")) == 1
+
+
+@pytest.mark.parametrize(
+    "before", ["Can you reply to this guest?", "make the next text shorter", "Write me a story about a lighthouse."]
+)
+def test_what_follows_a_text_to_work_on_may_be_that_text(before: str) -> None:
+    assert said(before, "My name is Elias. I prefer storms.") == []
 
 
 def test_lone_surrogates_are_replaced() -> None:
@@ -227,6 +262,15 @@ def test_lone_surrogates_are_replaced() -> None:
 )
 def test_left_alone(text: str) -> None:
     assert said(text) == []
+
+
+def test_the_title_of_a_chat_says_what_it_is_about() -> None:
+    turns = [
+        SessionTurn("user", text, None, "s", text) for text in ("I prefer storms.", "Remember that the well is dry")
+    ]
+    assert len(candidates(turns, today=TODAY, title="Pump in the garden")) == 2
+    found = candidates(turns, today=TODAY, title="Short story about a lighthouse")
+    assert [one.content for one in found] == ["The well is dry."]
 
 
 def test_what_an_agent_says_is_no_memory() -> None:

@@ -1,0 +1,79 @@
+"""Reads a language's file in `words/` and compiles its lists to patterns.
+
+A list is a string of words separated by spaces, in which `_` stands for a space, or an array of regular expressions.
+All are matched as whole words, whatever their case. `<name>` in an entry stands for the list of that name.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ormahd.model.node import NodeType
+
+LANGUAGES: Final = ("en", "de", "es", "fr")
+_END: Final = r"(?:(?<=[' ])|(?![\w'-]))"
+"""The end of a word, also before the word that French joins to it: `qu'`."""
+_NAME: Final = re.compile(r"<(\w+)>")
+_FORMS: Final = {
+    "leads": rf"(?:<lead>{_END}[\s,.!:;…–—-]*)+",
+    "tails": r"(?:[\s,;–—-]+<tail>)+$",
+    "behind": r"(?:^|[\s,;:.)–—-]+)<after>$",
+    "lastly": r"[\s,]+<lasting>$",
+    "cut": rf"(?:,|\s[–—-])\s<work>{_END}",
+    "joins": rf"[,;]?\s<join>\s(?=(?:<keep>|<lasting>|<always>|<decided>|<say>){_END})",
+    "clauses": rf"[,;]?\s<join>\s(?:<that>\s|(?=<the>\s(?:[\w-]+\s){{1,4}}?<being>{_END}))",
+    "bare": rf"<the>\s?(?:<new>\s)?<subject>\s<being>{_END}",
+}
+"""Name -> pattern that is made of the lists of a language. `behind`: a phrase such as "remember that" at the end of a
+sentence; `cut`: where a statement goes over to the work at hand; `joins`, `clauses`: the word between two statements,
+of which each has a phrase of its own, or which both follow one "remember that"; `bare`: a subject that only the
+conversation explains, such as "the port is"."""
+
+
+class RuleLanguage(Struct, frozen=True):
+    """The words of one language. `file`: what is no list; `lists`: name -> pattern of a list or a form of lists; `own`:
+    (phrase with which a person says something about themselves, what stands for it in a memory, type)."""
+
+    file: Mapping[str, Any]
+    lists: Mapping[str, re.Pattern[str]]
+    own: tuple[tuple[re.Pattern[str], str, NodeType], ...]
+
+
+@cache
+def load(language: str) -> RuleLanguage:
+    """Return the compiled content of `words/<language>.toml`. The file is read only at the first call."""
+    file = tomllib.loads(resources.files(__package__).joinpath("words", f"{language}.toml").read_text("utf-8"))
+    own = [(_listed([one["say"]]), one["tells"], NodeType(one["type"])) for one in file["own"]]
+    lists = {name: _listed(row) for name, row in file["lists"].items()} | {"say": _listed([say for say, *_ in own])}
+    lists = {name: _NAME.sub(lambda found: lists[found[1]], one) for name, one in lists.items()}
+    patterns = {name: _compiled(_whole(one)) for name, one in lists.items()}
+    patterns |= {name: _compiled(_NAME.sub(lambda found: lists[found[1]], one)) for name, one in _FORMS.items()}
+    return RuleLanguage(file, patterns, tuple((_compiled(_whole(say)), tells, kind) for say, tells, kind in own))
+
+
+@cache
+def around(name: str) -> re.Pattern[str]:
+    """Return a pattern of the list `name` of all languages, of what is said around a statement."""
+    return _compiled("|".join(load(language).lists[name].pattern for language in LANGUAGES))
+
+
+def _listed(row: str | list[str]) -> str:
+    """Return the alternatives of a list, the longer ones first where they are words."""
+    if isinstance(row, str):
+        row = sorted((one.replace("_", " ") for one in row.split()), key=len, reverse=True)
+    return f"(?:{'|'.join(row)})"
+
+
+def _whole(alternatives: str) -> str:
+    return rf"(?<![\w'-]){alternatives}{_END}"
+
+
+def _compiled(source: str) -> re.Pattern[str]:
+    return re.compile(source, re.IGNORECASE)

@@ -1,0 +1,161 @@
+"""Turns a sentence in which the person asks for something to be kept into a memory that can be read alone. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from typing import Final
+
+from msgspec import Struct, structs
+
+from ormahd.ingest.rules.dates import absolute
+from ormahd.ingest.rules.language import RuleLanguage
+from ormahd.model.node import NodeType
+
+TITLE: Final = 70
+"""Maximum number of characters of a title."""
+LEAST: Final = 3
+"""Minimum number of words of a statement, and number of its first words of which none may refer to something said
+before."""
+_WORD: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
+_QUOTES: Final = re.compile('["“”„«»]')
+_OWN_END: Final = re.compile(r"[,;:(]| [–—-] ")
+
+
+class FoundMemory(Struct, frozen=True):
+    """A memory that a sentence states. `asked`: whether the sentence asks to remember it, instead of only stating a
+    rule, a decision or something about the person. `lasting`: whether it holds from that day on."""
+
+    type: NodeType
+    content: str
+    about_self: bool = False
+    asked: bool = False
+    lasting: bool = False
+    title: str = ""
+
+
+def found(text: str, before: str, speech: RuleLanguage, day: date, *, alone: bool) -> Iterator[FoundMemory]:
+    """Yield the memories that a sentence states. `before`: the previous sentence, to which "Remember that." refers;
+    `day`: the day on which the sentence was said; `alone`: whether it is a prompt of its own."""
+    for part in speech.lists["joins"].split(bare(text, speech)):
+        some = list(_found(part, before, speech, alone=alone, open_end=text.endswith(("?", "..", "…"))))
+        yield from (_finished(one, speech, day) for one in some)
+        if not some:
+            return  # the sentence does not begin with what the person states
+
+
+def item(text: str, speech: RuleLanguage, day: date) -> Iterator[FoundMemory]:
+    """Yield the memory of an item of a list that the person asked to remember."""
+    return (_finished(one, speech, day) for one in _stated(text, speech))
+
+
+def bare(text: str, speech: RuleLanguage) -> str:
+    """Return a text without leading words such as "ok", courtesies and the mark at its end."""
+    text = text.strip(" ,:–—-")
+    tail = speech.lists["tails"].search(text.rstrip(" .!?…,;:–—-"))
+    text = text[: tail.start()] if tail else text
+    lead = speech.lists["leads"].match(text)
+    return text[lead.end() if lead else 0 :].rstrip(" .!?,;:")
+
+
+def _found(text: str, before: str, speech: RuleLanguage, *, alone: bool, open_end: bool) -> Iterator[FoundMemory]:
+    lists = speech.lists
+    if end := lists["behind"].search(text):
+        yield from _stated(text[: end.start()] or before, speech)
+    elif (keep := lists["keep"].match(text)) and (not open_end or lists["ask"].match(text)):
+        for one in lists["clauses"].split(text[keep.end() :]):
+            yield from _stated(one, speech, clause_of=text if keep[0].lower().endswith("dass") else "")
+    elif open_end:
+        return
+    elif lasting := lists["lasting"].match(text) or lists["lastly"].search(text):
+        rest = bare(text[: lasting.start()] or text[lasting.end() :], speech)
+        if lists["instruction"].match(rest) and _stands(rest, speech, least=2):
+            kind = NodeType.DECISION if lists["we"].match(rest) else NodeType.PREFERENCE
+            yield FoundMemory(kind, _told(rest, speech), lasting=True)
+    elif lists["always"].match(text):
+        if (alone or lists["scope"].search(text)) and _stands(lists["here"].sub("", text), speech, least=2):
+            yield FoundMemory(NodeType.PREFERENCE, _told(lists["here"].sub(speech.file["place"], text), speech))
+    elif decided := lists["decided"].match(text):
+        rest = _cut(text, speech)[decided.end() :]
+        mere = any(lists[one].search(rest) for one in ("first", "soon", "tentative"))
+        if _stands(rest, speech, least=1) and not mere:
+            yield FoundMemory(NodeType.DECISION, _cut(text, speech))
+    elif not lists["tentative"].search(text):
+        yield from _own(text, speech)
+
+
+def _stated(text: str, speech: RuleLanguage, clause_of: str = "") -> Iterator[FoundMemory]:
+    """Yield the memory of a statement that the person asked to keep. `clause_of`: the whole sentence, if the statement
+    is a clause with its verb at the end, as after the German "dass"."""
+    text = _cut(bare(text, speech), speech)
+    lists, own = speech.lists, next(_own(text, speech), None)
+    if own is not None:
+        yield structs.replace(own, asked=True)
+    elif _stands(text, speech):
+        rule = lists["always"].match(text) or lists["instruction"].match(text)
+        kind = NodeType.DECISION if lists["decided"].match(text) else NodeType.PREFERENCE if rule else NodeType.FACT
+        told = (
+            text
+            if not clause_of
+            else clause_of
+            if lists["first"].search(text)
+            else speech.file["reported"].format(text)
+        )
+        yield FoundMemory(kind, _told(told, speech), asked=True, about_self=lists["first"].match(text) is not None)
+
+
+def _own(text: str, speech: RuleLanguage) -> Iterator[FoundMemory]:
+    """Yield the memory of a statement of the person about themselves."""
+    for pattern, tells, kind in speech.own:
+        if match := pattern.match(text):
+            taste = kind is NodeType.PREFERENCE
+            rest = text[match.end() :].strip() if taste else _OWN_END.split(text[match.end() :].strip())[0]
+            no_name = kind is NodeType.PERSON and speech.lists["open"].match(rest)
+            if not no_name and _stands(rest, speech, least=1):
+                told = _told(f"{tells} {rest}", speech)
+                plain = told.startswith(tells) and (taste or not speech.lists["join"].search(rest))
+                yield FoundMemory(kind, told if plain else _told(text, speech), about_self=True)
+            return
+
+
+def _stands(text: str, speech: RuleLanguage, *, least: int = LEAST) -> bool:
+    """Return whether a text is a whole statement that can be understood without the conversation, and holds for
+    longer than it. It has at least `least` words."""
+    lists, words = speech.lists, _WORD.findall(text)
+    return (
+        len(words) >= least
+        and (len(words) > 1 or len(words[0]) > 2)
+        and not lists["open"].fullmatch(words[-1])
+        and not any(map(lists["pointing"].fullmatch, (*words[:LEAST], words[-1])))
+        and not any(lists[name].match(text.strip()) for name in ("pointing", "opening", "general", "bare"))
+        and not any(lists[name].search(text) for name in ("points", "moment"))
+        and not (_QUOTES.match(text.strip()) or len(_QUOTES.findall(text)) % 2)
+    )
+
+
+def _told(text: str, speech: RuleLanguage) -> str:
+    """Return a text in which the person is "the user"; as a quotation if it has other words of the first person."""
+    told = text
+    for word, instead in speech.file["alone"].items():
+        told = re.sub(rf"(?<![\w'-]){word}(?![\w'-])", instead, told, flags=re.IGNORECASE)
+    quoted: str = speech.file["said"].format(f"{text[:1].upper()}{text[1:]}.")
+    return quoted if speech.lists["first"].search(told) else told
+
+
+def _cut(text: str, speech: RuleLanguage) -> str:
+    """Return a statement without what follows from it for the work at hand: ", so remove the cron job"."""
+    cut = speech.lists["cut"].search(text)
+    return text[: cut.start()] if cut else text
+
+
+def _finished(memory: FoundMemory, speech: RuleLanguage, day: date) -> FoundMemory:
+    """Return a memory with absolute dates, a title and a full stop."""
+    file, recurring = speech.file, memory.type is NodeType.PREFERENCE
+    text = absolute(f"{memory.content[:1].upper()}{memory.content[1:]}", file["dates"], day, recurring=recurring)
+    title = text.removeprefix(file["said"].partition("{}")[0]).removeprefix(f"{file['user']} ").rstrip(' .!"”“»')
+    if len(title) > TITLE:
+        title = title[: title.rfind(" ", 0, TITLE)].rstrip(" ,;:") + "…"
+    text = f"{text.removesuffix('.')} {file['since'].format(day.isoformat())}" if memory.lasting else text
+    end = "" if text.endswith((".", "!", "”", '."', "»", "“")) else "."
+    return structs.replace(memory, title=title[:1].upper() + title[1:], content=text + end)
