@@ -55,8 +55,8 @@ def items(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
 
 
 def members(stream: BinaryIO, reading: Reading, name: str) -> Iterator[dict[str, Any]]:
-    """Read a stream that consists of a single JSON object. Yield the objects in the object's list `name`, one at a
-    time, then the object itself with only its scalar fields. If the JSON is cut off or invalid, that is counted in
+    """Read a stream that consists of a single JSON object. Yield the object with the scalar fields that come before its
+    list `name`, then the objects in that list, one at a time. If the JSON is cut off or invalid, that is counted in
     `reading.damaged`."""
     import ijson
 
@@ -72,12 +72,12 @@ def members(stream: BinaryIO, reading: Reading, name: str) -> Iterator[dict[str,
                 if prefix == item and event == "end_map":
                     yield builder.value
                     builder = None
+            elif prefix == name and event == "start_array":
+                yield head
             elif prefix and "." not in prefix and event in {"string", "number", "boolean"}:
                 head[prefix] = value
     except (ijson.JSONError, ValueError, RecursionError):
         reading.damaged += 1
-    if head:
-        yield head
 
 
 def first_sign(stream: BinaryIO) -> bytes:

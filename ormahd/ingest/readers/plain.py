@@ -9,7 +9,8 @@ from typing import BinaryIO, Final
 
 from ormahd.ingest.readers.arrays import Repaired
 from ormahd.ingest.readers.lines import lines
-from ormahd.ingest.readers.turns import Reading, Role, SessionTurn, key_of, said
+from ormahd.ingest.readers.turns import Reading, Role, SessionTurn
+from ormahd.ingest.readers.values import clean_text, key_of
 
 NAME: Final = "text"
 
@@ -32,7 +33,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     begun: list[tuple[Role, str, str]] = []
     session, before, read_so_far = "", "", 0
     for role, raw in _spoken(stream, reading):
-        text = said(raw)
+        text = clean_text(raw)
         if not text:
             continue
         before, read_so_far = key_of(before, role, text), read_so_far + len(text)

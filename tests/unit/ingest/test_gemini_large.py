@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import tracemalloc
 from pathlib import Path
@@ -56,10 +55,3 @@ def test_what_stands_before_the_break_has_the_keys_of_the_whole() -> None:
     assert [turn.text for turn in part] == ["question 0", "answer 0", "question 1", "answer 1", "question 2"]
     assert [turn.key for turn in part] == [turn.key for turn in turns(data)][:5]
     assert reading.damaged == 1
-
-
-def test_what_breaks_off_before_its_session_gives_nothing() -> None:
-    data = json.dumps({"messages": messages(3, 10), **HEAD}, indent=1).encode()
-    assert len(turns(data)) == 6
-    cut = data[: data.index(b"sessionId")]
-    assert list(gemini.read(io.BytesIO(cut), Reading())) == []
