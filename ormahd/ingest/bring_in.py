@@ -24,7 +24,7 @@ from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn, answ
 from ormahd.ingest.readers.values import clean_text
 from ormahd.ingest.sources import SourceDocument, documents, state_of
 from ormahd.judge.own_sessions import is_own_session
-from ormahd.process import priority
+from ormahd.process import own_files, priority
 from ormahd.sessions.archive import is_news
 from ormahd.sessions.excluded import is_excluded
 from ormahd.sessions.files import Line, SessionHead, path_of
@@ -287,8 +287,10 @@ def refuse_ours(ormah: Ormah, place: Path) -> None:
 def _project(path: Path) -> str | None:
     """Return the project's folder of a chat of Gemini CLI, which the chat itself does not state. It is read from the
     file `.project_root` beside the folder `chats`. None for any other file."""
-    file = path.parent.parent / ".project_root"
+    if path.parent.name != "chats":
+        return None
     try:
-        return file.read_text("utf-8", "replace").strip()[:4096] or None if path.parent.name == "chats" else None
+        found = own_files.read(path.parent.parent / ".project_root", most=4096)
     except OSError:
         return None
+    return found.decode("utf-8", "replace").strip() or None
