@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final, Literal
 
 from ormahd.ingest.readers.arrays import items, number
 from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn, with_last_answers
-from ormahd.ingest.readers.values import branch, clean_text, iso_time, key_of, text_at
+from ormahd.ingest.readers.values import branch, clean_text, iso_time, key_of, text_at, texts_of
 
 NAME: Final = "chatgpt"
 
@@ -97,8 +97,4 @@ def _said(message: dict[str, Any]) -> tuple[str, str]:
     )
     if not shown:
         return "", ""
-    parts = content.get("parts")
-    parts = parts if isinstance(parts, list) else []
-    texts = [part if isinstance(part, str) else text_at(part, "text") or "" for part in parts]
-    text = "\n\n".join(part for part in texts if part.strip())
-    return role, clean_text(_PRIVATE.sub("", _CITED.sub("", text)))
+    return role, clean_text(_PRIVATE.sub("", _CITED.sub("", texts_of(content.get("parts"), ("text",)))))

@@ -130,6 +130,7 @@ class _Tree(Struct):
             return
         node = self.now if node is None or node.asked.cut else node
         while node is not None and node.heir is not None:
+            node.heir = node.heir.heir or node.heir  # shortens the path for the next line
             node = node.heir
         if node is None:
             return

@@ -22,7 +22,7 @@ from ormahd.ingest.readers.values import clean_text, iso_time, key_of, text_at, 
 NAME: Final = "gemini"
 MESSAGES: Final = "messages"
 KEPT: Final = 100_000
-"""Maximum number of messages that are remembered: those that were read last."""
+"""Number of messages after which the earlier ones are no longer recognised in a new list."""
 
 _HOOK = re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)", re.DOTALL)
 _ADDED: Final = ("<session_context>", "<hook_context>", "<state_snapshot>")
@@ -42,7 +42,8 @@ class _Chat(Struct):
     begun: str | None = None
     subagent: bool = False
     known: dict[str, _Message] = field(default_factory=dict)
-    """Id -> message, of all messages."""
+    """Id -> message, of all messages; `texts`: role and digest -> the ids of these messages."""
+    texts: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     listed: dict[str, None] = field(default_factory=dict)
     """The ids of the messages that the chat has now, in order."""
     asked: str = ""
@@ -82,8 +83,11 @@ class _Chat(Struct):
             key = key or self.asked
         self.known[number] = _Message(role, digest, key)
         self.listed[number] = None
+        if before is None and text:
+            self.texts.setdefault((role, digest), []).append(number)
         if len(self.known) > KEPT:
-            del self.known[next(iter(self.known))]
+            self.known.clear()
+            self.texts.clear()
         time, cwd = iso_time(line.get("timestamp")) or self.begun, self.reading.cwd
         if role == "user":
             yield from self.answered(closed=True)
@@ -111,15 +115,14 @@ class _Chat(Struct):
     def _replace(self, messages: list[dict[str, Any]]) -> Iterator[SessionTurn]:
         """Take a list of messages in place of the chat's. A message under a new id is the last one of the same role and
         text that is not in the list: it keeps its key."""
-        here = {str(one["id"]) for one in messages}
-        earlier: dict[tuple[str, int], list[_Message]] = {}
-        for number, one in self.known.items():
-            if number not in here:
-                earlier.setdefault((one.role, one.digest), []).append(one)
+        taken = {str(one["id"]) for one in messages}
         for line in reversed(messages):
-            role, text = _of(line)
-            if text and str(line["id"]) not in self.known and (same := earlier.get((role, hash(text)))):
-                self.known[str(line["id"])] = same.pop()
+            number, (role, text) = str(line["id"]), _of(line)
+            earlier = reversed(self.texts.get((role, hash(text)), [])) if number not in self.known else ()
+            same = next((one for one in earlier if one not in taken), None)
+            if same is not None:
+                taken.add(same)
+                self.known[number] = self.known[same]
         self.listed.clear()
         for line in messages:
             yield from self._put(line)
@@ -127,16 +130,15 @@ class _Chat(Struct):
     def _rewind(self, to: str) -> Iterator[SessionTurn]:
         """Take back the message with the id `to`, and all later ones; all if there is no such message."""
         yield from self.answered(closed=True)
-        numbers = list(self.listed)
-        place = numbers.index(to) if to in self.listed else 0
-        for number in numbers[place:]:
-            del self.listed[number]
+        number = ""
+        while self.listed and number != to:
+            number, _ = self.listed.popitem()
             gone = self.known.get(number)
             if gone is not None and gone.key:
                 key = gone.key if gone.role == "user" else key_of("answer", gone.key)
                 self.reading.withdrawn[key] = self.session
-        prompts = [one for number in self.listed if (one := self.known.get(number)) and one.role == "user"]
-        self.asked = prompts[-1].key if prompts else ""
+        latest = (self.known.get(number) for number in reversed(self.listed))
+        self.asked = next((one.key for one in latest if one is not None and one.role == "user"), "")
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import time
 import tracemalloc
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -99,3 +101,32 @@ def test_what_stands_before_the_break_has_the_keys_of_the_whole() -> None:
     assert [turn.text for turn in part] == ["question 0", "answer 0", "question 1", "answer 1", "question 2"]
     assert [turn.key for turn in part] == [turn.key for turn in turns(data)][:5]
     assert reading.damaged == 1
+
+
+HOSTILE = {
+    "gemini-rewinds": (
+        "gemini", lambda n: [{"id": f"i{at}", "type": "user", "content": "same"} for at in range(n)] + [{"$rewindTo": f"i{n - 1 - at}"} for at in range(n)],
+    ),
+    "gemini-lists": (
+        "gemini", lambda n: [{"id": f"i{at}", "type": "user", "content": "same"} for at in range(n)]
+        + [{"$set": {"messages": [{"id": f"k{at}", "type": "user", "content": "same"}]}} for at in range(n)],
+    ),
+    "claude-queued": (
+        "claude-code", lambda n: [*({"type": "user", "uuid": f"u{at}", "parentUuid": (at and f"u{at - 1}") or None, "promptSource": "queued",
+                                     "message": {"content": f"q {at}"}} for at in range(n)),
+                                  *({"type": "assistant", "uuid": f"a{at}", "parentUuid": "u0", "message": {"content": f"t {at}"}} for at in range(n))],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_transcript_takes_linear_time(name: str) -> None:
+    """Eight times the lines take far less than 64 times as long."""
+    of, rows = HOSTILE[name]
+    taken = []
+    for count in (1_000, 8_000):
+        data = b"".join(json.dumps(row).encode() + b"\n" for row in rows(count))
+        begun = time.process_time()
+        assert sum(1 for _ in READERS[of](io.BytesIO(data), Reading())) >= count
+        taken.append(time.process_time() - begun)
+    assert taken[1] < 24 * taken[0] + 0.1
