@@ -52,7 +52,7 @@ class Archived(Struct, frozen=True):
     role: str
     time: str | None
     text: str
-    withdrawn: int
+    withdrawn: int = 0
 
 
 class KnownTurn(Struct, frozen=True):
