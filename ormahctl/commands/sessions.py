@@ -66,7 +66,7 @@ def print_session(found: SessionsResult) -> None:
         render.out(f"  {made.short_id}  {made.type}  {render.line(made.title or '-')}{where}")
     for turn in found.turns:
         render.out()
-        head = f"{turn.turn}. {WHO.get(turn.role, turn.role)} · {render.moment(turn.time)}"
+        head = f"{turn.turn}. {WHO.get(turn.role, turn.role)} · {render.moment(turn.time)}{' · taken back' * turn.withdrawn}"
         render.out(render.paint(head, "bold" if turn.role == "user" else "dim"))
         for text in turn.text.splitlines():
             render.out(f"   {render.line(text)}".rstrip(), hang=0)

@@ -24,7 +24,7 @@ import msgspec
 from ormahctl.setup import file
 from ormahctl.setup.file import FileRead, Splice, apply, between, reverse
 from ormahd import paths
-from ormahd.rpc.wire import BadRequest
+from ormahd.rpc.wire import BadRequest, OrmahError
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,8 +264,8 @@ def named(path: Path) -> bool:
     """Whether the text of the file at `path` contains the path of Ormah's `hook.py`, or the command of our MCP
     server. For settings files that cannot be parsed."""
     try:
-        data = path.read_bytes()
-    except OSError:
+        data = file.read(path).data or b""
+    except (OSError, OrmahError):
         return False
     return SHIM_END.encode() in data or re.search(rb"\bormahctl\b.{,400}\bmcp\b", data, re.DOTALL) is not None
 

@@ -216,7 +216,7 @@ def sessions(ormah: Ormah, prefix: str | None, limit: int) -> SessionsResult:
     if prefix is None:
         return SessionsResult([_info(row, made) for row in ormah.sessions.newest(limit)], total, turns)
     row, lines = ormah.sessions.session(prefix)
-    said = [SessionLine(one.place, one.role, one.time, one.text) for one in lines]
+    said = [SessionLine(one.place, one.role, one.time, one.text, bool(one.withdrawn)) for one in lines]
     return SessionsResult([_info(row, made)], total, turns, said, _learned(ormah, row, lines, extracted))
 
 

@@ -53,7 +53,7 @@ class IngestedFile(Result):
     excluded: int = 0
     """Number of turns in folders that `sessions.exclude` names."""
     withdrawn: int = 0
-    """Number of archived turns that the person has taken back since, and that are deleted from the archive."""
+    """Number of archived turns that the person has taken back since: they are kept, and not found by a search."""
     proposed: int = 0
     """Number of memories that another program kept of the person, and that wait as proposals (`agent.proposals`)."""
     redacted: dict[str, int] = {}
@@ -241,6 +241,8 @@ class SessionLine(Result):
     role: str
     time: str | None
     text: str
+    withdrawn: bool = False
+    """Whether the person took the turn back: it is kept, and not found by a search."""
 
 
 class LearnedMemory(Result):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from ormahd.ingest.readers.turns import local_time
+from ormahd.ingest.readers.values import local_time
 from ormahd.model.node import NodeType
 from ormahd.text.quoting import shortened
 

@@ -20,10 +20,12 @@ from ormahd.actions.amend import clean
 from ormahd.api import WHY_OURS, IngestedFile
 from ormahd.errors import BadRequest
 from ormahd.ingest.readers.formats import READERS, format_of
-from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn, key_of, said
+from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn, answer
+from ormahd.ingest.readers.values import clean_text
 from ormahd.ingest.sources import SourceDocument, documents, state_of
 from ormahd.judge.own_sessions import is_own_session
-from ormahd.process import priority
+from ormahd.process import own_files, priority
+from ormahd.sessions.archive import is_news
 from ormahd.sessions.excluded import is_excluded
 from ormahd.sessions.files import Line, SessionHead, path_of
 from ormahd.state.sessions import without_secret
@@ -40,7 +42,9 @@ Propose = Callable[[Sequence[ExportedFact]], int]
 REST: Final = 600.0
 """Seconds without a write after which a transcript counts as finished, so that its last answer is complete."""
 BATCH: Final = 500
-"""Number of turns that are archived at once."""
+"""Maximum number of turns that are archived at once."""
+BATCH_CHARACTERS: Final = 1_000_000
+"""Number of characters after which they are archived, so that a hostile file does not fill the memory."""
 
 
 class ReadingStopped(Exception):
@@ -69,13 +73,10 @@ class _Taking(Struct):
     written: str
     """When the file was last written. Turns without a time of their own get this one."""
     ending: str
-    """The agent's last answer as reported by a hook; "" if no hook reported one. The file may lack this answer, or
-    have it without a sign that it is complete."""
+    """The agent's last answer as reported by a hook; "" if no hook reported one. The file may lack it."""
     harness: str
     tail: SessionTurn | None = None
     """The last turn that was read so far."""
-    asked: dict[str, str] = field(default_factory=dict)
-    """Session -> key of its last prompt so far."""
     homes: dict[str, str] = field(default_factory=dict)
     """Session -> the folder in which it began."""
     hidden: set[str] = field(default_factory=set)
@@ -84,18 +85,27 @@ class _Taking(Struct):
     """Sessions of which a turn is left out. They get no title, because it might reveal that turn."""
     excluded: dict[str, bool] = field(default_factory=dict)
     """Working directory -> whether the settings exclude its sessions."""
-    told: dict[str, str] = field(default_factory=dict)
-    """Key of an answer -> the key that the same answer has if a hook reported it before the file had it."""
     waiting: list[SessionTurn] = field(default_factory=list)
+    size: int = 0
+    """Number of characters in `waiting`."""
     sessions: set[str] = field(default_factory=set)
     """Sessions that got turns."""
+    shared: set[str] = field(default_factory=set)
+    """Keys of turns that are archived under another session."""
+    restored: set[str] = field(default_factory=set)
+    """Keys of turns that count as withdrawn in the archive."""
 
     def read(self, document: SourceDocument, progress: Progress) -> None:
         """Archive the turns of a document."""
         out = self.result.out
         for turn in priority.giving(READERS[self.harness](document.stream, self.reading)):
             out.turns += 1
-            turn = self._heard(replace(turn, session=without_secret(turn.session)))
+            turn = replace(turn, session=without_secret(turn.session))
+            self.tail = turn
+            if turn.cwd is not None:
+                self.homes.setdefault(turn.session, turn.cwd)
+            if turn.role == "user" and is_own_session(cwd=turn.cwd, transcript=self.source, text=turn.text):
+                self.hidden.add(turn.session)
             if not turn.closed:
                 out.open += 1
             elif self._is_left_out(turn):
@@ -103,39 +113,30 @@ class _Taking(Struct):
                 self.untitled.add(turn.session)
             else:
                 self.waiting.append(turn)
-            if len(self.waiting) >= BATCH:
+                self.size += len(turn.text)
+            if len(self.waiting) >= BATCH or self.size >= BATCH_CHARACTERS:
                 self._keep(last=False)
                 progress(out.added, 0, Path(out.path).name)
         tail = self.tail
-        if self.ending and tail is not None and tail.role == "user" and not self._is_left_out(tail):
-            # The file still ends with the prompt: archive the answer as the hook reported it.
-            key = key_of("told", tail.key, self.ending)
-            self.waiting.append(SessionTurn("assistant", self.ending, self.written, tail.session, key, tail.cwd))
-            out.turns += 1
+        if (
+            self.ending
+            and tail is not None
+            and (tail.role == "user" or not tail.closed)
+            and not self._is_left_out(tail)
+        ):
+            # The file lacks the answer, or its end: archive it as the hook reported it.
+            now = self.ormah.clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            self.tail = answer(tail.to or tail.key, self.ending, now, tail.session, tail.cwd)
+            self.waiting.append(self.tail)
+            out.turns += tail.role == "user"
+            out.open -= tail.role == "assistant"
         self._keep(last=True)
         out.sessions += len(self.sessions)
         out.damaged += self.reading.damaged
-        if self.reading.withdrawn:
-            taken_back = {key: without_secret(one) for key, one in self.reading.withdrawn.items()}
-            known = self.ormah.sessions.of_sessions(taken_back)
-            out.withdrawn += len(known)
-            self.ormah.sessions.withdraw(known)
-
-    def _heard(self, turn: SessionTurn) -> SessionTurn:
-        """Take note of a turn, and return it. If it is an answer that may still grow, and a hook reported exactly this
-        text as the last answer, return it as complete (`closed`)."""
-        if turn.cwd is not None:
-            self.homes.setdefault(turn.session, turn.cwd)
-        if turn.role == "user":
-            self.asked[turn.session] = turn.key
-            if is_own_session(cwd=turn.cwd, transcript=self.source, text=turn.text):
-                self.hidden.add(turn.session)
-        else:
-            self.told[turn.key] = key_of("told", self.asked.get(turn.session), turn.text)
-            if not turn.closed and turn.text == self.ending:
-                turn = replace(turn, closed=True)
-        self.tail = turn
-        return turn
+        withdrawn = {key: without_secret(one) for key, one in self.reading.withdrawn.items()}
+        out.withdrawn += self.ormah.sessions.mark(
+            withdrawn=withdrawn, restored=self.restored - withdrawn.keys(), shared=self.shared - withdrawn.keys()
+        )
 
     def _is_left_out(self, turn: SessionTurn) -> bool:
         """Return whether a turn must not be archived: its session is one of the judge's own, or began in an excluded
@@ -153,17 +154,21 @@ class _Taking(Struct):
     def _keep(self, *, last: bool) -> None:
         """Archive those turns in `waiting` that are not archived yet, and empty that list. `last`: the document has no
         more turns, so that it is known which sessions may have a title; then also store the titles."""
-        turns, self.waiting = self.waiting, []
-        keys = [turn.key for turn in turns]
-        known = self.ormah.sessions.known([*keys, *(self.told[key] for key in keys if key in self.told)])
+        turns, self.waiting, self.size = self.waiting, [], 0
+        known = self.ormah.sessions.known([turn.key for turn in turns])
         fresh: dict[str, list[SessionTurn]] = {}
+        homes: dict[str, str] = {}
         for turn in turns:
-            if turn.key in known or self.told.get(turn.key) in known:
-                self.result.out.known += 1
-            else:
-                known.add(turn.key)
+            before = known.get(turn.key)
+            if before is not None:
+                self.shared |= {turn.key} if before.session not in ("", turn.session) else set()
+                self.restored |= {turn.key} if before.withdrawn else set()
+            home = homes.setdefault(turn.key, turn.session)
+            if home == turn.session and is_news(before, home, turn.time, turn.text):
                 fresh.setdefault(turn.session, []).append(turn)
-                self.result.out.added += 1
+        new = homes.keys() - known.keys()
+        self.result.out.added += len(new)
+        self.result.out.known += len(turns) - len(new)
         self.sessions |= fresh.keys()
         rows = []
         for session in sorted(self.sessions) if last else fresh:
@@ -172,7 +177,7 @@ class _Taking(Struct):
             cwd = some[0].cwd if some else None
             head = SessionHead(session, self.harness, cwd, self._clean(title), self.source)
             lines = [
-                Line(turn.key, turn.role, self._clean(turn.text) or "", turn.time or self.written)
+                Line(turn.key, turn.role, self._clean(turn.text) or "", turn.time or self.written, to=turn.to)
                 for turn in priority.giving(some)
             ]
             rows.append((head, lines))
@@ -215,10 +220,11 @@ def archive(
                 out.formats = sorted({*out.formats, harness})
                 reading = Reading(name="" if unnamed else document.name, cwd=_project(path), rested=rested)
                 source = None if unnamed else f"{path}!{document.member}" if document.member else str(path)
-                taking = _Taking(ormah, result, reading, source, written, said(ending), harness)
+                taking = _Taking(ormah, result, reading, source, written, clean_text(ending), harness)
                 taking.read(document, progress)
                 out.proposed += propose(reading.facts) if reading.facts else 0
-                result.settled = taking.tail is None or (taking.tail.role == "assistant" and taking.tail.closed)
+                last = taking.tail
+                result.settled = last is None or (last.closed and bool(last.to) and taking.ending in ("", last.text))
         if not out.formats:
             out.status, out.error = "unknown", None if before.size else "it is empty"
         elif not unnamed and not out.open and not out.excluded and state_of(path) == before:
@@ -281,8 +287,10 @@ def refuse_ours(ormah: Ormah, place: Path) -> None:
 def _project(path: Path) -> str | None:
     """Return the project's folder of a chat of Gemini CLI, which the chat itself does not state. It is read from the
     file `.project_root` beside the folder `chats`. None for any other file."""
-    file = path.parent.parent / ".project_root"
+    if path.parent.name != "chats":
+        return None
     try:
-        return file.read_text("utf-8", "replace").strip()[:4096] or None if path.parent.name == "chats" else None
+        found = own_files.read(path.parent.parent / ".project_root", most=4096)
     except OSError:
         return None
+    return found.decode("utf-8", "replace").strip() or None

@@ -1,8 +1,7 @@
 """Archives sessions while they are going on: hooks report that a transcript has grown, and a thread reads it.
 
-A hook may be called before the harness has written the answer to the file. The file is then read again for up to two
-seconds; after that, the answer is archived as the hook reported it. A file whose last answer is still incomplete is
-read again once nothing was written to it for a while.
+A hook may be called before the harness has written the answer to the file: it is then archived as the hook reported it,
+until the file has it. A file that ends with an incomplete answer, or with a prompt, is read again after a while.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from msgspec import Struct
 
 from ormahd.errors import OrmahError
 from ormahd.ingest.bring_in import REST, archive
-from ormahd.ingest.sources import state_of
 from ormahd.paths import known_home
 from ormahd.process import priority
 from ormahd.state.sources import SourceLog
@@ -29,12 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ormahd.ingest")
 
-SETTLES: Final = 2.0
-"""Maximum seconds to wait until a harness has written an answer that a hook reported."""
 NICE: Final = 5
 """Niceness of the thread: it may read whole transcripts while agents wait for answers of the daemon."""
-LOOK: Final = 0.1
-"""Seconds between two checks whether the file has changed."""
 _ID: Final = re.compile(r"[0-9a-fA-F-]{8,64}")
 
 
@@ -61,7 +55,7 @@ class Capture:
         self._waiting: dict[Path, _Wish] = {}
         """File -> the request to read it, for the files to be read now."""
         self._later: dict[Path, tuple[float, _Wish]] = {}
-        """File -> (`time.monotonic` at which to read it again, request), for files with an incomplete answer."""
+        """File -> (`time.monotonic` at which to read it, request), for files that lack an answer."""
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
@@ -79,15 +73,20 @@ class Capture:
             self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    def hear(self, harness: str, session: str | None, path: str | None, ending: str) -> None:
+    def hear(self, harness: str, session: str | None, path: str | None, ending: str = "", later: bool = False) -> None:
         """Queue the transcript of a session, because a hook reported that it has grown. `path`: the transcript; None:
-        find it by the session's id. `ending`: the agent's last answer; "" if the hook did not report it."""
+        find it by the session's id. `ending`: the agent's last answer; "" if the hook did not report it. `later`: it
+        is about to grow by a prompt, and is read after `REST`, unless the answer is reported before."""
         if not self._ormah.settings.sessions.keep:
             return
         file = Path(path) if path else _of_session(harness, session)
         if file is None or not file.is_absolute():
             return
         with self._changed:
+            if later:
+                self._later.setdefault(file, (time.monotonic() + REST, _Wish("hook")))
+                self._changed.notify_all()
+                return
             before = self._waiting.get(file)
             self._waiting[file] = _Wish("hook", ending or (before.ending if before else ""))
             self._later.pop(file, None)
@@ -143,27 +142,13 @@ class Capture:
         return None
 
     def _read(self, file: Path, wish: _Wish) -> None:
-        """Archive the sessions of a transcript. If a hook reported the agent's last answer, wait up to `SETTLES`
-        seconds until the transcript has it; after that, archive the answer as reported."""
-        ending = wish.ending
-        end = time.monotonic() + SETTLES
-        seen, added = None, 0
-        while True:
-            try:
-                now = state_of(file)
-            except OSError as error:
-                log.debug("no transcript at %s: %s", file, error)
-                return  # the session has no transcript, or the harness has deleted it
-            late = self._stopping or time.monotonic() >= end
-            if late or now != seen:
-                seen = now
-                found = archive(self._ormah, file, ending=ending if late else "")
-                added += found.out.added
-                if late or found.settled or not ending or found.out.status == "failed":
-                    break
-            time.sleep(LOOK)
+        """Archive the sessions of a transcript. Have it read again later if it does not end with a complete answer."""
+        if not file.exists():
+            log.debug("no transcript at %s", file)
+            return  # the session has no transcript, or the harness has deleted it
+        found = archive(self._ormah, file, ending=wish.ending)
         if found.out.status != "unchanged":
-            SourceLog(self._ormah.state).brought(wish.source, added)
+            SourceLog(self._ormah.state).brought(wish.source, found.out.added)
         self._archived()
         if found.out.status == "failed":
             log.warning("a transcript could not be read: %s: %s", file, found.out.error)

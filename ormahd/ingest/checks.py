@@ -19,7 +19,7 @@ from ormahd.actions.amend import clean
 from ormahd.actions.outdated import link_to, replaced_meanwhile, restated
 from ormahd.actions.tombstones import statement, turn_of
 from ormahd.errors import InvalidNote
-from ormahd.ingest.readers.turns import iso_time
+from ormahd.ingest.readers.values import iso_time
 from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, MAX_TITLE, NodeType, Tier
 from ormahd.note.write import compose
 from ormahd.sessions.files import word_of

@@ -22,7 +22,7 @@ from ormahd.ingest.by_judge import SHARE
 from ormahd.ingest.checks import Checks
 from ormahd.ingest.learn import JOB, Hold, Learning, bury_the_missing, learn, propose, readable, unread
 from ormahd.ingest.readers import chatgpt, claude_ai
-from ormahd.ingest.readers.turns import iso_time
+from ormahd.ingest.readers.values import iso_time
 from ormahd.judge.asking import Unusable
 from ormahd.judge.port import JudgeGone
 from ormahd.model.node import short_id

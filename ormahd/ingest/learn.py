@@ -20,7 +20,8 @@ from ormahd.actions.views import headline, stem
 from ormahd.errors import Conflict
 from ormahd.ingest.checks import REASONS, WAITS, Checks, Origin, note_of
 from ormahd.ingest.orders import can_be_acted_on
-from ormahd.ingest.readers.turns import SessionTurn, local_time
+from ormahd.ingest.readers.turns import SessionTurn
+from ormahd.ingest.readers.values import local_time
 from ormahd.ingest.taking_back import take_back
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, EdgeType, NodeType

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 from msgspec import Struct
 
+from ormahd.process.own_files import open_regular
 from ormahd.sessions.archive import SourceState
 
 ENDINGS: Final = (".jsonl", ".json", ".zst", ".zip", ".txt")
@@ -88,23 +89,52 @@ def unreadable(folder: Path) -> str | None:
 @contextmanager
 def documents(path: Path) -> Iterator[Iterator[SourceDocument]]:
     """Context manager: open a file, and yield an iterator of its documents, which are the file itself, or the members
-    of a zip, decompressed. Their streams can seek. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(fd, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(0, "it is no file")
+    of a zip, decompressed as they are read. Their streams can seek to their beginning. Raises OSError."""
+    with open_regular(path) as opened:
         begin = opened.read(4)
         opened.seek(0)
         if begin == b"PK\x03\x04":
             if not zipfile.is_zipfile(opened):
                 raise OSError(0, "the zip is damaged, or was not downloaded to its end")
             yield _members(opened)
-        elif begin == _ZSTD:
-            with tempfile.TemporaryFile() as whole:
-                _unpack(opened, whole)
-                yield iter([SourceDocument(_stem(path.name), "", cast("BinaryIO", whole))])
         else:
-            yield iter([SourceDocument(_stem(path.name), "", opened)])
+            stream = _Unpacked(_zstd().ZstdFile(opened)) if begin == _ZSTD else opened
+            yield iter([SourceDocument(_stem(path.name), "", cast("BinaryIO", stream))])
+
+
+def _zstd() -> Any:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
+
+
+class _Unpacked:
+    """Reads a compressed stream, up to `LARGEST` bytes of it. If that is cut off, it ends there."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._done = 0
+
+    def read(self, size: int = PIECE) -> bytes:
+        """Return some bytes, at most `size`; b"" only at the end. Raises OSError, also if nothing can be read."""
+        try:
+            data: bytes = self._stream.read1(min(size, PIECE) if size > 0 else PIECE)
+        except EOFError:
+            data = b""
+            if not self._done:
+                raise OSError(0, "it cannot be decompressed: it is cut off") from None
+        except (_zstd().ZstdError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError) as error:
+            raise OSError(0, f"it cannot be decompressed: {error}") from error
+        self._done += len(data)
+        if self._done > LARGEST:
+            raise OSError(0, f"it has more than {LARGEST >> 30} GB")
+        return data
+
+    def seek(self, place: int) -> None:
+        self._stream.seek(place)
+        self._done = place
 
 
 def _members(opened: BinaryIO) -> Iterator[SourceDocument]:
@@ -114,36 +144,11 @@ def _members(opened: BinaryIO) -> Iterator[SourceDocument]:
             for one in sorted(box.infolist(), key=lambda one: one.filename):
                 parts = one.filename.split("/")
                 inside = not NOT_HERE.intersection(parts[:-1]) and parts[-1] not in NOT_THIS
-                if inside and parts[-1].endswith((".json", ".jsonl", ".txt")) and one.file_size <= LARGEST:
+                if inside and parts[-1].endswith((".json", ".jsonl", ".txt")):
                     with box.open(one) as stream:
-                        yield SourceDocument(_stem(parts[-1]), one.filename, cast("BinaryIO", stream))
+                        yield SourceDocument(_stem(parts[-1]), one.filename, cast("BinaryIO", _Unpacked(stream)))
     except (zipfile.BadZipFile, zipfile.LargeZipFile, RuntimeError, NotImplementedError, EOFError) as error:
         raise OSError(0, f"the zip cannot be read: {error}") from error
-
-
-def _unpack(packed: BinaryIO, whole: BinaryIO) -> None:
-    """Decompress the zstd stream `packed` into `whole`. If it is cut off, write as much as can be decompressed."""
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-
-    size = 0
-    try:
-        with zstd.ZstdFile(packed) as stream:
-            while chunk := stream.read1(PIECE):
-                size += len(chunk)
-                if size > LARGEST:
-                    raise OSError(0, f"it has more than {LARGEST >> 30} GB")
-                whole.write(chunk)
-    except zstd.ZstdError as error:
-        if not size:
-            raise OSError(0, f"it cannot be decompressed: {error}") from error
-    except EOFError:
-        pass  # the stream is cut off
-    if not size:
-        raise OSError(0, "it cannot be decompressed: it is cut off")
-    whole.seek(0)
 
 
 def _stem(name: str) -> str:

@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 ASIDE: Final = ".damaged"
 """The end of the name of a file that was set aside."""
@@ -40,16 +40,21 @@ def remove(path: Path) -> None:
             path.unlink()
 
 
-def read(path: Path, *, follow: bool = False) -> bytes:
-    """Return the bytes of the regular file at `path` or, with `follow`, of one that a symlink at `path` leads to.
+def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
+    """Open a file, whoever wrote it. Raises OSError; also for anything but a regular file, such as a pipe or a device,
+    without waiting for it. `follow`: whether `path` may be a symlink to one."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    fd = os.open(path, flags)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return os.fdopen(fd, "rb")
+    os.close(fd)
+    raise OSError(errno.EINVAL, "it is no regular file", str(path))
 
-    Raises OSError for anything else; a FIFO does not block it.
-    """
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
-    with open(fd, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
-        return opened.read()
+
+def read(path: Path, *, follow: bool = False, most: int = -1) -> bytes:
+    """Return the bytes of the regular file at `path`, up to `most`; -1: all. Raises OSError, as `open_regular` does."""
+    with open_regular(path, follow=follow) as opened:
+        return opened.read(most)
 
 
 def is_full(error: BaseException) -> bool:

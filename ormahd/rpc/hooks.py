@@ -220,10 +220,6 @@ STARTED: Final = "startup"
 """The source of a START event for a new session; its folder is the one where the session began."""
 
 
-STORE_INTERVAL: Final = 10
-"""Number of prompts of a session after which its transcript is passed to ingestion, in case the session never ends."""
-
-
 def nudge(commands: Commands) -> str:
     """Return the reminder to store memories, shown every `nudge_interval` prompts.
 
@@ -237,11 +233,11 @@ def nudge(commands: Commands) -> str:
 
 
 class Transcript(Struct, frozen=True):
-    """The transcript of a session, passed to ingestion when it has grown. `path`: the transcript's file, if the
-    harness names it."""
+    """The transcript of a session, passed to ingestion when it has grown, or soon will. `path`: the transcript's file,
+    if the harness names it. `later`: it will grow by a prompt."""
 
     harness: str
-    event: str
+    later: bool
     session_id: str | None
     path: str | None
     space: str | None
@@ -319,8 +315,7 @@ class Hooks:
             count = self._whisper.sessions.before(event.session_id).prompts
             if _every(self._settings.nudge_interval, count):
                 text = joined(text, nudge(self._whisper.wiring.of(event.harness)))
-            if _every(STORE_INTERVAL, count):
-                self._hand_over(event)
+            self._hand_over(event)
         return context(event.name, text), found.silence or "injected"
 
     def _start(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
@@ -369,7 +364,9 @@ class Hooks:
         if self.on_transcript is not None:
             space = self._space(event)
             self.on_transcript(
-                Transcript(event.harness, event.name, event.session_id, event.transcript, space, event.ending)
+                Transcript(
+                    event.harness, event.act is HookAct.PROMPT, event.session_id, event.transcript, space, event.ending
+                )
             )
 
     def _space(self, event: Event) -> str | None:

@@ -12,7 +12,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -24,32 +24,52 @@ from ormahd.errors import Ambiguous, NotFound, Unavailable
 from ormahd.index.write import Frequencies, split
 from ormahd.process import disk, priority, sql
 from ormahd.sessions import files
-from ormahd.sessions.files import Line, SessionHead
+from ormahd.sessions.files import PURGED, RESTORED, WITHDRAWN, Line, SessionHead
 from ormahd.sessions.passages import PassageVectors
 from ormahd.sessions.purged import PurgedTurns
 from ormahd.text.words import FTS_TOKENIZE, fts_match, fts_text, query_terms
 
 log = logging.getLogger("ormah")
 
-PURGED: Final = "purged"
-VERSION: Final = 2
-PROMPT: Final = "(SELECT substr(text, 1, 200) FROM turn WHERE session = session.number AND role = 'user' AND text != '' ORDER BY place LIMIT 1)"
+VERSION: Final = 3
+PROMPT: Final = "(SELECT substr(text, 1, 200) FROM turn WHERE session = session.number AND role = 'user' AND text != '' AND NOT withdrawn ORDER BY place LIMIT 1)"
 COLUMNS: Final = f"number, id, harness, cwd, title, source, first, last, turns, path, {PROMPT}"
 """Columns of a session, in the order of `SessionRow`."""
-TURN: Final = "number, key, session, place, role, time, text"
+TURN: Final = "number, key, session, place, asked, role, time, text, withdrawn"
 """Columns of a turn, in the order of `Archived`."""
+LIVE: Final = "text IS NOT NULL AND NOT withdrawn"
 
 
 class Archived(Struct, frozen=True):
-    """An archived turn. `session`: the number of its session; `place`: its position in that session, from 1."""
+    """An archived turn. `session`: the number of its session; `place`: its position in that session, from 1; `asked`:
+    the place of the prompt that it answers, of a prompt its own. `withdrawn`: 1 if the person took it back."""
 
     number: int
     key: str
     session: int
     place: int
+    asked: int
     role: str
     time: str | None
     text: str
+    withdrawn: int = 0
+
+
+class KnownTurn(Struct, frozen=True):
+    """What the archive has of a turn. `session`: the id of its session; "" if it was purged."""
+
+    session: str
+    role: str
+    time: str
+    length: int
+    withdrawn: int
+
+
+def is_news(known: KnownTurn | None, session: str, time: str | None, text: str) -> bool:
+    """Return whether a turn of a session is not archived, or only as an answer that has grown since."""
+    if known is None or known.role != "assistant" or known.session != session:
+        return known is None
+    return (known.time, known.length) < (time or "", len(text))
 
 
 class SessionRow(Struct, frozen=True):
@@ -239,27 +259,44 @@ class SessionArchive:
         return None if found is None else int(found[0])
 
     def _put(self, db: sqlite3.Connection, session: int, lines: Sequence[Line]) -> None:
+        """Bring lines of a session's file into the database."""
         (place,) = db.execute("SELECT coalesce(max(place), 0) FROM turn WHERE session = ?", (session,)).fetchone()
         for row in lines:
-            place += 1
-            text = None if row.gone else row.text
-            added = db.execute(
-                "INSERT OR IGNORE INTO turn (key, session, place, role, time, text) VALUES (?, ?, ?, ?, ?, ?)",
-                (row.key, session, place, row.role, row.time, text),
-            )
-            if added.rowcount and text is not None:
-                db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (added.lastrowid, fts_text(text)))
+            found = db.execute("SELECT number, session, text, withdrawn FROM turn WHERE key = ?", (row.key,)).fetchone()
+            if found is None and (row.role or row.gone == PURGED):
+                place += 1
+                text, back = None if row.gone == PURGED else row.text, row.gone == WITHDRAWN
+                number = db.execute(
+                    "INSERT INTO turn (key, session, place, asked, role, time, text, withdrawn) VALUES (:key, :session, :place, "
+                    "coalesce((SELECT place FROM turn WHERE key = :to AND session = :session), "
+                    "(SELECT max(asked) FROM turn WHERE session = :session AND :role = 'assistant'), :place), :role, :time, :text, :back)",
+                    {"key": row.key, "session": session, "place": place, "to": row.to, "role": row.role, "time": row.time,
+                     "text": text, "back": back},
+                ).lastrowid  # fmt: skip
+            elif found is None or found[1] != session or found[2] is None:
+                continue
+            else:
+                number, _, before, was_back = found
+                text = row.text if row.role else before
+                back = {WITHDRAWN: 1, RESTORED: 0}.get(row.gone, was_back)
+                if not was_back:
+                    self._take_words(db, number, before)
+                db.execute("UPDATE session SET replaced = replaced OR ? WHERE number = ?", (text != before, session))
+                update = "UPDATE turn SET text = ?, withdrawn = ?, time = coalesce(?, time) WHERE number = ?"
+                db.execute(update, (text, back, row.time, number))
+            if text is not None and not back:
+                db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (number, fts_text(text)))
         self._sum_up(db, session)
 
     def _sum_up(self, db: sqlite3.Connection, session: int) -> None:
         self._counts.changed()
-        select = "SELECT count(text), min(time), max(time) FROM turn WHERE session = ?"
+        select = "SELECT coalesce(sum(NOT withdrawn), 0), min(time), max(time) FROM turn WHERE session = ? AND text IS NOT NULL"
         found = db.execute(select, (session,)).fetchone()
         db.execute("UPDATE session SET turns = ?, first = ?, last = ? WHERE number = ?", (*found, session))
 
     def _forget(self, db: sqlite3.Connection, session: int) -> None:
         """Delete a session and its turns from the database, but not its file."""
-        rows = db.execute("SELECT number, text FROM turn WHERE session = ? AND text IS NOT NULL", (session,)).fetchall()
+        rows = db.execute(f"SELECT number, text FROM turn WHERE session = ? AND {LIVE}", (session,)).fetchall()
         for number, text in rows:
             self._take_words(db, number, text)
         db.execute("DELETE FROM turn WHERE session = ?", (session,))
@@ -271,58 +308,72 @@ class SessionArchive:
 
     # ------------------------------------------------------------ keeping
 
-    def known(self, keys: Sequence[str]) -> set[str]:
-        """Return those of `keys` whose turns are archived, or were purged from the archive."""
+    def known(self, keys: Sequence[str]) -> dict[str, KnownTurn]:
+        """Return key -> turn for those of `keys` whose turns are archived, or were purged from the archive."""
         with self._opened() as db:
-            return _known(db, keys) | self._purged.among(keys)
-
-    def of_sessions(self, turns: Mapping[str, str]) -> set[str]:
-        """Return the keys of those `turns` (key -> id of a session) that are archived under that very session. A turn
-        that a fork shares with its parent session is archived under only one of the two."""
-        found: set[str] = set()
-        with self._opened() as db:
-            for some in sql.sets(sorted(turns)):
+            found = {key: KnownTurn("", "", "", 0, 0) for key in self._purged.among(keys)}
+            for some in sql.sets(list(keys)):
                 select = (
-                    "SELECT turn.key, session.id FROM turn JOIN session ON session.number = turn.session "
-                    f"WHERE turn.text IS NOT NULL AND turn.key IN ({sql.marks(some)})"
+                    "SELECT turn.key, CASE WHEN text IS NULL THEN '' ELSE session.id END, role, coalesce(time, ''), length(text), "
+                    f"withdrawn FROM turn JOIN session ON session.number = turn.session WHERE turn.key IN ({sql.marks(some)})"
                 )
-                found.update(key for key, session in db.execute(select, some) if turns[key] == session)
-        return found
+                found |= {key: KnownTurn(*row) for key, *row in db.execute(select, some) if key not in found}
+            return found
 
-    def unknown(self, heads: Sequence[SessionHead]) -> set[str]:
-        """Return the ids of those sessions in `heads` that are not archived."""
-        with self._opened() as db:
-            select = "SELECT 1 FROM session WHERE path = ?"
-            return {head.session for head in heads if db.execute(select, (files.path_of(head),)).fetchone() is None}
-
-    def add(self, turns: Sequence[tuple[SessionHead, Sequence[Line]]]) -> int:
-        """Store durably those turns that are neither archived nor purged. Return the number of turns stored."""
-        added = 0
+    def add(self, turns: Sequence[tuple[SessionHead, Sequence[Line]]]) -> None:
+        """Store durably those turns that are neither archived nor purged, answers that have grown since, and titles."""
+        known = self.known([row.key for _, lines in turns for row in lines])
         with self._opened() as db:
             for head, lines in turns:
-                keys = [row.key for row in lines]
-                known = _known(db, keys) | self._purged.among(keys)
                 if head.title and self._purged.among([_of_title(head.title)]):
                     head = replace(head, title=None)
-                fresh = list({row.key: row for row in lines if row.key not in known}.values())
-                if fresh:
-                    added += len(fresh)
-                    self._append(db, head, fresh)
-                else:
-                    self._describe(db, head)
-        return added
+                last = {row.key: row for row in lines}
+                fresh = [row for row in last.values() if is_news(known.get(row.key), head.session, row.time, row.text)]
+                self._append(db, head, fresh)
+
+    def mark(self, *, withdrawn: Mapping[str, str], restored: Iterable[str], shared: Iterable[str]) -> int:
+        """Store durably what became of turns, by their keys. Return how many were withdrawn.
+
+        `withdrawn`: key -> the id of the session in which the person took the turn back. A turn that another session has
+        as well stays. `restored`: they are read in a session in which they were not taken back. `shared`: they are
+        read in another session than the one that they are archived under.
+        """
+        rows: dict[tuple[int, str], list[Line]] = {}
+        count = 0
+        with self._opened() as db:
+            for some in sql.sets(sorted(shared)):
+                db.execute(f"UPDATE turn SET shared = 1 WHERE key IN ({sql.marks(some)})", some)
+            for some in sql.sets(sorted({*withdrawn, *restored})):
+                select = (
+                    "SELECT turn.key, session.number, session.path, session.id, withdrawn, shared FROM turn JOIN session "
+                    f"ON session.number = turn.session WHERE text IS NOT NULL AND turn.key IN ({sql.marks(some)})"
+                )
+                for key, number, path, session, was_back, by_others in db.execute(select, some):
+                    back = key in withdrawn and (was_back or (withdrawn[key] == session and not by_others))
+                    if back != bool(was_back):
+                        rows.setdefault((number, path), []).append(Line(key, gone=WITHDRAWN if back else RESTORED))
+                        count += back
+            for (number, path), lines in rows.items():
+                size = files.append(self._folder / path, lines)
+                self._put(db, number, lines)
+                db.execute("UPDATE session SET size = ? WHERE number = ?", (size, number))
+        return count
 
     def _append(self, db: sqlite3.Connection, head: SessionHead, lines: Sequence[Line]) -> None:
+        """Add lines to a session's file, after its description if that has changed. `lines` empty: only a new title."""
         path = files.path_of(head)
         file = self._folder / path
         before = db.execute("SELECT cwd, title, source FROM session WHERE path = ?", (path,)).fetchone()
+        if not lines and (before is None or not head.title or head.title == before[1]):
+            return
         rows: list[SessionHead | Line] = list(lines)
         if before is None and not file.parent.is_dir():
             for place in (self._folder, file.parent):
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
                 disk.sync_directory(place.parent)
         if before != (head.cwd, head.title, head.source):
-            head = _merged(head, before)
+            cwd, title, source = before or (None, None, None)
+            head = SessionHead(head.session, head.harness, head.cwd or cwd, head.title or title, head.source or source)
             rows.insert(0, head)
         size = files.append(file, rows, new=before is None)
         if before is None:
@@ -331,16 +382,6 @@ class SessionArchive:
         assert number is not None
         self._put(db, number, lines)
         db.execute("UPDATE session SET size = ? WHERE number = ?", (size, number))
-
-    def _describe(self, db: sqlite3.Connection, head: SessionHead) -> None:
-        """Store the title in `head` if it differs from the stored title of that session."""
-        path = files.path_of(head)
-        before = db.execute("SELECT cwd, title, source FROM session WHERE path = ?", (path,)).fetchone()
-        if before is not None and head.title and head.title != before[1]:
-            head = _merged(head, before)
-            size = files.append(self._folder / path, [head])
-            self._session(db, path, head)
-            db.execute("UPDATE session SET size = ? WHERE path = ?", (size, path))
 
     def expire(self) -> int:
         """Delete sessions whose last turn is more than `keep_days` old, and whose file was not written in these days
@@ -361,62 +402,52 @@ class SessionArchive:
                     gone += 1
         return gone
 
-    def withdraw(self, keys: set[str]) -> int:
-        """Delete the turns with these keys, taken back by the person's rewind. Return the number deleted."""
-        return self._remove(keys, gone="")
-
     def purge(self, holds: Callable[[bytes], bool], keys: Collection[str] = (), *, change: bool) -> int:
         """Delete every turn's text and every title for which `holds` is true, and the texts of the turns with these
         keys. Their keys stay, so that they are not archived again, and no freed page has their texts. With `change`
         False only count. Return the number of turns and titles."""
         with self._opened() as db:
-            rows = db.execute("SELECT key, text FROM turn").fetchall()
+            rows = db.execute("SELECT number, key, session, text, withdrawn FROM turn").fetchall()
             titles = db.execute("SELECT number, title FROM session WHERE title IS NOT NULL").fetchall()
             titles = [(number, title) for number, title in titles if holds(title.encode("utf-8", "replace"))]
-            emptied = {key for key, text in rows if text is None}
-            texts = priority.giving([(key, text.encode("utf-8", "replace")) for key, text in rows if text is not None])
-            held = {key for key, text in texts if key in keys or holds(text)}
+            emptied = {row[1] for row in rows if row[3] is None}
+            texts = priority.giving([row for row in rows if row[3] is not None])
+            found = [row for row in texts if row[1] in keys or holds(row[3].encode("utf-8", "replace"))]
             if not change:
-                return len(titles) + len(held)
-            self._purged.add({*emptied, *held, *keys, *(_of_title(title) for _, title in titles)})
+                return len(titles) + len(found)
+            self._purged.add({*emptied, *(row[1] for row in found), *keys, *(_of_title(title) for _, title in titles)})
             for number, _ in titles:
                 db.execute("UPDATE session SET title = NULL WHERE number = ?", (number,))
-                self._write_anew(db, number)
+            for number, _, _, text, withdrawn in found:
+                if not withdrawn:
+                    self._take_words(db, number, text)
+                db.execute("UPDATE turn SET text = NULL WHERE number = ?", (number,))
+            replaced = db.execute("SELECT number FROM session WHERE replaced").fetchall()
+            for session in {row[2] for row in found} | {row[0] for row in (*titles, *replaced)}:
+                self._write_anew(db, session)
+                self._sum_up(db, session)
         self.passages.clear()
-        self._remove(held, gone=PURGED)
         with self._opened() as db:
             db.execute("INSERT INTO words (words) VALUES ('optimize')")
             db.commit()
             db.execute("VACUUM")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        return len(titles) + len(held)
-
-    def _remove(self, keys: Collection[str], *, gone: str) -> int:
-        with self._opened() as db:
-            found: list[tuple[int, str, int, str]] = []
-            select = "SELECT number, key, session, text FROM turn WHERE text IS NOT NULL"
-            for some in sql.sets(sorted(keys)):
-                found += db.execute(f"{select} AND key IN ({sql.marks(some)})", some).fetchall()
-            for number, _, _, text in found:
-                self._take_words(db, number, text)
-                if gone:
-                    db.execute("UPDATE turn SET text = NULL WHERE number = ?", (number,))
-                else:
-                    db.execute("DELETE FROM turn WHERE number = ?", (number,))
-            for session in {row[2] for row in found}:
-                self._write_anew(db, session)
-                self._sum_up(db, session)
-        return len(found)
+        return len(titles) + len(found)
 
     def _write_anew(self, db: sqlite3.Connection, session: int) -> None:
         """Write a session's file anew from what the database has of that session."""
         row = self._row(db, session)
         rows: list[SessionHead | Line] = [SessionHead(row.id, row.harness, row.cwd, row.title, row.source)]
-        select = "SELECT key, role, text, time FROM turn WHERE session = ? ORDER BY place"
-        for key, role, text, time in db.execute(select, (session,)):
-            rows.append(Line(key, gone=PURGED) if text is None else Line(key, role, text, time))
+        select = (
+            "SELECT turn.key, turn.role, turn.text, turn.time, turn.withdrawn, prompt.key FROM turn LEFT JOIN turn AS prompt ON "
+            "turn.role = 'assistant' AND prompt.session = turn.session AND prompt.place = turn.asked "
+            "WHERE turn.session = ? ORDER BY turn.place"
+        )
+        for key, role, text, time, withdrawn, to in db.execute(select, (session,)):
+            gone = PURGED if text is None else WITHDRAWN if withdrawn else ""
+            rows.append(Line(key, gone=PURGED) if text is None else Line(key, role, text, time, gone, to or ""))
         size = files.rewrite(self._folder / row.path, rows)
-        db.execute("UPDATE session SET size = ? WHERE number = ?", (size, session))
+        db.execute("UPDATE session SET size = ?, replaced = 0 WHERE number = ?", (size, session))
 
     # ------------------------------------------------------------ sources
 
@@ -432,15 +463,6 @@ class SessionArchive:
                 "INSERT OR REPLACE INTO cursor (source, size, mtime_ns, inode) VALUES (?, ?, ?, ?)",
                 (source, state.size, state.mtime_ns, state.inode),
             )
-
-    def was_read(self, source: str) -> bool:
-        """Return whether a source was ever read to its end, even if it has changed since."""
-        with self._opened() as db:
-            return db.execute("SELECT 1 FROM cursor WHERE source = ?", (source,)).fetchone() is not None
-
-    def forget_read(self, source: str) -> None:
-        with self._opened() as db:
-            db.execute("DELETE FROM cursor WHERE source = ?", (source,))
 
     # ------------------------------------------------------------ finding
 
@@ -469,7 +491,7 @@ class SessionArchive:
 
     def _turns(self, db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Archived]:
         found: dict[int, Archived] = {}
-        select = f"SELECT {TURN} FROM turn WHERE text IS NOT NULL AND number"
+        select = f"SELECT {TURN} FROM turn WHERE {LIVE} AND number"
         for some in sql.sets(list(numbers)):
             for row in db.execute(f"{select} IN ({sql.marks(some)})", some):
                 found[row[0]] = Archived(*row)
@@ -477,22 +499,9 @@ class SessionArchive:
 
     def around(self, turn: Archived) -> list[Archived]:
         """Return the exchange to which a turn belongs: the person's turn and the answers, at most four turns."""
-        select = f"SELECT {TURN} FROM turn WHERE session = ? AND text IS NOT NULL"
+        select = f"SELECT {TURN} FROM turn WHERE session = ? AND asked = ? AND {LIVE} ORDER BY place LIMIT 4"
         with self._opened() as db:
-            asked = turn.place
-            if turn.role != "user":
-                (asked,) = db.execute(
-                    "SELECT coalesce(max(place), ?) FROM turn WHERE session = ? AND place < ? AND role = 'user' AND text IS NOT NULL",
-                    (turn.place, turn.session, turn.place),
-                ).fetchone()
-            (after,) = db.execute(
-                "SELECT coalesce(min(place), 1 << 40) FROM turn WHERE session = ? AND place > ? AND role = 'user'",
-                (turn.session, max(asked, turn.place)),
-            ).fetchone()
-            rows = db.execute(
-                f"{select} AND place >= ? AND place < ? ORDER BY place LIMIT 4", (turn.session, asked, after)
-            )
-            return [Archived(*row) for row in rows]
+            return [Archived(*row) for row in db.execute(select, (turn.session, turn.asked))]
 
     # ------------------------------------------------------------ looking
 
@@ -524,19 +533,20 @@ class SessionArchive:
         with self._opened() as db:
             rows = db.execute(
                 "SELECT s.path, s.id, s.harness, s.cwd, s.last, s.turns, t.key, s.title FROM session s JOIN turn t ON t.number = "
-                "(SELECT number FROM turn WHERE session = s.number AND text IS NOT NULL ORDER BY place DESC LIMIT 1) "
+                f"(SELECT number FROM turn WHERE session = s.number AND {LIVE} ORDER BY asked DESC, place DESC LIMIT 1) "
                 "ORDER BY coalesce(s.last, '') DESC, s.number DESC"
             )
             return [SessionTail(*row) for row in rows]
 
     def turns_of(self, path: str) -> list[Archived]:
-        """Return the turns of the session whose file is `path`, in order."""
+        """Return the turns of the session whose file is `path`, in order, without those that the person took back."""
         with self._opened() as db:
-            select = f"SELECT {TURN} FROM turn WHERE session = (SELECT number FROM session WHERE path = ?) AND text IS NOT NULL"
-            return [Archived(*row) for row in db.execute(f"{select} ORDER BY place", (path,))]
+            select = f"SELECT {TURN} FROM turn WHERE session = (SELECT number FROM session WHERE path = ?) AND {LIVE}"
+            return [Archived(*row) for row in db.execute(f"{select} ORDER BY asked, place", (path,))]
 
     def session(self, prefix: str) -> tuple[SessionRow, list[Archived]]:
-        """Return a session and its turns, by its id or a unique prefix. Raises NotFound, Ambiguous."""
+        """Return a session and its turns, also those taken back, by its id or a unique prefix. Raises NotFound,
+        Ambiguous."""
         escaped = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         with self._opened() as db:
             rows = db.execute(
@@ -551,24 +561,10 @@ class SessionArchive:
                 raise Ambiguous(
                     f"several sessions have an id that begins with '{prefix[:60]}': {listed}", hint="write more of it"
                 )
-            select = f"SELECT {TURN} FROM turn WHERE session = ? AND text IS NOT NULL ORDER BY place"
+            select = f"SELECT {TURN} FROM turn WHERE session = ? AND text IS NOT NULL ORDER BY asked, place"
             return found[0], [Archived(*row) for row in db.execute(select, (found[0].number,))]
 
 
 def _of_title(title: str) -> str:
     """Return the key of a purged title in `PurgedTurns`."""
     return f"title\n{title}"
-
-
-def _known(db: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
-    found: set[str] = set()
-    for some in sql.sets(list(keys)):
-        found.update(key for (key,) in db.execute(f"SELECT key FROM turn WHERE key IN ({sql.marks(some)})", some))
-    return found
-
-
-def _merged(head: SessionHead, before: tuple[str | None, str | None, str | None] | None) -> SessionHead:
-    """Return the description `head` of a session, with its missing values taken from `before`: the stored (cwd, title,
-    source), or None if the session is new."""
-    cwd, title, source = before or (None, None, None)
-    return SessionHead(head.session, head.harness, head.cwd or cwd, head.title or title, head.source or source)

@@ -1,6 +1,7 @@
 """Reads and writes the files of the archive: JSON lines, first one that describes the session, then one per turn.
 
-A later line with `session` replaces the description. A line with `gone` stands for a purged turn: it has the key only.
+A later line with `session` replaces the description, a later line with the same key the turn. A line that has only a key
+and `gone` changes what became of the turn.
 """
 
 from __future__ import annotations
@@ -32,15 +33,24 @@ class SessionHead(Struct, frozen=True, omit_defaults=True):
     """The path of the transcript or export from which it was read."""
 
 
+PURGED: Final = "purged"
+"""The text was deleted, and is never taken in again."""
+WITHDRAWN: Final = "withdrawn"
+"""The person took the turn back by a rewind: it is kept, and not found by a search."""
+RESTORED: Final = "restored"
+"""The turn was not withdrawn after all."""
+
+
 class Line(Struct, frozen=True, omit_defaults=True):
-    """One turn, as stored in a line of a session's file. `gone`: `purged` if its text was purged; "" if it has its
-    text."""
+    """One turn, as stored in a line of a session's file. `gone`: what became of it, "" if nothing; `to`: of an answer,
+    the key of its prompt."""
 
     key: str
     role: str = ""
     text: str = ""
     time: str | None = None
     gone: str = ""
+    to: str = ""
 
 
 _line = msgspec.json.Decoder(Line | None).decode

@@ -11,7 +11,8 @@ CREATE TABLE session (
     first TEXT,                 -- ISO time of its first turn
     last TEXT,                  -- ISO time of its last turn
     turns INTEGER NOT NULL,
-    size INTEGER NOT NULL       -- bytes of the file that are taken in
+    size INTEGER NOT NULL,      -- bytes of the file that are taken in
+    replaced INTEGER NOT NULL DEFAULT 0 -- 1: the file has texts of answers that have grown since
 );
 CREATE INDEX session_id ON session (id);
 
@@ -19,12 +20,15 @@ CREATE TABLE turn (
     number INTEGER PRIMARY KEY,
     key TEXT NOT NULL UNIQUE,
     session INTEGER NOT NULL,
-    place INTEGER NOT NULL,     -- counted from 1 within its session
+    place INTEGER NOT NULL,     -- counted from 1 within its session, in the order in which turns came
+    asked INTEGER NOT NULL,     -- place of the prompt that it answers; of a prompt its own place
     role TEXT NOT NULL,
     time TEXT,
-    text TEXT                   -- NULL: purged, and never to be taken in again
+    text TEXT,                  -- NULL: purged, and never to be taken in again
+    withdrawn INTEGER NOT NULL DEFAULT 0, -- 1: the person took it back
+    shared INTEGER NOT NULL DEFAULT 0     -- 1: another session (a fork) has it too, and did not take it back
 );
-CREATE INDEX turn_place ON turn (session, place);
+CREATE INDEX turn_place ON turn (session, asked, place);
 
 -- Contentless: a row is taken out with the text that it was put in with.
 CREATE VIRTUAL TABLE words USING fts5 (text, content = '', tokenize = "{tokenize}");

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ormahd.model.node import NodeType
+from ormahd.process import own_files
 
 IgnoredByGit = Callable[[Iterable[str]], set[str]]
 """Returns those of the given paths (posix, relative to the vault's root) that git ignores."""
@@ -55,9 +56,7 @@ def _named(root: Path, settings: Iterable[tuple[str, str]]) -> set[str]:
 def json_setting(file: Path, key: str) -> Any:
     """Return one value of another program's JSON file, unchecked; None when the file cannot be read."""
     try:
-        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(fd, "rb") as handle:
-            data = json.loads(handle.read(_MAX_SETTINGS))
+        data = json.loads(own_files.read(file, most=_MAX_SETTINGS))
     except (OSError, ValueError, RecursionError):
         return None
     return data.get(key) if isinstance(data, dict) else None

@@ -22,6 +22,7 @@ from ormahd.git.remote import RemoteUrl, read_remote
 from ormahd.model.node import write_time
 from ormahd.model.spaces import FILE, ProjectKey, free_name, read, spaces, suffixes
 from ormahd.paths import known_home
+from ormahd.process import own_files
 from ormahd.vault.vault import Vault
 
 ORIGINS: Final = 3
@@ -166,15 +167,7 @@ def _led_to(dot_git: Path) -> Path | None:
 
 
 def _small(file: Path) -> str:
-    """Return the text of a small regular file. Raises OSError for anything else, and never blocks on a pipe or a
-    device."""
-    fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(f"{file} is no regular file")
-        return os.read(fd, LIMIT).decode("utf-8", "surrogateescape")
-    finally:
-        os.close(fd)
+    return os.fsdecode(own_files.read(file, follow=True, most=LIMIT))
 
 
 def _opens(file: Path) -> bool:

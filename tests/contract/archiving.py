@@ -82,13 +82,21 @@ def bring(ormah: Ormah, path: Path) -> IngestedFile:
     return ingest(ormah, str(path), progress=lambda *_: None).out
 
 
-def archived(ormah: Ormah) -> list[tuple[str, str]]:
-    """Every turn of the archive, as its files have it: (session, text). A line that is being written does not count yet."""
+def archived(ormah: Ormah, *, withdrawn: bool = False) -> list[tuple[str, str]]:
+    """Every turn of the archive, as its files have it: (session, text). With `withdrawn`, only those that the person took
+    back, else all others. A line that is being written does not count yet."""
     found: list[tuple[str, str]] = []
     for file in sorted(paths.sessions_dir(ormah.vault.id).rglob("*.jsonl")):
         rows = [json.loads(line) for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
         head = next((row for row in rows if "session" in row), {})
-        found += [(head["session"], row["text"]) for row in rows if "text" in row]
+        turns: dict[str, dict[str, Any]] = {}
+        for row in (row for row in rows if "key" in row):
+            turns[row["key"]] = turns.get(row["key"], {}) | row
+        found += [
+            (head["session"], row["text"])
+            for row in turns.values()
+            if "text" in row and (row.get("gone") == "withdrawn") == withdrawn
+        ]
     return found
 
 

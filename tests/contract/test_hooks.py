@@ -42,31 +42,21 @@ def test_each_end_of_something_hands_its_transcript_over(hooks: Hooks) -> None:
                 or hooks.answer(body(harness, event, session_id="s", transcript_path="/t/s.jsonl")) == b""
             )
             expected = (
-                [Transcript(harness, event, "s", "/t/s.jsonl", "shop")]
+                [Transcript(harness, False, "s", "/t/s.jsonl", "shop")]
                 if act in {HookAct.TRANSCRIPT, HookAct.COMPACTED}
                 else []
             )
             assert handed == expected, (harness, event)
 
 
-def test_every_so_many_prompts_the_transcript_is_handed_over(hooks: Hooks) -> None:
+def test_each_prompt_of_a_person_hands_its_transcript_over(hooks: Hooks) -> None:
     handed: list[Transcript] = []
     hooks.on_transcript = handed.append
-    for number in range(21):
-        hooks.answer(
-            body(
-                "claude-code",
-                "UserPromptSubmit",
-                "kiosk",
-                session_id="s",
-                transcript_path="/t",
-                prompt=f"a prompt of {number}",
-            )
-        )
-        hooks.answer(
-            body("claude-code", "UserPromptSubmit", session_id="s", transcript_path="/t", prompt="/clear", agent_id="a")
-        )
-    assert handed == [Transcript("claude-code", "UserPromptSubmit", "s", "/t", "kiosk")] * 2
+    said = {"session_id": "s", "transcript_path": "/t"}
+    for number in range(2):
+        hooks.answer(body("claude-code", "UserPromptSubmit", "kiosk", prompt=f"a prompt of {number}", **said))
+        hooks.answer(body("claude-code", "UserPromptSubmit", prompt="/clear", agent_id="a", **said))
+    assert handed == [Transcript("claude-code", True, "s", "/t", "kiosk")] * 2
 
 
 def test_who_has_gone_was_told_nothing(hooks: Hooks) -> None:

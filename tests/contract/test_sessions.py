@@ -7,6 +7,7 @@ import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -225,7 +226,7 @@ def _text(row: dict[str, Any]) -> str:
     return content if isinstance(content, str) else content[0]["text"]
 
 
-def test_a_rewound_branch_leaves_the_archive(ormah: Ormah, tmp_path: Path) -> None:
+def test_a_rewound_branch_is_kept_and_not_found(ormah: Ormah, tmp_path: Path) -> None:
     file = written(tmp_path / "t.jsonl", *SHOP)
     bring(ormah, file)
     instead = asked(1, "Round up.") | {"uuid": "n1"}
@@ -234,7 +235,12 @@ def test_a_rewound_branch_leaves_the_archive(ormah: Ormah, tmp_path: Path) -> No
     done = bring(ormah, written(file, *SHOP, instead, more))
     assert (done.added, done.withdrawn) == (2, 2)
     assert [text for _, text in archived(ormah)] == ["Use cents everywhere.", "Cents it is.", "Round up.", "Up."]
+    assert archived(ormah, withdrawn=True) == [("s1", "Round half even."), ("s1", "Done.")]
     assert found(ormah, "round half even") == ["Round up. / Up."]
+    assert [(one.text, one.withdrawn) for one in sessions(ormah, "s1", 1).turns][2:4] == [
+        ("Round half even.", True),
+        ("Done.", True),
+    ]
 
 
 def test_a_rewind_in_a_fork_leaves_the_session_that_it_comes_from(ormah: Ormah, tmp_path: Path) -> None:
@@ -391,6 +397,10 @@ def test_errors_name_the_thing(ormah: Ormah, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     assert archive(ormah, fifo).out.status == "failed"
+    chats = tmp_path / "shop" / "chats"
+    chats.mkdir(parents=True)
+    os.mkfifo(chats.parent / ".project_root")
+    assert bring(ormah, written(chats / "session.jsonl", *SHOP)).turns == 4, "a pipe beside it is not waited for"
 
 
 def test_odd_session_ids_stay_inside_the_archive(ormah: Ormah, tmp_path: Path) -> None:
@@ -432,28 +442,35 @@ def capturing(ormah: Ormah) -> Iterator[Capture]:
         assert found.stop(120)
 
 
-def test_a_late_answer_is_waited_for(ormah: Ormah, tmp_path: Path) -> None:
-    file = written(tmp_path / "t.jsonl", *SHOP[:3])
-    with capturing(ormah) as capture:
-        capture.hear("claude-code", "s1", str(file), "Done.")
-        wait_until(lambda: len(archived(ormah)) == 3, "what the file has so far")
-        written(file, *SHOP)
-        wait_until(lambda: len(archived(ormah)) == 4, "the answer")
-    os.utime(file)
-    assert bring(ormah, file).added == 0
+@pytest.mark.parametrize("stop", [None, "tool_use"])
+@pytest.mark.parametrize("interim", ["", "Let me look."])
+def test_an_answer_that_the_file_lacks_is_archived_as_the_hook_told_it(
+    tmp_path: Path, interim: str, stop: str | None
+) -> None:
+    growing, final = answered(1, interim), answered(1, "Done, as told.")
+    growing["message"]["stop_reason"] = stop
+    final["message"]["id"] = "final"
+    final["timestamp"] = "2026-11-02T09:00:03.900Z"
+    file = written(tmp_path / "t.jsonl", *SHOP[:3], growing)
+    with opened(tmp_path, now=datetime(2026, 11, 2, 9, 0, 3, 800_000, tzinfo=UTC)) as ormah:
+        with capturing(ormah) as capture:
+            capture.hear("claude-code", "s1", str(file), "Done.")
+            wait_until(lambda: ("s1", "Done.") in archived(ormah), "the answer of the hook")
+        later = bring(ormah, written(file, *SHOP[:3], growing, final, asked(2, "Again?"), answered(2, "Done.")))
+        assert (later.added, later.known) == (2, 4), "the same words to another prompt are another turn"
+        assert [text for _, text in archived(ormah)][-3:] == ["Done, as told.", "Again?", "Done."]
 
 
-def test_an_answer_that_the_file_never_got_is_archived_as_the_hook_told_it(
+def test_a_prompt_that_is_never_answered_is_archived(
     ormah: Ormah, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capture_module, "SETTLES", 0.2)
-    file = written(tmp_path / "t.jsonl", *SHOP[:3])
+    """The agent was killed while it worked: no hook tells an end."""
+    monkeypatch.setattr(capture_module, "REST", 0.5)
+    file = tmp_path / "t.jsonl"
     with capturing(ormah) as capture:
-        capture.hear("claude-code", "s1", str(file), "Done.")
-        wait_until(lambda: ("s1", "Done.") in archived(ormah), "the answer of the hook")
-    later = bring(ormah, written(file, *SHOP, asked(2, "Again?"), answered(2, "Done.")))
-    assert (later.added, later.known) == (2, 4), "the same words to another prompt are another turn"
-    assert [text for _, text in archived(ormah)].count("Done.") == 2
+        capture.hear("claude-code", "s1", str(file), later=True)
+        written(file, *SHOP[:3])
+        wait_until(lambda: len(archived(ormah)) == 3, "the prompt")
 
 
 def test_an_open_answer_is_looked_at_again_when_the_session_rests(
@@ -464,7 +481,7 @@ def test_an_open_answer_is_looked_at_again_when_the_session_rests(
     growing["message"]["stop_reason"] = None
     file = written(tmp_path / "t.jsonl", *SHOP[:3], growing)
     with capturing(ormah) as capture:
-        capture.hear("claude-code", "s1", str(file), "")  # no hook told an answer, and no event follows
+        capture.hear("claude-code", "s1", str(file))  # no hook told an answer, and no event follows
         wait_until(lambda: len(archived(ormah)) == 3, "what is closed")
         monkeypatch.setattr("ormahd.ingest.bring_in.REST", 0.1)
         wait_until(lambda: len(archived(ormah)) == 4, "the answer, once nobody writes it any more")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from msgspec import Struct
 from ormahd.ingest.documents.sections import MOST, Section, divided, plain_heading, sections
 from ormahd.ingest.documents.web_page import is_page, markdown_of
 from ormahd.note.markdown import conflict_line
+from ormahd.process.own_files import open_regular
 from ormahd.text.harness import strip
 
 LARGEST: Final = 10_000_000
@@ -77,15 +77,12 @@ def read_document(path: Path, name: str, cleaned: Cleaned = str) -> OpenedDocume
 def read_bytes(path: Path) -> bytes:
     """Return the bytes of a regular file. Raises Unreadable, also if it is too large for a document."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(fd, "rb") as opened:
-            about = os.fstat(fd)
-            if not stat.S_ISREG(about.st_mode):
-                raise Unreadable("it is no file")
+        with open_regular(path) as opened:
             begin = opened.read(len(PDF_MARK))
             most = LARGEST_PDF if begin == PDF_MARK else LARGEST
-            if about.st_size > most:
-                raise Unreadable(f"it has {about.st_size / 1e6:,.0f} MB; a document has at most {most // 1_000_000}")
+            size = os.fstat(opened.fileno()).st_size
+            if size > most:
+                raise Unreadable(f"it has {size / 1e6:,.0f} MB; a document has at most {most // 1_000_000}")
             return begin + opened.read(most)
     except OSError as error:
         raise Unreadable(error.strerror or str(error)) from error

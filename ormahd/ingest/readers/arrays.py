@@ -10,14 +10,19 @@ from typing import Any, BinaryIO, Final
 from ormahd.ingest.readers.turns import Reading
 
 CHUNK: Final = 1 << 16
+LONGEST: Final = 64 << 20
+"""Maximum size in bytes of one object, such as a conversation: with a longer one the file counts as damaged."""
 
 
 class Repaired:
     """Wraps a stream so that reading it gives valid UTF-8: invalid bytes are replaced, and UTF-16 with a byte order
     mark is converted."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, most: int | None = None) -> None:
+        """`most`: number of bytes after which reading raises ValueError, unless `taken` is set back to 0 before."""
         self._stream = stream
+        self._most = most
+        self.taken = 0
         self._decoder: codecs.IncrementalDecoder | None = None
         self._rest = b""
 
@@ -27,6 +32,9 @@ class Repaired:
             return b""
         while True:
             chunk = self._stream.read(size if size > 0 else CHUNK)
+            self.taken += len(chunk)
+            if self._most is not None and self.taken > self._most:
+                raise ValueError(f"an object has more than {self._most >> 20} MB")
             if self._decoder is None:
                 wide = chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
                 name = "utf-16" if wide else "utf-8"
@@ -37,47 +45,41 @@ class Repaired:
                 return text.encode("utf-8", "replace")
 
 
-def items(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
-    """Yield the objects in the JSON array that a stream consists of; if it is a single object instead, yield that. If
-    the JSON is cut off or invalid, that is counted in `reading.damaged`."""
+def items(stream: BinaryIO, reading: Reading, prefix: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the objects in the JSON array that a stream consists of; if it is a single object instead, yield that. With
+    `prefix`, yield those there. If the JSON is cut off or invalid, that is counted in `reading.damaged`."""
     import ijson
 
-    if size := first_sign(stream):
-        prefix = "item" if size == b"[" else ""
-        try:
-            for item in ijson.items(Repaired(stream), prefix, use_float=True):
-                if isinstance(item, dict):
-                    yield item
-                else:
-                    reading.damaged += 1
-        except (ijson.JSONError, ValueError, RecursionError):
-            reading.damaged += 1
+    sign, source = first_sign(stream), Repaired(stream, LONGEST)
+    try:
+        for item in ijson.items(source, prefix or "item" * (sign == b"["), use_float=True) if sign else ():
+            source.taken = 0
+            if isinstance(item, dict):
+                yield item
+            else:
+                reading.damaged += 1
+    except (ijson.JSONError, ValueError, RecursionError):
+        reading.damaged += 1
 
 
 def members(stream: BinaryIO, reading: Reading, name: str) -> Iterator[dict[str, Any]]:
-    """Read a stream that consists of a single JSON object. Yield the objects in the object's list `name`, one at a
-    time, then the object itself with only its scalar fields. If the JSON is cut off or invalid, that is counted in
+    """Read a stream that consists of a single JSON object. Yield the object with the scalar fields that come before its
+    list `name`, then the objects in that list, one at a time. If the JSON is cut off or invalid, that is counted in
     `reading.damaged`."""
     import ijson
 
-    item = f"{name}.item"
     head: dict[str, Any] = {}
-    builder: Any = None
     try:
-        for prefix, event, value in ijson.parse(Repaired(stream), use_float=True):
-            if prefix == item and event == "start_map":
-                builder = ijson.ObjectBuilder()
-            if builder is not None:
-                builder.event(event, value)
-                if prefix == item and event == "end_map":
-                    yield builder.value
-                    builder = None
-            elif prefix and "." not in prefix and event in {"string", "number", "boolean"}:
+        for prefix, event, value in ijson.parse(Repaired(stream, LONGEST)):
+            if prefix == name:
+                break
+            if event in {"string", "boolean"}:
                 head[prefix] = value
     except (ijson.JSONError, ValueError, RecursionError):
-        reading.damaged += 1
-    if head:
-        yield head
+        pass  # it is counted when the list is read
+    yield head
+    stream.seek(0)
+    yield from items(stream, reading, f"{name}.item")
 
 
 def first_sign(stream: BinaryIO) -> bytes:

@@ -8,16 +8,8 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Final, Literal
 
 from ormahd.ingest.readers.arrays import items, number
-from ormahd.ingest.readers.turns import (
-    ExportedFact,
-    Reading,
-    SessionTurn,
-    iso_time,
-    key_of,
-    said,
-    text_at,
-    with_last_answers,
-)
+from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn, with_last_answers
+from ormahd.ingest.readers.values import branch, clean_text, iso_time, key_of, text_at, texts_of
 
 NAME: Final = "chatgpt"
 
@@ -39,14 +31,14 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
     session = (
         text_at(talk, "conversation_id") or text_at(talk, "id") or key_of(talk.get("title"), talk.get("create_time"))
     )
-    title = said(text_at(talk, "title") or "")
+    title = clean_text(text_at(talk, "title") or "")
     if title:
         reading.titles[session] = title
     begun = iso_time(talk.get("create_time"))
     _instructions(talk["mapping"], reading)
     for node_id, message in _shown(talk):
         role, text = _said(message)
-        if not text:
+        if not role:
             continue
         time = iso_time(message.get("create_time")) or begun
         key = key_of(role, session, text_at(message, "id") or node_id)
@@ -56,26 +48,15 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
 def _shown(talk: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Return the messages of the branch of a conversation that ChatGPT shows, from root to leaf, as (id of the
     message's node, message)."""
-    nodes = talk["mapping"]
-    at = talk.get("current_node")
-    if at not in nodes:
-        leaves = [
-            (number((node.get("message") or {}).get("create_time")) or 0.0, name)
-            for name, node in nodes.items()
-            if isinstance(node, dict) and not node.get("children")
-        ]
-        at = max(leaves, default=(0.0, None))[1]
-    found: list[tuple[str, dict[str, Any]]] = []
-    seen: set[str] = set()
-    while isinstance(at, str) and at not in seen:
-        seen.add(at)
-        node = nodes.get(at)
-        if not isinstance(node, dict):
-            break
-        if isinstance(node.get("message"), dict):
-            found.append((at, node["message"]))
-        at = node.get("parent")
-    return found[::-1]
+    nodes = {name: node for name, node in talk["mapping"].items() if isinstance(node, dict)}
+    leaf = talk.get("current_node")
+    if leaf not in nodes:
+        made = {name: number((node.get("message") or {}).get("create_time")) or 0.0 for name, node in nodes.items()}
+        leaf = max(
+            (name for name, node in nodes.items() if not node.get("children")), key=made.__getitem__, default=None
+        )
+    names = branch({name: node.get("parent") for name, node in nodes.items()}, leaf)
+    return [(name, nodes[name]["message"]) for name in names if isinstance(nodes[name].get("message"), dict)]
 
 
 def _instructions(nodes: dict[str, Any], reading: Reading) -> None:
@@ -89,7 +70,7 @@ def _instructions(nodes: dict[str, Any], reading: Reading) -> None:
             ("user_profile", "What you told ChatGPT about yourself"),
             ("user_instructions", "How you asked ChatGPT to answer"),
         ):
-            text = said(text_at(content, field) or "")
+            text = clean_text(text_at(content, field) or "")
             fenced = _FENCED.search(text)
             text = (fenced["text"] if fenced else text).strip()
             kind: Literal["fact", "preference"] = "fact" if field == "user_profile" else "preference"
@@ -99,7 +80,7 @@ def _instructions(nodes: dict[str, Any], reading: Reading) -> None:
 
 
 def _said(message: dict[str, Any]) -> tuple[str, str]:
-    """Return (role, text) of a message between the person and ChatGPT. The text is "" for any other, such as a tool
+    """Return (role, text) of a message between the person and ChatGPT; the role is "" for any other, such as a tool
     call."""
     role = text_at(message, "author", "role") or ""
     about = message.get("metadata")
@@ -115,9 +96,5 @@ def _said(message: dict[str, Any]) -> tuple[str, str]:
         and content.get("content_type") in _TEXT
     )
     if not shown:
-        return role, ""
-    parts = content.get("parts")
-    parts = parts if isinstance(parts, list) else []
-    texts = [part if isinstance(part, str) else text_at(part, "text") or "" for part in parts]
-    text = "\n\n".join(part for part in texts if part.strip())
-    return role, said(_PRIVATE.sub("", _CITED.sub("", text)))
+        return "", ""
+    return role, clean_text(_PRIVATE.sub("", _CITED.sub("", texts_of(content.get("parts"), ("text",)))))

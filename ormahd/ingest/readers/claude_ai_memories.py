@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 from ormahd.ingest.readers.arrays import items
-from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn, said, text_at
+from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn
+from ormahd.ingest.readers.values import clean_text, text_at
 
 NAME: Final = "claude-ai-memories"
 KEYS: Final = frozenset({"conversations_memory", "project_memories", "memory_files"})
@@ -37,7 +38,7 @@ def _take(text: str, title: str, reading: Reading) -> None:
     """Add each paragraph of a text, or each item of a list in the text, to `reading.facts`. The fact's title is the
     heading above the paragraph, or `title` if there is none."""
     heading = title
-    for paragraph in re.split(r"\n\s*\n", said(text)):
+    for paragraph in re.split(r"\n\s*\n", clean_text(text)):
         lines = paragraph.strip()
         found = _HEADING.match(lines)
         if found:

@@ -1,115 +1,193 @@
 """Reads Claude Code's transcripts: `~/.claude/projects/**.jsonl`, whose lines form a tree.
 
-A person's prompt is a `user` line that has no sign of a tool's result, of injected text or of a sub-agent. A prompt
-that was typed while Claude worked is an `attachment` of the kind `queued_command`. An answer is the text of the last
-`assistant` message before the next prompt; a message may be spread over several lines with the same id. Branches that
-a rewind has left are reported as withdrawn.
+Each line belongs to the last thing above it that the agent answers: a prompt of the person, a prompt typed while Claude
+worked, what the person said in a dialog; or something that is no turn, such as a command, a picture or a notice. The
+answer is the text of the last message that belongs to a prompt; a message may be spread over several lines.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 from msgspec import Struct, field
 
 from ormahd.ingest.readers.lines import objects
-from ormahd.ingest.readers.turns import (
-    Reading,
-    SessionTurn,
-    between,
-    iso_time,
-    key_of,
-    said,
-    text_at,
-    texts_of,
-    typed,
-)
+from ormahd.ingest.readers.turns import Reading, SessionTurn, answer
+from ormahd.ingest.readers.values import between, clean_text, dialog_answer, iso_time, key_of, text_at, texts_of, typed
 
 NAME: Final = "claude-code"
 
 TOLD: Final = frozenset({"user", "assistant", "system", "attachment"})
+KEPT: Final = 200_000
+"""Maximum number of lines of which it is remembered where they belong: those that were read last."""
 _END: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal"})
 """Values of `stop_reason` after which an answer is complete."""
+_PEOPLE: Final = (None, "human", "sdk")
+"""Origins of a prompt that a person wrote; "sdk": in an editor or on the command line."""
+_INJECTED: Final = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
+_INTERRUPTED: Final = "[Request interrupted by user"
+_MARKUP: Final = ("<command-", "<local-command-", "<bash-")
+"""Beginnings of the records of commands."""
+_REFUSED: Final = "The user doesn't want to "
+_REASON, _AFTER_REASON = "the user said:\n", "\n\nNote: The user's next message may contain"
+"""What stands before and after the words that the person typed when refusing a tool or a plan."""
 
 
-class _Line(Struct):
-    """The part of the conversation in one line of a transcript: a prompt, or a part of an answer. `whole`: whether
-    the answer is complete with this line."""
+class _Asked(Struct):
+    """Something in a line that the agent answers. `text`: "" if it is no turn. `prompt`: the person typed it as the
+    next prompt; `beside`: the person said it while the agent worked. A `notice` is by a program, `cut` an interruption."""
 
-    uuid: str | None
-    role: str
-    text: str
-    time: str | None
+    text: str = ""
+    prompt: bool = False
+    beside: bool = False
+    cut: bool = False
+
+
+class _Node(Struct, eq=False):
+    """A place in the tree that lines belong to. `at`, `last`: numbers of its line and of the last line below it.
+    `above`: where its line belongs; `parent`: uuid of its parent line. `key`: of the turn, "" if it is none."""
+
+    at: int
     session: str
-    cwd: str | None
+    above: _Node | None = None
+    parent: str = ""
+    key: str = ""
+    asked: _Asked = field(default_factory=_Asked)
+    last: int = 0
+    heir: _Node | None = None
+    """What the person said meanwhile: later messages answer that."""
+    parts: list[str] = field(default_factory=list)
     message: str = ""
-    """The id of the message of which the line is a part; "" for a prompt."""
-    whole: bool = False
-    root: bool = False
-    """Whether the line is a prompt with an explicit null as its parent: the conversation begins with it."""
+    time: str | None = None
+    cwd: str | None = None
+    ended: bool = False
+    calling: bool = False
+    """Whether the agent's last line called a tool."""
 
 
 class _Tree(Struct):
-    """The tree that the lines of a transcript form. `parents`: uuid of a line -> uuid of its parent; `leaf`: uuid of
-    the newest line; `by_message`: id of a message -> uuid of the first line of that message."""
+    reading: Reading
+    line: int = 0
+    damaged: int = 0
+    owners: dict[str, _Node] = field(default_factory=dict)
+    """uuid of a line -> the node to which it belongs."""
+    nodes: deque[_Node] = field(default_factory=lambda: deque(maxlen=KEPT))
+    now: _Node | None = None
+    """The last node, except interruptions."""
+    waiting: list[_Node] = field(default_factory=list)
+    """Nodes with an answer that was not yielded yet."""
 
-    parents: dict[str, str | None] = field(default_factory=dict)
-    leaf: str | None = None
-    by_message: dict[str, str] = field(default_factory=dict)
+    def take(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
+        """Read a line. Yield the turns that are complete with it."""
+        self.line += 1
+        uuid = text_at(line, "uuid")
+        parent = text_at(line, "parentUuid") or text_at(line, "logicalParentUuid") or ""
+        above = self.owners.get(parent)
+        node = above or self._unplaced(line, parent)
+        if line["type"] == "assistant":
+            self._hear(line, node)
+        elif (asked := _asked(line)) is not None and (asked.text or asked.prompt or asked.cut or not _calls(node)):
+            yield from self.answers(closed=True)
+            if parent == "" and "parentUuid" not in line:
+                parent = uuid or ""
+            node = _Node(self.line, text_at(line, "sessionId") or self.reading.name, above, parent, asked=asked)
+            node.cwd = text_at(line, "cwd") or self.reading.cwd
+            self.nodes.append(node)
+            if asked.text:
+                time = iso_time(line.get("timestamp"))
+                node.key = key_of("user", time or uuid, asked.text)
+                yield SessionTurn("user", asked.text, time, node.session, node.key, node.cwd)
+            if asked.beside and above is not None:
+                above.heir = node
+            self.now = self.now if asked.cut else node
+            asked.text = ""
+        if node is not None:
+            node.last = self.line
+            if uuid is not None:
+                self.owners[uuid] = node
+                if len(self.owners) > KEPT:
+                    del self.owners[next(iter(self.owners))]
 
-    def live(self) -> set[str]:
-        """Return the live branch: the uuids of the lines from the newest one up to its root."""
-        found: set[str] = set()
-        at = self.leaf
-        while at is not None and at not in found:
-            found.add(at)
-            at = self.parents.get(at)
-        return found
+    def _unplaced(self, line: dict[str, Any], parent: str) -> _Node | None:
+        """Return where a line belongs whose parent is not known: to the last node; but after a line that could not be
+        read, which may have been a prompt, to a node that is no turn, unless a tool's result was to come."""
+        lost = parent != "" and self.reading.damaged > self.damaged
+        self.damaged = self.reading.damaged
+        if lost and not _calls(self.now):
+            self.now = _Node(self.line, text_at(line, "sessionId") or self.reading.name)
+        return self.now
 
-    def left(self, uuid: str, live: set[str]) -> bool:
-        """Return whether a line is on a branch that a rewind has left: its branch forks off the live branch, whose
-        uuids are `live`. False for a line of another tree."""
-        seen: set[str] = set()
-        at: str | None = uuid
-        while at is not None and at not in live and at not in seen:
-            seen.add(at)
-            at = self.parents.get(at)
-        return at is not None and at in live and bool(seen)
+    def _hear(self, line: dict[str, Any], node: _Node | None) -> None:
+        """Take note of a line of an answer."""
+        message = line.get("message")
+        if (
+            not isinstance(message, dict)
+            or line.get("isApiErrorMessage") is True
+            or message.get("model") == "<synthetic>"
+        ):
+            return
+        node = self.now if node is None or node.asked.cut else node
+        while node is not None and node.heir is not None:
+            node.heir = node.heir.heir or node.heir  # shortens the path for the next line
+            node = node.heir
+        if node is None:
+            return
+        content, stop = message.get("content"), message.get("stop_reason")
+        node.calling = stop == "tool_use" or _has(content, "tool_use")
+        text = clean_text(texts_of(content, ("text",)))
+        number = text_at(message, "id") or text_at(line, "uuid") or ""
+        if text and node.key:
+            if node.message != number or not number:
+                node.message, node.parts, node.time, node.ended = number, [], iso_time(line.get("timestamp")), False
+                node.cwd = text_at(line, "cwd") or node.cwd
+            if text not in node.parts:
+                node.parts.append(text)
+            if node not in self.waiting:
+                self.waiting.append(node)
+        node.ended = node.ended or stop in _END
+
+    def answers(self, *, closed: bool) -> Iterator[SessionTurn]:
+        """Yield the answers that were not yielded yet."""
+        for node in self.waiting:
+            text, node.parts = "\n\n".join(node.parts), []
+            yield answer(node.key, text, node.time, node.session, node.cwd, closed=closed or node.ended)
+        self.waiting.clear()
+
+    def withdrawn(self) -> dict[str, str]:
+        """Return key -> session of the turns that a rewind took back: a prompt of the person has an older one beside it,
+        with the same parent, below which nothing came later."""
+        newest: dict[tuple[str, str], int] = {}
+        for node in reversed(self.nodes):
+            if node.above is not None:
+                node.above.last = max(node.above.last, node.last)
+            if node.asked.prompt and not node.asked.beside:
+                newest.setdefault((node.session, node.parent), node.at)
+        back: set[int] = set()
+        found: dict[str, str] = {}
+        live: set[str] = set()
+        for node in self.nodes:
+            beside = newest.get((node.session, node.parent), 0) if node.asked.prompt else 0
+            if beside > node.last or (node.above is not None and id(node.above) in back):
+                back.add(id(node))
+                found |= {node.key: node.session, key_of("answer", node.key): node.session}
+            else:
+                live |= {node.key, key_of("answer", node.key)}
+        return {key: session for key, session in found.items() if key not in live}
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of a transcript in the order of its lines, without the turns that the person took back by a
-    rewind."""
-    tree = _Tree()
-    found: list[_Line] = []
+    """Yield the turns of a transcript in the order of its lines."""
+    tree = _Tree(reading)
     for line in objects(stream, reading):
         kind = line.get("type")
         if not isinstance(kind, str) or kind not in TOLD:
             _take_title(line, kind, reading)
-            continue
-        if line.get("isSidechain") is True:
-            continue
-        _grow(tree, line)
-        one = _heard(line, reading)
-        if one is not None:
-            found.append(one)
-    live = tree.live()
-    roots: dict[str, list[int]] = {}
-    for at, one in enumerate(found):
-        if one.root:
-            roots.setdefault(one.session, []).append(at)
-    kept: list[_Line] = []
-    left: list[_Line] = []
-    for at, one in enumerate(found):
-        first, *_, last = roots.get(one.session, [0]) * 2
-        gone = (one.uuid is not None and tree.left(one.uuid, live)) or first <= at < last
-        (left if gone else kept).append(one)
-    if left:
-        reading.withdrawn |= {turn.key: turn.session for turn in _turns(left, rested=True)}
-        for turn in _turns(kept, rested=True):
-            reading.withdrawn.pop(turn.key, None)
-    yield from _turns(kept, rested=reading.rested)
+        elif line.get("isSidechain") is not True:
+            yield from tree.take(line)
+    yield from tree.answers(closed=reading.rested)
+    reading.withdrawn |= tree.withdrawn()
 
 
 def _take_title(line: dict[str, Any], kind: Any, reading: Reading) -> None:
@@ -120,58 +198,34 @@ def _take_title(line: dict[str, Any], kind: Any, reading: Reading) -> None:
         reading.titles[session] = title
 
 
-def _grow(tree: _Tree, line: dict[str, Any]) -> None:
-    uuid = text_at(line, "uuid")
-    if uuid is None:
-        return
-    tree.parents[uuid] = text_at(line, "parentUuid") or text_at(line, "logicalParentUuid")
-    message = text_at(line, "message", "id")
-    if line["type"] == "assistant" and message:
-        # lines of one message may have the same parent: they are no branches, so hang them below the first of them
-        before = tree.by_message.setdefault(message, uuid)
-        if before != uuid and tree.parents[uuid] == tree.parents.get(before):
-            tree.parents[uuid] = before
-    if line["type"] in {"user", "assistant"} or tree.leaf is None or tree.parents[uuid] == tree.leaf:
-        tree.leaf = uuid
+def _calls(node: _Node | None) -> bool:
+    return node is not None and node.calling
 
 
-def _heard(line: dict[str, Any], reading: Reading) -> _Line | None:
-    """Return the prompt or the part of an answer in a line; None if the line is no part of the conversation."""
-    kind = line["type"]
-    if kind == "system" or str(line.get("entrypoint", "")).startswith("sdk"):
+def _has(content: Any, kind: str) -> bool:
+    return isinstance(content, list) and any(text_at(part, "type") == kind for part in content)
+
+
+def _asked(line: dict[str, Any]) -> _Asked | None:
+    """Return what the agent answers in a line; None if the line holds nothing of that kind."""
+    if line["type"] == "attachment":
+        text = typed(_queued(line), NAME)
+        return _Asked(text, beside=True) if text else None
+    if line["type"] != "user" or any(line.get(name) is True for name in _INJECTED):
         return None
-    if kind == "assistant":
-        return _answer(line, reading)
-    text = _queued(line) if kind == "attachment" else _prompt(line)
-    text = text and (_command(text) or typed(text, NAME))
-    if not text:
-        return None
-    root = kind == "user" and "parentUuid" in line and line["parentUuid"] is None
-    root = root and not text_at(line, "logicalParentUuid")
-    return _line(line, "user", text, reading, root=root)
-
-
-def _line(
-    line: dict[str, Any], role: str, text: str, reading: Reading, *, message: str = "", whole: bool = False, root: bool = False
-) -> _Line:  # fmt: skip
-    session, cwd = text_at(line, "sessionId") or reading.name, text_at(line, "cwd") or reading.cwd
-    time = iso_time(line.get("timestamp"))
-    return _Line(text_at(line, "uuid"), role, text, time, session, cwd, message, whole, root)
-
-
-def _prompt(line: dict[str, Any]) -> str:
-    """Return the text of a `user` line if a person typed it; "" otherwise."""
-    message = line.get("message")
+    message, origin = line.get("message"), line.get("origin")
     content = message.get("content") if isinstance(message, dict) else None
-    origin = line.get("origin")
-    result = line.get("toolUseResult") is not None or (
-        isinstance(content, list) and any(text_at(part, "type") == "tool_result" for part in content)
-    )
-    injected = any(line.get(name) is True for name in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"))
-    program = line.get("turnOrigin") not in (None, "human") or (
-        isinstance(origin, dict) and origin.get("kind") not in (None, "human")
-    )
-    return "" if result or injected or program or line.get("interruptedMessageId") else texts_of(content, ("text",))
+    if _has(content, "tool_result") or line.get("toolUseResult") is not None:
+        text = clean_text(_of_dialog(line.get("toolUseResult"), content))
+        return _Asked(text, beside=True) if text else None
+    text = texts_of(content, ("text",))
+    if text.startswith(_INTERRUPTED) or line.get("interruptedMessageId"):
+        return _Asked(cut=True)
+    kind = origin.get("kind") if isinstance(origin, dict) else None
+    if line.get("turnOrigin") not in _PEOPLE or kind not in _PEOPLE:
+        return _Asked()
+    text = _command(text) if text.lstrip().startswith(_MARKUP) else typed(text, NAME)
+    return _Asked(text, prompt=bool(text) or _has(content, "image"), beside=line.get("promptSource") == "queued")
 
 
 def _queued(line: dict[str, Any]) -> str:
@@ -180,52 +234,29 @@ def _queued(line: dict[str, Any]) -> str:
     if not isinstance(found, dict) or found.get("type") != "queued_command":
         return ""
     origin = found.get("origin")
-    human = found.get("humanTurn") is True or (isinstance(origin, dict) and origin.get("kind") == "human")
-    if found.get("commandMode", "prompt") != "prompt" or not (human or (origin is None and "humanTurn" not in found)):
-        return ""
-    return texts_of(found.get("prompt"), ("text",))
+    human = origin.get("kind") == "human" if isinstance(origin, dict) else found.get("humanTurn", True)
+    return texts_of(found.get("prompt"), ("text",)) if human and found.get("commandMode", "prompt") == "prompt" else ""
+
+
+def _of_dialog(result: Any, content: Any) -> str:
+    """Return what the person said in a dialog, from a tool's result: the answers to questions of the agent, or the
+    reason for which a tool or a plan was refused; "" if nothing."""
+    if isinstance(result, dict) and isinstance(result.get("answers"), dict):
+        return "\n\n".join(
+            dialog_answer(question, "\n".join(filter(None, (text, text_at(result, "annotations", question, "notes")))))
+            for question, text in result["answers"].items()
+            if isinstance(text, str) and text.strip()
+        )
+    for part in content if isinstance(content, list) else ():
+        text = (
+            texts_of(part.get("content"), ("text",)) if isinstance(part, dict) and part.get("is_error") is True else ""
+        )
+        if text.startswith(_REFUSED):
+            return text.partition(_REASON)[2].partition(_AFTER_REASON)[0]
+    return ""
 
 
 def _command(text: str) -> str:
     """Return a slash command with its arguments as text; "" if `text` is no slash command, or one without arguments."""
-    if not text.lstrip().startswith("<command-"):
-        return ""
-    asked = said(between(text, "<command-args>", "</command-args>"))
+    asked = clean_text(between(text, "<command-args>", "</command-args>"))
     return f"{between(text, '<command-name>', '</command-name>')} {asked}".strip() if asked else ""
-
-
-def _answer(line: dict[str, Any], reading: Reading) -> _Line | None:
-    message = line.get("message")
-    if not isinstance(message, dict) or line.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>":
-        return None
-    text = said(texts_of(message.get("content"), ("text",)))
-    number = text_at(message, "id") or text_at(line, "uuid") or ""
-    whole = message.get("stop_reason") in _END
-    return _line(line, "assistant", text, reading, message=number, whole=whole) if text or whole else None
-
-
-def _turns(lines: list[_Line], *, rested: bool) -> Iterator[SessionTurn]:
-    """Yield a turn for each prompt, and one for the answer to it: the last message with text before the next prompt.
-    `rested`: no program writes to the transcript any more, so that the last answer is complete."""
-    answer: list[_Line] = []
-    for one in lines:
-        if one.role == "user":
-            yield from _closing(answer, closed=True)
-            answer = []
-            key = key_of("user", one.time or one.uuid, one.text)
-            yield SessionTurn("user", one.text, one.time, one.session, key, one.cwd)
-        elif answer and answer[-1].message != one.message and one.text:
-            answer = [one]
-        else:
-            answer.append(one)
-    yield from _closing(answer, closed=rested or any(one.whole for one in answer))
-
-
-def _closing(answer: list[_Line], *, closed: bool) -> Iterator[SessionTurn]:
-    parts = [one for one in answer if one.text]
-    if not parts:
-        return
-    first = parts[0]
-    text = "\n\n".join(dict.fromkeys(one.text for one in parts))
-    key = key_of("assistant", first.time or first.message, text)
-    yield SessionTurn("assistant", text, first.time, first.session, key, first.cwd, closed)

@@ -10,6 +10,7 @@ fork begins with a copy of its parent's history; that of a sub-agent has nothing
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, BinaryIO, Final
@@ -17,17 +18,8 @@ from typing import Any, BinaryIO, Final
 from msgspec import Struct, field
 
 from ormahd.ingest.readers.lines import decoded, objects
-from ormahd.ingest.readers.turns import (
-    Reading,
-    SessionTurn,
-    between,
-    iso_time,
-    key_of,
-    said,
-    text_at,
-    texts_of,
-    typed,
-)
+from ormahd.ingest.readers.turns import Reading, SessionTurn, answer
+from ormahd.ingest.readers.values import between, clean_text, dialog_answer, iso_time, key_of, text_at, texts_of, typed
 
 NAME: Final = "codex"
 
@@ -35,30 +27,32 @@ TEXTS: Final = ("input_text", "output_text", "text", "Text")
 ROLLED_BACK: Final = "thread_rolled_back"
 """The event by which the person takes back the last turns."""
 _ENDED: Final = frozenset({"task_complete", "turn_complete"})
+_SPOKEN: Final = frozenset({"user_message", "agent_message", "item_completed"})
 _BEGUN: Final = frozenset({"task_started", "turn_started"})
 
 
-class _Asked(Struct):
+KEPT: Final = 10_000
+"""Maximum number of exchanges that the person can take back: those that were read last."""
+
+
+class _Words(Struct):
     text: str
     time: str | None
 
 
 class _Exchange(Struct):
-    """What Codex calls a turn: prompts and the answer to them. `typed`: the prompts from lines that are events;
-    `heard`: the prompts from lines that are items, used only if `typed` is empty. `turn_id`: "" if the rollout states
-    none; `number`: counted from 1."""
+    """What Codex calls a turn: prompts and the answer to the last of them. `turn_id`: "" if the rollout states none;
+    `number`: counted from 1. `keys`: of the prompts that were yielded."""
 
     turn_id: str
     number: int
     cwd: str | None = None
-    typed: list[_Asked] = field(default_factory=list)
-    heard: list[_Asked] = field(default_factory=list)
-    chosen: list[_Asked] = field(default_factory=list)
-    """The person's answers to questions of the agent."""
-    answer: _Asked | None = None
+    keys: list[str] = field(default_factory=list)
+    items: list[_Words] = field(default_factory=list)
+    """Prompts from lines that are items. They count if no event had the prompt before the agent began to answer."""
+    answer: _Words | None = None
     begun: bool = False
     closed: bool = False
-    aborted: bool = False
 
 
 class _Rollout(Struct):
@@ -66,12 +60,13 @@ class _Rollout(Struct):
     cwd: str | None
     forked_at: float | None = None
     """When the fork was made, in Unix seconds, while the copy of its parent's history is being read; else None."""
-    exchanges: list[_Exchange] = field(default_factory=list)
+    exchanges: deque[_Exchange] = field(default_factory=lambda: deque(maxlen=KEPT))
     counted: int = 0
-    back: list[_Exchange] = field(default_factory=list)
-    """Exchanges that the person took back."""
-    questions: set[str] = field(default_factory=set)
-    """Ids of the tool calls by which the agent asked the person something."""
+    found: list[SessionTurn] = field(default_factory=list)
+    """The turns that were read and are to be yielded."""
+    withdrawn: dict[str, str] = field(default_factory=dict)
+    questions: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Id of the last tool call by which the agent asked the person something -> the questions by their ids."""
 
     def now(self) -> _Exchange:
         """Return the exchange to which the line that is being read belongs: the last exchange, or a new one if the
@@ -81,11 +76,33 @@ class _Rollout(Struct):
         return self.exchanges[-1]
 
     def begin(self, turn_id: str) -> _Exchange:
-        if self.exchanges:
-            self.exchanges[-1].closed = True
+        self.close()
         self.counted += 1
         self.exchanges.append(_Exchange(turn_id, self.counted, self.cwd, begun=bool(turn_id)))
         return self.exchanges[-1]
+
+    def prompt(self, one: _Exchange, text: str, time: str | None) -> None:
+        one.answer = None
+        key = key_of("user", one.turn_id or f"{self.session}\x1f{one.number}", text)
+        one.keys.append(key)
+        self.found.append(SessionTurn("user", text, time, self.session, key, one.cwd))
+
+    def settle(self, one: _Exchange) -> None:
+        """Count the prompts that only items have."""
+        for prompt in one.items if not one.keys else ():
+            self.prompt(one, prompt.text, prompt.time)
+        one.items.clear()
+
+    def close(self, *, whole: bool = True) -> None:
+        """Close the last exchange, unless it is closed. `whole`: whether its answer is complete."""
+        if not self.exchanges or self.exchanges[-1].closed:
+            return
+        one = self.exchanges[-1]
+        self.settle(one)
+        if one.answer is not None and one.keys:
+            last = one.answer
+            self.found.append(answer(one.keys[-1], last.text, last.time, self.session, one.cwd, closed=whole))
+        one.closed, one.answer = True, None
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
@@ -101,14 +118,12 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
             _wrapped(rollout, line["type"], payload, iso_time(line.get("timestamp")))
         elif "record_type" not in line and "type" in line:  # an item of the first versions
             _item(rollout, line, iso_time(line.get("timestamp")))
-    if rollout is None:
-        return
-    if rollout.exchanges and reading.rested:
-        rollout.exchanges[-1].closed = True
-    turns = [turn for one in rollout.exchanges for turn in _turns(rollout.session, one)]
-    gone = {turn.key for one in rollout.back for turn in _turns(rollout.session, one)}
-    reading.withdrawn |= dict.fromkeys(gone - {turn.key for turn in turns}, rollout.session)
-    yield from turns
+        yield from rollout.found
+        rollout.found.clear()
+    if rollout is not None:
+        rollout.close(whole=reading.rested)
+        yield from rollout.found
+        reading.withdrawn |= rollout.withdrawn
 
 
 def _opened(line: dict[str, Any], reading: Reading) -> _Rollout | None:
@@ -167,6 +182,8 @@ def _wrapped(rollout: _Rollout, kind: str, payload: dict[str, Any], time: str | 
         _event(rollout, what, payload, time)
     elif kind == "response_item":
         _item(rollout, payload, time)
+    elif kind == "compacted" and rollout.exchanges:
+        rollout.exchanges[-1].answer = None  # it was the summary
 
 
 def _event(rollout: _Rollout, what: str, payload: dict[str, Any], time: str | None) -> None:
@@ -174,53 +191,50 @@ def _event(rollout: _Rollout, what: str, payload: dict[str, Any], time: str | No
     if what in _BEGUN:
         if not rollout.exchanges or rollout.exchanges[-1].turn_id != turn_id or not turn_id:
             rollout.begin(turn_id).begun = True
-    elif what == "user_message":
-        _ask(rollout, _written(text_at(payload, "message") or ""), time)
-    elif what == "agent_message":
-        if payload.get("phase") != "commentary":
-            _reply(rollout, text_at(payload, "message"), time)
-    elif what == "item_completed":
-        item = payload.get("item")
-        if isinstance(item, dict):
-            _completed(rollout, item, time)
+    elif what in _SPOKEN:
+        item = payload.get("item", payload)
+        kind = (text_at(item, "type") or "").replace("_", "").lower()
+        if kind in {"usermessage", "agentmessage"}:
+            text = texts_of(item.get("content"), TEXTS) or text_at(item, "text") or text_at(item, "message")
+            if kind == "usermessage":
+                _ask(rollout, typed(text or "", NAME), time)
+            elif item.get("phase") != "commentary":
+                _reply(rollout, text, time)
     elif what in _ENDED:
         if rollout.exchanges and not rollout.exchanges[-1].closed:
             _reply(rollout, text_at(payload, "last_agent_message"), time)
-            rollout.exchanges[-1].closed = True
+        rollout.close()
     elif what == "turn_aborted":
-        if rollout.exchanges and not rollout.exchanges[-1].closed:
-            rollout.exchanges[-1].closed = rollout.exchanges[-1].aborted = True
+        if rollout.exchanges:
+            rollout.exchanges[-1].answer = None
+        rollout.close()
     elif what == ROLLED_BACK:
         _roll_back(rollout, payload.get("num_turns"))
 
 
 def _roll_back(rollout: _Rollout, number: Any) -> None:
-    """Move exchanges from the end of `rollout.exchanges` to `rollout.back`, until `number` of the moved ones have a
-    prompt of the person."""
+    """Take back exchanges from the end, until `number` of them have a prompt of the person."""
+    rollout.close()
     left = number if isinstance(number, int) and not isinstance(number, bool) else 0
     while left > 0 and rollout.exchanges:
-        gone = rollout.exchanges.pop()
-        rollout.back.append(gone)
-        left -= bool(gone.typed or gone.heard)
-
-
-def _completed(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
-    kind = item.get("type")
-    text = texts_of(item.get("content"), TEXTS) or text_at(item, "text") or text_at(item, "message") or ""
-    if kind in {"UserMessage", "userMessage", "user_message"}:
-        _ask(rollout, _written(text), time)
-    elif kind in {"AgentMessage", "agentMessage", "agent_message"} and item.get("phase") != "commentary":
-        _reply(rollout, text, time)
+        keys = rollout.exchanges.pop().keys
+        rollout.withdrawn |= dict.fromkeys([*keys, *(key_of("answer", key) for key in keys)], rollout.session)
+        left -= bool(keys)
 
 
 def _item(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
     kind = str(item.get("type", ""))
     if kind == "function_call" and item.get("name") == "request_user_input":
-        rollout.questions.add(str(item.get("call_id")))
+        given = decoded(str(item.get("arguments")).encode("utf-8", "replace"))
+        asked = given.get("questions") if isinstance(given, dict) else None
+        questions = [] if not isinstance(asked, list) else asked
+        texts = {text_at(question, "id") or "": text_at(question, "question") or "" for question in questions}
+        rollout.questions = {str(item.get("call_id")): texts}
     elif kind == "function_call_output" and str(item.get("call_id")) in rollout.questions:
-        text = said(_chosen(item.get("output")))
+        text = clean_text(_of_dialog(item.get("output"), rollout.questions.pop(str(item.get("call_id")))))
         if text:
-            rollout.now().chosen.append(_Asked(text, time))
+            rollout.settle(rollout.now())
+            rollout.prompt(rollout.now(), text, time)
     elif kind == "message":
         _message(rollout, item, time)
 
@@ -234,9 +248,11 @@ def _message(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
         text = texts_of(_human(item), TEXTS)
         if rollout.cwd is None:
             rollout.cwd = between(text, "<cwd>", "</cwd>") or None
-        text = _written(text)
-        if text:
-            _open_for(rollout).heard.append(_Asked(text, time))
+        written = typed(text, NAME)
+        if written:
+            _open_for(rollout).items.append(_Words(written, time))
+        elif not text and item.get("content"):
+            _open_for(rollout)  # a picture
 
 
 def _human(item: dict[str, Any]) -> Any:
@@ -247,10 +263,6 @@ def _human(item: dict[str, Any]) -> Any:
     if not isinstance(kinds, list) or not isinstance(content, list) or len(kinds) != len(content):
         return content
     return [part for part, kind in zip(content, kinds, strict=True) if str(kind).startswith("user.")]
-
-
-def _written(text: str) -> str:
-    return typed(text, NAME) if text.strip() else ""
 
 
 def _open_for(rollout: _Rollout) -> _Exchange:
@@ -264,34 +276,34 @@ def _ask(rollout: _Rollout, text: str, time: str | None) -> None:
     if not text:
         return
     now = rollout.now()
-    repeated = bool(now.heard) and now.heard[-1].text == text  # Codex writes one prompt as an item, then as an event
-    (now if repeated else _open_for(rollout)).typed.append(_Asked(text, time))
+    repeated = bool(now.items) and now.items[-1].text == text  # Codex writes one prompt as an item, then as an event
+    now = now if repeated else _open_for(rollout)
+    now.items.clear()
+    rollout.prompt(now, text, time)
 
 
 def _reply(rollout: _Rollout, text: str | None, time: str | None) -> None:
-    text = said(text or "")
+    text = clean_text(text or "")
     if text:
         now = rollout.now()
+        rollout.settle(now)
         if now.answer is None or now.answer.text != text:
-            now.answer = _Asked(text, time)
+            now.answer = _Words(text, time)
 
 
-def _chosen(output: Any) -> str:
-    """Return the text of a person's answer to a question of the agent, from the output of that tool call."""
-    if isinstance(output, str):
-        value = decoded(output.encode("utf-8", "replace"))
-        return _chosen(value) if isinstance(value, dict | list) else output
-    if isinstance(output, dict):
-        return "\n".join(filter(None, (_chosen(part) for part in output.values())))
-    if isinstance(output, list):
-        return "\n".join(filter(None, (_chosen(part) for part in output)))
-    return ""
+def _of_dialog(output: Any, questions: dict[str, str]) -> str:
+    """Return what the person answered to `questions` of the agent (by their ids), from the output of that tool call."""
+    found = decoded(output.encode("utf-8", "replace")) if isinstance(output, str) else output
+    answers = found.get("answers") if isinstance(found, dict) else None
+    if not isinstance(answers, dict):
+        return _texts(found) or (output if isinstance(output, str) else "")
+    texts = {number: _texts(one) for number, one in answers.items()}
+    return "\n\n".join(dialog_answer(questions.get(number, ""), text) for number, text in texts.items() if text)
 
 
-def _turns(session: str, one: _Exchange) -> Iterator[SessionTurn]:
-    place = one.turn_id or f"{session}\x1f{one.number}"
-    for asked in [*(one.typed or one.heard), *one.chosen]:
-        yield SessionTurn("user", asked.text, asked.time, session, key_of("user", place, asked.text), one.cwd)
-    if one.answer is not None and not one.aborted:
-        key = key_of("assistant", place, one.answer.text)
-        yield SessionTurn("assistant", one.answer.text, one.answer.time, session, key, one.cwd, one.closed)
+def _texts(value: Any) -> str:
+    """Return the strings in a JSON value, a line each."""
+    if isinstance(value, str):
+        return value
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return "\n".join(filter(None, map(_texts, parts)))

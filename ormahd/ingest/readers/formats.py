@@ -7,9 +7,10 @@ from itertools import islice
 from typing import Any, BinaryIO, Final
 
 from ormahd.ingest.readers import chatgpt, claude_ai, claude_ai_memories, claude_code, codex, gemini, plain
-from ormahd.ingest.readers.arrays import Repaired, first_sign
+from ormahd.ingest.readers.arrays import LONGEST, Repaired, first_sign
 from ormahd.ingest.readers.lines import lines, objects
 from ormahd.ingest.readers.turns import Reading, SessionTurn
+from ormahd.ingest.readers.values import text_at
 
 Reader = Callable[[BinaryIO, Reading], Iterator[SessionTurn]]
 
@@ -46,7 +47,7 @@ def _format(stream: BinaryIO) -> str | None:
 
 def _of_line(line: dict[str, Any]) -> str | None:
     """Return the name of the format that has lines like this JSON line; None if the line does not show the format."""
-    kind = line.get("type")
+    kind, has = text_at(line, "type"), line.keys()
     headed = "sessionId" in line and ("projectHash" in line or "startTime" in line)
     if kind is None and (headed or "$rewindTo" in line or "$set" in line):
         return gemini.NAME
@@ -54,19 +55,16 @@ def _of_line(line: dict[str, Any]) -> str | None:
         return chatgpt.NAME
     if isinstance(line.get("chat_messages"), list):
         return claude_ai.NAME
-    if kind is None and not line.keys().isdisjoint(claude_ai_memories.KEYS):
+    if kind is None and not has.isdisjoint(claude_ai_memories.KEYS):
         return claude_ai_memories.NAME
-    if (isinstance(kind, str) and isinstance(line.get("payload"), dict)) or "record_type" in line:
+    opened = kind is None and has >= {"id", "timestamp"} and not has.isdisjoint({"instructions", "git"})
+    if opened or "record_type" in line or (kind is not None and isinstance(line.get("payload"), dict)):
         return codex.NAME
-    if kind is None and "id" in line and "timestamp" in line and ("instructions" in line or "git" in line):
-        return codex.NAME
-    if kind in {"user", "assistant"} and isinstance(line.get("message"), dict):
+    if kind in claude_code.TOLD and ("uuid" in line or isinstance(line.get("message"), dict)):
         return claude_code.NAME
-    if kind in claude_code.TOLD and "uuid" in line:
-        return claude_code.NAME
-    if kind in {"user", "gemini"} and "id" in line and "content" in line:
+    if kind in {"user", "gemini"} and has >= {"id", "content"}:
         return gemini.NAME
-    return codex.NAME if kind == "message" and "role" in line and "content" in line else None
+    return codex.NAME if kind == "message" and has >= {"role", "content"} else None
 
 
 def _by_keys(stream: BinaryIO, *, depth: int) -> str | None:
@@ -77,7 +75,7 @@ def _by_keys(stream: BinaryIO, *, depth: int) -> str | None:
     at = 0
     keys: set[str] = set()
     try:
-        for event, value in ijson.basic_parse(Repaired(stream)):
+        for event, value in ijson.basic_parse(Repaired(stream, LONGEST)):
             if event in {"start_map", "start_array"}:
                 at += 1
             elif event in {"end_map", "end_array"}:

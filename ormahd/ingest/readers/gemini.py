@@ -1,7 +1,8 @@
 """Reads Gemini CLI's chats: `~/.gemini/tmp/<project>/chats/session-*.jsonl`, and the `.json` files of older versions.
 
-A message is written again under the same id when tokens or tool calls are added. `$rewindTo` takes messages back, and
-`$set.messages` replaces all. Text that hooks added is an element in the person's own message.
+A message is written again under the same id when tokens or tool calls are added. `$rewindTo` takes messages back.
+`$set.messages` replaces the list of messages: after a compression by the model's summary, and the last messages under
+new ids. Text that hooks added is an element in the person's own message.
 """
 
 from __future__ import annotations
@@ -11,156 +12,163 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from ormahd.ingest.readers.arrays import first_sign, items, members
+from ormahd.ingest.readers.arrays import members
 from ormahd.ingest.readers.lines import decoded, lines, objects
-from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, said, text_at, texts_of, typed
+from ormahd.ingest.readers.turns import Reading, SessionTurn, answer
+from ormahd.ingest.readers.values import clean_text, iso_time, key_of, text_at, texts_of, typed
 
 NAME: Final = "gemini"
 MESSAGES: Final = "messages"
+KEPT: Final = 100_000
+"""Number of messages after which the earlier ones are no longer recognised in a new list."""
 
 _HOOK = re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)", re.DOTALL)
-_ADDED: Final = ("<session_context>", "<hook_context>")
+_ADDED: Final = ("<session_context>", "<hook_context>", "<state_snapshot>")
 
 
-class _Message(Struct):
+class _Message(Struct, frozen=True):
+    """A message of a role. `digest`: of its text; `key`: of the turn, or of the prompt that it answers; "" if none."""
+
     role: str
-    text: str
-    time: str | None
-    whole: bool = False
+    digest: int
+    key: str
 
 
 class _Chat(Struct):
+    reading: Reading
     session: str = ""
     begun: str | None = None
     subagent: bool = False
-    broken: bool = False
-    """Whether the chat is a single JSON object that breaks off before its end."""
-    messages: dict[str, _Message | None] = field(default_factory=dict)
-    """Id -> message, in order; None for a message that is no part of the conversation."""
-    back: dict[str, _Message] = field(default_factory=dict)
-    """Id -> message, for those that the person took back."""
+    known: dict[str, _Message] = field(default_factory=dict)
+    """Id -> message, of all messages; `texts`: role and digest -> the ids of these messages."""
+    texts: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    listed: dict[str, None] = field(default_factory=dict)
+    """The ids of the messages that the chat has now, in order."""
+    asked: str = ""
+    """The key of the last prompt; "" if it is no turn."""
+    waiting: SessionTurn | None = None
+    """The answer to it so far; `last`: the id of its message."""
+    last: str = ""
+
+    def take(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
+        """Read a line. Yield the turns that are complete with it."""
+        if "$rewindTo" in line:
+            yield from self._rewind(str(line["$rewindTo"]))
+        elif "id" in line:
+            yield from self._put(line)
+        elif isinstance(line.get("$set"), dict):
+            self._head(line["$set"])
+            if isinstance(line["$set"].get(MESSAGES), list):
+                yield from self._replace(
+                    [one for one in line["$set"][MESSAGES] if isinstance(one, dict) and "id" in one]
+                )
+        elif "sessionId" in line:
+            self._head(line)
+
+    def _head(self, line: dict[str, Any]) -> None:
+        self.session = self.session or text_at(line, "sessionId") or ""
+        self.begun = iso_time(line.get("startTime")) or self.begun
+        self.subagent = self.subagent or line.get("kind") == "subagent"
+
+    def _put(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
+        number, (role, text) = str(line["id"]), _of(line)
+        if not role or (role == "assistant" and not text):
+            return
+        self.session = self.session or self.reading.name
+        before, digest = self.known.get(number), hash(text)
+        key = before.key if before else key_of(role, self.session, number) if role == "user" and text else ""
+        if role == "assistant":
+            key = key or self.asked
+        self.known[number] = _Message(role, digest, key)
+        self.listed[number] = None
+        if before is None and text:
+            self.texts.setdefault((role, digest), []).append(number)
+        if len(self.known) > KEPT:
+            self.known.clear()
+            self.texts.clear()
+        time, cwd = iso_time(line.get("timestamp")) or self.begun, self.reading.cwd
+        if role == "user":
+            yield from self.answered(closed=True)
+            self.asked, self.last = key, ""
+            self.reading.withdrawn.pop(key, None)
+            if key and before is None:
+                yield SessionTurn("user", text, time, self.session, key, cwd)
+        elif key:
+            whole = line.get("tokens") is not None and not line.get("toolCalls")
+            one = answer(key, text, time, self.session, cwd, closed=whole or key != self.asked)
+            self.reading.withdrawn.pop(one.key, None)
+            if before is not None and before.digest == digest and number != self.last:
+                return
+            if key == self.asked:
+                self.waiting, self.last = one, number
+            else:
+                yield one
+
+    def answered(self, *, closed: bool) -> Iterator[SessionTurn]:
+        """Yield the answer to the last prompt."""
+        if self.waiting is not None:
+            yield replace(self.waiting, closed=closed or self.waiting.closed)
+        self.waiting = None
+
+    def _replace(self, messages: list[dict[str, Any]]) -> Iterator[SessionTurn]:
+        """Take a list of messages in place of the chat's. A message under a new id is the last one of the same role and
+        text that is not in the list: it keeps its key."""
+        taken = {str(one["id"]) for one in messages}
+        for line in reversed(messages):
+            number, (role, text) = str(line["id"]), _of(line)
+            earlier = reversed(self.texts.get((role, hash(text)), [])) if number not in self.known else ()
+            same = next((one for one in earlier if one not in taken), None)
+            if same is not None:
+                taken.add(same)
+                self.known[number] = self.known[same]
+        self.listed.clear()
+        for line in messages:
+            yield from self._put(line)
+
+    def _rewind(self, to: str) -> Iterator[SessionTurn]:
+        """Take back the message with the id `to`, and all later ones; all if there is no such message."""
+        yield from self.answered(closed=True)
+        number = ""
+        while self.listed and number != to:
+            number, _ = self.listed.popitem()
+            gone = self.known.get(number)
+            if gone is not None and gone.key:
+                key = gone.key if gone.role == "user" else key_of("answer", gone.key)
+                self.reading.withdrawn[key] = self.session
+        latest = (self.known.get(number) for number in reversed(self.listed))
+        self.asked = next((one.key for one in latest if one is not None and one.role == "user"), "")
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of a chat. All of the chat is read first, because later lines may change or take back
-    messages."""
-    chat = _Chat()
-    for line in _parts(stream, reading, chat):
-        _take(chat, line)
-    if chat.broken and not chat.session:
-        return  # the session's id is missing: the turns would get other keys than when the file is complete
-    if chat.subagent:
-        return
-    session = chat.session or reading.name
-    turns = list(_turns(session, chat.messages, chat.begun, reading))
-    gone = {_key(session, number, one.role) for number, one in chat.back.items()}
-    reading.withdrawn |= dict.fromkeys(gone - {turn.key for turn in turns}, session)
-    yield from turns
+    """Yield the turns of a chat."""
+    chat = _Chat(reading)
+    for line in _parts(stream, reading):
+        if not chat.subagent:
+            yield from chat.take(line)
+    yield from chat.answered(closed=reading.rested)
 
 
-def _parts(stream: BinaryIO, reading: Reading, chat: _Chat) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a chat as JSON objects. A chat of older versions is a single object instead: yield its
-    messages and its other fields as if they were lines. If that object spans several lines, or is a line that is too
-    long, it is read message by message."""
-    first = next((one for one in lines(stream, Reading()) if one.strip()), b"")
+def _parts(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a chat as JSON objects. A chat of older versions is a single object instead: yield its other
+    fields and its messages, one at a time, as if they were lines."""
+    first = decoded(next((one for one in lines(stream, Reading()) if one.strip()), b""))
     stream.seek(0)
-    if not isinstance(decoded(first), dict):
-        before = reading.damaged
-        yield from members(stream, reading, MESSAGES) if first_sign(stream) == b"{" else items(stream, reading)
-        chat.broken = reading.damaged > before
-        return
-    for line in objects(stream, reading):
-        messages = line.get(MESSAGES)
-        if isinstance(messages, list) and "$set" not in line and "sessionId" in line:
-            yield {name: value for name, value in line.items() if name != MESSAGES}
-            yield from (one for one in messages if isinstance(one, dict))
-        else:
-            yield line
+    whole = not isinstance(first, dict) or ("sessionId" in first and MESSAGES in first)
+    yield from members(stream, reading, MESSAGES) if whole else objects(stream, reading)
 
 
-def _take(chat: _Chat, line: dict[str, Any]) -> None:
-    if "$rewindTo" in line:
-        _rewind(chat, line["$rewindTo"])
-    elif "id" in line:
-        _put(chat, line)
-    elif isinstance(line.get("$set"), dict):
-        _head(chat, line["$set"])
-        messages = line["$set"].get("messages")
-        if isinstance(messages, list):
-            chat.messages.clear()
-            for one in messages:
-                if isinstance(one, dict) and "id" in one:
-                    _put(chat, one)
-    elif "sessionId" in line:
-        _head(chat, line)
-
-
-def _head(chat: _Chat, line: dict[str, Any]) -> None:
-    chat.session = text_at(line, "sessionId") or chat.session
-    chat.begun = iso_time(line.get("startTime")) or chat.begun
-    chat.subagent = chat.subagent or line.get("kind") == "subagent"
-
-
-def _rewind(chat: _Chat, to: Any) -> None:
-    """Move the message whose id is `to`, and all later messages, from `chat.messages` to `chat.back`. If no message
-    has this id, move all."""
-    numbers = list(chat.messages)
-    place = numbers.index(str(to)) if str(to) in chat.messages else 0
-    for number in numbers[place:]:
-        gone = chat.messages.pop(number)
-        if gone is not None:
-            chat.back[number] = gone
-
-
-def _put(chat: _Chat, line: dict[str, Any]) -> None:
-    number, kind = str(line["id"]), line.get("type")
-    time = iso_time(line.get("timestamp"))
-    found: _Message | None = None
-    if kind == "user":
-        text = _prompt(line)
-        found = _Message("user", text, time) if text else None
-    elif kind == "gemini":
-        whole = line.get("tokens") is not None and not line.get("toolCalls")
-        text = said(texts_of(line.get("content"), ("text",)))
-        found = _Message("assistant", text, time, whole) if text else None
-    before = chat.messages.get(number)
-    if found is not None and before is not None and found.time is None:
-        found.time = before.time
-    chat.messages[number] = found
-
-
-def _prompt(line: dict[str, Any]) -> str:
-    """Return the text that a person typed in a `user` message; "" if it is a tool's result, a command, or text that a
-    program added."""
-    shown = texts_of(line.get("displayContent"), ("text",))
-    text = _HOOK.sub("", shown or texts_of(line.get("content"), ("text",))).strip()
-    return "" if not text or text.startswith(("/", "?", *_ADDED)) else typed(text, NAME)
-
-
-def _key(session: str, number: str, role: str) -> str:
-    return key_of(role, session, number)
-
-
-def _turns(
-    session: str, messages: dict[str, _Message | None], begun: str | None, reading: Reading
-) -> Iterator[SessionTurn]:
-    answer: tuple[str, _Message] | None = None
-
-    def answered(*, last: bool) -> Iterator[SessionTurn]:
-        if answer is not None:
-            number, one = answer
-            closed = not last or one.whole or reading.rested
-            key = _key(session, number, "assistant")
-            yield SessionTurn("assistant", one.text, one.time or begun, session, key, reading.cwd, closed)
-
-    for number, one in messages.items():
-        if one is None:
-            continue
-        if one.role == "user":
-            yield from answered(last=False)
-            answer = None
-            yield SessionTurn("user", one.text, one.time or begun, session, _key(session, number, "user"), reading.cwd)
-        else:
-            answer = number, one
-    yield from answered(last=True)
+def _of(line: dict[str, Any]) -> tuple[str, str]:
+    """Return (role, text) of a message. The role is "" for what is no part of the conversation, such as a tool's result;
+    the text "" for a prompt that no person wrote, or that has no words."""
+    content = line.get("content")
+    if line.get("type") == "gemini":
+        return "assistant", clean_text(texts_of(content, ("text",)))
+    if line.get("type") != "user" or (
+        isinstance(content, list) and any(isinstance(part, dict) and "functionResponse" in part for part in content)
+    ):
+        return "", ""
+    text = texts_of(line.get("displayContent"), ("text",)) or texts_of(content, ("text",))
+    text = _HOOK.sub("", text).strip()
+    return "user", "" if text.startswith(_ADDED) or text == "?" else typed(text, NAME)

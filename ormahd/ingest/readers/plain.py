@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final
 
 from ormahd.ingest.readers.arrays import Repaired
-from ormahd.ingest.readers.lines import lines
-from ormahd.ingest.readers.turns import Reading, Role, SessionTurn, key_of, said
+from ormahd.ingest.readers.lines import LONGEST, lines
+from ormahd.ingest.readers.turns import Reading, Role, SessionTurn
+from ormahd.ingest.readers.values import clean_text, key_of
 
 NAME: Final = "text"
 
@@ -32,7 +33,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     begun: list[tuple[Role, str, str]] = []
     session, before, read_so_far = "", "", 0
     for role, raw in _spoken(stream, reading):
-        text = said(raw)
+        text = clean_text(raw)
         if not text:
             continue
         before, read_so_far = key_of(before, role, text), read_so_far + len(text)
@@ -54,17 +55,19 @@ def _turns(found: Iterable[tuple[Role, str, str]], session: str, reading: Readin
 def _spoken(stream: BinaryIO, reading: Reading) -> Iterator[tuple[Role, str]]:
     role: Role | None = None
     kept: list[str] = []
-    fenced = False
+    fenced, size = False, 0
     for raw in lines(Repaired(stream), reading):  # type: ignore[arg-type]
         line = raw.decode("utf-8", "replace").rstrip("\r")
         found = None if fenced else SPEAKER.match(line)
         fenced ^= (line if found is None else line[found.end() :]).lstrip().startswith("```")
         if found is None:
-            kept.append(line)
+            size += len(line)
+            if size < LONGEST:
+                kept.append(line)
             continue
         if role is not None:
             yield role, "\n".join(kept)
         role = "user" if found["name"].lower() in _PERSON else "assistant"
-        kept = [line[found.end() :]]
+        kept, size = [line[found.end() :]], 0
     if role is not None:
         yield role, "\n".join(kept)

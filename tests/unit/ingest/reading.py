@@ -23,7 +23,8 @@ def turns(data: bytes, *, name: str = "", rested: bool = True, reading: Reading 
     assert found is not None, "no reader knows it"
     reading = reading or Reading()
     reading.name, reading.rested = name, rested
-    return list(READERS[found](stream, reading))
+    last = {turn.key: turn for turn in READERS[found](stream, reading)}  # an answer comes again when it has grown
+    return [turn for key, turn in last.items() if key not in reading.withdrawn]
 
 
 def texts(data: bytes, **more: Any) -> list[tuple[str, str]]:

@@ -29,7 +29,7 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
 
 def session(text: str, at: str) -> UnreadTurns:
     return UnreadTurns(
-        SessionTail("s.jsonl", "s", "claude-code", None, at, 1, "k"), (Archived(1, "k", 1, 1, "user", at, text),), 0
+        SessionTail("s.jsonl", "s", "claude-code", None, at, 1, "k"), (Archived(1, "k", 1, 1, 1, "user", at, text),), 0
     )
 
 

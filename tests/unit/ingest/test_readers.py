@@ -72,9 +72,7 @@ NOT_A_PERSON: list[dict[str, Any]] = [
     claude("user", "x", "b3", "seen only", isVisibleInTranscriptOnly=True),
     claude("user", "x", "b3", "cut off", interruptedMessageId="m"),
     claude("user", "x", "b3", "a task ended", turnOrigin="task_notification"),
-    claude("user", "x", "b3", "a program asks", turnOrigin="sdk"),
     claude("user", "x", "b3", "a program asks", origin={"kind": "cron"}),
-    claude("user", "x", "b3", "a program asks", entrypoint="sdk-cli"),
     claude("user", "x", "b3", [{"type": "tool_result", "content": "out"}, block("with a text")]),
     *(
         claude("user", "x", "b3", text)
@@ -126,6 +124,40 @@ KEPT_OF = [
 @pytest.mark.parametrize(("content", "text"), KEPT_OF)
 def test_claude_code_keeps_a_persons_part(content: Any, text: str) -> None:
     assert texts(jsonl(*CLAUDE[:8], claude("user", "x", "b3", content)))[2:] == [("u", text)]
+
+
+@pytest.mark.parametrize(
+    "more", [{"entrypoint": "sdk-ts"}, {"entrypoint": "sdk-cli", "turnOrigin": "sdk"}, {"origin": {"kind": "sdk"}}]
+)
+def test_claude_code_in_an_editor_and_on_the_command_line(more: dict[str, Any]) -> None:
+    assert texts(jsonl(*CLAUDE[:8], claude("user", "x", "b3", "asked elsewhere", **more)))[2:] == [
+        ("u", "asked elsewhere")
+    ]
+
+
+WHY = "The user doesn't want to {} this tool use. The tool use was rejected. To tell you how to proceed, the user said:\n{}"
+SAID_IN_DIALOGS = [
+    ({"answers": {"Which one?": "yarn, from now on"}}, "", "> Which one?\nyarn, from now on"),
+    ({"answers": {"Which\none?": "npm", "And where?": "Other: in CI", "Empty?": " "}}, "", "> Which\n> one?\nnpm\n\n> And where?\nOther: in CI"),
+    ({"answers": {"Q?": "npm"}, "annotations": {"Q?": {"notes": "but never yarn"}}}, "", "> Q?\nnpm\nbut never yarn"),
+    ("Error: …", WHY.format("proceed with", "no, never left-pad"), "no, never left-pad"),
+    ("Error: …", WHY.format("take action with", "plan it in two\n\nsteps"), "plan it in two\n\nsteps"),
+    ("Error: …", WHY.format("proceed with", "no") + "\n\nNote: The user's next message may contain a correction.", "no"),
+    ("Error: …", "The user doesn't want to proceed with this tool use. The tool use was rejected.", None),
+    ("Error: …", "grep: the user said:\nno", None),
+    ({"answers": "none"}, "", None),
+    ({"stdout": "the user said:\nno"}, "the user said:\nno", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("result", "content", "text"), SAID_IN_DIALOGS, ids=str)
+def test_what_a_person_says_in_a_dialog_is_a_prompt(result: Any, content: str, text: str | None) -> None:
+    block_of = {"type": "tool_result", "tool_use_id": "t", "content": content, "is_error": isinstance(result, str)}
+    line = claude("user", "x", "b3", [block_of], toolUseResult=result)
+    reply = answer("y", "x", "msg_3", block("All right."), stop="end_turn")
+    found = turns(jsonl(*CLAUDE[:8], line, reply))[2:] if text else turns(jsonl(*CLAUDE[:8], line))[2:]
+    assert [turn.text for turn in found] == ([text, "All right."] if text else [])
+    assert not found or found[1].to == found[0].key
 
 
 def test_a_rewound_branch_is_withdrawn() -> None:
@@ -446,11 +478,15 @@ def test_gemini_object_of_before_has_the_keys_of_its_successor() -> None:
         assert [turn.key for turn in turns(data)] == [turn.key for turn in turns(jsonl(*GEMINI))]
 
 
-def test_gemini_checkpoint_replaces_all() -> None:
-    data = jsonl(
-        *GEMINI[:5], {"id": "m9", "type": "user", "content": "gone"}, {"$set": {"messages": [GEMINI[1], GEMINI[4]]}}
-    )
-    assert texts(data) == GEMINI_TURNS
+def test_gemini_checkpoint_takes_nothing_back() -> None:
+    more = {"id": "m9", "type": "user", "content": "and one more"}
+    data = jsonl(*GEMINI[:5], more, {"$set": {"messages": [GEMINI[1], GEMINI[4]]}})
+    assert texts(data) == [*GEMINI_TURNS, ("u", "and one more")]
+
+
+@pytest.mark.parametrize("text", ["/src/app.py fails with 3, why?", "?why does it fail", "/etc/hosts has it twice"])
+def test_gemini_keeps_prompts_that_look_like_commands(text: str) -> None:
+    assert texts(jsonl(*GEMINI[:5], {"id": "x", "type": "user", "content": text}))[2:] == [("u", text)]
 
 
 def test_gemini_rewind_to_nothing_known_takes_all_back() -> None:

@@ -95,6 +95,7 @@ def test_a_pipe_in_its_place_is_not_waited_for(home: Path) -> None:
     os.mkfifo(CLAUDE.target())
     with pytest.raises(InvalidSettings, match="no regular file"):
         setup(CLAUDE)
+    assert connect.disconnect(CLAUDE) == []
 
 
 def test_a_link_to_itself_and_a_file_on_the_way_are_named(home: Path) -> None:
