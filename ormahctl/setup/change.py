@@ -42,9 +42,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     edits: tuple[Splice, ...]
     existed: bool
     """Whether the file existed before the change."""
-    keep: frozenset[str] = frozenset()
-    """Containers that existed before the change: `hooks`, `hooks.EVENT`, or the object of MCP servers. `uninstall`
-    leaves them in the file even if they are empty."""
     directories: tuple[str, ...] = ()
     """Directories that were created for the file, outermost first."""
 

@@ -43,8 +43,6 @@ class SettingsChange(FileChange):
     replaced: list[str]
     removed: list[str]
     server: ServerState = None
-    comment: int | None = None
-    """The line of a comment that prevents the harness from reading the file, or None."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +122,12 @@ def _connect(harness: Harness, path: Path, wanted: WantedEntries) -> SettingsCha
     known = was if there or served is not None else None
     exact = known is not None and known.fits(seen.data)
     start = parse(path, apply(document.data, reverse(known.edits))) if known and exact else document
-    keep = known.keep if known and not exact else _containers(start, wanted.servers)
-    edits, result = _plan(path, start, wanted, keep)
+    edits, result = _plan(path, start, wanted)
     now = ours(result)
     # older entries of ours are there, and the file before them is unknown: `uninstall` will only remove our entries
     back = exact or not (there or served is not None)
     remembered = Record(
-        agent=harness.name, file=str(path), real=str(seen.real), keep=keep,
+        agent=harness.name, file=str(path), real=str(seen.real),
         existed=known.existed if known else seen.data is not None,
         after=entry.digest(result.data) if back else "", edits=tuple(edits) if back else (),
     )  # fmt: skip
@@ -144,7 +141,6 @@ def _connect(harness: Harness, path: Path, wanted: WantedEntries) -> SettingsCha
         replaced=[event for event in wanted.hooks if event in there and there[event] != now[event]],
         removed=[event for event in there if event not in now],
         server=_served(served, result, wanted),
-        comment=result.comment if harness.strict and isinstance(result, Json) else None,
     )
 
 
@@ -186,7 +182,7 @@ def _without(harness: Harness, path: Path, was: Record | None) -> SettingsChange
         _verify(document, result, wanted)
         after = result.data if was.existed else None
     else:
-        _, result = _plan(path, document, wanted, was.keep if was else frozenset())
+        _, result = _plan(path, document, wanted)
         nothing = was is not None and not was.existed and result.data.strip() in {b"", b"{}"}
         after = None if nothing else result.data
     state: ServerState = None if our_server(document, wanted.servers) is None else "removed"
@@ -242,16 +238,15 @@ def _handlers(group: Any) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _plan(path: Path, start: Document, wanted: WantedEntries, keep: frozenset[str]) -> tuple[list[Splice], Document]:
-    """Return the edits after which Ormah's entries are exactly `wanted`, and the resulting document. `keep`:
-    containers that stay when they become empty (`Record.keep`)."""
+def _plan(path: Path, start: Document, wanted: WantedEntries) -> tuple[list[Splice], Document]:
+    """Return the edits after which Ormah's entries are exactly `wanted`, and the resulting document."""
     edits: list[Splice] = []
     now = start
     if isinstance(now, Json):
         there = [place for place, _ in _places(start)]
         for place in reversed(there):
             if place.event not in wanted.hooks or any(one.event == place.event and one < place for one in there):
-                made = now.drop(place, keep)
+                made = now.drop(place)
                 edits, now = edits + made, now.after(made)
         for event, handler in wanted.hooks.items():
             groups = now.value.get("hooks", {}).get(event, [])
@@ -264,7 +259,7 @@ def _plan(path: Path, start: Document, wanted: WantedEntries, keep: frozenset[st
             made = now.change(there[0], handler) if there else now.add(event, handler, wanted.matchers.get(event))
             edits, now = edits + made, now.after(made)
     if wanted.servers is not None:
-        made = _plan_server(path, now, wanted.servers, wanted.server, keep)
+        made = _plan_server(path, now, wanted.servers, wanted.server)
         edits.extend(made)
         try:
             now = now.after(made)
@@ -277,14 +272,11 @@ def _plan(path: Path, start: Document, wanted: WantedEntries, keep: frozenset[st
     return edits, now
 
 
-def _plan_server(
-    path: Path, now: Document, servers: str, wanted: Mapping[str, Any] | None, keep: frozenset[str]
-) -> list[Splice]:
+def _plan_server(path: Path, now: Document, servers: str, wanted: Mapping[str, Any] | None) -> list[Splice]:
     """Return the edits after which our MCP server's entry in the object `servers` is `wanted`, or is gone if `wanted`
     is None.
 
-    An entry of that name that starts another program is left alone. `keep`: containers that stay when they become
-    empty.
+    An entry of that name that starts another program is left alone.
     """
     table = now.value.get(servers, {})
     if wanted is not None and not isinstance(table, Mapping):
@@ -294,7 +286,7 @@ def _plan_server(
         free = server_entry(now, servers) is None
         return now.put(servers, entry.SERVER, wanted) if wanted is not None and free else []
     if wanted is None:
-        return now.take(servers, entry.SERVER, keep=servers in keep)
+        return now.take(servers, entry.SERVER)
     return now.renew(servers, entry.SERVER, wanted) if not wanted.items() <= there.items() else []
 
 
@@ -334,15 +326,3 @@ def _theirs(document: Document, servers: str | None) -> str:
     if value.get("hooks") == {}:
         del value["hooks"]
     return json.dumps(value, default=repr)
-
-
-def _containers(document: Document, servers: str | None) -> frozenset[str]:
-    """Return the containers of hooks and MCP servers in `document`: `hooks`, each `hooks.EVENT`, and `servers`. Those
-    of hooks are left out if a hook is Ormah's, and `servers` if our MCP server is in it, because Ormah may have
-    created them."""
-    found = set()
-    if "hooks" in document.value and not ours(document):
-        found |= {"hooks", *(f"hooks.{event}" for event, _ in _events(document))}
-    if servers is not None and servers in document.value and our_server(document, servers) is None:
-        found.add(servers)
-    return frozenset(found)

@@ -150,17 +150,6 @@ class Json:
         empty = not data.removeprefix(BOM).strip(SPACE)
         return cls(data, bare, plain, {} if empty else read(plain))
 
-    @property
-    def comment(self) -> int | None:
-        """The number of the first line with something that strict JSON does not allow (comment, trailing comma), or
-        None."""
-        start = len(BOM) if self.data.startswith(BOM) else 0
-        if self.data[start:] == self.plain[start:]:
-            return None
-        pairs = zip(self.data[start:], self.plain[start:], strict=True)
-        at = next((at for at, (ours, strict) in enumerate(pairs, start) if ours != strict), None)
-        return None if at is None else self.data.count(b"\n", 0, at) + 1
-
     # ---------------------------------------------------------------- hooks
 
     def add(self, event: str, handler: Mapping[str, Any], matcher: str | None) -> list[Splice]:
@@ -178,18 +167,11 @@ class Json:
         path = self._path(place)
         return self._replace(path, handler) if self._at(path) != handler else []
 
-    def drop(self, place: HandlerPlace, keep: frozenset[str]) -> list[Splice]:
-        """Return edits that remove the handler at `place`, and the containers that then are empty, except those in
-        `keep` (`hooks`, `hooks.EVENT`)."""
+    def drop(self, place: HandlerPlace) -> list[Splice]:
+        """Return edits that remove the handler at `place`, and the containers that then are empty."""
         path = self._path(place)
-        group = self._at(path[:-2])
-        if len(group["hooks"]) > 1:
-            return self._remove(path)
-        if len(self._at(path[:2])) > 1 or f"hooks.{place.event}" in keep:
-            return self._remove(path[:3])
-        if len(self._at(path[:1])) > 1 or "hooks" in keep:
-            return self._remove(path[:2])
-        return self._remove(path[:1])
+        inner = ((path[:end], len(self._at(path[: end - 1]))) for end in (5, 3, 2))  # a group has more than its hooks
+        return self._remove(next((one for one, siblings in inner if siblings > 1), path[:1]))
 
     # ---------------------------------------------------------------- MCP servers
 
@@ -214,10 +196,9 @@ class Json:
             now = now.after(made)
         return edits
 
-    def take(self, table: str, name: str, *, keep: bool) -> list[Splice]:
-        """Return edits that remove the member `name` from the root's object `table`. If `table` is then empty, it is
-        removed too, unless `keep` is true."""
-        return self._remove((table, name) if keep or len(self._at((table,))) > 1 else (table,))
+    def take(self, table: str, name: str) -> list[Splice]:
+        """Return edits that remove the member `name` from the root's object `table`, and `table` if it is then empty."""
+        return self._remove((table, name) if len(self._at((table,))) > 1 else (table,))
 
     @staticmethod
     def _path(place: HandlerPlace) -> Path:
@@ -379,7 +360,7 @@ class Toml:
             text = re.sub(rb"(?m)^[ \t]*%s[ \t]*=[^\r\n]*" % key.encode(), line.replace(b"\\", b"\\\\"), text, count=1)
         return [Splice(start, self.data[start:end], text)] if text != self.data[start:end] else []
 
-    def take(self, table: str, name: str, *, keep: bool) -> list[Splice]:  # noqa: ARG002 - no empty table is left
+    def take(self, table: str, name: str) -> list[Splice]:
         """Return the edit that removes the table `table.name` with its own tables, and the empty line before it."""
         start, end = self._span(table, name)
         newline = b"\r\n" if b"\r\n" in self.data else b"\n"
