@@ -40,17 +40,12 @@ from ormahd.api import (
     ListParams,
     ListResult,
     UpdateParams,
-    WhispersParams,
-    WhispersResult,
     WriteResult,
 )
 from ormahd.rpc.wire import BadRequest, Conflict
 
 READY_SECONDS: Final = 120.0
 """Seconds to wait until the daemon has loaded its model."""
-HEARD_SECONDS: Final = 10.0
-CHECKED: Final = "ormahctl-setup"
-"""The session id of the hook event that checks a connection."""
 FAILED: Final = 1
 COLUMN: Final = 15
 """Columns of what a line of the report is about."""
@@ -347,25 +342,18 @@ def check(session: Session, chosen: SetupChoices) -> dict[str, HookAnswer]:
     """Send a prompt through the hook of each chosen agent, and a call through the MCP server. Return {what was checked:
     how it answered}."""
     _wait_until_ready(session)
-    found = {f"hook of {name}": _check_hook(session, HARNESSES[name]) for name in chosen.agents if name in HARNESSES}
+    found = {f"hook of {name}": _check_hook(HARNESSES[name]) for name in chosen.agents if name in HARNESSES}
     if chosen.agents:
         found["MCP server"] = standing.ask_server(entry.server_command(session.socket_path))
     return found
 
 
-def _check_hook(session: Session, harness: Harness) -> HookAnswer:
-    """Send a prompt by the hook of the agent's settings, and look in the daemon's log whether it came."""
+def _check_hook(harness: Harness) -> HookAnswer:
+    """Send a prompt by the hook of the agent's settings to the daemon."""
     there, _ = standing.entries(harness)
-    handler = next(there[event][0] for event in standing.PROMPTS if event in there)
-    mark = f"{CHECKED}-{harness.name}-{os.getpid()}"
-    answer = standing.run_hook(handler, {"prompt": "Is Ormah connected to this agent?", "session_id": mark})
-    until = time.monotonic() + HEARD_SECONDS
-    while answer.ok and time.monotonic() < until:
-        logged = session.client.call("agent.whispers", WhispersParams(limit=20), WhispersResult).whispers
-        if any(one.session_id == mark for one in logged):
-            return answer
-        time.sleep(supervise.POLL_SECONDS)
-    return HookAnswer(False, answer.ms, answer.trouble or "ran, and the daemon did not hear of it")
+    answer = standing.run_hook(next(there[event][0] for event in standing.PROMPTS if event in there))
+    heard = answer.ok and answer.said
+    return answer if heard else HookAnswer(False, answer.ms, answer.trouble or "ran, and the daemon did not hear of it")
 
 
 # ---------------------------------------------------------------- the command

@@ -82,8 +82,6 @@ class Harness(Agent):
     """Describes an agent with hooks, whose settings files `setup` edits."""
 
     events: ClassVar[tuple[str, ...]]
-    strict: ClassVar[bool] = True
-    """Whether it reads its settings as strict JSON, so that a comment makes it ignore the whole file."""
     reads: ClassVar[str]
     """The name of the instructions file that it reads at the start of a session."""
 
@@ -140,7 +138,7 @@ class ClaudeCode(Harness):
     name = "claude-code"
     title = "Claude Code"
     program = "claude"
-    events = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd")
+    events = ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd")
     reads = "CLAUDE.md"
 
     def home(self) -> Path:
@@ -168,7 +166,7 @@ class Codex(Harness):
     title = "Codex"
     program = "codex"
     servers = "mcp_servers"
-    events = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact")
+    events = ("SessionStart", "UserPromptSubmit", "Stop")
     reads = "AGENTS.md"
     after = "Codex runs new hooks once you trust them: it asks when it starts, or type /hooks"
 
@@ -198,8 +196,7 @@ class Gemini(Harness):
     name = "gemini"
     title = "Gemini CLI"
     program = "gemini"
-    events = ("SessionStart", "BeforeAgent", "AfterAgent", "PreCompress", "SessionEnd")
-    strict = False
+    events = ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd")
     reads = "GEMINI.md"
 
     def home(self) -> Path:

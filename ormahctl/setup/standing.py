@@ -23,7 +23,7 @@ from ormahctl.setup import service
 from ormahctl.setup.connect import Handlers, our_server, ours, read, server_entry
 from ormahctl.setup.harness import Agent, Harness
 from ormahd import __version__
-from ormahd.api import Finding
+from ormahd.api import CHECK_SESSION, Finding
 from ormahd.rpc.wire import OrmahError, Unavailable
 
 PROMPTS = ("UserPromptSubmit", "BeforeAgent")
@@ -46,7 +46,7 @@ class HookAnswer:
     trouble: str | None
     """What failed, in words for people, or None."""
     said: bytes = b""
-    """What a hook printed."""
+    """What a hook printed; empty if no daemon answered it."""
 
 
 @dataclass(frozen=True)
@@ -118,26 +118,30 @@ def standing(agent: Agent, *, socket: str | None, server: Sequence[str]) -> Stan
 
 
 def ask_hook(handler: Mapping[str, Any], deadline: int) -> HookAnswer:
-    """Run the hook `handler` with an empty prompt, and return the result. It is not `ok` if the hook prints anything,
-    or takes longer than `deadline` milliseconds."""
-    answer = run_hook(handler, {"prompt": ""})
-    if answer.ok and answer.said:
-        return HookAnswer(False, answer.ms, "said something to an empty prompt")
+    """Run the hook `handler` with a prompt that the daemon answers and does not log, and return the result. It is not
+    `ok` if it takes longer than `deadline` milliseconds."""
+    answer = run_hook(handler)
     if answer.ok and answer.ms > deadline:
         return HookAnswer(False, answer.ms, f"took longer than its deadline of {deadline} ms")
     return answer
 
 
-def run_hook(handler: Mapping[str, Any], event: Mapping[str, Any]) -> HookAnswer:
-    """Run the command of `handler` as a harness does: by a shell, with `event` as JSON on stdin. Unlike a harness,
+def run_hook(handler: Mapping[str, Any]) -> HookAnswer:
+    """Run the command of `handler` as a harness does: by a shell, with an event as JSON on stdin. Unlike a harness,
     read its stderr."""
     command = str(handler["command"]).removesuffix(entry.GUARD)
-    text = json.dumps({"hook_event_name": "UserPromptSubmit", "cwd": os.getcwd(), **event}).encode()
+    event = {"prompt": "Is Ormah connected to this agent?", "session_id": CHECK_SESSION, "cwd": os.getcwd()}
     given = entry.option(handler, "--deadline") or ""
     limit = (int(given) if given.isdecimal() else entry.DEADLINE_MS) / 1000 + entry.SPARE_SECONDS
     begun = time.monotonic()
     try:
-        done = subprocess.run(["/bin/sh", "-c", command], input=text, capture_output=True, timeout=limit, check=False)
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            input=json.dumps(event).encode(),
+            capture_output=True,
+            timeout=limit,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return HookAnswer(False, limit * 1000, f"did not end within {limit:.1f} s")
     ms = (time.monotonic() - begun) * 1000

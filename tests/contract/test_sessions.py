@@ -435,7 +435,7 @@ def capturing(ormah: Ormah) -> Iterator[Capture]:
 def test_a_late_answer_is_waited_for(ormah: Ormah, tmp_path: Path) -> None:
     file = written(tmp_path / "t.jsonl", *SHOP[:3])
     with capturing(ormah) as capture:
-        capture.hear("claude-code", "s1", str(file), "Done.")
+        capture.hear(str(file), "Done.")
         wait_until(lambda: len(archived(ormah)) == 3, "what the file has so far")
         written(file, *SHOP)
         wait_until(lambda: len(archived(ormah)) == 4, "the answer")
@@ -449,7 +449,7 @@ def test_an_answer_that_the_file_never_got_is_archived_as_the_hook_told_it(
     monkeypatch.setattr(capture_module, "SETTLES", 0.2)
     file = written(tmp_path / "t.jsonl", *SHOP[:3])
     with capturing(ormah) as capture:
-        capture.hear("claude-code", "s1", str(file), "Done.")
+        capture.hear(str(file), "Done.")
         wait_until(lambda: ("s1", "Done.") in archived(ormah), "the answer of the hook")
     later = bring(ormah, written(file, *SHOP, asked(2, "Again?"), answered(2, "Done.")))
     assert (later.added, later.known) == (2, 4), "the same words to another prompt are another turn"
@@ -464,7 +464,7 @@ def test_an_open_answer_is_looked_at_again_when_the_session_rests(
     growing["message"]["stop_reason"] = None
     file = written(tmp_path / "t.jsonl", *SHOP[:3], growing)
     with capturing(ormah) as capture:
-        capture.hear("claude-code", "s1", str(file), "")  # no hook told an answer, and no event follows
+        capture.hear(str(file), "")  # no hook told an answer, and no event follows
         wait_until(lambda: len(archived(ormah)) == 3, "what is closed")
         monkeypatch.setattr("ormahd.ingest.bring_in.REST", 0.1)
         wait_until(lambda: len(archived(ormah)) == 4, "the answer, once nobody writes it any more")
@@ -473,8 +473,8 @@ def test_an_open_answer_is_looked_at_again_when_the_session_rests(
 def test_a_hook_without_a_file_is_no_failure(ormah: Ormah, tmp_path: Path) -> None:
     with capturing(ormah) as capture:
         for path in (None, str(tmp_path / "missing.jsonl"), "relative.jsonl", str(tmp_path)):
-            capture.hear("claude-code", "s1", path, "Done.")
-        capture.hear("claude-code", "s1", str(written(tmp_path / "t.jsonl", *SHOP)), "")
+            capture.hear(path, "Done.")
+        capture.hear(str(written(tmp_path / "t.jsonl", *SHOP)), "")
         wait_until(lambda: len(archived(ormah)) == 4, "the file that is there")
 
 

@@ -6,7 +6,10 @@ A message is written again under the same id when tokens or tool calls are added
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import stat
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
@@ -20,6 +23,9 @@ NAME: Final = "gemini"
 MESSAGES: Final = "messages"
 
 _HOOK = re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)", re.DOTALL)
+_SUMMARY: Final = re.compile(rb'"timestamp":"([\w:.+-]{1,40})","type":"user","content":\[\{"text":"<state_snapshot>')
+TAIL: Final = 4_000_000
+"""Number of bytes at the end of a chat in which a compression is looked for: more than one turn adds."""
 _ADDED: Final = ("<session_context>", "<hook_context>")
 
 
@@ -57,6 +63,20 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     gone = {_key(session, number, one.role) for number, one in chat.back.items()}
     reading.withdrawn |= dict.fromkeys(gone - {turn.key for turn in turns}, session)
     yield from turns
+
+
+def last_compression(chat: str | None) -> str:
+    """Return the time, as written, of the last compression that the end of a chat's file shows; "" if it shows none, or
+    cannot be opened: it is written with the first answer."""
+    with (
+        contextlib.suppress(OSError),
+        open(os.open(chat or "", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened,
+    ):
+        found = os.fstat(opened.fileno())
+        if stat.S_ISREG(found.st_mode):
+            opened.seek(max(0, found.st_size - TAIL))
+            return b"".join(_SUMMARY.findall(opened.read(TAIL))[-1:]).decode()
+    return ""
 
 
 def _parts(stream: BinaryIO, reading: Reading, chat: _Chat) -> Iterator[dict[str, Any]]:
