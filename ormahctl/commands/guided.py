@@ -351,7 +351,7 @@ def check(session: Session, chosen: SetupChoices) -> dict[str, HookAnswer]:
 def _check_hook(harness: Harness) -> HookAnswer:
     """Send a prompt by the hook of the agent's settings to the daemon."""
     there, _ = standing.entries(harness)
-    answer = standing.run_hook(next(there[event][0] for event in standing.PROMPTS if event in there))
+    answer = standing.ask_hook(next(there[event][0] for event in standing.PROMPTS if event in there))
     heard = answer.ok and answer.said
     return answer if heard else HookAnswer(False, answer.ms, answer.trouble or "ran, and the daemon did not hear of it")
 

@@ -50,14 +50,14 @@ class WantedEntries:
     """The hooks and the MCP server of Ormah that a settings file should have.
 
     `servers`: the key in the file's root under which MCP servers are; None if they are in another file. `server`: the
-    entry of our MCP server; None: the file should have none. `hooks`: {event: handler}. `matchers`: {event: the tools
-    to which its hook is limited}.
+    entry of our MCP server; None: the file should have none. `hooks`: {event: handler}.
     """
 
     servers: str | None
     server: Mapping[str, Any] | None = None
     hooks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    matchers: Mapping[str, str] = field(default_factory=dict)
+    allows: Sequence[str] = ()
+    """Tools of our MCP server that the agent may use without asking."""
 
     def anything(self, document: Document) -> bool:
         """Whether `document` has a hook or MCP server of Ormah, which `uninstall` would remove."""
@@ -98,7 +98,6 @@ def plans(harness: Harness, *, socket: str | None, deadline: int, server: Sequen
     target, servers = harness.target(), harness.server_file()
     events = harness.wanted()
     hooks = {event: harness.handler(event, socket=socket, deadline=deadline) for event in events}
-    matchers = {event: TOOLS for event in events if event == TOOL_EVENT}
     return [
         _connect(
             harness,
@@ -107,7 +106,7 @@ def plans(harness: Harness, *, socket: str | None, deadline: int, server: Sequen
                 harness.servers if path == servers else None,
                 harness.server(server),
                 hooks if path == target else {},
-                matchers,
+                harness.allows if path == target else (),
             ),
         )
         for path in dict.fromkeys((target, servers))
@@ -224,6 +223,23 @@ def _places(document: Document) -> list[tuple[HandlerPlace, Mapping[str, Any]]]:
     ]
 
 
+ALLOW = ("permissions", "allow")
+"""Where Claude Code's settings list what needs no question."""
+OUR_TOOLS = f"mcp__{entry.SERVER}__"
+
+
+def _rules(value: Mapping[str, Any]) -> Any:
+    permissions = value.get(ALLOW[0])
+    return permissions.get(ALLOW[1], []) if isinstance(permissions, Mapping) else []
+
+
+def _allowed(document: Document) -> list[tuple[int, str]]:
+    """Return (number in the list, rule) for the rules that name a tool of our MCP server."""
+    rules = _rules(document.value) if isinstance(document, Json) else None
+    found = enumerate(rules if isinstance(rules, list) else [])
+    return [(number, rule) for number, rule in found if isinstance(rule, str) and rule.startswith(OUR_TOOLS)]
+
+
 def _events(document: Document) -> Iterator[tuple[str, list[Any]]]:
     """Yield (event, its groups of handlers) of a JSON file. Members of `hooks` that are no events are skipped
     (Gemini's `enabled`)."""
@@ -256,7 +272,15 @@ def _plan(path: Path, start: Document, wanted: WantedEntries) -> tuple[list[Spli
                     hint="mend the file, then try again",
                 )
             there = [place for place, _ in _places(now) if place.event == event]
-            made = now.change(there[0], handler) if there else now.add(event, handler, wanted.matchers.get(event))
+            group = {**({"matcher": TOOLS} if event == TOOL_EVENT else {}), "hooks": [handler]}
+            made = now.change(there[0], handler) if there else now.append(("hooks", event), group)
+            edits, now = edits + made, now.after(made)
+        for number, rule in reversed(_allowed(now)):
+            made = [] if rule in wanted.allows else now.prune((*ALLOW, number))
+            edits, now = edits + made, now.after(made)
+        free = isinstance(now.value.get(ALLOW[0], {}), Mapping) and isinstance(_rules(now.value), list)
+        for rule in wanted.allows if free else ():
+            made = [] if rule in _rules(now.value) else now.append(ALLOW, rule)
             edits, now = edits + made, now.after(made)
     if wanted.servers is not None:
         made = _plan_server(path, now, wanted.servers, wanted.server)
@@ -310,7 +334,14 @@ def _verify(before: Document, after: Document, wanted: WantedEntries) -> None:
 def _theirs(document: Document, servers: str | None) -> str:
     """Return the content of `document` without Ormah's entries, as JSON, in order. Containers of hooks or MCP servers
     that are then empty are left out."""
-    value = {key: copy.deepcopy(one) if key in {"hooks", servers} else one for key, one in document.value.items()}
+    value = {
+        key: copy.deepcopy(one) if key in {"hooks", servers, ALLOW[0]} else one for key, one in document.value.items()
+    }
+    for number, _ in reversed(_allowed(document)):
+        del value[ALLOW[0]][ALLOW[1]][number]
+    if _rules(value) == [] and isinstance(value.get(ALLOW[0]), dict):
+        value[ALLOW[0]].pop(ALLOW[1], None)
+        value = {key: one for key, one in value.items() if key != ALLOW[0] or one}
     if our_server(document, servers) is not None:
         del value[str(servers)][entry.SERVER]
     if value.get(str(servers)) == {}:

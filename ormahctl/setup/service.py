@@ -109,7 +109,7 @@ def _interpreter(program: str) -> bool:
 def _command() -> list[str]:
     """Return the words of the service's command, `ormahd run`. The path is that of the entry script if there is one,
     because an update does not change it."""
-    script, _ = paths.script("ormahd")
+    script = paths.script("ormahd")
     return [script, "run"] if script else [sys.executable, "-P", "-m", "ormahd", "run"]
 
 

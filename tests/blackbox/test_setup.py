@@ -275,7 +275,6 @@ def test_a_person_sees_the_change_and_is_asked(house: House) -> None:
     assert status == 0
     assert "Have CLAUDE.md tell the agent how to use its memory?" in shown
     assert not (path.parent / "CLAUDE.md").exists()
-    assert "it may pass over the whole file" in shown
     assert "hook.py" in path.read_text()
     shown, status = typed(house, "setup", "claude-code", answers=[("[y/N]", "y")])
     assert status == 0

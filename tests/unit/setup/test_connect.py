@@ -60,7 +60,7 @@ def test_what_others_changed_since_stays_when_ours_goes(data: bytes, more: str) 
                 expected = dict(Json.parse(path.read_bytes()).value)
             except InvalidSettings:
                 return  # a comma after a trailing one
-            expected.pop("hooks")
+            expected = {key: one for key, one in expected.items() if key not in {"hooks", "permissions"}}
             expected |= {"hooks": before["hooks"]} if "hooks" in before else {}
         uninstall(CLAUDE)
         left = Json.parse(path.read_bytes()).value
@@ -190,6 +190,42 @@ def test_an_upgrade_after_somebody_elses_edit_keeps_that_edit(home: Path) -> Non
     assert path.read_bytes() == b'{\n  "model": "opus",\n  "hooks": {\n    "Other": []\n  }\n}\n'
 
 
+TOOLS = list(CLAUDE.allows)
+PERMISSIONS: list[tuple[Any, Any]] = [
+    (None, {"allow": TOOLS}),
+    ({}, {"allow": TOOLS}),
+    ({"deny": ["Bash(rm:*)"]}, {"deny": ["Bash(rm:*)"], "allow": TOOLS}),
+    ({"allow": []}, {"allow": TOOLS}),
+    ({"allow": ["Bash(ls)"]}, {"allow": ["Bash(ls)", *TOOLS]}),
+    ({"allow": [TOOLS[1], "Read"]}, {"allow": [TOOLS[1], "Read", TOOLS[0], TOOLS[2]]}),
+    ({"allow": ["mcp__ormah__forget"]}, {"allow": TOOLS}),
+    ({"allow": "all"}, {"allow": "all"}),
+    ({"allow": {"a": 1}}, {"allow": {"a": 1}}),
+    ([], []),
+    ("none", "none"),
+]
+"""(permissions in the settings, those after setup)."""
+
+
+@pytest.mark.parametrize(("before", "after"), PERMISSIONS, ids=[str(one[0]) for one in PERMISSIONS])
+@pytest.mark.parametrize("edited", [False, True])
+def test_tools_that_read_need_no_question(home: Path, before: Any, after: Any, edited: bool) -> None:
+    value = {"a": 1} | ({} if before is None else {"permissions": before})
+    path = put(CLAUDE, json.dumps(value, indent=2).encode())
+    setup(CLAUDE)
+    assert json.loads(path.read_bytes())["permissions"] == after
+    assert not setup(CLAUDE).changed
+    if edited:
+        path.write_bytes(path.read_bytes().replace(b'"a": 1', b'"a": 2'))
+    uninstall(CLAUDE)
+    left = json.loads(path.read_bytes())
+    if not edited:
+        assert left == value
+    else:
+        assert "mcp__ormah" not in json.dumps(left)
+        assert not isinstance(before, dict) or left.get("permissions", {}).get("deny") == before.get("deny")
+
+
 def test_entries_that_came_with_the_file_are_taken_out_too(home: Path) -> None:
     """A settings file copied from another machine: nothing is remembered about it here."""
     path = put(CLAUDE, json.dumps({"a": 1, "hooks": {"Stop": [{"hooks": [old("Stop")]}]}}).encode())
@@ -211,7 +247,7 @@ def test_timeouts_are_in_each_harness_units(home: Path) -> None:
     for harness, timeout in ((CLAUDE, 5), (CODEX, 5), (GEMINI, 5000)):
         setup(harness)
         assert {one["timeout"] for found in ours(harness.target()).values() for one in found} == {timeout}
-    assert entry.timeout(1200) == 6
+    assert CLAUDE.handler("Stop", socket=None, deadline=1200)["timeout"] == 6
 
 
 def test_each_event_is_handed_over_by_its_name(home: Path) -> None:
