@@ -66,7 +66,8 @@ def status(session: Session, verbose: bool) -> None:
     else:
         _line("whispers", "none yet")
     why = health.learning.why
-    _line("learning", f"sessions are read by {health.learning.by}" if why is None else f"off: {render.line(why)}")
+    left = f", {render.count(health.learning.waiting, 'session')} left to read" if health.learning.waiting else ""
+    _line("learning", f"sessions are read by {health.learning.by}{left}" if why is None else f"off: {render.line(why)}")
     if health.sync is not None:
         _sync(health.sync)
     waiting = [

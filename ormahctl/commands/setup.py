@@ -145,8 +145,6 @@ def _connect(session: Session, harness: Harness, deadline: int, *, dry_run: bool
         if about and text and dry_run:
             about["diff"] = "\n".join(diff(text))
         render.emit(told(changes[0], dry_run=dry_run) | {"others": others, "instructions": about})
-    elif not dry_run:
-        service.offer(session)
     return 0
 
 
