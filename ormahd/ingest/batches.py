@@ -27,7 +27,7 @@ LONGEST: Final = 2_000
 file or log."""
 BEFORE: Final = 2
 """Number of read turns that are shown before the unread ones, so that the model understands an answer."""
-ANSWERED: Final = 600
+ANSWERED: Final = 400
 """The same for what the person answers, which only helps to understand the person: turns of the agent, and read ones."""
 GAP: Final = "\n[…]\n"
 TITLE: Final = 200
