@@ -202,9 +202,9 @@ def untrusted() -> str | None:
     except (OSError, KeyError, TypeError):
         return None
     if "modified" in states:
-        return "Codex does not run the hooks, because they changed since you trusted them: start codex and type /hooks"
+        return "Codex does not run the hooks, because they changed since you trusted them: start codex, which asks, or type /hooks"
     if "untrusted" in states:
-        return "Codex does not run the hooks until you trust them: start codex and type /hooks"
+        return "Codex does not run the hooks until you trust them: start codex, which asks, or type /hooks"
     return None
 
 

@@ -252,7 +252,9 @@ def test_codex_is_asked_whether_it_trusts_the_hooks(living: House) -> None:
         assert words in (codex["trouble"] or ""), codex
         assert (codex["trouble"] is None) == (status == "trusted")
         found = [one for one in json.loads(living.ctl("--json", "doctor").stdout)["findings"] if "Codex" in one["what"]]
-        assert [one["mend"] for one in found] == ([] if status == "trusted" else ["start codex and type /hooks"])
+        assert [one["mend"] for one in found] == (
+            [] if status == "trusted" else ["start codex, which asks, or type /hooks"]
+        )
     program.write_text("#!/bin/sh\nexit 2\n")  # an older one without app-server
     assert {one["agent"]: one for one in living.json("setup", "--list")["agents"]}["codex"]["trouble"] is None
     living.json("uninstall", "--yes")
