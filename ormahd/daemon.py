@@ -170,7 +170,7 @@ def _hooks(whisper: Whisper, socket: Path, timetable: Timetable, judging: Judgin
         whisper.ormah, lambda: hooks.answer_spooled(paths.spool_dir(socket), intake.capture.settle),
         asker=judging.asker, conflicts=lambda: timetable.soon(CONFLICT_DETECTOR), hold=_holding(whisper.ormah, timetable),
     )  # fmt: skip
-    hooks.on_transcript = lambda one: intake.capture.hear(one.harness, one.session_id, one.path, one.ending, one.later)
+    hooks.on_transcript = intake.capture.hear
     return hooks, intake
 
 

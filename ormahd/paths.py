@@ -17,7 +17,7 @@ import sysconfig
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 from platformdirs import PlatformDirs
 
@@ -144,32 +144,22 @@ def wiring_file() -> Path:
     return setup_dir() / "wiring.json"
 
 
-def program(name: str, environ: Mapping[str, str] | None = None) -> str:
-    """Return the shell command for `name` (`ormahctl`, `ormahd`) of this installation, quoted.
-
-    Just the name if PATH leads to it, also without an activated environment; else its absolute path.
-    """
-    found, on_path = script(name, environ)
-    return name if found is None or on_path or not found.isprintable() else shlex.quote(found)
+def program(name: str) -> str:
+    """Return the shell command for `name` (`ormahctl`, `ormahd`) of this installation: its absolute path, quoted, because
+    a shell that an agent starts may have another PATH."""
+    found = script(name)
+    return name if found is None or not found.isprintable() else shlex.quote(found)
 
 
-def script(name: str, environ: Mapping[str, str] | None = None) -> tuple[str | None, bool]:
-    """Return the absolute path of this installation's script `name`, and whether it is on PATH.
-
-    On PATH, the path found there is returned, which stays valid after an update. None if there is no such script.
-    """
-    environ = os.environ if environ is None else environ
-    ours = next(iter(_scripts(name)), None)
-    if ours is None:
-        return None, False
-    active = environ.get("VIRTUAL_ENV")
-    dirs = [entry for entry in environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(entry)]
+def script(name: str) -> str | None:
+    """Return the absolute path of this installation's script `name`; None if there is none. A path on PATH is preferred,
+    outside an activated environment, because it stays valid after an update."""
+    ours, active = next(iter(_scripts(name)), None), os.environ.get("VIRTUAL_ENV")
+    dirs = [entry for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(entry)]
     if active:
         dirs = [entry for entry in dirs if os.path.realpath(entry) != os.path.realpath(os.path.join(active, "bin"))]
-    found = shutil.which(name, path=os.pathsep.join(dirs)) if dirs else None
-    if found is not None and os.path.realpath(found) == os.path.realpath(ours):
-        return found, True
-    return ours, False
+    found = shutil.which(name, path=os.pathsep.join(dirs)) if dirs and ours is not None else None
+    return found if found is not None and os.path.realpath(found) == os.path.realpath(str(ours)) else ours
 
 
 def _scripts(name: str) -> Iterator[str]:
@@ -258,20 +248,21 @@ def _tables(environ: Mapping[str, str], config: Path | None = None) -> dict[str,
         return {}
 
 
-def autostart(environ: Mapping[str, str] | None = None) -> bool:
-    """Return the setting `daemon.autostart`, for code that needs it before the configuration is validated."""
-    environ = os.environ if environ is None else environ
-    table = _tables(environ).get("daemon")
-    given = environ.get("ORMAH_DAEMON_AUTOSTART") or (table.get("autostart", "") if isinstance(table, dict) else "")
-    return str(given).strip().lower() not in {"0", "false", "no", "off", "f", "n"}
+def _setting(environ: Mapping[str, str], group: str, key: str) -> str:
+    """Return a setting in lower case, for code that needs it before the configuration is validated; "" if unset."""
+    table = _tables(environ).get(group)
+    given = environ.get(f"ORMAH_{group}_{key}".upper()) or (table.get(key, "") if isinstance(table, dict) else "")
+    return str(given).strip().lower()
 
 
-def whispers_at_tools(environ: Mapping[str, str] | None = None) -> bool:
+def autostart(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return the setting `daemon.autostart`."""
+    return _setting(environ, "daemon", "autostart") not in {"0", "false", "no", "off", "f", "n"}
+
+
+def whispers_at_tools() -> bool:
     """Return the setting `whisper.tools`, for the setup of agents."""
-    environ = os.environ if environ is None else environ
-    table = _tables(environ).get("whisper")
-    given = environ.get("ORMAH_WHISPER_TOOLS") or (table.get("tools", "") if isinstance(table, dict) else "")
-    return str(given).strip().lower() in {"1", "true", "yes", "on", "t", "y"}
+    return _setting(os.environ, "whisper", "tools") in {"1", "true", "yes", "on", "t", "y"}
 
 
 def spool_dir(socket: Path) -> Path:
@@ -329,26 +320,37 @@ def find_socket(flag: str | None = None, environ: Mapping[str, str] | None = Non
     return socket_path(expand(Path(vault)) if vault else usual, usual=usual)
 
 
+_TRANSCRIPTS: Final = (
+    ("claude-code", "CLAUDE_CONFIG_DIR", ".claude", "", "settings.json", ("projects",)),
+    ("codex", "CODEX_HOME", ".codex", "", "hooks.json", ("sessions", "archived_sessions")),
+    ("gemini", "GEMINI_CLI_HOME", ".gemini", ".gemini", "settings.json", ("tmp",)),
+)
+"""(agent, variable that names another home for it, its usual folder, its folder in that home, the settings file in this
+folder that `ormahctl setup` changes, the folders in it that have transcripts)."""
+
+
 def transcript_folders(environ: Mapping[str, str] | None = None) -> list[tuple[str, Path]]:
-    """Return (agent, folder) for each folder in which an agent keeps transcripts, whether it exists or not.
-
-    Variables that set an agent's home (`CLAUDE_CONFIG_DIR`) are respected. Empty without a home directory.
-    """
-    environ = os.environ if environ is None else environ
-    person = known_home()
-
-    def place(variable: str, usual: str) -> Path | None:
+    """Return (agent, folder) for each folder in which an agent keeps transcripts, whether it exists or not: that of
+    `environ` (`CLAUDE_CONFIG_DIR`) or the usual one, and those that `ormahctl setup` connected. Empty without a home."""
+    environ, person = os.environ if environ is None else environ, known_home()
+    found = []
+    for agent, variable, usual, inside, settings, names in _TRANSCRIPTS:
         given = environ.get(variable)
-        if given:
-            return Path(os.path.abspath(os.path.expanduser(given)))
-        return None if person is None else person / usual
+        homes = [Path(os.path.abspath(os.path.expanduser(given))) / inside] if given else []
+        homes = homes or ([person / usual] if person is not None else [])
+        homes += [file.parent for file in _changed(agent) if file.name == settings] if person is not None else []
+        found += [(agent, home / name) for home in dict.fromkeys(homes) for name in names]
+    return found
 
-    claude, codex = place("CLAUDE_CONFIG_DIR", ".claude"), place("CODEX_HOME", ".codex")
-    gemini = place("GEMINI_CLI_HOME", "")
-    found = [
-        ("claude-code", claude and claude / "projects"),
-        ("codex", codex and codex / "sessions"),
-        ("codex", codex and codex / "archived_sessions"),
-        ("gemini", gemini and gemini / ".gemini" / "tmp"),
-    ]
-    return [(agent, folder) for agent, folder in found if folder is not None]
+
+def _changed(agent: str) -> list[Path]:
+    """Return the settings files of an agent that `ormahctl setup` changed."""
+    import json
+
+    found = []
+    for record in sorted(setup_dir().glob(f"{agent}-*.json")):
+        try:
+            found.append(Path(json.loads(record.read_bytes())["file"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # setup and uninstall pass over such a record, too
+    return found

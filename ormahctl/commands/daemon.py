@@ -42,7 +42,7 @@ def status(session: Session, verbose: bool) -> None:
     stats = session.client.call("admin.stats", NoParams(), StatsResult) if verbose else None
     from ormahctl.setup import service, standing
 
-    connected, starts = list(standing.connected()), service.starts_at_login()
+    connected, lost, starts = list(standing.connected()), standing.lost(), service.starts_at_login()
     gateway = reach.status(session.socket_path)
     both = {"agents": connected, "starts_at_login": starts, "gateway": gateway}
     if session.json:
@@ -58,13 +58,16 @@ def status(session: Session, verbose: bool) -> None:
         pending = f", {render.count(index.pending_vectors, 'text')} left" if index.pending_vectors else ""
         _line("index", f"catching up{pending}")
     _line("agents", f"{', '.join(connected)} connected" if connected else "none is connected: ormahctl setup")
+    for agent, file in lost.items():
+        _line("agents", render.paint(f"{file} lost Ormah's entry: ormahctl setup {agent}", "yellow"))
     if health.last_whisper is not None:
         agent = render.line(health.last_whisper_agent or "?").removeprefix("agent:")
         _line("whispers", f"last {render.moment(health.last_whisper)}, for {agent}")
     else:
         _line("whispers", "none yet")
     why = health.learning.why
-    _line("learning", f"sessions are read by {health.learning.by}" if why is None else f"off: {render.line(why)}")
+    left = f", {render.count(health.learning.waiting, 'session')} left to read" if health.learning.waiting else ""
+    _line("learning", f"sessions are read by {health.learning.by}{left}" if why is None else f"off: {render.line(why)}")
     if health.sync is not None:
         _sync(health.sync)
     waiting = [

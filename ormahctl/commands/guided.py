@@ -7,8 +7,10 @@ and the MCP server as agents do.
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import pwd
+import shutil
 import subprocess
 import sys
 import time
@@ -40,17 +42,16 @@ from ormahd.api import (
     ListParams,
     ListResult,
     UpdateParams,
-    WhispersParams,
-    WhispersResult,
     WriteResult,
 )
 from ormahd.rpc.wire import BadRequest, Conflict
 
+READERS: Final = {"claude-code": "claude", "codex": "codex", "gemini": "gemini"}
+"""{agent: its program, as the setting `judge.command` names it}."""
+SESSION_TOKENS: Final = 5_000
+"""Tokens that reading a session of usual length costs: its text, the instructions, the answer."""
 READY_SECONDS: Final = 120.0
 """Seconds to wait until the daemon has loaded its model."""
-HEARD_SECONDS: Final = 10.0
-CHECKED: Final = "ormahctl-setup"
-"""The session id of the hook event that checks a connection."""
 FAILED: Final = 1
 COLUMN: Final = 15
 """Columns of what a line of the report is about."""
@@ -71,6 +72,9 @@ class SetupChoices:
     past: bool
     """Whether to archive past sessions, and to watch for those that no hook reports."""
     deadline: int
+    reader: str | None = None
+    """The agent that reads finished sessions for memories, which only a person at a terminal can choose; None: as
+    configured."""
 
 
 @dataclass
@@ -82,8 +86,6 @@ class SetupDone:
     pasted: list[Agent] = field(default_factory=list)
     """Agents to whose settings the person adds the MCP server."""
     service: str = ""
-    name: str | None = None
-    sessions: bool = False
     checks: dict[str, HookAnswer] = field(default_factory=dict)
 
 
@@ -159,13 +161,16 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
             hint=f"to use the other one from now on: ormahctl config set vault.path {given.vault}",
         )
     offered = [one for one in find_obsidian_vaults() if one not in paths.configured_sources()] if asks else []
+    settings = json.loads(offline.answer("config", "show", "--json"))["settings"] if asks else {}
+    readers = [name for name in there if name in READERS and shutil.which(READERS[name])]
+    readers = readers if asks and settings["jobs.judge"]["value"] == "none" else []
     wanted = {
         "agents": bool(there),
         "vault": not settled,
         "source": bool(offered),
-        "name": not settled,
         "service": can_serve,
         "past": files > 0,
+        "reader": bool(readers),
     }
     open_questions = [one for one, is_open in wanted.items() if is_open and one not in answers] if asks else []
     if open_questions:
@@ -182,10 +187,16 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
             given.sources = _ask_sources(
                 head, [place for place in offered if place not in (given.vault or vault).parents]
             )
-        elif one == "name":
-            given.name = _prompt(f"{head} What is your name?", given.name or "")
         elif one == "service":
             given.service = click.confirm(f"{head} Start Ormah when you log in?", default=True)
+        elif one == "reader":
+            agent = next((name for name in readers if name in given.agents), readers[0])
+            if click.confirm(
+                f"{head} May {HARNESSES[agent].title} read finished sessions for memories, and judge what contradicts? It takes "
+                f"about {SESSION_TOKENS:,} tokens a session, at most {settings['judge.tokens_a_day']['value']:,} a day",
+                default=True,
+            ):
+                given.reader = agent
         else:
             render.out(
                 f"{head} Your agents have kept {render.count(files, 'transcript')} of past sessions "
@@ -252,6 +263,14 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
     running = services.daemon(session)[0] is not None
     if chosen.past:
         offline.answer("config", "set", "sessions.watch", "true")
+    if chosen.reader:
+        offline.answer("config", "set", "jobs.judge", "command")
+        offline.answer("config", "set", "judge.command", READERS[chosen.reader])
+        _step(
+            session,
+            "reader",
+            f"{HARNESSES[chosen.reader].title} reads finished sessions; `ormahctl status` shows what it cost",
+        )
     for change in done.changes:
         change.make()
         if change.changed or change.server != "foreign":
@@ -281,14 +300,14 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
         except BadRequest as exc:
             render.note(f"{short(folder)} is no source: {exc.message}")
     if chosen.name:
-        done.name = _name(session, chosen.name)
-        _step(session, "you", done.name)
+        _name(session, chosen.name)
+        _step(session, "you", chosen.name)
     if chosen.past:
         folders = [str(place) for _, place in paths.transcript_folders()]
         session.client.call("ingest.backfill", BackfillParams(action="start", folders=folders), BackfillResult)
-        done.sessions = True
-        more = "; sessions that no hook reports are watched from the next start of the daemon" if running else ""
-        _step(session, "sessions", f"being archived in the background{more}")
+        _step(session, "sessions", "being archived in the background")
+    if running and (chosen.past or chosen.reader):
+        _step(session, "settings", "taken up by the daemon that runs after: ormahctl restart")
     return done
 
 
@@ -310,18 +329,16 @@ def _start(session: Session, chosen: SetupChoices) -> str:
     return f"ormahd {started.hello.version} {how}"
 
 
-def _name(session: Session, name: str) -> str:
-    """Give the self node its name; return the name that it has."""
+def _name(session: Session, name: str) -> None:
+    """Give the self node its name."""
     _wait_until_ready(session)
     found = session.client.call(
         "agent.list", ListParams(types=["person"], tags=["about_self"], limit=100), ListResult
     ).memories
-    if not found or found[-1].title == name:
-        return name
-    me = found[-1]
-    text = f"{name}: the person whose memories these are."
-    session.client.call("agent.update", UpdateParams(node_id=me.id, title=name, content=text), WriteResult)
-    return name
+    if found and found[-1].title != name:
+        text = f"{name}: the person whose memories these are."
+        params = UpdateParams(node_id=found[-1].id, title=name, content=text)
+        session.client.call("agent.update", params, WriteResult)
 
 
 def _wait_until_ready(session: Session) -> None:
@@ -347,25 +364,18 @@ def check(session: Session, chosen: SetupChoices) -> dict[str, HookAnswer]:
     """Send a prompt through the hook of each chosen agent, and a call through the MCP server. Return {what was checked:
     how it answered}."""
     _wait_until_ready(session)
-    found = {f"hook of {name}": _check_hook(session, HARNESSES[name]) for name in chosen.agents if name in HARNESSES}
+    found = {f"hook of {name}": _check_hook(HARNESSES[name]) for name in chosen.agents if name in HARNESSES}
     if chosen.agents:
         found["MCP server"] = standing.ask_server(entry.server_command(session.socket_path))
     return found
 
 
-def _check_hook(session: Session, harness: Harness) -> HookAnswer:
-    """Send a prompt by the hook of the agent's settings, and look in the daemon's log whether it came."""
+def _check_hook(harness: Harness) -> HookAnswer:
+    """Send a prompt by the hook of the agent's settings to the daemon."""
     there, _ = standing.entries(harness)
-    handler = next(there[event][0] for event in standing.PROMPTS if event in there)
-    mark = f"{CHECKED}-{harness.name}-{os.getpid()}"
-    answer = standing.run_hook(handler, {"prompt": "Is Ormah connected to this agent?", "session_id": mark})
-    until = time.monotonic() + HEARD_SECONDS
-    while answer.ok and time.monotonic() < until:
-        logged = session.client.call("agent.whispers", WhispersParams(limit=20), WhispersResult).whispers
-        if any(one.session_id == mark for one in logged):
-            return answer
-        time.sleep(supervise.POLL_SECONDS)
-    return HookAnswer(False, answer.ms, answer.trouble or "ran, and the daemon did not hear of it")
+    answer = standing.ask_hook(next(there[event][0] for event in standing.PROMPTS if event in there))
+    heard = answer.ok and answer.said
+    return answer if heard else HookAnswer(False, answer.ms, answer.trouble or "ran, and the daemon did not hear of it")
 
 
 # ---------------------------------------------------------------- the command
@@ -385,9 +395,9 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
             for what, one in done.checks.items()
         ]
         rows = [told(change) for change in done.changes]
-        found = {"vault": done.vault, "agents": rows, "daemon": done.service, "name": done.name}
+        found = {"vault": done.vault, "agents": rows, "daemon": done.service, "name": chosen.name}
         pasted = {agent.name: agent.snippet(words) for agent in done.pasted}
-        render.emit(found | {"sessions": done.sessions, "checks": checks, "to_paste": pasted})
+        render.emit(found | {"sessions": chosen.past, "reader": chosen.reader, "checks": checks, "to_paste": pasted})
         return status
     for what, answer in done.checks.items():
         how = f"answers in {answer.ms:.0f} ms" if answer.ok else render.paint(answer.trouble or "fails", "red")

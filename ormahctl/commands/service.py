@@ -170,17 +170,6 @@ def enable(socket: Path, *, changed: bool) -> int | None:
     return stopped
 
 
-def offer(session: Session) -> None:
-    """Ask, at the end of a setup, whether to start the daemon at login. Do nothing if this machine has no service manager
-    or the service is installed already."""
-    if session.json or service.installed() or managers.state() != "answers":
-        return
-    if not interactive():
-        render.note("to have the daemon from login on: ormahctl setup service", label="hint", colour="cyan")
-    elif click.confirm("Start the daemon when you log in, too?", err=True):
-        install(session, dry_run=False, yes=True)
-
-
 def plan_removal() -> tuple[list[FileChange], list[str]]:
     """Return the changes that restore the files, and the names of files that were edited since and are left alone."""
     changes, edited = change.taken_out(service.OWNER)

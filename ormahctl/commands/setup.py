@@ -145,8 +145,6 @@ def _connect(session: Session, harness: Harness, deadline: int, *, dry_run: bool
         if about and text and dry_run:
             about["diff"] = "\n".join(diff(text))
         render.emit(told(changes[0], dry_run=dry_run) | {"others": others, "instructions": about})
-    elif not dry_run:
-        service.offer(session)
     return 0
 
 
@@ -215,11 +213,6 @@ def warn(harness: Harness, changes: Sequence[SettingsChange]) -> None:
     """Print what keeps the agent from using the entries in its settings, such as hooks that are switched off."""
     for change in changes:
         path = render.line(str(change.path))
-        if change.comment is not None:
-            render.note(
-                f"{harness.title} reads {path} as plain JSON; for what stands in line {change.comment} "
-                "(a comment, or a comma too many) it may pass over the whole file"
-            )
         if change.server == "foreign":
             render.note(
                 f"{path} has another MCP server named ormah, which was left alone; take it out to have this one"
@@ -292,7 +285,7 @@ def _look(session: Session) -> None:
             one.agent.name,
             "yes" if one.found else "no",
             "cannot be read" if one.state == "unreadable" else one.state,
-            _answer(one, phase is not None),
+            _answer(one),
             "another's" if one.server == "foreign" else one.server,
             short(one.file),
         ]
@@ -321,12 +314,12 @@ def _look(session: Session) -> None:
         render.note(f"to connect one: ormahctl setup {ready}", label="hint", colour="cyan")
 
 
-def _answer(one: Standing, daemon_answers: bool) -> str:
+def _answer(one: Standing) -> str:
     if one.answer is None:
         return "-"
     if not one.answer.ok:
         return "fails"
-    return f"{'ok' if daemon_answers else 'runs'}, {one.answer.ms:.0f} ms"
+    return f"{'ok' if one.answer.said else 'runs'}, {one.answer.ms:.0f} ms"
 
 
 # ---------------------------------------------------------------- uninstall

@@ -9,27 +9,7 @@ from msgspec import UNSET
 from ormahctl.gateway import readable
 from ormahctl.gateway.daemon import READ_SECONDS
 from ormahctl.render import safe
-from ormahd.api import (
-    FeedbackParams,
-    FeedbackResult,
-    HistoryParams,
-    HistoryResult,
-    LifeParams,
-    LifeResult,
-    MaintenanceParams,
-    MaintenanceResult,
-    NodeParams,
-    NodeResult,
-    OutdatedParams,
-    RecallParams,
-    RecallResult,
-    RememberParams,
-    RememberResult,
-    UndoParams,
-    UndoResult,
-    UpdateParams,
-    WriteResult,
-)
+from ormahd import api
 from ormahd.rpc.wire import BadRequest
 
 if TYPE_CHECKING:
@@ -47,19 +27,22 @@ MAINTENANCE_SECONDS: Final = 600.0
 
 async def remember(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
     space = place.space(given.pop("space", None))
-    params = RememberParams(**given, space=space)
-    done = await place.call(ctx, "agent.remember", params, RememberResult)
+    params = api.RememberParams(**given, space=space)
+    done = await place.call(ctx, "agent.remember", params, api.RememberResult)
     return readable.written(done)
 
 
 async def recall(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
-    params = RecallParams(**given, space=place.space(None))
-    found = await place.call(ctx, "agent.recall", params, RecallResult, timeout=READ_SECONDS)
-    return readable.recall(found, given["query"])
+    sessions = given.pop("in_sessions", False)
+    params = api.RecallParams(**given, sessions=sessions, space=place.space(None))
+    found = await place.call(ctx, "agent.recall", params, api.RecallResult, timeout=READ_SECONDS)
+    return safe(found.text) if sessions else readable.recall(found, given["query"])
 
 
 async def recall_node(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
-    found = await place.call(ctx, "agent.get", NodeParams(node_id=given["node_id"]), NodeResult, timeout=READ_SECONDS)
+    found = await place.call(
+        ctx, "agent.get", api.NodeParams(node_id=given["node_id"]), api.NodeResult, timeout=READ_SECONDS
+    )
     return readable.node(found)
 
 
@@ -71,28 +54,33 @@ async def update(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
         raise BadRequest(
             "nothing to change was given", hint="pass content, title, type, tier, space, tags or confidence"
         )
-    params = UpdateParams(**given, space=space, expect=expected)
-    done = await place.call(ctx, "agent.update", params, WriteResult)
+    params = api.UpdateParams(**given, space=space, expect=expected)
+    done = await place.call(ctx, "agent.update", params, api.WriteResult)
     return readable.written(done)
 
 
 async def mark_outdated(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
     by = given.pop("replaced_by", None)
-    params = OutdatedParams(**given, by=by)
-    done = await place.call(ctx, "agent.outdated", params, WriteResult)
+    params = api.OutdatedParams(**given, by=by)
+    done = await place.call(ctx, "agent.outdated", params, api.WriteResult)
+    return readable.written(done)
+
+
+async def forget(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
+    done = await place.call(ctx, "agent.forget", api.ForgetParams(**given), api.WriteResult)
     return readable.written(done)
 
 
 async def submit_feedback(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
-    params = FeedbackParams(**given)
-    done = await place.call(ctx, "agent.feedback", params, FeedbackResult)
+    params = api.FeedbackParams(**{"source": "implicit", **given})
+    done = await place.call(ctx, "agent.feedback", params, api.FeedbackResult)
     return safe(done.text)
 
 
 async def run_maintenance(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
     results = given.get("results")
-    params = MaintenanceParams(results=results)
-    done = await place.call(ctx, "agent.maintenance", params, MaintenanceResult, timeout=MAINTENANCE_SECONDS)
+    params = api.MaintenanceParams(results=results)
+    done = await place.call(ctx, "agent.maintenance", params, api.MaintenanceResult, timeout=MAINTENANCE_SECONDS)
     return readable.batches(done) if results is None else readable.applied(done)
 
 
@@ -100,11 +88,11 @@ async def history(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
     limit = given.get("limit", CHANGES)
     since = given.get("since")
     if "node_id" in given:
-        of = LifeParams(node_id=given["node_id"], since=since, limit=limit)
-        life = await place.call(ctx, "history.life", of, LifeResult, timeout=READ_SECONDS)
+        of = api.LifeParams(node_id=given["node_id"], since=since, limit=limit)
+        life = await place.call(ctx, "history.life", of, api.LifeResult, timeout=READ_SECONDS)
         return readable.life(life, limit)
     found = await place.call(
-        ctx, "history.list", HistoryParams(since=since, limit=limit), HistoryResult, timeout=READ_SECONDS
+        ctx, "history.list", api.HistoryParams(since=since, limit=limit), api.HistoryResult, timeout=READ_SECONDS
     )
     return readable.history(found, limit)
 
@@ -113,6 +101,6 @@ async def undo(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
     op, run = given.get("op"), given.get("run")
     if (op is None) == (run is None):
         raise BadRequest("give op or run, and not both", hint="history shows the ids of changes")
-    params = UndoParams(ops=[] if op is None else [op], run=run)
-    done = await place.call(ctx, "history.undo", params, UndoResult)
+    params = api.UndoParams(ops=[] if op is None else [op], run=run)
+    done = await place.call(ctx, "history.undo", params, api.UndoResult)
     return readable.undone(done)

@@ -6,7 +6,6 @@ list written as a string, one string where a list is wanted. Arguments that the 
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,8 +13,9 @@ from typing import Any, Final
 from ormahd.rpc.wire import BadRequest
 
 Schema = Mapping[str, Any]
-MISSPELT: Final = 0.75
-"""Likeness of names from which on an unknown argument is a misspelt one of the tool, and not the client's own."""
+MISSPELT: Final = 2
+"""Number of letters by which an unknown argument may differ from one of the tool to count as it, misspelt, and not as the
+client's own."""
 _TYPES: Final[dict[str, Any]] = {
     "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict,
 }  # fmt: skip
@@ -31,12 +31,26 @@ def read(schema: Schema, given: Mapping[str, Any] | None) -> dict[str, Any]:
     known = schema["properties"]
     found = {name: value for name, value in (given or {}).items() if value is not None}
     for name in found.keys() - known.keys():
-        if difflib.get_close_matches(name, known, n=1, cutoff=MISSPELT):
+        if any(_is_misspelt(name.casefold(), one) for one in known):
             raise BadRequest(f"there is no argument '{name[:60]}'", hint="there are: " + ", ".join(known))
     missing = [name for name in schema.get("required", ()) if name not in found]
     if missing:
         raise BadRequest(f"the argument '{missing[0]}' is missing", hint=known[missing[0]]["description"])
     return {name: _value(name, known[name], value) for name, value in found.items() if name in known}
+
+
+def _is_misspelt(name: str, wanted: str) -> bool:
+    """Return whether at most `MISSPELT` letters of `wanted`, and not all, were added, left out or exchanged."""
+    if abs(len(name) - len(wanted)) > MISSPELT:
+        return False
+    row = list(
+        range(len(wanted) + 1)
+    )  # the distance of the part of `name` that was read from each beginning of `wanted`
+    for number, letter in enumerate(name, 1):
+        above, row = row, [number]
+        for at, other in enumerate(wanted):
+            row.append(min(row[at] + 1, above[at + 1] + 1, above[at] + (letter != other)))
+    return row[-1] <= min(MISSPELT, len(wanted) - 1)
 
 
 def _value(name: str, schema: Schema, given: Any, about: str = "") -> Any:
@@ -63,7 +77,7 @@ def _item(name: str, schema: Schema, item: Any, about: str) -> Any:
     known: Schema = schema["properties"]
     if not isinstance(item, dict):
         raise BadRequest(f"'{name}' is no object: {_shown(item)}", hint="its fields: " + ", ".join(known))
-    return {field: _read_if_valid(known.get(field), value) for field, value in item.items()}
+    return {field: _read_if_valid(known.get(field), value) for field, value in item.items() if value is not None}
 
 
 def _read_if_valid(schema: Schema | None, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -61,7 +62,7 @@ async def body(request: Request, kind: type[B]) -> B:
     Raises:
         BadRequest: the body is no JSON, or not of this kind. TooLarge: it has more than `BODY_BYTES`.
     """
-    data = await read(request, BODY_BYTES)
+    data = (await read(request, BODY_BYTES)).removeprefix(codecs.BOM_UTF8)
     if data and request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise BadRequest("the body has to be JSON", hint="Content-Type: application/json", data={"reason": WRONG_KIND})
     try:
@@ -84,7 +85,8 @@ async def read(request: Request, limit: int) -> bytes:
 
 
 async def parameters(route: Route, request: Request) -> Params:
-    """Return the parameters of the route's method: from the path, and from the query or the body.
+    """Return the parameters of the route's method: from the path, and from the query or the body. Null stands for the
+    default of a parameter that has one and cannot be null.
 
     Raises BadRequest: one is unknown, missing or of another type.
     """
@@ -92,6 +94,7 @@ async def parameters(route: Route, request: Request) -> Params:
     if route.verb == "POST":
         given = await body(request, dict[str, Any])
         given = {**_query(request, dict(route.default), set()), **given}
+        given = {name: value for name, value in given.items() if value is not None or name not in route.never_null}
     else:
         fields = {field.encode_name for field in msgspec.structs.fields(route.params)} - inside.keys()
         names = {name: name for name in fields} | dict(route.query)

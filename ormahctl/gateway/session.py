@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ormahctl.gateway")
 
-BYTE_ORDER_MARKS: Final = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
 
 async def serve_session(
     daemon: DaemonLink, opening: Opening, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -71,6 +69,9 @@ async def _tell(writer: asyncio.StreamWriter, from_server: MemoryObjectReceiveSt
             await writer.drain()
 
 
+NO_REQUEST: Final = 'this is no JSON-RPC 2.0 request: "jsonrpc" has to be "2.0", "method" a text, "params" an object'
+
+
 class Refusal(Struct, frozen=True):
     """The error that answers a line which is no valid message."""
 
@@ -84,14 +85,13 @@ def understood(line: bytes) -> types.JSONRPCMessage | Refusal | None:
     The error's id is null if `line` has no readable id. A request whose id is neither text nor integer is refused
     here, because the SDK would take it for a notification and not answer.
     """
+    line = line.removeprefix(codecs.BOM_UTF8)
     try:
         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
         message = None
     if message is not None and not (isinstance(message, types.JSONRPCNotification) and b'"id"' in line):
         return message
-    if line.startswith(BYTE_ORDER_MARKS):
-        return _refusal(None, types.PARSE_ERROR, "this line begins with a byte-order mark: send UTF-8 without one")
     try:
         found: Any = json.loads(line.decode("utf-8").rstrip("\r\n"))
         half = LONE_SURROGATE.search(json.dumps(found, ensure_ascii=False))
@@ -117,17 +117,7 @@ def understood(line: bytes) -> types.JSONRPCMessage | Refusal | None:
         return _refusal(known, types.PARSE_ERROR, said)
     if "id" in found and known is None:
         return _refusal(None, types.INVALID_REQUEST, "the id of a request is a text or an integer")
-    return _refusal(known, types.INVALID_REQUEST, f"this is no JSON-RPC 2.0 request: {_fault(found)}")
-
-
-def _fault(found: dict[str, Any]) -> str:
-    """Return what is wrong with the fields of an object that is no request."""
-    fields = {
-        "jsonrpc": 'has to be "2.0"' if found.get("jsonrpc") != "2.0" else "",
-        "method": "has to be a text" if not isinstance(found.get("method"), str) else "",
-        "params": "has to be an object" if not isinstance(found.get("params", {}), dict) else "",
-    }
-    return "; ".join(f"'{name}' {why}" for name, why in fields.items() if why) or "see its fields"
+    return _refusal(known, types.INVALID_REQUEST, NO_REQUEST)
 
 
 def _refusal(key: int | str | None, code: int, why: str) -> Refusal:

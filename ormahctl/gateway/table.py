@@ -7,8 +7,8 @@ description.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from types import MappingProxyType, NoneType
+from typing import Any, Final, get_args
 
 import msgspec
 import msgspec.inspect
@@ -50,6 +50,12 @@ class Route(msgspec.Struct, frozen=True):
     def lists(self) -> set[str]:
         """The method's parameters that are lists. Their names may occur several times in the query."""
         return {field.encode_name for field in msgspec.structs.fields(self.params) if _is_list(field.type)}
+
+    @property
+    def never_null(self) -> set[str]:
+        """The method's parameters that may be left out, and cannot be null."""
+        fields = msgspec.structs.fields(self.params)
+        return {one.encode_name for one in fields if not one.required and NoneType not in get_args(one.type)}
 
     @property
     def in_path(self) -> list[str]:

@@ -36,13 +36,14 @@ ACTS: Final[dict[str, Callable[[Workplace, ServerRequestContext[Any], dict[str, 
     "recall_node": acts.recall_node,
     "update": acts.update,
     "mark_outdated": acts.mark_outdated,
+    "forget": acts.forget,
     "submit_feedback": acts.submit_feedback,
     "run_maintenance": acts.run_maintenance,
     "history": acts.history,
     "undo": acts.undo,
 }
 TOOLS_OF: Final = {
-    "recall": "recall", "show": "recall_node", "remember": "remember", "update": "update", "outdated": "mark_outdated",
+    "recall": "recall", "show": "recall_node", "remember": "remember", "update": "update", "outdated": "mark_outdated", "forget": "forget",
     "feedback": "submit_feedback", "maintenance": "run_maintenance", "history": "history", "undo": "undo",
 }  # fmt: skip
 """{command of ormahctl: the tool that does the same}. Errors of the daemon name commands; agents need the tool."""
@@ -75,6 +76,7 @@ async def listed(
                 description=tool["description"],
                 input_schema=schema(name),
                 annotations=hints,
+                _meta={"anthropic/alwaysLoad": True} if "always" in tool["hints"] else None,
             )
         )
     return types.ListToolsResult(tools=found)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import math
 import os
 import re
 import shlex
@@ -22,7 +21,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from ormahctl.setup import file
-from ormahctl.setup.file import FileRead, Splice, apply, between, reverse
+from ormahctl.setup.file import FileRead, Splice, apply, reverse
 from ormahd import paths
 from ormahd.rpc.wire import BadRequest, OrmahError
 
@@ -42,11 +41,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     edits: tuple[Splice, ...]
     existed: bool
     """Whether the file existed before the change."""
-    keep: frozenset[str] = frozenset()
-    """Containers that existed before the change: `hooks`, `hooks.EVENT`, or the object of MCP servers. `uninstall`
-    leaves them in the file even if they are empty."""
-    directories: tuple[str, ...] = ()
-    """Directories that were created for the file, outermost first."""
 
     def fits(self, data: bytes | None) -> bool:
         """Whether `data`, the present bytes of the file (None: no file), is what the recorded change wrote."""
@@ -72,13 +66,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     def store(self) -> None:
         paths.private_dir(_directory())
-        fresh = self._path.with_suffix(".new")
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(fd, "wb") as opened:
-            opened.write(msgspec.json.encode(self))
-            opened.flush()
-            os.fsync(fd)
-        fresh.replace(self._path)
+        file.write(file.read(self._path), msgspec.json.encode(self))
 
     def forget(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -137,24 +125,19 @@ class FileChange:
                 self.record.store()
             return
         with alone():
-            made = file.write(self.seen, self.after)
+            file.write(self.seen, self.after)
             if self.record is not None:
-                known = self.was.directories if self.was else ()
-                msgspec.structs.replace(self.record, directories=(*known, *made)).store()
+                self.record.store()
             elif self.was is not None:
                 self.was.forget()
 
 
 def take_back(changes: Sequence[FileChange]) -> None:
-    """Make changes that remove what an earlier setup added, delete their records, and then the directories that it
-    created for these files, if they are empty."""
+    """Make changes that remove what an earlier setup added, and delete their records."""
     for one in changes:
         one.make()
-    for was in [one.was for one in changes if one.was is not None]:
-        was.forget()
-        for path in reversed(was.directories):
-            if os.path.isdir(path) and not os.listdir(path):
-                os.rmdir(path)
+        if one.was is not None:
+            one.was.forget()
 
 
 def whole(owner: str, path: Path, wanted: bytes) -> FileChange:
@@ -167,7 +150,7 @@ def whole(owner: str, path: Path, wanted: bytes) -> FileChange:
         before, existed = apply(seen.data or b"", reverse(was.edits)), was.existed
     kept = Record(
         agent=owner, file=str(path), real=str(seen.real), existed=existed, after=digest(wanted),
-        edits=tuple(between(before or b"", wanted)),
+        edits=(Splice(0, before or b"", wanted),),
     )  # fmt: skip
     return FileChange(seen, wanted, kept, was)
 
@@ -214,12 +197,6 @@ def command(event: str, harness: str, *, socket: str | None, deadline: int) -> s
     return text
 
 
-def timeout(deadline: int) -> int:
-    """Return the seconds after which a harness should stop the hook: more than `deadline`, the milliseconds after
-    which the hook ends by itself."""
-    return math.ceil(deadline / 1000) + SPARE_SECONDS
-
-
 def socket_option(found: Path) -> str | None:
     """Return the path that a hook's command must pass as `--socket` to reach the daemon's socket `found`; None if the
     hook finds that socket without the option."""
@@ -260,9 +237,15 @@ def option(handler: Any, name: str) -> str | None:
     return found[at] if at < len(found) else None
 
 
+def deadline_of(handler: Any) -> int:
+    """Return the milliseconds after which the hook `handler` gives up."""
+    given = option(handler, "--deadline") or ""
+    return int(given) if given.isdecimal() else DEADLINE_MS
+
+
 def named(path: Path) -> bool:
     """Whether the text of the file at `path` contains the path of Ormah's `hook.py`, or the command of our MCP
-    server. For settings files that cannot be parsed."""
+    server. For settings files that cannot be parsed; what is no regular file contains nothing."""
     try:
         data = file.read(path).data or b""
     except (OSError, OrmahError):
@@ -293,7 +276,7 @@ def our_server(entry: Any) -> bool:
 def server_command(socket: Path) -> list[str]:
     """Return the words that start our MCP server for the daemon at `socket`. They begin with the absolute path of
     `ormahctl`, because desktop programs are not started with the PATH of a shell."""
-    script, _ = paths.script("ormahctl")
+    script = paths.script("ormahctl")
     words = [script] if script else [sys.executable, "-P", "-m", "ormahctl"]
     given = [] if socket_option(socket) is None else ["--socket", os.path.abspath(socket)]
     return [*words, *given, "mcp"]
@@ -301,34 +284,24 @@ def server_command(socket: Path) -> list[str]:
 
 def program(socket: Path) -> str:
     """Return the shell command by which an agent calls ormahctl for the daemon at `socket`, with `--socket` if needed."""
-    found = paths.program("ormahctl")
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("ORMAH_")}
-    usual_runtime = os.environ.get("XDG_RUNTIME_DIR", "").rstrip("/") in {"", f"/run/user/{os.getuid()}"}
-    if usual_runtime and socket == paths.find_socket(environ=plain):
-        return found
-    return f"{found} --socket {shlex.quote(os.path.abspath(socket))}"
+    given = socket_option(socket)
+    return paths.program("ormahctl") + ("" if given is None else f" --socket {shlex.quote(given)}")
 
 
 def wire(agent: str, program: str | None) -> None:
     """Store by which shell command a connected agent calls ormahctl, for texts that the daemon makes for it; None:
     the agent is no longer connected."""
     stored = paths.wiring_file()
-    if program is None and not stored.exists():
-        return
     with alone():
         try:
             known = msgspec.json.decode(stored.read_bytes(), type=dict[str, paths.AgentConnection])
         except (FileNotFoundError, msgspec.DecodeError):
             known = {}  # an unreadable file is replaced; each setup adds its agent again
-        wired: paths.AgentConnection | None = None if program is None else {"program": program}
-        after = {name: one for name, one in known.items() if name != agent} | ({agent: wired} if wired else {})
+        after = {name: one for name, one in known.items() if name != agent}
+        after |= {} if program is None else {agent: {"program": program}}
         if after == known:
             return
-        fresh = stored.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(after))
-        fresh.replace(stored)
-        if not after:
-            stored.unlink()
+        file.write(file.read(stored), msgspec.json.encode(after) if after else None)
 
 
 def config_home() -> Path:

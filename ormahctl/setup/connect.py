@@ -43,8 +43,6 @@ class SettingsChange(FileChange):
     replaced: list[str]
     removed: list[str]
     server: ServerState = None
-    comment: int | None = None
-    """The line of a comment that prevents the harness from reading the file, or None."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +50,14 @@ class WantedEntries:
     """The hooks and the MCP server of Ormah that a settings file should have.
 
     `servers`: the key in the file's root under which MCP servers are; None if they are in another file. `server`: the
-    entry of our MCP server; None: the file should have none. `hooks`: {event: handler}. `matchers`: {event: the tools
-    to which its hook is limited}.
+    entry of our MCP server; None: the file should have none. `hooks`: {event: handler}.
     """
 
     servers: str | None
     server: Mapping[str, Any] | None = None
     hooks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    matchers: Mapping[str, str] = field(default_factory=dict)
+    allows: Sequence[str] = ()
+    """Tools of our MCP server that the agent may use without asking."""
 
     def anything(self, document: Document) -> bool:
         """Whether `document` has a hook or MCP server of Ormah, which `uninstall` would remove."""
@@ -100,7 +98,6 @@ def plans(harness: Harness, *, socket: str | None, deadline: int, server: Sequen
     target, servers = harness.target(), harness.server_file()
     events = harness.wanted()
     hooks = {event: harness.handler(event, socket=socket, deadline=deadline) for event in events}
-    matchers = {event: TOOLS for event in events if event == TOOL_EVENT}
     return [
         _connect(
             harness,
@@ -109,7 +106,7 @@ def plans(harness: Harness, *, socket: str | None, deadline: int, server: Sequen
                 harness.servers if path == servers else None,
                 harness.server(server),
                 hooks if path == target else {},
-                matchers,
+                harness.allows if path == target else (),
             ),
         )
         for path in dict.fromkeys((target, servers))
@@ -124,13 +121,12 @@ def _connect(harness: Harness, path: Path, wanted: WantedEntries) -> SettingsCha
     known = was if there or served is not None else None
     exact = known is not None and known.fits(seen.data)
     start = parse(path, apply(document.data, reverse(known.edits))) if known and exact else document
-    keep = known.keep if known and not exact else _containers(start, wanted.servers)
-    edits, result = _plan(path, start, wanted, keep)
+    edits, result = _plan(path, start, wanted)
     now = ours(result)
     # older entries of ours are there, and the file before them is unknown: `uninstall` will only remove our entries
     back = exact or not (there or served is not None)
     remembered = Record(
-        agent=harness.name, file=str(path), real=str(seen.real), keep=keep,
+        agent=harness.name, file=str(path), real=str(seen.real),
         existed=known.existed if known else seen.data is not None,
         after=entry.digest(result.data) if back else "", edits=tuple(edits) if back else (),
     )  # fmt: skip
@@ -144,7 +140,6 @@ def _connect(harness: Harness, path: Path, wanted: WantedEntries) -> SettingsCha
         replaced=[event for event in wanted.hooks if event in there and there[event] != now[event]],
         removed=[event for event in there if event not in now],
         server=_served(served, result, wanted),
-        comment=result.comment if harness.strict and isinstance(result, Json) else None,
     )
 
 
@@ -186,7 +181,7 @@ def _without(harness: Harness, path: Path, was: Record | None) -> SettingsChange
         _verify(document, result, wanted)
         after = result.data if was.existed else None
     else:
-        _, result = _plan(path, document, wanted, was.keep if was else frozenset())
+        _, result = _plan(path, document, wanted)
         nothing = was is not None and not was.existed and result.data.strip() in {b"", b"{}"}
         after = None if nothing else result.data
     state: ServerState = None if our_server(document, wanted.servers) is None else "removed"
@@ -228,6 +223,23 @@ def _places(document: Document) -> list[tuple[HandlerPlace, Mapping[str, Any]]]:
     ]
 
 
+ALLOW = ("permissions", "allow")
+"""Where Claude Code's settings list what needs no question."""
+OUR_TOOLS = f"mcp__{entry.SERVER}__"
+
+
+def _rules(value: Mapping[str, Any]) -> Any:
+    permissions = value.get(ALLOW[0])
+    return permissions.get(ALLOW[1], []) if isinstance(permissions, Mapping) else []
+
+
+def _allowed(document: Document) -> list[tuple[int, str]]:
+    """Return (number in the list, rule) for the rules that name a tool of our MCP server."""
+    rules = _rules(document.value) if isinstance(document, Json) else None
+    found = enumerate(rules if isinstance(rules, list) else [])
+    return [(number, rule) for number, rule in found if isinstance(rule, str) and rule.startswith(OUR_TOOLS)]
+
+
 def _events(document: Document) -> Iterator[tuple[str, list[Any]]]:
     """Yield (event, its groups of handlers) of a JSON file. Members of `hooks` that are no events are skipped
     (Gemini's `enabled`)."""
@@ -242,16 +254,15 @@ def _handlers(group: Any) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _plan(path: Path, start: Document, wanted: WantedEntries, keep: frozenset[str]) -> tuple[list[Splice], Document]:
-    """Return the edits after which Ormah's entries are exactly `wanted`, and the resulting document. `keep`:
-    containers that stay when they become empty (`Record.keep`)."""
+def _plan(path: Path, start: Document, wanted: WantedEntries) -> tuple[list[Splice], Document]:
+    """Return the edits after which Ormah's entries are exactly `wanted`, and the resulting document."""
     edits: list[Splice] = []
     now = start
     if isinstance(now, Json):
         there = [place for place, _ in _places(start)]
         for place in reversed(there):
             if place.event not in wanted.hooks or any(one.event == place.event and one < place for one in there):
-                made = now.drop(place, keep)
+                made = now.drop(place)
                 edits, now = edits + made, now.after(made)
         for event, handler in wanted.hooks.items():
             groups = now.value.get("hooks", {}).get(event, [])
@@ -261,10 +272,18 @@ def _plan(path: Path, start: Document, wanted: WantedEntries, keep: frozenset[st
                     hint="mend the file, then try again",
                 )
             there = [place for place, _ in _places(now) if place.event == event]
-            made = now.change(there[0], handler) if there else now.add(event, handler, wanted.matchers.get(event))
+            group = {**({"matcher": TOOLS} if event == TOOL_EVENT else {}), "hooks": [handler]}
+            made = now.change(there[0], handler) if there else now.append(("hooks", event), group)
+            edits, now = edits + made, now.after(made)
+        for number, rule in reversed(_allowed(now)):
+            made = [] if rule in wanted.allows else now.prune((*ALLOW, number))
+            edits, now = edits + made, now.after(made)
+        free = isinstance(now.value.get(ALLOW[0], {}), Mapping) and isinstance(_rules(now.value), list)
+        for rule in wanted.allows if free else ():
+            made = [] if rule in _rules(now.value) else now.append(ALLOW, rule)
             edits, now = edits + made, now.after(made)
     if wanted.servers is not None:
-        made = _plan_server(path, now, wanted.servers, wanted.server, keep)
+        made = _plan_server(path, now, wanted.servers, wanted.server)
         edits.extend(made)
         try:
             now = now.after(made)
@@ -277,14 +296,11 @@ def _plan(path: Path, start: Document, wanted: WantedEntries, keep: frozenset[st
     return edits, now
 
 
-def _plan_server(
-    path: Path, now: Document, servers: str, wanted: Mapping[str, Any] | None, keep: frozenset[str]
-) -> list[Splice]:
+def _plan_server(path: Path, now: Document, servers: str, wanted: Mapping[str, Any] | None) -> list[Splice]:
     """Return the edits after which our MCP server's entry in the object `servers` is `wanted`, or is gone if `wanted`
     is None.
 
-    An entry of that name that starts another program is left alone. `keep`: containers that stay when they become
-    empty.
+    An entry of that name that starts another program is left alone.
     """
     table = now.value.get(servers, {})
     if wanted is not None and not isinstance(table, Mapping):
@@ -294,7 +310,7 @@ def _plan_server(
         free = server_entry(now, servers) is None
         return now.put(servers, entry.SERVER, wanted) if wanted is not None and free else []
     if wanted is None:
-        return now.take(servers, entry.SERVER, keep=servers in keep)
+        return now.take(servers, entry.SERVER)
     return now.renew(servers, entry.SERVER, wanted) if not wanted.items() <= there.items() else []
 
 
@@ -318,7 +334,14 @@ def _verify(before: Document, after: Document, wanted: WantedEntries) -> None:
 def _theirs(document: Document, servers: str | None) -> str:
     """Return the content of `document` without Ormah's entries, as JSON, in order. Containers of hooks or MCP servers
     that are then empty are left out."""
-    value = {key: copy.deepcopy(one) if key in {"hooks", servers} else one for key, one in document.value.items()}
+    value = {
+        key: copy.deepcopy(one) if key in {"hooks", servers, ALLOW[0]} else one for key, one in document.value.items()
+    }
+    for number, _ in reversed(_allowed(document)):
+        del value[ALLOW[0]][ALLOW[1]][number]
+    if _rules(value) == [] and isinstance(value.get(ALLOW[0]), dict):
+        value[ALLOW[0]].pop(ALLOW[1], None)
+        value = {key: one for key, one in value.items() if key != ALLOW[0] or one}
     if our_server(document, servers) is not None:
         del value[str(servers)][entry.SERVER]
     if value.get(str(servers)) == {}:
@@ -334,15 +357,3 @@ def _theirs(document: Document, servers: str | None) -> str:
     if value.get("hooks") == {}:
         del value["hooks"]
     return json.dumps(value, default=repr)
-
-
-def _containers(document: Document, servers: str | None) -> frozenset[str]:
-    """Return the containers of hooks and MCP servers in `document`: `hooks`, each `hooks.EVENT`, and `servers`. Those
-    of hooks are left out if a hook is Ormah's, and `servers` if our MCP server is in it, because Ormah may have
-    created them."""
-    found = set()
-    if "hooks" in document.value and not ours(document):
-        found |= {"hooks", *(f"hooks.{event}" for event, _ in _events(document))}
-    if servers is not None and servers in document.value and our_server(document, servers) is None:
-        found.add(servers)
-    return frozenset(found)

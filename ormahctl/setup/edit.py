@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -65,10 +65,7 @@ def read(text: bytes) -> Mapping[str, Any]:
         InvalidSettings: `text` is no JSON object; the message has line and column.
     """
     try:
-        value = json.loads(text.decode(), parse_constant=_no_constant)
-    except UnicodeDecodeError as exc:
-        line, column = text.count(b"\n", 0, exc.start) + 1, exc.start - text.rfind(b"\n", 0, exc.start)
-        raise InvalidSettings(f"line {line}, column {column}: this is no UTF-8") from None
+        value = json.loads(_decoded(text), parse_constant=_no_constant)
     except json.JSONDecodeError as exc:
         raise InvalidSettings(f"line {exc.lineno}, column {exc.colno}: {exc.msg[:1].lower()}{exc.msg[1:]}") from None
     except RecursionError:
@@ -78,6 +75,14 @@ def read(text: bytes) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise InvalidSettings(f"line 1, column 1: an object is expected, not {type(value).__name__}")
     return value
+
+
+def _decoded(text: bytes) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError as exc:
+        line, column = text.count(b"\n", 0, exc.start) + 1, exc.start - text.rfind(b"\n", 0, exc.start)
+        raise InvalidSettings(f"line {line}, column {column}: this is no UTF-8") from None
 
 
 def _no_constant(name: str) -> Any:
@@ -150,46 +155,33 @@ class Json:
         empty = not data.removeprefix(BOM).strip(SPACE)
         return cls(data, bare, plain, {} if empty else read(plain))
 
-    @property
-    def comment(self) -> int | None:
-        """The number of the first line with something that strict JSON does not allow (comment, trailing comma), or
-        None."""
-        start = len(BOM) if self.data.startswith(BOM) else 0
-        if self.data[start:] == self.plain[start:]:
-            return None
-        pairs = zip(self.data[start:], self.plain[start:], strict=True)
-        at = next((at for at, (ours, strict) in enumerate(pairs, start) if ours != strict), None)
-        return None if at is None else self.data.count(b"\n", 0, at) + 1
-
     # ---------------------------------------------------------------- hooks
 
-    def add(self, event: str, handler: Mapping[str, Any], matcher: str | None) -> list[Splice]:
-        """Return edits that add a group with `handler` after the other groups of `event`. `matcher`: a pattern of the
-        tools for which the hook runs; None: no limit."""
-        group = {**({} if matcher is None else {"matcher": matcher}), "hooks": [handler]}
-        if not self._has("hooks"):
-            return self._insert((), "hooks", {event: [group]})
-        if not self._has("hooks", event):
-            return self._insert(("hooks",), event, [group])
-        return self._insert(("hooks", event), None, group)
+    def append(self, path: Sequence[str], value: Any) -> list[Splice]:
+        """Return edits that add `value` at the end of the list at `path`, which is created if missing."""
+        for end, key in enumerate(path):
+            if not self._has(*path[: end + 1]):
+                made: Any = [value]
+                for inner in reversed(path[end + 1 :]):
+                    made = {inner: made}
+                return self._insert(tuple(path[:end]), key, made)
+        return self._insert(tuple(path), None, value)
+
+    def prune(self, path: Path) -> list[Splice]:
+        """Return edits that remove the value at `path`, and the containers that then are empty."""
+        while len(path) > 1 and len(self._at(path[:-1])) == 1:
+            path = path[:-1]
+        return self._remove(path)
 
     def change(self, place: HandlerPlace, handler: Mapping[str, Any]) -> list[Splice]:
         """Return edits that replace the handler at `place`."""
         path = self._path(place)
         return self._replace(path, handler) if self._at(path) != handler else []
 
-    def drop(self, place: HandlerPlace, keep: frozenset[str]) -> list[Splice]:
-        """Return edits that remove the handler at `place`, and the containers that then are empty, except those in
-        `keep` (`hooks`, `hooks.EVENT`)."""
+    def drop(self, place: HandlerPlace) -> list[Splice]:
+        """Return edits that remove the handler at `place`, and its group if that has no other."""
         path = self._path(place)
-        group = self._at(path[:-2])
-        if len(group["hooks"]) > 1:
-            return self._remove(path)
-        if len(self._at(path[:2])) > 1 or f"hooks.{place.event}" in keep:
-            return self._remove(path[:3])
-        if len(self._at(path[:1])) > 1 or "hooks" in keep:
-            return self._remove(path[:2])
-        return self._remove(path[:1])
+        return self.prune(path if len(self._at(path[:-1])) > 1 else path[:3])
 
     # ---------------------------------------------------------------- MCP servers
 
@@ -202,22 +194,11 @@ class Json:
 
     def renew(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
         """Return edits that set the members in `value` in the object `table.name`, and leave its other members."""
-        edits: list[Splice] = []
-        now = self
-        for key, one in value.items():
-            there = now._at((table, name))
-            if key not in there:
-                made = now._insert((table, name), key, one)
-            else:
-                made = now._replace((table, name, key), one) if there[key] != one else []
-            edits += made
-            now = now.after(made)
-        return edits
+        return self._replace((table, name), {**self._at((table, name)), **value})
 
-    def take(self, table: str, name: str, *, keep: bool) -> list[Splice]:
-        """Return edits that remove the member `name` from the root's object `table`. If `table` is then empty, it is
-        removed too, unless `keep` is true."""
-        return self._remove((table, name) if keep or len(self._at((table,))) > 1 else (table,))
+    def take(self, table: str, name: str) -> list[Splice]:
+        """Return edits that remove the member `name` from the root's object `table`."""
+        return self.prune((table, name))
 
     @staticmethod
     def _path(place: HandlerPlace) -> Path:
@@ -347,12 +328,7 @@ class Toml:
             InvalidSettings: they are no TOML; the message has line and column.
         """
         try:
-            text = data.decode()
-        except UnicodeDecodeError as exc:
-            line, column = data.count(b"\n", 0, exc.start) + 1, exc.start - data.rfind(b"\n", 0, exc.start)
-            raise InvalidSettings(f"line {line}, column {column}: this is no UTF-8") from None
-        try:
-            return cls(data, tomllib.loads(text))
+            return cls(data, tomllib.loads(_decoded(data)))
         except tomllib.TOMLDecodeError as exc:
             raise InvalidSettings(str(exc)[:1].lower() + str(exc)[1:]) from None
         except RecursionError:
@@ -379,7 +355,7 @@ class Toml:
             text = re.sub(rb"(?m)^[ \t]*%s[ \t]*=[^\r\n]*" % key.encode(), line.replace(b"\\", b"\\\\"), text, count=1)
         return [Splice(start, self.data[start:end], text)] if text != self.data[start:end] else []
 
-    def take(self, table: str, name: str, *, keep: bool) -> list[Splice]:  # noqa: ARG002 - no empty table is left
+    def take(self, table: str, name: str) -> list[Splice]:
         """Return the edit that removes the table `table.name` with its own tables, and the empty line before it."""
         start, end = self._span(table, name)
         newline = b"\r\n" if b"\r\n" in self.data else b"\n"

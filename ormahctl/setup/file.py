@@ -54,17 +54,6 @@ def reverse(edits: Sequence[Splice]) -> list[Splice]:
     return [Splice(start, inserted, removed) for start, removed, inserted in reversed(edits)]
 
 
-def between(before: bytes, after: bytes) -> list[Splice]:
-    """Return a list of the one edit that turns `before` into `after`; an empty list if they are equal."""
-    if before == after:
-        return []
-    shorter = min(len(before), len(after))
-    head = next((at for at in range(shorter) if before[at] != after[at]), shorter)
-    room = shorter - head
-    tail = next((at for at in range(room) if before[-1 - at] != after[-1 - at]), room)
-    return [Splice(head, before[head : len(before) - tail], after[head : len(after) - tail])]
-
-
 LARGEST = 16_000_000
 """Largest size in bytes of a file that is read. No settings file is as large."""
 
@@ -86,21 +75,16 @@ def read(path: Path) -> FileRead:
     """Read the file at `path`, following symlinks. A missing file is no error.
 
     Raises:
-        InvalidSettings: it is no regular file, or too large.
-        Conflict: it exists, but this user may not read it.
+        InvalidSettings: it is no regular file, too large, or this user may not read it.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return FileRead(path, None)
-    except NotADirectoryError:
-        raise InvalidSettings(f"{path}: a folder on its way is a file", hint="move that file away") from None
-    except PermissionError:
-        raise Conflict(f"{path} may not be read", hint="run this as its owner") from None
     except OSError as exc:
-        if exc.errno == errno.ELOOP:
-            raise InvalidSettings(f"{path} is a link that leads back to itself", hint="remove it") from None
-        raise
+        raise InvalidSettings(
+            f"{path} cannot be read: {exc.strerror}", hint="move it away, or run this as its owner"
+        ) from None
     try:
         kind = os.fstat(fd)
         if not stat.S_ISREG(kind.st_mode):
@@ -114,9 +98,9 @@ def read(path: Path) -> FileRead:
         os.close(fd)
 
 
-def write(seen: FileRead, data: bytes | None) -> list[str]:
-    """Replace the content of the file `seen` by `data` durably, or remove the file if `data` is None. Return the
-    directories that were created for it.
+def write(seen: FileRead, data: bytes | None) -> None:
+    """Replace the content of the file `seen` by `data` durably, or remove the file, and its folder if that is then empty, if
+    `data` is None. Missing directories are created.
 
     Raises:
         Conflict: the file has changed since it was read, is read-only, or belongs to another user. Nothing was
@@ -128,9 +112,11 @@ def write(seen: FileRead, data: bytes | None) -> list[str]:
         _unchanged(seen)
         real.unlink(missing_ok=True)
         _sync(real.parent)
-        return []
+        if not os.listdir(real.parent):
+            real.parent.rmdir()
+        return
     try:
-        made = _directories(real.parent)
+        real.parent.mkdir(parents=True, exist_ok=True)
         fresh = real.with_name(f".{real.name}.{secrets.token_hex(4)}.ormah")
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as exc:
@@ -160,11 +146,8 @@ def write(seen: FileRead, data: bytes | None) -> list[str]:
         raise _changed(seen) from None
     except BaseException:
         fresh.unlink(missing_ok=True)
-        for path in reversed(made):
-            os.rmdir(path)
         raise
     _sync(real.parent)
-    return made
 
 
 def _writable(seen: FileRead) -> os.stat_result | None:
@@ -190,18 +173,6 @@ def _unchanged(seen: FileRead) -> None:
 
 def _changed(seen: FileRead) -> Conflict:
     return Conflict(f"{seen.path} was changed by somebody else in the meantime; it was left alone", hint="try again")
-
-
-def _directories(path: Path) -> list[str]:
-    """Create the directory `path` and its missing parents. Return those created, outermost first."""
-    missing = []
-    while not path.exists():
-        missing.append(path)
-        path = path.parent
-    for one in reversed(missing):
-        one.mkdir()
-        _sync(one.parent)
-    return [str(one) for one in reversed(missing)]
 
 
 def _sync(directory: Path) -> None:

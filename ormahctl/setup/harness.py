@@ -24,7 +24,6 @@ from ormahctl.setup import change as entry
 from ormahctl.setup import file
 from ormahctl.setup.change import Record
 from ormahctl.setup.edit import Json, Toml
-from ormahctl.setup.paragraph import owner
 from ormahd import paths
 from ormahd.rpc.wire import OrmahError, Unavailable
 
@@ -42,6 +41,8 @@ class Agent:
     program: ClassVar[str]
     servers: ClassVar[str] = "mcpServers"
     """The object of its settings that holds MCP servers."""
+    kind: ClassVar[str] = ""
+    """The type that its settings need for a server which is a command."""
     place: ClassVar[tuple[str, str]]
     """The directory of its settings, below the person's, and in it the file that holds MCP servers."""
     after: ClassVar[str] = "sessions that you start from now on have it"
@@ -57,7 +58,7 @@ class Agent:
 
     def server(self, words: Sequence[str]) -> dict[str, Any]:
         """Return the settings entry of an MCP server that is started by the command `words`."""
-        return {"command": words[0], "args": list(words[1:])}
+        return {**({"type": self.kind} if self.kind else {}), "command": words[0], "args": list(words[1:])}
 
     def adding(self, words: Sequence[str]) -> list[str] | None:  # noqa: ARG002 - most have no such command
         """Return the program's own command that adds the server `words`; None if it has none."""
@@ -72,8 +73,7 @@ class Agent:
         did not create; None if neither exists."""
         program = shutil.which(self.program)
         if program is None and self.home().is_dir():
-            ours = [*Record.all(self.name), *Record.all(owner(self.name))]
-            made = {Path(one.file) for one in ours if not one.existed}
+            made = {Path(one.file) for one in Record.all(f"*{self.name}") if not one.existed}
             return str(self.home()) if set(self.home().iterdir()) - made else None
         return program
 
@@ -82,8 +82,8 @@ class Harness(Agent):
     """Describes an agent with hooks, whose settings files `setup` edits."""
 
     events: ClassVar[tuple[str, ...]]
-    strict: ClassVar[bool] = True
-    """Whether it reads its settings as strict JSON, so that a comment makes it ignore the whole file."""
+    allows: ClassVar[tuple[str, ...]] = ()
+    """The tools that read memories, as its settings name them, where they can be allowed without a question each time."""
     reads: ClassVar[str]
     """The name of the instructions file that it reads at the start of a session."""
 
@@ -106,7 +106,7 @@ class Harness(Agent):
         """Return the settings entry of the hook for `event`. `socket`: the daemon's socket if it is not the default.
         `deadline`: milliseconds after which the hook ends by itself."""
         text = entry.command(event, self.name, socket=socket, deadline=deadline)
-        return {"type": "command", "command": text, "timeout": entry.timeout(deadline)}
+        return {"type": "command", "command": text, "timeout": -(-deadline // 1000) + entry.SPARE_SECONDS}
 
     def off(self) -> str | None:
         """Return the setting by which the person disabled hooks, such as `features.hooks = false in config.toml`;
@@ -114,19 +114,12 @@ class Harness(Agent):
         return None
 
 
-def peek(path: Path) -> Json | Toml | None:
-    """Return the parsed settings file at `path`; None if it is missing or cannot be parsed. Only for reading."""
-    try:
-        data = file.read(path).data
-        return None if data is None else (Toml if path.suffix == ".toml" else Json).parse(data)
-    except (OrmahError, OSError):
-        return None
-
-
 def settings(path: Path) -> Mapping[str, Any]:
-    """Return the parsed settings file at `path`; empty if it is missing or cannot be parsed."""
-    document = peek(path)
-    return {} if document is None else document.value
+    """Return the parsed settings file at `path`; empty if it is missing or cannot be parsed. Only for reading."""
+    try:
+        return (Toml if path.suffix == ".toml" else Json).parse(file.read(path).data or b"").value
+    except (OrmahError, OSError):
+        return {}
 
 
 def named_directory(variable: str, usual: str) -> Path:
@@ -140,7 +133,9 @@ class ClaudeCode(Harness):
     name = "claude-code"
     title = "Claude Code"
     program = "claude"
-    events = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd")
+    kind = "stdio"
+    events = ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd")
+    allows = ("mcp__ormah__recall", "mcp__ormah__recall_node", "mcp__ormah__history")
     reads = "CLAUDE.md"
 
     def home(self) -> Path:
@@ -156,9 +151,6 @@ class ClaudeCode(Harness):
         directory."""
         return (self.home() if os.environ.get("CLAUDE_CONFIG_DIR") else paths.home()) / ".claude.json"
 
-    def server(self, words: Sequence[str]) -> dict[str, Any]:
-        return {"type": "stdio", **super().server(words)}
-
     def off(self) -> str | None:
         return "disableAllHooks" if settings(self.target()).get("disableAllHooks") is True else None
 
@@ -168,7 +160,7 @@ class Codex(Harness):
     title = "Codex"
     program = "codex"
     servers = "mcp_servers"
-    events = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact")
+    events = ("SessionStart", "UserPromptSubmit", "Stop")
     reads = "AGENTS.md"
     after = "Codex runs new hooks once you trust them: it asks when it starts, or type /hooks"
 
@@ -198,8 +190,7 @@ class Gemini(Harness):
     name = "gemini"
     title = "Gemini CLI"
     program = "gemini"
-    events = ("SessionStart", "BeforeAgent", "AfterAgent", "PreCompress", "SessionEnd")
-    strict = False
+    events = ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd")
     reads = "GEMINI.md"
 
     def home(self) -> Path:
@@ -280,11 +271,9 @@ class VsCode(DesktopProgram):
     title = "VS Code"
     program = "code"
     servers = "servers"
+    kind = "stdio"
     place = ("Code/User", "mcp.json")
     after = "VS Code asks once whether you trust the server: start it in the chat's tools"
-
-    def server(self, words: Sequence[str]) -> dict[str, Any]:
-        return {"type": "stdio", **super().server(words)}
 
     def adding(self, words: Sequence[str]) -> list[str]:
         return ["code", "--add-mcp", json.dumps({"name": entry.SERVER, **self.server(words)})]

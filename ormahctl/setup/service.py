@@ -7,9 +7,7 @@ vault or the configuration are written into the file, because a service does not
 from __future__ import annotations
 
 import os
-import plistlib
 import re
-import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,7 +17,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from ormahctl import managers
-from ormahctl.setup import change
+from ormahctl.setup import change, file
 from ormahctl.setup.change import FileChange
 from ormahd import paths
 from ormahd.rpc.wire import BadRequest
@@ -32,6 +30,8 @@ PLACES: Final = (
 """Variables that name directories. Every other `ORMAH_*` is a setting of this shell, and belongs into config.toml."""
 SYSTEM_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin")
 HOMEBREW: Final = "/opt/homebrew/bin"
+_PROGRAM: Final = re.compile(r'ExecStart=(?:"([^"]+)"|(\S+))|<string>(/[^<]+)</string>')
+"""Matches the program of a unit of systemd (one group of two), or of a property list of launchd (the third)."""
 _COMMAND: Final = "ExecStart=%h/.local/bin/ormahd run"
 _LISTEN: Final = "ListenStream=%t/ormah/ormahd.sock"
 
@@ -89,51 +89,27 @@ def launchd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
 
 
 def missing_program() -> str | None:
-    """Return what is wrong if a program that the installed service runs is missing, such as `runs PATH, which is not
-    there`; None if none is missing."""
-    words = _launched() if managers.MACOS else _started()
-    if not words:
+    """Return what is wrong if the program that the installed service runs is missing, such as `runs PATH, which is not
+    there`; None if it is there, or there is no service."""
+    unit = managers.plist() if managers.MACOS else _units() / managers.UNIT
+    text = (file.read(unit).data or b"").decode("utf-8", "replace")
+    found = _PROGRAM.search(text)
+    program = "" if found is None else next(filter(None, found.groups())).replace("%h", str(paths.home()))
+    if not program or (os.access(program, os.X_OK) and _interpreter(program)):
         return None
-    if not os.access(words[0], os.X_OK):
-        return f"runs {words[0]}, which is not there"
-    try:
-        with open(words[0], "rb") as script:
-            first = script.readline(1 << 12)
-    except OSError:
-        return None  # a program that may be run, but not read
-    interpreter = os.fsdecode(first[2:].strip().partition(b" ")[0]) if first.startswith(b"#!/") else ""
-    if interpreter and not os.access(interpreter, os.X_OK):
-        return f"runs {words[0]}, whose interpreter {interpreter} is not there"
-    return None
+    return f"runs {program}, which is not there or has no interpreter"
 
 
-def _started() -> list[str]:
-    """Return the words of the command in the installed systemd unit (`ExecStart=`); empty if there is none."""
-    try:
-        text = (_units() / managers.UNIT).read_text("utf-8")
-    except (OSError, ValueError):
-        return []
-    found = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)
-    try:
-        words = shlex.split(found[1]) if found else []
-    except ValueError:
-        return []
-    return [word.replace("%h", str(paths.home())).replace("%%", "%").replace("$$", "$") for word in words]
-
-
-def _launched() -> list[str]:
-    """Return the words of the command in the installed launchd property list; empty if there is none."""
-    try:
-        words = plistlib.loads(managers.plist().read_bytes())["ProgramArguments"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    return [str(word) for word in words] if isinstance(words, list) else []
+def _interpreter(program: str) -> bool:
+    """Whether the interpreter that a script names in its first line is there; True for other programs."""
+    first = (file.read(Path(program)).data or b"").partition(b"\n")[0]
+    return not first.startswith(b"#!/") or os.access(os.fsdecode(first[2:].split()[0]), os.X_OK)
 
 
 def _command() -> list[str]:
     """Return the words of the service's command, `ormahd run`. The path is that of the entry script if there is one,
     because an update does not change it."""
-    script, _ = paths.script("ormahd")
+    script = paths.script("ormahd")
     return [script, "run"] if script else [sys.executable, "-P", "-m", "ormahd", "run"]
 
 

@@ -6,6 +6,7 @@ that the person trusts, so Codex itself is asked whether it trusts ours. Nothing
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -20,10 +21,11 @@ from ormahctl.gateway import reach
 from ormahctl.setup import change as entry
 from ormahctl.setup import harness as agents
 from ormahctl.setup import service
+from ormahctl.setup.change import Record
 from ormahctl.setup.connect import Handlers, our_server, ours, read, server_entry
 from ormahctl.setup.harness import Agent, Harness
 from ormahd import __version__
-from ormahd.api import Finding
+from ormahd.api import CHECK_SESSION, Finding
 from ormahd.rpc.wire import OrmahError, Unavailable
 
 PROMPTS = ("UserPromptSubmit", "BeforeAgent")
@@ -46,7 +48,7 @@ class HookAnswer:
     trouble: str | None
     """What failed, in words for people, or None."""
     said: bytes = b""
-    """What a hook printed."""
+    """What a hook printed; empty if no daemon answered it."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,19 @@ def connected() -> dict[str, list[Mapping[str, Any]]]:
     return found
 
 
+def lost() -> dict[str, Path]:
+    """Return {agent: its settings file} where an entry that setup wrote is not there any more: an agent that runs may
+    write back what it read before."""
+    found = {}
+    for agent in agents.HARNESSES.values():
+        with contextlib.suppress(OrmahError):  # a file that cannot be read is named by `setup`
+            named = server_entry(read(agent, agent.server_file())[1], agent.servers)
+            for path, there in ((agent.target(), entries(agent)[0]), (agent.server_file(), named)):
+                if not there and Record.of(agent.name, Path(os.path.realpath(path))) is not None:
+                    found[agent.name] = path
+    return found
+
+
 def standing(agent: Agent, *, socket: str | None, server: Sequence[str]) -> Standing:
     """Return whether and how an agent is connected, after a trial run of its hook.
 
@@ -105,11 +120,10 @@ def standing(agent: Agent, *, socket: str | None, server: Sequence[str]) -> Stan
     right, answer, trouble = has in {"yes", "foreign"}, None, None
     if isinstance(agent, Harness):
         handler = next((there[event][0] for event in PROMPTS if event in there), None)
-        given = entry.option(handler, "--deadline") or ""
-        deadline = int(given) if given.isdecimal() else entry.DEADLINE_MS
-        wanted = {event: [agent.handler(event, socket=socket, deadline=deadline)] for event in agent.wanted()}
+        limit = entry.deadline_of(handler)
+        wanted = {event: [agent.handler(event, socket=socket, deadline=limit)] for event in agent.wanted()}
         right = has != "outdated" and there == wanted
-        answer = ask_hook(handler, deadline) if handler is not None else None
+        answer = ask_hook(handler) if handler is not None else None
         off = agent.off()
         trouble = f"hooks are switched off: {off}" if off else untrusted() if agent.name == "codex" else None
     state: Literal["yes", "outdated"] = "yes" if right else "outdated"
@@ -117,27 +131,21 @@ def standing(agent: Agent, *, socket: str | None, server: Sequence[str]) -> Stan
     return Standing(agent, agent.found(), state, path, list(there), has, answer, trouble, mend)
 
 
-def ask_hook(handler: Mapping[str, Any], deadline: int) -> HookAnswer:
-    """Run the hook `handler` with an empty prompt, and return the result. It is not `ok` if the hook prints anything,
-    or takes longer than `deadline` milliseconds."""
-    answer = run_hook(handler, {"prompt": ""})
-    if answer.ok and answer.said:
-        return HookAnswer(False, answer.ms, "said something to an empty prompt")
-    if answer.ok and answer.ms > deadline:
-        return HookAnswer(False, answer.ms, f"took longer than its deadline of {deadline} ms")
-    return answer
-
-
-def run_hook(handler: Mapping[str, Any], event: Mapping[str, Any]) -> HookAnswer:
-    """Run the command of `handler` as a harness does: by a shell, with `event` as JSON on stdin. Unlike a harness,
-    read its stderr."""
+def ask_hook(handler: Mapping[str, Any]) -> HookAnswer:
+    """Run the command of `handler` as a harness does, by a shell, with a prompt that the daemon answers and does not log.
+    Unlike a harness, read its stderr."""
     command = str(handler["command"]).removesuffix(entry.GUARD)
-    text = json.dumps({"hook_event_name": "UserPromptSubmit", "cwd": os.getcwd(), **event}).encode()
-    given = entry.option(handler, "--deadline") or ""
-    limit = (int(given) if given.isdecimal() else entry.DEADLINE_MS) / 1000 + entry.SPARE_SECONDS
+    event = {"prompt": "Is Ormah connected to this agent?", "session_id": CHECK_SESSION, "cwd": os.getcwd()}
+    limit = entry.deadline_of(handler) / 1000 + entry.SPARE_SECONDS
     begun = time.monotonic()
     try:
-        done = subprocess.run(["/bin/sh", "-c", command], input=text, capture_output=True, timeout=limit, check=False)
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            input=json.dumps(event).encode(),
+            capture_output=True,
+            timeout=limit,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return HookAnswer(False, limit * 1000, f"did not end within {limit:.1f} s")
     ms = (time.monotonic() - begun) * 1000
@@ -194,9 +202,9 @@ def untrusted() -> str | None:
     except (OSError, KeyError, TypeError):
         return None
     if "modified" in states:
-        return "Codex does not run the hooks, because they changed since you trusted them: start codex and type /hooks"
+        return "Codex does not run the hooks, because they changed since you trusted them: start codex, which asks, or type /hooks"
     if "untrusted" in states:
-        return "Codex does not run the hooks until you trust them: start codex and type /hooks"
+        return "Codex does not run the hooks until you trust them: start codex, which asks, or type /hooks"
     return None
 
 
@@ -268,10 +276,9 @@ def findings(daemon: str | None, socket: Path) -> list[Finding]:
         for trouble in dict.fromkeys(trouble for one in found_entries for trouble in _troubles(one)):
             what = trouble.replace("AGENT", agent, 1)
             found.append(Finding(level="warning", what=what, mend=f"ormahctl setup {agent}"))
-        servers = [one for one in found_entries if entry.our_server(one)]
-        if not servers and agent in agents.HARNESSES:  # a running Claude Code may write its file back without it
-            what = f"{agent} has hooks and no MCP server ({agents.AGENTS[agent].server_file()})"
-            found.append(Finding(level="warning", what=what, mend=f"ormahctl setup {agent}"))
+    for agent, path in lost().items():
+        what = f"{agent} wrote {path} without the entry of Ormah that was in it"
+        found.append(Finding(level="warning", what=what, mend=f"ormahctl setup {agent}"))
     if "codex" in there and (said := untrusted()) is not None:
         what, _, mend = said.partition(": ")
         found.append(Finding(level="warning", what=what, mend=mend))
@@ -295,18 +302,11 @@ def _gateway(socket: Path) -> list[Finding]:
 def _troubles(one: Mapping[str, Any]) -> Iterator[str]:
     """Yield problems of `one`, the settings entry of a hook or MCP server, as sentences with `AGENT` in place of the
     agent's name."""
-    if entry.our_server(one):
-        words = entry.server_words(one)
-        if os.path.isabs(words[0]) and not os.access(words[0], os.X_OK):
-            yield f"the MCP server of AGENT runs {words[0]}, which is not there"
-        return
-    words = entry.words(one)
-    shim = next((word for word in words if word.endswith(entry.SHIM_END)), None)
-    if shim is None:
-        return
-    if not os.access(words[0], os.X_OK):
-        yield f"the hooks of AGENT run {words[0]}, which is not there"
-    if not Path(shim).is_file():
-        yield f"the hooks of AGENT run {shim}, which is not there"
-    elif shim != str(entry.SHIM):
-        yield f"the hooks of AGENT are of another installation ({shim.removesuffix(entry.SHIM_END)})"
+    served = entry.our_server(one)
+    what, words = ("MCP server", entry.server_words(one)) if served else ("hooks", entry.words(one))
+    shims = [word for word in words if word.endswith(entry.SHIM_END)]
+    missing = [word for word in (words[0], *shims) if os.path.isabs(word) and not os.path.isfile(word)]
+    if missing:
+        yield f"the {what} of AGENT {'runs' if served else 'run'} {missing[0]}, which is not there"
+    elif shims and shims[0] != str(entry.SHIM):
+        yield f"the hooks of AGENT are of another installation ({shims[0].removesuffix(entry.SHIM_END)})"

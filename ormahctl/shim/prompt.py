@@ -24,7 +24,7 @@ _KIND = b"h"
 _JUDGING = b"ORMAH_JUDGING"
 """Environment variable of a session that Ormah runs as its judge (`ormahd.judge.own_sessions`). Its hooks do nothing:
 it gets no memories, and none are made of it."""
-_GROWN = ("Stop", "SessionEnd", "PreCompact", "AfterAgent", "PreCompress")
+_GROWN = ("Stop", "SessionEnd", "AfterAgent")
 """Events after which a transcript has grown. If no daemon answers, `_spool` stores them for the next one."""
 _MOST_SPOOLED = 1_000
 _PIECE = 1 << 20

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from ormahd.actions.views import stem
-from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, VaultBusy
+from ormahd.errors import Conflict, InvalidNote, NotFound, VaultBusy
 from ormahd.git.oplog import REQUEST
 from ormahd.index.rows import SOURCE_PREFIX
 from ormahd.model.node import EdgeType, Tier
@@ -61,13 +61,9 @@ class Caller(Struct, frozen=True):
 
 
 def check_space(space: str | None) -> str | None:
-    """Return a space's name with normalised whitespace; None if blank (global). Raises BadRequest for `global`
-    itself."""
-    if space is None or not space.strip():
-        return None
-    if space.casefold() == "global":
-        raise BadRequest("'global' is no space", hint="send null (ormahctl: --global) for a global memory")
-    return " ".join(space.split())
+    """Return a space's name with normalised whitespace; None if it is blank or `global`, for memories without a space."""
+    name = " ".join((space or "").split())
+    return None if name.casefold() in {"", "global"} else name
 
 
 T = TypeVar("T")

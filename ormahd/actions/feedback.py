@@ -87,7 +87,7 @@ def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: So
     before = judgement.FILES.read(data or b"")[0].get(judgement.line_id(logged.event, row.id, source))
     name = headline(row.title, row.content)
     word = "useful" if signal > 0 else "not useful"
-    text = f"Noted as {word}: {name} (id: {row.id})."
+    text = f"Counted as {word}: {name} (id: {row.id})."
     if before is not None and before.signal == signal:
         return FeedbackResult(f"{text} It was noted before.", row.id, short_id(row.id), logged.event, signal, source,
                       counted=False, degraded=ormah.degraded())  # fmt: skip

@@ -16,6 +16,9 @@ PROTOCOL: Final = 1
 """The protocol's version. It is raised when an older client can no longer talk to a newer daemon."""
 
 
+CHECK_SESSION: Final = "ormahctl-setup"
+"""The session id of a prompt by which `ormahctl setup` checks a hook. The answer says that it came; nothing is logged."""
+
 Count = Annotated[int, Meta(ge=1, le=10_000)]
 LineNumber = Annotated[int, Meta(ge=1, le=2**53)]
 

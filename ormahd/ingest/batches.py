@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 BATCH: Final = 12_000
 """Maximum characters of one batch as JSON: few enough for a small local model and for the client of an agent."""
-LONGEST: Final = 5_000
-"""Maximum characters of one turn that are shown: its beginning and its end. A longer turn has a pasted file or log."""
+LONGEST: Final = 2_000
+"""Maximum characters of one turn of the person that are shown: its beginning and its end. A longer turn has a pasted
+file or log."""
 BEFORE: Final = 2
 """Number of read turns that are shown before the unread ones, so that the model understands an answer."""
-BEFORE_CHARACTERS: Final = 600
+ANSWERED: Final = 400
+"""The same for what the person answers, which only helps to understand the person: turns of the agent, and read ones."""
 GAP: Final = "\n[…]\n"
 TITLE: Final = 200
 GIVEN: Final = 0.7
@@ -130,7 +132,7 @@ def candidates(batch: TurnBatch, found: Sequence[Remembered]) -> list[MemoryCand
 
 
 def _shown(one: Archived, number: int, *, read: bool) -> ShownTurn:
-    most = BEFORE_CHARACTERS if read else LONGEST
+    most = ANSWERED if read or one.role != "user" else LONGEST
     text = one.text if len(one.text) <= most else one.text[: most * 2 // 3] + GAP + one.text[-most // 3 :]
     return ShownTurn(number, WHO.get(one.role, one.role), local_time(one.time), text, read)
 

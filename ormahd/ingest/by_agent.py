@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
     from ormahd.sessions.archive import SessionTail
 
-CHARACTERS: Final = 12_000
+CHARACTERS: Final = 24_000
 """Maximum characters of all batches of one receipt together."""
 MOST: Final = 200
 """Maximum number of memories in one answer of an agent."""
@@ -77,20 +77,15 @@ class AgentReading:
         left = min(characters, CHARACTERS)
         for tail in self._open() if self._on else ():
             some = unread(self._ormah, tail, "model")
-            for batch in batches(some, min(left, CHARACTERS)):
+            for batch in batches(some, left):
                 one = self._shown(tail, batch, len(shown) + 1)
                 size = len(msgspec.json.encode(one).decode())
                 if size > left:
                     return shown, kept
                 left -= size
                 shown.append(one)
-                kept.append(
-                    msgspec.to_builtins(
-                        _HandedOut(
-                            one.batch_id, tail.path, list(batch.keys), [key for key in batch.keys if key in batch.fresh]
-                        )
-                    )
-                )
+                fresh = [key for key in batch.keys if key in batch.fresh]
+                kept.append(msgspec.to_builtins(_HandedOut(one.batch_id, tail.path, list(batch.keys), fresh)))
         return shown, kept
 
     def again(self, kept: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]:

@@ -7,7 +7,6 @@ until the file has it. A file that ends with an incomplete answer, or with a pro
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +17,6 @@ from msgspec import Struct
 
 from ormahd.errors import OrmahError
 from ormahd.ingest.bring_in import REST, archive
-from ormahd.paths import known_home
 from ormahd.process import priority
 from ormahd.state.sources import SourceLog
 
@@ -29,7 +27,6 @@ log = logging.getLogger("ormahd.ingest")
 
 NICE: Final = 5
 """Niceness of the thread: it may read whole transcripts while agents wait for answers of the daemon."""
-_ID: Final = re.compile(r"[0-9a-fA-F-]{8,64}")
 
 
 class _Wish(Struct, frozen=True):
@@ -73,14 +70,12 @@ class Capture:
             self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    def hear(self, harness: str, session: str | None, path: str | None, ending: str = "", later: bool = False) -> None:
-        """Queue the transcript of a session, because a hook reported that it has grown. `path`: the transcript; None:
-        find it by the session's id. `ending`: the agent's last answer; "" if the hook did not report it. `later`: it
-        is about to grow by a prompt, and is read after `REST`, unless the answer is reported before."""
-        if not self._ormah.settings.sessions.keep:
-            return
-        file = Path(path) if path else _of_session(harness, session)
-        if file is None or not file.is_absolute():
+    def hear(self, path: str | None, ending: str = "", later: bool = False) -> None:
+        """Queue the transcript of a session, because a hook reported that it has grown. `path`: the transcript; None: the
+        session has none. `ending`: the agent's last answer; "" if the hook did not report it. `later`: it is about to
+        grow by a prompt, and is read after `REST`, unless the answer is reported before."""
+        file = Path(path or "")
+        if not self._ormah.settings.sessions.keep or not file.is_absolute():
             return
         with self._changed:
             if later:
@@ -155,13 +150,3 @@ class Capture:
         elif not found.settled:
             with self._changed:
                 self._later[file] = time.monotonic() + REST + 1.0, _Wish(wish.source)
-
-
-def _of_session(harness: str, session: str | None) -> Path | None:
-    """Return the transcript of a session of Codex, found by the session's id, because Codex's hooks may report no
-    path. None for any other harness, or if there is no such file."""
-    home = known_home()
-    if harness != "codex" or session is None or home is None or not _ID.fullmatch(session):
-        return None
-    found = (home / ".codex" / "sessions").glob(f"*/*/*/rollout-*-{session}.jsonl")
-    return next(iter(sorted(found, reverse=True)), None)

@@ -115,12 +115,10 @@ Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG), AfterValidator(_on
 
 
 def _space(value: str | None) -> str | None:
-    if value is None:
+    if value is None or value.casefold() == "global":
         return None
     if value in {".", ".."}:
         raise ValueError(f"{value!r} is no space; name a project, or leave it out")
-    if value.casefold() == "global":
-        raise ValueError("'global' is no space: leave the space out (null, --global) to store a global memory")
     return value
 
 

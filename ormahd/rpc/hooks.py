@@ -28,7 +28,9 @@ from msgspec import Struct
 from ormahd.actions.amend import clean_name
 from ormahd.actions.projects import home_of
 from ormahd.actions.views import replaced_today
+from ormahd.api import CHECK_SESSION
 from ormahd.errors import BadRequest
+from ormahd.ingest.readers.gemini import last_compression
 from ormahd.judge.own_sessions import is_own_session
 from ormahd.process import own_files
 from ormahd.rpc.connection import request
@@ -37,9 +39,10 @@ from ormahd.state.sessions import begin, key_of
 from ormahd.text.harness import Commands
 from ormahd.whisper import at_hand
 from ormahd.whisper.greet import greet
+from ormahd.whisper.hear import early
 from ormahd.whisper.pipeline import UNHEARD, Whisper
 from ormahd.whisper.render import MARK, notice
-from ormahd.whisper.types import Asked
+from ormahd.whisper.types import Asked, Shown
 
 
 class HookAct(Enum):
@@ -49,31 +52,24 @@ class HookAct(Enum):
     """A prompt was submitted, and the agent has not answered yet."""
     START = "start"
     """A session started, was resumed, or continues with an emptied context."""
-    COMPACTED = "compacted"
-    """The context was compacted, and no START event follows."""
     TOOL = "tool"
     """The agent is about to use a tool."""
     TRANSCRIPT = "transcript"
     """The transcript has grown, and may be ingested."""
 
 
+GEMINI: Final = "gemini"
 _OF_ALL: Final = {"SessionStart": HookAct.START, "SessionEnd": HookAct.TRANSCRIPT}
 _CLAUDE: Final = {
     **_OF_ALL,
     "UserPromptSubmit": HookAct.PROMPT,
     "Stop": HookAct.TRANSCRIPT,
-    "PreCompact": HookAct.TRANSCRIPT,
 }
 HARNESSES: Final[Mapping[str, Mapping[str, HookAct]]] = MappingProxyType({
     "claude-code": {**_CLAUDE, "PreToolUse": HookAct.TOOL},
-    # Newer versions of Codex send a SessionStart after PostCompact; older versions do not
-    "codex": {**_CLAUDE, "PostCompact": HookAct.COMPACTED},
-    "gemini": {
-        **_OF_ALL,
-        "BeforeAgent": HookAct.PROMPT,
-        "AfterAgent": HookAct.TRANSCRIPT,
-        "PreCompress": HookAct.COMPACTED,
-    },
+    "codex": _CLAUDE,
+    # Its PreCompress comes before every request of the model, whether anything is compressed or not
+    GEMINI: {**_OF_ALL, "BeforeAgent": HookAct.PROMPT, "AfterAgent": HookAct.TRANSCRIPT},
 })  # fmt: skip
 """{harness: {event: its meaning}}. Claude Code and Codex use the same names of events, Gemini CLI has its own."""
 
@@ -232,19 +228,6 @@ def nudge(commands: Commands) -> str:
     )
 
 
-class Transcript(Struct, frozen=True):
-    """The transcript of a session, passed to ingestion when it has grown, or soon will. `path`: the transcript's file,
-    if the harness names it. `later`: it will grow by a prompt."""
-
-    harness: str
-    later: bool
-    session_id: str | None
-    path: str | None
-    space: str | None
-    ending: str = ""
-    """The agent's last answer, if the harness gives it."""
-
-
 class Hooks:
     """Answers the hooks of harnesses: whispers memories (from one `Whisper`), and passes transcripts to ingestion.
     Thread-safe."""
@@ -253,8 +236,9 @@ class Hooks:
         self._whisper = whisper
         self._ormah = whisper.ormah
         self._settings = whisper.settings
-        self.on_transcript: Callable[[Transcript], None] | None = None
-        """Called with each Transcript while a harness waits, so it must return quickly. None: transcripts are not ingested."""
+        self.on_transcript: Callable[[str | None, str, bool], None] | None = None
+        """Called when a transcript has grown, with its file, the agent's last answer ("" if the harness does not give
+        it), and whether it is a prompt, which is not written yet. A harness waits meanwhile, so it must return quickly. None: transcripts are not ingested."""
 
     def answer(self, body: bytes, gone: Callable[[], bool] = bool) -> bytes:
         """Return the bytes that the hook's process prints; b"" for nothing.
@@ -268,7 +252,9 @@ class Hooks:
             log.debug("a hook was left without an answer: %s", exc.message)
             return b""
         said, outcome = b"", "sub_agent"
-        if _of_judge(event):
+        if event.session_id == CHECK_SESSION:
+            said, outcome = context(event.name, "Ormah hears this agent."), "check"
+        elif _of_judge(event):
             outcome = "judge"
         elif not event.of_sub_agent:  # an agent writes its prompts, and it shares the session id of its parent agent
             said, outcome = self._act(event, gone)
@@ -298,12 +284,17 @@ class Hooks:
             return self._start(event, gone)
         if event.act is HookAct.TOOL:
             return self._tool(event, gone)
-        if event.act is HookAct.COMPACTED:
-            self._whisper.sessions.compacted(event.session_id)
         self._hand_over(event)
         return b"", "ok"
 
     def _prompt(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
+        greeting = ""
+        # in Gemini CLI the output of SessionStart is lost by /clear and by resuming, so the greeting goes with a prompt
+        if event.harness == GEMINI and event.session_id is not None and early(event.prompt) not in UNHEARD:
+            mark = f"greeting {last_compression(event.transcript)}"
+            if mark not in self._whisper.sessions.before(event.session_id).named:
+                self._whisper.sessions.compacted(event.session_id)
+                greeting = self._greeting(event, gone, {mark: "title"})
         found = self._whisper.whisper(
             Asked(
                 event.prompt, self._space(event), key_of(event.session_id), f"agent:{event.harness}", gone,
@@ -316,7 +307,7 @@ class Hooks:
             if _every(self._settings.nudge_interval, count):
                 text = joined(text, nudge(self._whisper.wiring.of(event.harness)))
             self._hand_over(event)
-        return context(event.name, text), found.silence or "injected"
+        return context(event.name, "\n\n".join(filter(None, (greeting, text)))), found.silence or "injected"
 
     def _start(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
         sessions, session_id = self._whisper.sessions, event.session_id
@@ -324,10 +315,20 @@ class Hooks:
             sessions.ended(session_id)
         if event.source in RENEWED or event.source == LOST:
             sessions.compacted(session_id)
+        self._began(event)
+        if event.harness == GEMINI:
+            return b"", "with_a_prompt"
+        text = self._greeting(event, gone, {})
+        return context(event.name, text), "injected" if text else "known"
+
+    def _greeting(self, event: Event, gone: Callable[[], bool], shown: Mapping[str, Shown]) -> str:
+        """Return the greeting, without memories that the session's context contains, and record it as shown, with
+        `shown`. It is empty where whispers are off."""
+        sessions, session_id = self._whisper.sessions, event.session_id
         space = self._space(event)
         here = "global" if space is None else space
         if not self._settings.enabled or here in self._settings.silent_spaces:
-            return b"", "off"
+            return ""
         before = sessions.before(session_id)
         said = greet(
             self._ormah.index, space=space, self_id=self._ormah.vault.self_id, known=before.known | before.named,
@@ -335,8 +336,8 @@ class Hooks:
             replaced=lambda ids: replaced_today(self._ormah, ids),
         )  # fmt: skip
         if not gone():
-            sessions.told(session_id, said.shown)
-        return context(event.name, said.text), "injected" if said.text else "known"
+            sessions.told(session_id, {**said.shown, **shown})
+        return said.text
 
     def _tool(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
         """Return text with memories about the file or command of the tool that the agent is about to use, and the
@@ -362,12 +363,7 @@ class Hooks:
 
     def _hand_over(self, event: Event) -> None:
         if self.on_transcript is not None:
-            space = self._space(event)
-            self.on_transcript(
-                Transcript(
-                    event.harness, event.act is HookAct.PROMPT, event.session_id, event.transcript, space, event.ending
-                )
-            )
+            self.on_transcript(event.transcript, event.ending, event.act is HookAct.PROMPT)
 
     def _space(self, event: Event) -> str | None:
         """Return the space from `ORMAH_SPACE`, else that of the project in which the session began; None means global.

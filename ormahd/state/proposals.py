@@ -50,9 +50,9 @@ class Receipts:
                 db.execute("INSERT INTO receipt VALUES (?, ?, ?, '{}', ?)", (BORN, *(_iso(now),) * 3))
 
     def keep(self, receipt: Receipt) -> None:
-        """Store a receipt as the open one. It replaces a receipt that is still open."""
+        """Store a receipt as the open one. Results for one that was open before still count, until it expires."""
         with self._state.transaction() as db:
-            db.execute("DELETE FROM receipt WHERE settled IS NULL")
+            db.execute("DELETE FROM receipt WHERE settled IS NULL AND expires <= ?", (_iso(receipt.time),))
             db.execute(
                 "INSERT INTO receipt VALUES (?, ?, ?, ?, NULL)",
                 (receipt.id, _iso(receipt.time), _iso(receipt.expires), json.dumps(receipt.issued)),
@@ -68,12 +68,12 @@ class Receipts:
             row = db.execute("SELECT * FROM receipt WHERE id = ? AND id <> ?", (receipt_id, BORN)).fetchone()
         return None if row is None else _receipt(row)
 
-    def open(self, now: datetime) -> Receipt | None:
-        """Return the open receipt; None if there is none or it has expired."""
+    def open(self, since: datetime) -> Receipt | None:
+        """Return the newest receipt that waits for results; None if it was not given out after `since`."""
         with self._state.transaction() as db:
             row = db.execute("SELECT * FROM receipt WHERE settled IS NULL ORDER BY time DESC LIMIT 1").fetchone()
         found = None if row is None else _receipt(row)
-        return found if found is not None and found.expires > now else None
+        return found if found is not None and found.time > since else None
 
     def settle(self, receipt_id: str, now: datetime) -> None:
         """Mark a receipt as settled once its results are in, and drop the questions that it lists."""

@@ -187,7 +187,7 @@ def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list
         return None
     wanted = {"full": characters, "preference": min(characters, PREFERENCE)}.get(node.shown or "title", 0)
     content = node.row.content
-    if not wanted or _same(content, node.row.title):
+    if not wanted or same(content, node.row.title):
         return [head]
     while wanted >= LEAST:
         body = quoted(content, wanted)
@@ -198,7 +198,7 @@ def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list
     return [head]
 
 
-def _same(content: str, title: str | None) -> bool:
+def same(content: str, title: str | None) -> bool:
     """Return whether the content need not be shown, because the line with the title already contains all of it."""
     said = " ".join(content.split())
     return said == " ".join(title.split()) if title is not None else len(said) <= UNTITLED

@@ -120,7 +120,11 @@ def test_the_space_comes_from_the_option_the_variable_or_the_place(shared: House
         == "cup"
     )
     assert shared.json("remember", "made for all", "--global", cwd=project)["space"] is None
-    assert shared.ctl("remember", "x", "--space", "global").returncode == 2
+    for number, name in enumerate(("global", "Global", " GLOBAL ")):
+        made = shared.json("remember", f"of no project {number}", "--space", name, cwd=project)
+        assert made["space"] is None
+        assert shared.json("update", made["id"], "--space", "cup")["space"] == "cup"
+        assert shared.json("update", made["id"], "--space", name)["space"] is None
     found = shared.json("recall", "made by", "--space", "global", cwd=project)["results"]
     assert {hit["space"] for hit in found} == {None}
     about = shared.json("remember", "The user drinks tea.", "--about-self", cwd=project)

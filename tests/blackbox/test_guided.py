@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,6 +108,11 @@ def test_what_cannot_be_is_refused_before_anything_is_changed(fresh: House) -> N
 
 
 def test_a_person_answers_six_questions_at_most(fresh: House) -> None:
+    claude = fresh.home / "bin" / "claude"
+    claude.parent.mkdir()
+    claude.write_text("#!/bin/sh\nexit 1\n")
+    claude.chmod(0o755)
+    fresh.settings["PATH"] = f"{claude.parent}:{os.environ['PATH']}"
     shown, status = typed(
         fresh,
         "setup",
@@ -117,8 +123,8 @@ def test_a_person_answers_six_questions_at_most(fresh: House) -> None:
             ("Connect which?", "cursor, vscode"),
             ("A folder", "~/Memories"),
             ("A space for", "owls"),
-            ("What is your name?", ""),
             ("[Y/n]", "n"),
+            ("a day [Y/n]", "y"),
         ],
     )
     assert status == 0, shown
@@ -130,6 +136,13 @@ def test_a_person_answers_six_questions_at_most(fresh: House) -> None:
     assert files(fresh) == SETTINGS
     assert fresh.json("status")["vault"] == str(fresh.home / "Memories")
     assert "never written" in " ".join(shown.split())
+    asked = "May Claude Code read finished sessions for memories, and judge what contradicts? It takes about 5,000 tokens a "
+    assert asked + "session, at most 500,000 a day" in " ".join(shown.split())
+    chosen = {key: one["value"] for key, one in fresh.json("config", "show")["settings"].items()}
+    assert (chosen["jobs.judge"], chosen["judge.command"]) == ("command", "claude")
+    told = " ".join(fresh.ctl("status").stdout.split())
+    assert "sessions are read by judge" in told
+    assert "of 500,000 tokens" in told
     wait_until(lambda: fresh.json("recall", "owls")["results"][:1], "the note in the Obsidian vault")
     assert fresh.json("recall", "owls")["results"][0]["space"] == "owls"
     assert [one.name for one in (fresh.home / "Notes").iterdir()] == ["Owl.md"]

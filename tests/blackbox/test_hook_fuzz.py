@@ -18,7 +18,7 @@ from tests.house import House
 
 EVENTS = [
     ("claude-code", "UserPromptSubmit"), ("claude-code", "SessionStart"), ("claude-code", "Stop"), ("codex", "UserPromptSubmit"),
-    ("codex", "PostCompact"), ("gemini", "BeforeAgent"), ("gemini", "PreCompress"), ("gemini", "SessionEnd"),
+    ("codex", "Stop"), ("gemini", "BeforeAgent"), ("gemini", "AfterAgent"), ("gemini", "SessionEnd"),
 ]  # fmt: skip
 SPEAKING = {"UserPromptSubmit", "SessionStart", "BeforeAgent"}
 GOOD = {

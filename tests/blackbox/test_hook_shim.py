@@ -168,7 +168,7 @@ def test_only_the_start_of_a_session_says_that_the_daemon_is_away(home: Path) ->
         said = json.loads(done.stdout)
         assert set(said) == {"systemMessage"}
         assert "ormahctl up" in said["systemMessage"]
-    for event in ("Stop", "SessionEnd", "PreCompact", "BeforeAgent", "NoSuchEvent"):
+    for event in ("Stop", "SessionEnd", "BeforeAgent", "NoSuchEvent"):
         silent(run(words(home / "nobody", event)))
     silent(run(words(home / "nobody", "SessionStart"), b'{"source":"compact"}'))
 

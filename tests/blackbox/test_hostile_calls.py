@@ -149,7 +149,6 @@ def test_bytes_that_are_no_utf8(place: tuple[House, dict[str, str]]) -> None:
         ("agent.remember", {"content": "x", "tier": "gold"}),
         ("agent.remember", {"content": "x", "confidence": 7}),
         ("agent.remember", {"content": "x", "confidence": float("nan")}),
-        ("agent.remember", {"content": "x", "space": "global"}),
         ("agent.remember", {"content": "x", "space": ".."}),
         ("agent.remember", {"content": "x", "tags": [""]}),
         ("agent.remember", {"content": "x", "tags": ["t"] * 1000}),

@@ -218,6 +218,24 @@ def test_ui(web: Web) -> None:
     assert web.ask("GET", "/ui/insights").keys() >= {"evolutions", "tensions"}
 
 
+def test_null_is_the_default_and_a_byte_order_mark_is_passed_over(web: Web) -> None:
+    named = {
+        "type": None,
+        "tier": None,
+        "tags": None,
+        "links": None,
+        "title": None,
+        "confidence": None,
+        "about_self": None,
+    }
+    for number, mark in enumerate((b"", b"\xef\xbb\xbf")):
+        body = mark + json.dumps({"content": f"Buoy {number} is red.", **named}).encode()
+        answer = web.program.post("/agent/remember", content=body, headers=JSON)
+        assert answer.status_code == 200, answer.text
+    found = web.ask("POST", "/agent/recall", {"query": "buoy red", "limit": None, "types": None, "sessions": None})
+    assert found["results"]
+
+
 def test_errors_name_the_thing(web: Web) -> None:
     for verb, path, body, status, word in rows(Path(__file__).with_suffix(".toml"), "refused"):
         answer = web.program.request(verb, path, content=body, headers=JSON if body else {})

@@ -64,7 +64,33 @@ def test_feedback_on_a_whisper(talk: Talk, shared: House) -> None:
     node = talk.remember(f"The {era} kiln fires clay at nine hundred degrees.")
     shared.call("agent.whisper", prompt=f"at how many degrees does the {era} kiln fire clay?", session_id=f"s-{era}")
     assert "useful" in talk.fine("submit_feedback", node_id=node, signal=1)
+    (judged,) = shared.call("history.list", node_id=node, kind="feedback").ops[:1]
+    assert "implicit" in shared.git("show", judged.commit)
+    assert "no whisper" in talk.wrong("submit_feedback", node_id=node, signal=1, event="nnnnnnnnnnnn")
     assert "may be from -1 to 1" in talk.wrong("submit_feedback", node_id=node, signal=5)
+
+
+def test_a_memory_is_forgotten_and_comes_back(talk: Talk) -> None:
+    node = talk.remember(f"The {talk.client.protocol_version} ladder leans on the barn.")
+    assert "ladder" in talk.fine("forget", node_id=node)
+    assert "no memory" in talk.wrong("recall_node", node_id=node)
+    assert "Undone: " in talk.fine("undo", op=talk.ops(node_id=node)[0])
+    assert "ladder" in talk.fine("recall_node", node_id=node)
+
+
+def test_what_was_said_in_sessions_is_searched(talk: Talk, shared: House) -> None:
+    talked = shared.home / "talk.txt"
+    talked.write_text("User: Which winch squeals?\n\nAssistant: The small one, at the stern.\n")
+    shared.ctl("ingest", str(talked))
+    said = talk.fine("recall", query="which winch squeals", in_sessions=True)
+    assert "The small one, at the stern." in said
+
+
+def test_tools_that_are_needed_first_are_loaded_first_and_none_promises_structure(talk: Talk) -> None:
+    tools = talk.do(talk.client.list_tools).tools
+    always = {one.name for one in tools if (one.meta or {}).get("anthropic/alwaysLoad")}
+    assert always == {"recall", "recall_node", "remember"}
+    assert not [one.name for one in tools if one.output_schema]
 
 
 @pytest.mark.parametrize("era", ERAS)

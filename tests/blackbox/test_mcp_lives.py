@@ -66,7 +66,7 @@ def test_the_gateway_is_killed_and_the_session_goes_on(shared: House, era: str) 
         assert ids(talk.fine("recall", query=content))[0] == node
         assert gateway_pid(shared) != before
         kill_gateway(shared)
-        assert len(talk.do(talk.client.list_tools).tools) == 9
+        assert len(talk.do(talk.client.list_tools).tools) == 10
 
 
 def test_a_daemon_that_hangs_is_an_error_and_no_silence(shared: House) -> None:
@@ -126,7 +126,7 @@ def test_the_daemon_is_killed_and_the_session_goes_on(daemon: House) -> None:
 
 def test_without_a_daemon_the_session_begins_and_says_so(house: House) -> None:
     with talking(house) as talk:
-        assert len(talk.do(talk.client.list_tools).tools) == 9
+        assert len(talk.do(talk.client.list_tools).tools) == 10
         assert "is not running" in talk.wrong("recall", query="heron")
 
 
@@ -363,7 +363,9 @@ def test_odd_messages_end_no_session(shared: House) -> None:
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert {one.get("id") for one in answers} >= {f"ping {number}" for number in range(20)}
     assert ["surrogate" in one["error"]["message"] for one in answers if one.get("id") == "half"] == [True]
-    assert any("byte-order mark" in one["error"]["message"] for one in answers if "error" in one)
+    assert ["result" in one for one in answers if one.get("id") == "marked"] == [True], (
+        "a byte order mark is passed over"
+    )
     assert "Traceback" not in (shared.home / "s.gateway.log").read_text()
 
 

@@ -113,7 +113,6 @@ def test_a_daemon_that_was_started_by_hand_hands_over_and_comes_back(managed: Ho
         assert (read.returncode, read.stderr) == (0, "")
     assert managed.ctl("uninstall", "service", "--yes").returncode == 0
     assert units(managed) == {}
-    assert not (managed.home / "config_home" / "systemd").exists()
     assert "disable ormahd.socket ormahd.service" in log(managed)
 
 

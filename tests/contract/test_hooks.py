@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ormahd.actions.amend import Caller
+from ormahd.actions.remember import remember
+from ormahd.api import CHECK_SESSION
 from ormahd.errors import BadRequest
+from ormahd.model.node import CreateNodeRequest, Tier
+from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.rpc import hooks as hook_reply
-from ormahd.rpc.hooks import HARNESSES, HookAct, Hooks, Transcript, read
+from ormahd.rpc.hooks import HARNESSES, HookAct, Hooks, read
 from ormahd.rpc.pools import WHISPERERS
 from ormahd.rpc.wire import connect
+from ormahd.state import whispers
 from ormahd.whisper.pipeline import Whisper
 from tests.contract.archiving import opened
 from tests.contract.serving import Answers, serving, until
@@ -32,8 +39,8 @@ def body(harness: str, event: str, space: str = "", **said: Any) -> bytes:
 
 
 def test_each_end_of_something_hands_its_transcript_over(hooks: Hooks) -> None:
-    handed: list[Transcript] = []
-    hooks.on_transcript = handed.append
+    handed: list[Any] = []
+    hooks.on_transcript = lambda *grown: handed.append(grown)
     for harness, events in HARNESSES.items():
         for event, act in events.items():
             handed.clear()
@@ -41,30 +48,22 @@ def test_each_end_of_something_hands_its_transcript_over(hooks: Hooks) -> None:
                 act is HookAct.PROMPT
                 or hooks.answer(body(harness, event, session_id="s", transcript_path="/t/s.jsonl")) == b""
             )
-            expected = (
-                [Transcript(harness, False, "s", "/t/s.jsonl", "shop")]
-                if act in {HookAct.TRANSCRIPT, HookAct.COMPACTED}
-                else []
-            )
+            expected = [("/t/s.jsonl", "", False)] if act is HookAct.TRANSCRIPT else []
             assert handed == expected, (harness, event)
 
 
 def test_each_prompt_of_a_person_hands_its_transcript_over(hooks: Hooks) -> None:
-    handed: list[Transcript] = []
-    hooks.on_transcript = handed.append
-    said = {"session_id": "s", "transcript_path": "/t"}
+    handed: list[Any] = []
+    hooks.on_transcript = lambda *grown: handed.append(grown)
+    fields = {"session_id": "s", "transcript_path": "/t"}
     for number in range(2):
-        hooks.answer(body("claude-code", "UserPromptSubmit", "kiosk", prompt=f"a prompt of {number}", **said))
-        hooks.answer(body("claude-code", "UserPromptSubmit", prompt="/clear", agent_id="a", **said))
-    assert handed == [Transcript("claude-code", True, "s", "/t", "kiosk")] * 2
+        hooks.answer(body("claude-code", "UserPromptSubmit", "kiosk", prompt=f"a prompt of {number}", **fields))
+        hooks.answer(body("claude-code", "UserPromptSubmit", prompt="/clear", agent_id="a", **fields))
+    assert handed == [("/t", "", True)] * 2
 
 
 def test_who_has_gone_was_told_nothing(hooks: Hooks) -> None:
     ormah = hooks._ormah
-    from ormahd.actions.amend import Caller
-    from ormahd.actions.remember import remember
-    from ormahd.model.node import CreateNodeRequest, Tier
-
     remember(
         ormah,
         CreateNodeRequest(content="Deploys happen on Fridays.", title="Deploy day", tier=Tier.CORE),
@@ -75,6 +74,80 @@ def test_who_has_gone_was_told_nothing(hooks: Hooks) -> None:
     assert b"Deploy day" in hooks.answer(start, lambda: True)
     assert b"Deploy day" in hooks.answer(resume, lambda: False)
     assert hooks.answer(resume, lambda: False) == b""
+
+
+CORE = "Deploys happen on Fridays."
+LATER = "Releases are tagged by Noor alone."
+GEMINI = {
+    "the first prompt of a session": ["startup", (CORE, "")],
+    "once only": ["startup", (CORE, ""), ("", CORE)],
+    "a session whose start was not seen": [(CORE, "")],
+    "after /clear": ["startup", (CORE, ""), "clear", (CORE, "")],
+    "after resuming its text is there still": ["startup", (CORE, ""), "resume", ("", CORE)],
+    "a session from before Ormah, resumed": ["resume", (CORE, ""), ("", CORE)],
+    "not what is new without resuming": ["startup", (CORE, ""), "remember", ("", LATER)],
+    "after a compression": ["startup", (CORE, ""), "compress", (CORE, ""), ("", CORE)],
+    "a compression without a session to forget": ["compress", (CORE, "")],
+    "after a compression and a resumption": ["startup", (CORE, ""), "compress", "resume", (CORE, ""), ("", CORE)],
+    "each request asks whether to compress": ["startup", (CORE, ""), "PreCompress", ("", CORE)],
+    "a person's words are no compression": ["startup", (CORE, ""), "quote", ("", CORE)],
+    "not with a command": ["startup", "command", (CORE, "")],
+}
+"""{case: steps}. A step is a cause of SessionStart, something that happens, or a prompt with (what it brings, what not)."""
+
+
+@pytest.mark.parametrize("steps", GEMINI.values(), ids=GEMINI)
+def test_gemini_is_greeted_with_its_first_prompt(tmp_path: Path, steps: list[str | tuple[str, str]]) -> None:
+    now = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
+    chat = tmp_path / "chat.jsonl"
+    with opened(tmp_path, variables={"ORMAH_WHISPER_NUDGE_INTERVAL": "0"}) as ormah:
+        hooks, about = Hooks(Whisper.of(ormah)), {"session_id": "s", "transcript_path": str(chat)}
+        store(ormah, CORE)
+        for step in steps:
+            now += timedelta(seconds=30)
+            line = {
+                "id": "1",
+                "timestamp": now.isoformat(),
+                "type": "user",
+                "content": [{"text": "<state_snapshot>\nx"}],
+            }
+            match step:
+                case (brings, not_again):
+                    said = hooks.answer(body("gemini", "BeforeAgent", prompt="zebras of Madagascar", **about)).decode()
+                    assert brings in said
+                    assert not not_again or not_again not in said
+                case "remember":
+                    store(ormah, LATER)
+                case "compress" | "quote":
+                    quoted = json.dumps(line) if step == "quote" else ""
+                    written = {**line, "content": [{"text": quoted}]} if quoted else {"$set": {"messages": [line]}}
+                    with chat.open("a") as opened_chat:
+                        opened_chat.write(json.dumps(written, separators=(",", ":")) + "\n")
+                case "command":
+                    assert hooks.answer(body("gemini", "BeforeAgent", prompt="/stats", **about)) == b""
+                case "PreCompress":
+                    assert hooks.answer(body("gemini", "PreCompress", trigger="auto", **about)) == b""
+                case cause:
+                    assert hooks.answer(body("gemini", "SessionStart", source=cause, **about)) == b""
+
+
+def store(ormah: Ormah, text: str) -> None:
+    remember(ormah, CreateNodeRequest(content=text, title="Deploys", tier=Tier.CORE), Caller("test"))
+
+
+@pytest.mark.parametrize(("harness", "event"), [("claude-code", "UserPromptSubmit"), ("gemini", "BeforeAgent")])
+def test_a_check_of_setup_is_answered_and_leaves_no_trace(hooks: Hooks, harness: str, event: str) -> None:
+    assert b"Ormah hears this agent" in hooks.answer(
+        body(harness, event, session_id=CHECK_SESSION, prompt="connected?")
+    )
+    assert whispers.figures(hooks._ormah.state).prompts == 0
+    assert not hooks._whisper.sessions.before(CHECK_SESSION).prompts
+
+
+def test_a_memory_without_a_title_is_said_once(hooks: Hooks) -> None:
+    remember(hooks._ormah, CreateNodeRequest(content="Allergic to peanuts.", tier=Tier.CORE), Caller("test"))
+    said = hooks.answer(body("claude-code", "SessionStart", session_id="s", source="startup"))
+    assert said.count(b"Allergic to peanuts.") == 1
 
 
 def test_what_cannot_be_read_is_refused_without_being_quoted() -> None:
@@ -111,14 +184,13 @@ def test_what_strict_json_refuses_is_read(said: bytes) -> None:
 
 
 def test_a_session_belongs_to_the_project_that_it_began_in(hooks: Hooks, tmp_path: Path) -> None:
-    handed: list[Transcript] = []
-    hooks.on_transcript = handed.append
-
     def told(event: str, session: str, cwd: str, frame: str = "/tmp/hook", **said: Any) -> str | None:
         given = json.dumps({"session_id": session, "cwd": cwd, "prompt": "ok", **said}).encode()
         hooks.answer(b"\0".join((b"claude-code", event.encode(), frame.encode(), b"", given)))
-        hooks.answer(b"\0".join((b"claude-code", b"Stop", frame.encode(), b"", given)))
-        return handed[-1].space
+        hooks.answer(b"\0".join((b"claude-code", b"UserPromptSubmit", frame.encode(), b"", given)))
+        logged = whispers.last(hooks._ormah.state, spoken="short")
+        assert logged is not None
+        return logged.space
 
     assert told("SessionStart", "one", "/tmp/shop", source="startup") == "shop"
     assert told("UserPromptSubmit", "one", "/tmp/library") == "shop"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ormahctl.setup.change import Record
 from ormahd import paths
 from ormahd.api import SourceHealth
 from ormahd.errors import BadRequest
@@ -75,6 +76,24 @@ def test_the_variables_of_the_agents_are_honoured(tmp_path: Path) -> None:
         ("claude-code", Path("/c/projects")), ("codex", Path("/x/sessions")), ("codex", Path("/x/archived_sessions")),
         ("gemini", Path("/g/.gemini/tmp")),
     ]  # fmt: skip
+
+
+def test_every_folder_that_setup_connected_is_looked_into(tmp_path: Path) -> None:
+    with opened(tmp_path):
+        usual = paths.transcript_folders()
+        for agent, file in (
+            ("claude-code", "work/settings.json"),
+            ("claude-code", "work/.claude.json"),
+            ("codex", "other/hooks.json"),
+            ("codex", "other/config.toml"),
+            ("gemini", "third/.gemini/settings.json"),
+        ):
+            Record(agent=agent, file=f"/{file}", real=f"/{file}", after="", edits=(), existed=True).store()
+        (paths.setup_dir() / "codex-damaged.json").write_text("{")
+        assert set(paths.transcript_folders()) - set(usual) == {
+            ("claude-code", Path("/work/projects")), ("codex", Path("/other/sessions")),
+            ("codex", Path("/other/archived_sessions")), ("gemini", Path("/third/.gemini/tmp")),
+        }  # fmt: skip
 
 
 def test_a_backfill_can_be_stopped_goes_on_after_a_restart_and_adds_nothing_twice(tmp_path: Path) -> None:

@@ -77,7 +77,9 @@ def test_doctor_sees_a_service_whose_program_or_interpreter_has_vanished(desk: D
     assert gone.stdout.endswith("\n  ormahctl setup service --yes\n")
     script.write_text(f"#!{desk.home}/python3.11\n")
     script.chmod(0o755)
-    assert f"whose interpreter {desk.home}/python3.11 is not there" in " ".join(desk.ctl("doctor").stdout.split())
+    assert f"the service runs {script}, which is not there or has no interpreter" in " ".join(
+        desk.ctl("doctor").stdout.split()
+    )
     script.write_text("#!/bin/sh\n")
     idle = desk.ctl("doctor")
     assert idle.returncode == 0, "a person may want it so"
@@ -118,12 +120,21 @@ def test_doctor_sees_hooks_of_another_installation_and_hooks_that_are_gone(desk:
     assert finding["what"] == f"the hooks of claude-code run {old}/ormahctl/hook.py, which is not there"
 
 
-def test_doctor_sees_an_agent_whose_hooks_or_tools_are_gone(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    "files", [[".claude.json"], [".claude/settings.json"], [".claude/settings.json", ".claude.json"]]
+)
+@pytest.mark.parametrize("left", ['{"numStartups": 7}\n', "", None])
+def test_an_agent_that_writes_its_file_back_without_our_entry_is_named(
+    desk: Desk, files: list[str], left: str | None
+) -> None:
     connect(desk)
-    (desk.home / ".claude.json").write_text('{"numStartups": 7}\n')
+    for name in files:
+        (desk.home / name).unlink() if left is None else (desk.home / name).write_text(left)
     (finding,) = json.loads(desk.ctl("--json", "doctor").stdout)["findings"]
-    assert finding["what"] == f"claude-code has hooks and no MCP server ({desk.home}/.claude.json)"
+    assert finding["what"] == f"claude-code wrote {desk.home}/{files[-1]} without the entry of Ormah that was in it"
     assert finding["mend"] == "ormahctl setup claude-code"
+    desk.ctl("setup", "claude-code", "--yes")
+    assert desk.ctl("doctor").stdout == "all is well\n"
 
 
 def test_doctor_sees_a_pasted_server_whose_program_is_gone(desk: Desk) -> None:

@@ -7,8 +7,10 @@ new ids. Text that hooks added is an element in the person's own message.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from msgspec import Struct, field
@@ -18,6 +20,7 @@ from ormahd.ingest.readers.arrays import members
 from ormahd.ingest.readers.lines import decoded, lines, objects
 from ormahd.ingest.readers.turns import Reading, SessionTurn, answer
 from ormahd.ingest.readers.values import clean_text, iso_time, key_of, text_at, texts_of, typed
+from ormahd.process.own_files import open_regular
 
 NAME: Final = "gemini"
 MESSAGES: Final = "messages"
@@ -25,6 +28,9 @@ KEPT: Final = 100_000
 """Number of messages after which the earlier ones are no longer recognised in a new list."""
 
 _HOOK = re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)", re.DOTALL)
+_SUMMARY: Final = re.compile(rb'"timestamp":"([\w:.+-]{1,40})","type":"user","content":\[\{"text":"<state_snapshot>')
+TAIL: Final = 4_000_000
+"""Number of bytes at the end of a chat in which a compression is looked for: more than one turn adds."""
 _ADDED: Final = ("<session_context>", "<hook_context>", "<state_snapshot>")
 
 
@@ -148,6 +154,17 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
         if not chat.subagent:
             yield from chat.take(line)
     yield from chat.answered(closed=reading.rested)
+
+
+def last_compression(chat: str | None) -> str:
+    """Return the time, as written, of the last compression that the end of a chat's file shows; "" if it shows none, or
+    cannot be opened: it is written with the first answer."""
+    try:
+        with open_regular(Path(chat or "")) as opened:
+            opened.seek(max(0, os.fstat(opened.fileno()).st_size - TAIL))
+            return b"".join(_SUMMARY.findall(opened.read(TAIL))[-1:]).decode()
+    except OSError:
+        return ""
 
 
 def _parts(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:

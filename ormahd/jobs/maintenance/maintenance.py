@@ -1,9 +1,9 @@
 """Two-phase maintenance: an agent answers the questions of the jobs (seeds/api-surface, "Maintenance Endpoint").
 
 Phase one returns questions with a receipt. Phase two takes the agent's verdicts on exactly these questions, and
-applies them by the same code as the jobs: one commit per change, and one for all links. Only one receipt is open at
-a time. An agent that asks for questions while a receipt is open gets the same receipt and questions, and the first
-results count. A new receipt would make the work of the first agent useless.
+applies them by the same code as the jobs: one commit per change, and one for all links. For ten minutes only one receipt is
+open. An agent that asks for questions meanwhile gets the same receipt and questions, and the first results count. Later
+another agent gets new questions; results for the first receipt are still taken, as far as its memories are unchanged.
 """
 
 from __future__ import annotations
@@ -239,7 +239,9 @@ LOOKS_ANEW = timedelta(hours=1)
 CHARACTERS = 40_000
 """Maximum number of characters of JSON in phase one. Harnesses cut or reject longer outputs of a tool."""
 RECEIPT = timedelta(minutes=60)
-"""How long a receipt is valid."""
+"""How long results for a receipt are taken."""
+HELD = timedelta(minutes=10)
+"""How long nothing but this receipt is given out. Its agent may have died since."""
 SECONDS = 30.0
 """Maximum seconds that the search for candidates takes. Those found by then are used."""
 TRIES = 3
@@ -314,7 +316,7 @@ class Maintenance:
         """
         with self._one:
             now = self._now()
-            held = self._receipts.open(now)
+            held = self._receipts.open(now - HELD)
             if held is not None:
                 turns = self._sessions.again(held.issued.get(EXTRACTIONS, [])) if self._sessions else []
                 again = show(self._ormah.index, Issued.from_json(held.issued), CHARACTERS - size(turns))
@@ -328,9 +330,8 @@ class Maintenance:
             found = gather(self._turn(self._ormah.new_run(), SECONDS), self._search)
             turns, kept = self._sessions.hand_out(CHARACTERS // 2) if self._sessions else ([], [])
             new = show(self._ormah.index, found, CHARACTERS - size(turns))
-            expires = now + RECEIPT
             issued = {**new.issued.as_json(), EXTRACTIONS: kept}
-            receipt = Receipt(str(uuid.uuid4()), now, expires, issued, None)
+            receipt = Receipt(str(uuid.uuid4()), now, now + RECEIPT, issued, None)
             self._receipts.keep(receipt)
             self._looked = (now, bool(new.issued or turns))
             return self._handed(receipt, new.batches, turns)
@@ -453,7 +454,7 @@ class Maintenance:
 
     def _time(self) -> bool:
         now, last = self._now(), self._receipts.last()
-        return (last is None or now - last >= timedelta(days=1)) and self._receipts.open(now) is None
+        return (last is None or now - last >= timedelta(days=1)) and self._receipts.open(now - HELD) is None
 
     def look(self, seconds: float = SECONDS) -> None:
         """If maintenance is due, find out whether there are questions to judge, and store the result for `due`.

@@ -112,6 +112,11 @@ READ: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"inner": '{"id": "a"}'}, {"inner": {"id": "a"}}),
     ({"text": "3"}, {"text": "3"}),
     ({"text": "x", "toolCallId": "call_1", "wait_for_previous": False}, {"text": "x"}),
+    ({"text": "x", "sessionId": "3f", "action": "sendMessage", "chatInput": "y"}, {"text": "x"}),
+    ({"text": "x", "_meta": {"a": 1}, "id": "1", "t": 1, "context": "c", "reasoning": "r"}, {"text": "x"}),
+    ({"text": "x", "number_of_results": 3, "x" * 100_000: 1}, {"text": "x"}),
+    ({"rows": [{"id": "a", "weight": None}]}, {"rows": [{"id": "a"}]}),
+    ({"text": None, "list": None, "yes": None, "inner": None}, {}),
 ]
 
 
@@ -135,7 +140,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"inner": {}}, "'id' is missing"),
     ({"inner": "x" * 100_000}, "'inner' is no object: \"x{78}…"),
     ({"inner": "[" * 100_000}, "'inner' is no object"),
-    ({"texts": "x"}, "no argument 'texts'"),
+    *(
+        ({name: "x"}, f"no argument '{name}'")
+        for name in ("texts", "Text", "txet", "tex", "nunber", "numbr", "wrod", "YES", "liszt")
+    ),
+    ({"inner": {"id": "a", "ids": 1}}, "no argument 'ids'"),
 ]
 
 

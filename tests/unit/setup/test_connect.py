@@ -60,11 +60,18 @@ def test_what_others_changed_since_stays_when_ours_goes(data: bytes, more: str) 
                 expected = dict(Json.parse(path.read_bytes()).value)
             except InvalidSettings:
                 return  # a comma after a trailing one
-            expected.pop("hooks")
+            expected = {key: one for key, one in expected.items() if key not in {"hooks", "permissions"}}
             expected |= {"hooks": before["hooks"]} if "hooks" in before else {}
         uninstall(CLAUDE)
         left = Json.parse(path.read_bytes()).value
-        assert left == expected
+        assert left == _filled(expected)
+
+
+def _filled(value: dict[str, Any]) -> dict[str, Any]:
+    """`value` without empty lists of the hooks that we had."""
+    hooks = {event: one for event, one in value.get("hooks", {}).items() if one or event not in CLAUDE.events}
+    rest = {key: one for key, one in value.items() if key != "hooks"}
+    return rest | {"hooks": hooks} if hooks else rest
 
 
 @settings(max_examples=examples(25))
@@ -77,7 +84,7 @@ def test_what_others_changed_since_stays_when_ours_goes(data: bytes, more: str) 
 def test_an_edit_elsewhere_leaves_what_it_would_have_left_without_us(
     value: dict[str, Any], hooks: Any, indent: Any, newline: str
 ) -> None:
-    value = {key: one for key, one in value.items() if key != "hooks"} | {"z": 1} | ({"hooks": hooks} if hooks else {})
+    value = _filled({key: one for key, one in value.items() if key != "hooks"} | {"z": 1, "hooks": hooks or {}})
     data = (json.dumps(value, indent=indent) + "\n").replace("\n", newline).encode("utf-8", "surrogatepass")
     opening, edit = data.index(b"{") + 1, (newline + '"x": [1], // mine').encode()
     with a_home():
@@ -151,7 +158,7 @@ def test_an_older_entry_is_renewed_where_it_stands(home: Path) -> None:
     path = put(CLAUDE, json.dumps(value, indent=4).encode())
     change = setup(CLAUDE)
     assert set(change.replaced) == {"UserPromptSubmit", "Stop"}
-    assert set(change.added) == {"SessionStart", "PreCompact", "SessionEnd"}
+    assert set(change.added) == {"SessionStart", "SessionEnd"}
     assert change.removed == ["Notification"]
     now = json.loads(path.read_bytes())["hooks"]
     wanted = CLAUDE.handler("UserPromptSubmit", socket=None, deadline=500)
@@ -174,13 +181,49 @@ def test_what_would_change_what_our_command_does_goes(home: Path) -> None:
 
 
 def test_an_upgrade_after_somebody_elses_edit_keeps_that_edit(home: Path) -> None:
-    path = put(CLAUDE, b'{\n  "hooks": {\n    "Stop": []\n  }\n}\n')
+    path = put(CLAUDE, b'{\n  "hooks": {\n    "Other": []\n  }\n}\n')
     setup(CLAUDE, deadline=300)
     path.write_bytes(path.read_bytes().replace(b"{", b'{\n  "model": "opus",', 1))
     setup(CLAUDE)
     assert not setup(CLAUDE).changed
     uninstall(CLAUDE)
-    assert path.read_bytes() == b'{\n  "model": "opus",\n  "hooks": {\n    "Stop": []\n  }\n}\n'
+    assert path.read_bytes() == b'{\n  "model": "opus",\n  "hooks": {\n    "Other": []\n  }\n}\n'
+
+
+TOOLS = list(CLAUDE.allows)
+PERMISSIONS: list[tuple[Any, Any]] = [
+    (None, {"allow": TOOLS}),
+    ({}, {"allow": TOOLS}),
+    ({"deny": ["Bash(rm:*)"]}, {"deny": ["Bash(rm:*)"], "allow": TOOLS}),
+    ({"allow": []}, {"allow": TOOLS}),
+    ({"allow": ["Bash(ls)"]}, {"allow": ["Bash(ls)", *TOOLS]}),
+    ({"allow": [TOOLS[1], "Read"]}, {"allow": [TOOLS[1], "Read", TOOLS[0], TOOLS[2]]}),
+    ({"allow": ["mcp__ormah__forget"]}, {"allow": TOOLS}),
+    ({"allow": "all"}, {"allow": "all"}),
+    ({"allow": {"a": 1}}, {"allow": {"a": 1}}),
+    ([], []),
+    ("none", "none"),
+]
+"""(permissions in the settings, those after setup)."""
+
+
+@pytest.mark.parametrize(("before", "after"), PERMISSIONS, ids=[str(one[0]) for one in PERMISSIONS])
+@pytest.mark.parametrize("edited", [False, True])
+def test_tools_that_read_need_no_question(home: Path, before: Any, after: Any, edited: bool) -> None:
+    value = {"a": 1} | ({} if before is None else {"permissions": before})
+    path = put(CLAUDE, json.dumps(value, indent=2).encode())
+    setup(CLAUDE)
+    assert json.loads(path.read_bytes())["permissions"] == after
+    assert not setup(CLAUDE).changed
+    if edited:
+        path.write_bytes(path.read_bytes().replace(b'"a": 1', b'"a": 2'))
+    uninstall(CLAUDE)
+    left = json.loads(path.read_bytes())
+    if not edited:
+        assert left == value
+    else:
+        assert "mcp__ormah" not in json.dumps(left)
+        assert not isinstance(before, dict) or left.get("permissions", {}).get("deny") == before.get("deny")
 
 
 def test_entries_that_came_with_the_file_are_taken_out_too(home: Path) -> None:
@@ -204,7 +247,7 @@ def test_timeouts_are_in_each_harness_units(home: Path) -> None:
     for harness, timeout in ((CLAUDE, 5), (CODEX, 5), (GEMINI, 5000)):
         setup(harness)
         assert {one["timeout"] for found in ours(harness.target()).values() for one in found} == {timeout}
-    assert entry.timeout(1200) == 6
+    assert CLAUDE.handler("Stop", socket=None, deadline=1200)["timeout"] == 6
 
 
 def test_each_event_is_handed_over_by_its_name(home: Path) -> None:

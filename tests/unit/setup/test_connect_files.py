@@ -30,13 +30,6 @@ def test_a_fresh_file_is_made_and_goes_again_with_its_directory(home: Path, harn
     assert Record.all(harness.name) == []
 
 
-def test_a_directory_that_was_there_stays(home: Path) -> None:
-    CLAUDE.home().mkdir()
-    setup(CLAUDE)
-    uninstall(CLAUDE)
-    assert list(CLAUDE.home().iterdir()) == []
-
-
 def test_a_file_of_ours_that_others_use_too_stays(home: Path) -> None:
     setup(CLAUDE)
     path = CLAUDE.target()
@@ -101,10 +94,10 @@ def test_a_pipe_in_its_place_is_not_waited_for(home: Path) -> None:
 def test_a_link_to_itself_and_a_file_on_the_way_are_named(home: Path) -> None:
     CLAUDE.home().mkdir()
     CLAUDE.target().symlink_to("settings.json")
-    with pytest.raises(InvalidSettings, match="leads back to itself"):
+    with pytest.raises(InvalidSettings, match="cannot be read: Too many levels"):
         setup(CLAUDE)
     (home / ".codex").write_text("")
-    with pytest.raises(InvalidSettings, match="a folder on its way is a file"):
+    with pytest.raises(InvalidSettings, match="cannot be read: Not a directory"):
         setup(CODEX)
 
 

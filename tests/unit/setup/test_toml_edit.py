@@ -42,7 +42,7 @@ def test_a_server_is_added_at_the_end_and_taken_out_again(data: bytes, later: by
     assert apply(after.data, reverse(edits)) == data
     if later and b"[hooks.state]" not in data:
         after = Toml.parse(after.data + b"\n" + later)
-    left = apply(after.data, after.take("mcp_servers", "ormah", keep=False))
+    left = apply(after.data, after.take("mcp_servers", "ormah"))
     assert left.replace(later, b"").rstrip() == data.rstrip()
 
 
@@ -65,14 +65,14 @@ model = 'y'
     assert entry | SERVER == entry
     assert (entry["startup_timeout_sec"], list(entry["tools"])) == (20, ["recall"])
     assert after.data.endswith(data[data.index(b"startup") :])
-    left = apply(after.data, after.take("mcp_servers", "ormah", keep=False))
+    left = apply(after.data, after.take("mcp_servers", "ormah"))
     assert left == b"# x\n\n[profiles.fast]\nmodel = 'y'\n"
 
 
 @pytest.mark.parametrize("data", [b'mcp_servers = {ormah = {command = "x"}}', b'[mcp_servers]\normah.command = "x"\n'])
 def test_another_form_is_not_edited(data: bytes) -> None:
     with pytest.raises(Conflict, match="in a form that is not edited"):
-        Toml.parse(data).take("mcp_servers", "ormah", keep=False)
+        Toml.parse(data).take("mcp_servers", "ormah")
     assert tomllib.loads(data.decode())["mcp_servers"]["ormah"] == {"command": "x"}
 
 
