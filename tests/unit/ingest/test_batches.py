@@ -21,7 +21,7 @@ SHOWN = [
 
 def unread(*turns: tuple[str, int]) -> UnreadTurns:
     rows = [
-        Archived(number, f"k{number}", 1, number, role, None, "x" * size)
+        Archived(number, f"k{number}", 1, number, number, role, None, "x" * size)
         for number, (role, size) in enumerate(turns, 1)
     ]
     return UnreadTurns(SessionTail("p", "s", "claude-code", None, None, len(rows), "k1"), tuple(rows), 0)
