@@ -8,8 +8,8 @@ from msgspec import UNSET, UnsetType
 
 from ormahd.api.base import Connections, Count, Edge, Link, Near, Params, Result
 
-WEAK = 0.2
-"""Score of a search below which a result is weak: that of 6 % of the best results that answer, and of 40 % of others."""
+WEAK = 0.12
+"""Score of a search below which a result is weak: that of 2 % of the best results that answer, and of 20 % of others."""
 
 
 class RememberParams(Params):

@@ -115,7 +115,7 @@ def test_prose_in_a_note_of_data_is_found_and_whispered_and_the_data_is_not(hous
         save(house.vault / path, text)
     for path, question in ASKED.items():
         wait_until(lambda: first(house, question) == path, f"{path} is found")  # noqa: B023
-        hit = house.json("recall", question, "-n", "1")["results"][0]
+        hit = house.json("recall", question, "-n", "1", "--full")["results"][0]
         assert len(hit["excerpt"]) < 200
         assert hit["content"].strip() == MIXED[path].strip()
         wait_until(lambda: path[:-3] in house.ctl("whisper", question).stdout, f"{path} is whispered")  # noqa: B023
