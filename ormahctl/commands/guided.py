@@ -415,7 +415,7 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
         afterwards.setdefault(harness.after, []).append(harness.name)
     for what, names in afterwards.items():
         render.note(what, label=", ".join(names), colour="cyan")
-    render.note('try it: ormahctl remember "I prefer metric units." --about-self; then ask an agent how far it is to the moon',
+    render.note('try it: ormahctl remember "I am allergic to peanuts." --about-self; then: ormahctl whisper "what am I allergic to?"',
                 label="next", colour="cyan")  # fmt: skip
     render.note("ormahctl uninstall takes all of this out again, and never a memory", label="undo", colour="cyan")
     return status

@@ -87,7 +87,8 @@ def setup(
     log in.
 
     Changes are shown first, and you are asked. The rest of a settings file stays as it is, byte for byte. `ormahctl
-    uninstall` takes everything out again, and never a memory. Without AGENT and a terminal, it does the same as --list.
+    uninstall` takes everything out again, and never a memory. With neither AGENT nor options, and no terminal, it
+    does the same as --list.
     """
     from ormahctl.setup.harness import HARNESSES
 

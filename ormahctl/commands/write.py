@@ -156,7 +156,7 @@ def remember(
 ) -> None:
     """Store TEXT as a memory; with '-' the text is read from stdin.
 
-    A text that is stored already is not stored twice. Passwords and keys are redacted first.
+    A text that its space has already, with the same type, is not stored twice. Passwords and keys are redacted first.
     """
     params = RememberParams(
         content=text_or_stdin(text, "the memory"),
