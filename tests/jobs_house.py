@@ -166,6 +166,13 @@ class JobsHouse:
         self.git("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "revert", "--no-edit", commit)
         self.ormah.reconciler.scan()
 
+    def empty(self) -> None:
+        """Remove every note but the self node's, as a person who deletes files."""
+        for row in self.ormah.index.notes(self.ormah.index.ids(), connections=False).values():
+            if row.id != self.ormah.vault.self_id:
+                self.path(row.id).unlink()
+        self.ormah.reconciler.scan()
+
     def close(self) -> None:
         self.ormah.close()
 

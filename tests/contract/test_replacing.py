@@ -31,10 +31,7 @@ def kept() -> Iterator[JobsHouse]:
 def house(kept: JobsHouse) -> Iterator[JobsHouse]:
     """The module's house, emptied again after each test."""
     yield kept
-    for row in kept.ormah.index.notes(kept.ormah.index.ids(), connections=False).values():
-        if row.id != kept.ormah.vault.self_id:
-            kept.path(row.id).unlink()
-    kept.ormah.reconciler.scan()
+    kept.empty()
 
 
 def store(house: JobsHouse, content: str, *replaces: str, **more: object) -> RememberResult:

@@ -43,10 +43,7 @@ def kept() -> Iterator[JobsHouse]:
 def house(kept: JobsHouse) -> Iterator[JobsHouse]:
     """The module's house, emptied again after each test."""
     yield kept
-    for row in kept.ormah.index.notes(kept.ormah.index.ids(), connections=False).values():
-        if row.id != kept.ormah.vault.self_id:
-            kept.path(row.id).unlink()
-    kept.ormah.reconciler.scan()
+    kept.empty()
 
 
 def by_agent(house: JobsHouse, text: str, replaces: str | None = None) -> str | None:
