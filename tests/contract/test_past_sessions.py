@@ -82,8 +82,8 @@ def test_every_folder_that_setup_connected_is_looked_into(tmp_path: Path) -> Non
     with opened(tmp_path):
         usual = paths.transcript_folders()
         for agent, file in (
-            ("claude-code", "work/settings.json"),
-            ("claude-code", "work/.claude.json"),
+            ("claude-code", "team/settings.json"),
+            ("claude-code", "team/.claude.json"),
             ("codex", "other/hooks.json"),
             ("codex", "other/config.toml"),
             ("gemini", "third/.gemini/settings.json"),
@@ -91,7 +91,7 @@ def test_every_folder_that_setup_connected_is_looked_into(tmp_path: Path) -> Non
             Record(agent=agent, file=f"/{file}", real=f"/{file}", after="", edits=(), existed=True).store()
         (paths.setup_dir() / "codex-damaged.json").write_text("{")
         assert set(paths.transcript_folders()) - set(usual) == {
-            ("claude-code", Path("/work/projects")), ("codex", Path("/other/sessions")),
+            ("claude-code", Path("/team/projects")), ("codex", Path("/other/sessions")),
             ("codex", Path("/other/archived_sessions")), ("gemini", Path("/third/.gemini/tmp")),
         }  # fmt: skip
 
