@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ormahd.index.reader import Reader
 from ormahd.model.node import SearchQuery
 from ormahd.search.gather import EmbedQuery, subject
-from ormahd.search.search import Hit, Holds, Ranked, Reworded, Rules, never, nobody, rank
+from ormahd.search.search import Hit, Holds, Ranked, Reworded, Rules, never, rank, undecided
 from ormahd.text.words import fold, words
 
 MOST_PARTS: Final = 3
@@ -68,7 +68,7 @@ def parts(text: str) -> tuple[str, ...]:
 
 def rank_parts(
     index: Reader, query: SearchQuery, *, embed: EmbedQuery, space: str | None, now: datetime, rules: Rules,
-    holds: Holds = nobody, reworded: Reworded = never, renewed: bool = True, explain: bool = True,
+    holds: Holds = undecided, reworded: Reworded = never, renewed: bool = True, explain: bool = True,
 ) -> Ranked:  # fmt: skip
     """Return the results of `rank`. If the text asks several questions, join the results of the whole text and of
     each question."""

@@ -51,7 +51,7 @@ Reworded = Callable[[str, str, float], bool]
 its present text may be the newer one."""
 
 
-def nobody(_older: str, _newer: str) -> bool:
+def undecided(_older: str, _newer: str) -> bool:
     """Return False: the default `Holds`, for which no person decided that two memories both hold."""
     return False
 
@@ -66,7 +66,7 @@ def replaced(
     ids: Sequence[str],
     pool: Mapping[str, CandidateRow],
     chosen: Filter,
-    holds: Holds = nobody,
+    holds: Holds = undecided,
     reworded: Reworded = never,
 ) -> dict[str, str]:
     """Return `{older id: newer id}` for those memories in `ids` that a newer memory replaced; if several did, the
@@ -113,7 +113,7 @@ def _between(
 
 
 def replaced_of_all(
-    index: Reader, ids: Sequence[str], chosen: Filter, holds: Holds = nobody, reworded: Reworded = never
+    index: Reader, ids: Sequence[str], chosen: Filter, holds: Holds = undecided, reworded: Reworded = never
 ) -> dict[str, str]:
     """Return the result of `replaced` for memories that do not come from a search.
 
@@ -285,7 +285,7 @@ def rank(
     space: str | None,
     now: datetime,
     rules: Rules,
-    holds: Holds = nobody,
+    holds: Holds = undecided,
     reworded: Reworded = never,
     renewed: bool = True,
     explain: bool = True,
