@@ -226,7 +226,7 @@ class Extraction:
             some = unread(self._ormah, tail, way)
             if way == "rules":
                 title = tail.title or "" if tail.harness in CHATS else ""
-                proposed = rules.candidates(some.shown, today=self._ormah.clock().astimezone(), title=title)
+                proposed = rules.candidates(some.shown, today=self._ormah.clock(), title=title)
                 found = propose(self._ormah, Checks(self._ormah, way), some, proposed)
                 learn(self._ormah, some, way, found, Caller(agent=JOB), until=some.until(), hold=self._hold)
         if way == "model":

@@ -238,7 +238,8 @@ class Hooks:
         self._settings = whisper.settings
         self.on_transcript: Callable[[str | None, str, bool], None] | None = None
         """Called when a transcript has grown, with its file, the agent's last answer ("" if the harness does not give
-        it), and whether it is a prompt, which is not written yet. A harness waits meanwhile, so it must return quickly. None: transcripts are not ingested."""
+        it), and whether it is a prompt, which is not written yet. A harness waits meanwhile, so it must return quickly.
+        None: transcripts are not ingested."""
 
     def answer(self, body: bytes, gone: Callable[[], bool] = bool) -> bytes:
         """Return the bytes that the hook's process prints; b"" for nothing.
