@@ -67,7 +67,8 @@ def list_ops(
     before: str | None = None,
     limit: int = 50,
 ) -> list[Op]:
-    """Return the newest `limit` ops that match, newest first.
+    """Return the newest `limit` ops that match, newest first. Ops of kind `init`, which only make files for others, are
+    left out, unless `kind` or `node_id` asks for them.
 
     `node_id`: a full id; matches ops that name it, and commits by hand that changed its note. `since` and `before`: ISO
     times (`since` included, `before` excluded) or dates (whole days, both included); local unless a time zone is given.
@@ -90,7 +91,7 @@ def list_ops(
     earliest = None if first is None else first.timestamp()
     latest = None if last is None else last.timestamp()
     narrowed = any(value is not None for value in (node_id, kind, job, run, since, before))
-    view = vault.oplog.view() if narrowed else vault.oplog.recent(limit)
+    view = vault.oplog.view() if narrowed else vault.oplog.recent(2 * limit)  # with an `init` before each
     entries = iter(view.entries)
     if behind is not None:
         entries = islice(dropwhile(lambda entry: entry.commit != behind, entries), 1, None)
@@ -98,7 +99,7 @@ def list_ops(
         entry for entry in entries
         if (latest is None or entry.time < latest)
         and (earliest is None or entry.time >= earliest)
-        and (kind is None or entry.kind == kind)
+        and (entry.kind == kind if kind is not None else entry.kind != Kind.INIT or node_id is not None)
         and (job is None or entry.source == f"job:{job}")
         and (run is None or entry.run == run)
         and (node_id is None or node_id in entry.nodes or entry.commit in touched)
