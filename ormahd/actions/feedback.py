@@ -16,7 +16,6 @@ from ormahd.api import FeedbackResult
 from ormahd.errors import BadRequest, NotFound
 from ormahd.index.reader import clean_prefix
 from ormahd.model import judgement
-from ormahd.model.chance import MAX_BOOST, after_feedback
 from ormahd.model.change import Kind
 from ormahd.model.judgement import Int8Vector, Judgement, Source
 from ormahd.model.node import short_id
@@ -112,10 +111,7 @@ def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: So
 def _effect(signal: int, source: Source) -> str:
     """Return a sentence about the effect of a judgement (see `whisper.affinity`)."""
     if source == "implicit":
-        return (
-            f"For prompts like this its relevance {'rises' if signal > 0 else 'falls'} from now on: from 0.5 to "
-            f"{after_feedback(0.5, signal * MAX_BOOST):.2f} at most."
-        )
+        return f"Whispered {'more' if signal > 0 else 'less'} easily for prompts like this from now on."
     return "Shown for prompts like this from now on." if signal > 0 else "Silent for prompts like this from now on."
 
 

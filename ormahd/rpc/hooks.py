@@ -223,7 +223,7 @@ def nudge(commands: Commands) -> str:
     """
     return notice(
         "what this session has brought to light and a later one will want to know (decisions and why, corrections, preferences, "
-        f"what took long to find out) is kept by `{commands.remember}`. `{commands.feedback}` records that a whispered memory "
+        f"what took long to find out) is kept by {commands.remember}. {commands.feedback} records that a whispered memory "
         "helped, -1 in place of +1 that it did not; E stands in the last line of its whisper."
     )
 

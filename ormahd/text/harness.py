@@ -27,7 +27,8 @@ _FILE = tomllib.loads(resources.files(__package__).joinpath("harness.toml").read
 
 
 class Commands(Struct, frozen=True):
-    """The commands that an agent can run. In them, `ID` stands for a memory's id and `E` for a whisper's event."""
+    """How texts for an agent name what it can call: each as a tool of the MCP server, and the shell command that does
+    the same. In them, `ID` stands for a memory's id and `E` for a whisper's event."""
 
     show: str
     remember: str
@@ -35,17 +36,18 @@ class Commands(Struct, frozen=True):
     maintenance: str
 
     def judged(self, node_id: str, event: str) -> str:
-        """Return the command that records the judgement that memory `node_id` was useful in whisper `event`."""
-        return self.feedback.replace(" ID ", f" {node_id} ").removesuffix(" E") + f" {event}"
+        """Return what records the judgement that memory `node_id` was useful in whisper `event`."""
+        return self.feedback.replace(" ID ", f" {node_id} ").replace(" E`", f" {event}`")
 
 
 def shell(program: str = PROGRAM) -> Commands:
-    """Return the commands of an agent that has a shell. `program`: how to call ormahctl in it, quoted if needed."""
+    """Return the tools and commands of an agent. The tools come first, because a sandbox may forbid the socket to a
+    shell. `program`: how to call ormahctl in a shell, quoted if needed."""
     return Commands(
-        show=f"{program} show ID",
-        remember=f'{program} remember "…" --type decision',
-        feedback=f"{program} feedback ID +1 --event E",
-        maintenance=f"{program} maintenance",
+        show=f"`recall_node` (or `{program} show ID`)",
+        remember=f'`remember` (or `{program} remember "…" --type decision`)',
+        feedback=f"`submit_feedback` (or `{program} feedback ID +1 --event E`)",
+        maintenance=f"`run_maintenance` (or `{program} maintenance`)",
     )
 
 
@@ -92,8 +94,8 @@ def mark(event: str | None) -> str:
 
 
 def framing(commands: Commands) -> str:
-    """Return the paragraph that explains injected text to an agent and names the command for a whole note."""
-    return f"{FRAMING} The first are quoted in full, the others by title: `{commands.show}` prints a whole one."
+    """Return the paragraph that explains injected text to an agent and names what gives a whole note."""
+    return f"{FRAMING} Some are cut, or named by title alone: {commands.show} gives all of one."
 
 
 def enclose(

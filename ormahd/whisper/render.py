@@ -154,8 +154,8 @@ def notice(text: str) -> str:
 
 
 def _due(commands: Commands) -> str:
-    """Return the notice that tells an agent which command begins maintenance."""
-    return notice(f"`{commands.maintenance}` prints memories to judge, and how the verdicts are given back.")
+    """Return the notice that tells an agent how maintenance begins."""
+    return notice(f"{commands.maintenance} gives memories to judge, and how the verdicts are given back.")
 
 
 def _title(title: str | None, content: str) -> str:
@@ -205,8 +205,8 @@ def same(content: str, title: str | None) -> bool:
 
 
 def _review(review: ReviewShown, now: datetime, characters: int, commands: Commands) -> list[str]:
-    """Return the lines of a review: the earlier prompt, the memory that was not shown for it, and the command that
-    records a judgement. `characters`: maximum length of the memory's content."""
+    """Return the lines of a review: the earlier prompt, the memory that was not shown for it, and what records a
+    judgement. `characters`: maximum length of the memory's content."""
     days = max((now - review.when).days, 0)
     ago = "today" if days == 0 else "a day ago" if days == 1 else f"{days} days ago"
     body = quoted(review.content, characters)
@@ -218,7 +218,7 @@ def _review(review: ReviewShown, now: datetime, characters: int, commands: Comma
         f"{ENTRY}memory]** {_title(review.title, review.content)} (id: {review.node_id})",
         *([body] if body else []),
         notice(
-            f"`{commands.judged(review.node_id, review.event)}` records that it would have helped there, -1 in place of +1 that "
+            f"{commands.judged(review.node_id, review.event)} records that it would have helped there, -1 in place of +1 that "
             "it would not."
         ),
     ]

@@ -93,7 +93,7 @@ def test_said_outright_it_is_silent_for_that_prompt_and_speaks_again_when_undone
     alike = "the blue cello case of the orchestra: who carries it to Vienna tomorrow"
     assert injected(house, prompt) == injected(house, alike) == [node]
     inferred = judge(house, node, -1, event=whisper(house, prompt).event, source="implicit")
-    assert inferred.effect == "For prompts like this its relevance falls from now on: from 0.5 to 0.21 at most."
+    assert inferred.effect == "Whispered less easily for prompts like this from now on."
     assert house.json("undo", inferred.op or "")
     done = judge(house, node, -1, event=whisper(house, prompt).event)
     assert done.effect == "Silent for prompts like this from now on."

@@ -73,7 +73,7 @@ def test_the_shape() -> None:
     assert (
         got
         == f"""# Ormah whispers
-{FRAMING} The first are quoted in full, the others by title: `ormahctl show ID` prints a whole one.
+{FRAMING} Some are cut, or named by title alone: `recall_node` (or `ormahctl show ID`) gives all of one.
 
 - **[fact]** Uses SQLite (id: 97acbe8e) · agent:claude-code · 2026-04-13
   > The index is SQLite.
@@ -93,7 +93,9 @@ def test_nothing_to_say_is_no_text() -> None:
 
 
 def test_maintenance_is_a_bare_line() -> None:
-    assert "\nmaintenance_due\nOrmah: `ormahctl maintenance` prints" in text(memory(), maintenance_due=True)
+    assert "\nmaintenance_due\nOrmah: `run_maintenance` (or `ormahctl maintenance`) gives" in text(
+        memory(), maintenance_due=True
+    )
     alone = text(maintenance_due=True)
     lines = alone.split("\n")
     assert (lines[0], lines[2:]) == ("maintenance_due", ["<!-- ormah:whisper -->"])
