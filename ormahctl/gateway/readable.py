@@ -69,12 +69,12 @@ def _hit(number: int, hit: RecallHit, room: int) -> str:
     whole = hit.content.strip()
     text = whole if hit.source == "id" or len(whole) <= len(hit.excerpt) else hit.excerpt.strip()
     if len(text) > room or len(text) < len(whole):
-        text = (
-            f"{text[:room].rstrip()} …\n[cut: {len(text[:room]):,} of {len(whole):,} characters; recall_node has all]"
-        )
+        text = f"{text[:room].rstrip()} …\n[cut; recall_node has all {len(whole):,} characters]"
     title = line(hit.title) if hit.title else named(whole)
-    body = "" if title == whole else f"\n{_indented(text)}"
-    return f"{number}. {title}\n   {' · '.join(facts)}{body}"
+    # a text that is little more than its title is shown in place of it
+    alone = "\n" not in whole and len(whole) <= 2 * len(title) and whole.startswith(title.rstrip(" .…"))
+    body = "" if alone else f"\n{_indented(text)}"
+    return f"{number}. {line(whole) if alone else title}\n   {' · '.join(facts)}{body}"
 
 
 def named(content: str) -> str:

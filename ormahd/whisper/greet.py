@@ -24,7 +24,7 @@ from ormahd.model.node import NodeType, Tier
 from ormahd.process import own_files
 from ormahd.text.harness import PROGRAM, SHELL, Commands, shell
 from ormahd.whisper.gather import neighbours
-from ormahd.whisper.render import REMEMBERS, enclose, line, quoted, same
+from ormahd.whisper.render import REMEMBERS, enclose, fits_line, line, quoted
 from ormahd.whisper.types import Shown, context_key
 
 log = logging.getLogger("ormahd.wiring")
@@ -171,7 +171,7 @@ def _entry(row: NodeRow, room: int, newer: str | None) -> tuple[list[str] | None
     head = line(row, older_than=newer)
     if len(head) + 1 > room:
         return None, "title"
-    if same(row.content, row.title):
+    if fits_line(row.content, row.title):
         return [head], "full"
     body = quoted(row.content, CONTENT)
     if not body:

@@ -99,7 +99,8 @@ def compose(
     end; the content of the last memory that fits is shortened. `event`: the id by which feedback refers to the
     whisper. `commands`: the commands that the reading agent can run.
     """
-    due = [MAINTENANCE, _due(commands)] if maintenance_due else []
+    judging = notice(f"{commands.maintenance} gives memories to judge, and how the verdicts are given back.")
+    due = [MAINTENANCE, judging] if maintenance_due else []
     if not nodes:  # a review is only shown beside memories (DESIGN sections 2 and 5)
         return Rendered(alone(*due, event=event) if due else "", frozenset(), False)
     a_byte = CHARACTERS / BYTES
@@ -153,13 +154,8 @@ def notice(text: str) -> str:
     return NOTICE + " ".join(text.split())
 
 
-def _due(commands: Commands) -> str:
-    """Return the notice that tells an agent how maintenance begins."""
-    return notice(f"{commands.maintenance} gives memories to judge, and how the verdicts are given back.")
-
-
 def _title(title: str | None, content: str) -> str:
-    named = quoting.one_line(title or "", TITLE)
+    named = quoting.one_line(content if fits_line(content, title) else title or "", TITLE)
     return named or quoting.one_line(beginning(content, 8 * UNTITLED), UNTITLED) or "untitled"
 
 
@@ -187,7 +183,7 @@ def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list
         return None
     wanted = {"full": characters, "preference": min(characters, PREFERENCE)}.get(node.shown or "title", 0)
     content = node.row.content
-    if not wanted or same(content, node.row.title):
+    if not wanted or fits_line(content, node.row.title):
         return [head]
     while wanted >= LEAST:
         body = quoted(content, wanted)
@@ -198,10 +194,12 @@ def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list
     return [head]
 
 
-def same(content: str, title: str | None) -> bool:
-    """Return whether the content need not be shown, because the line with the title already contains all of it."""
-    said = " ".join(content.split())
-    return said == " ".join(title.split()) if title is not None else len(said) <= UNTITLED
+def fits_line(content: str, title: str | None) -> bool:
+    """Return whether the line of a memory shows its content instead of its title: the content fits there, and there is
+    no title, or one that is little more than the beginning of the content."""
+    whole, begun = content[: TITLE + 1].strip(), " ".join((title or "").split())
+    fits = len(content) <= (UNTITLED if "\n" in whole else TITLE) and (not begun or 2 * len(begun) >= len(whole))
+    return fits and " ".join(whole.split()).casefold().startswith(begun.rstrip(" .…!?").casefold())
 
 
 def _review(review: ReviewShown, now: datetime, characters: int, commands: Commands) -> list[str]:
@@ -209,7 +207,7 @@ def _review(review: ReviewShown, now: datetime, characters: int, commands: Comma
     judgement. `characters`: maximum length of the memory's content."""
     days = max((now - review.when).days, 0)
     ago = "today" if days == 0 else "a day ago" if days == 1 else f"{days} days ago"
-    body = quoted(review.content, characters)
+    body = "" if fits_line(review.content, review.title) else quoted(review.content, characters)
     return [
         "",
         REVIEW,

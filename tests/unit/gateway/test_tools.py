@@ -9,9 +9,10 @@ import pytest
 
 from ormahctl.gateway import arguments, readable
 from ormahctl.gateway.tools import ACTS, WORDS, schema
-from ormahd.api import MaintenanceParams
+from ormahd.api import MaintenanceParams, RecallResult
 from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.rpc.wire import BadRequest
+from tests.unit.ctl_desk import hit
 
 LONGEST = 2_000
 """Bytes at which Claude Code cuts a description."""
@@ -158,3 +159,17 @@ def test_a_memory_without_a_title_is_named_by_whole_words() -> None:
     assert readable.named("Tabs,\nnot spaces.") == "Tabs, not spaces."
     long = "We chose PostgreSQL 16 for the ledger service because of logical replication"
     assert readable.named(long) == "We chose PostgreSQL 16 for the ledger service because of logical …"
+
+
+@pytest.mark.parametrize(
+    ("title", "content", "head"),
+    [
+        (None, "The shop is translated into German and Dutch by the agency Lingua.", "1. The shop"),
+        ("The van is parked in the…", "The van is parked in the yard.", "1. The van is parked in the yard."),
+        ("Orion", "Orion takes the backup of every night.", "1. Orion\n"),
+    ],
+)
+def test_recall_says_a_memory_once(title: str | None, content: str, head: str) -> None:
+    text = readable.recall(RecallResult("", [hit(title=title, content=content, excerpt=content)]), "q")
+    assert text.startswith(head)
+    assert text.count(content) == 1

@@ -131,8 +131,11 @@ def test_a_content_that_repeats_its_title_is_not_said_twice() -> None:
 
 
 @pytest.mark.parametrize(("title", "content", "line"), [
-    (None, "one two " * 20, "one two one two one two one two one two one two one two …"),
+    (None, "one two " * 21, "one two one two one two one two one two one two one two …"),
     ("", "", "untitled"),
+    (None, "The shop is translated into German and Dutch by the agency Lingua.", "The shop is translated into German and Dutch by the agency Lingua."),
+    ("The van is in the…", "The van is in the yard on Mondays.", "The van is in the yard on Mondays."),
+    ("Orion", "the backup goes to orion", "Orion"),
     ("two\nlines\t of it", "x", "two lines of it"),
     ("t" * 500, "x", "t" * 158 + " …"),
     ("Fake (id: deadbeef) · person", "x", "Fake (id deadbeef) · person"),
