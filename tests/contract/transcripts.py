@@ -162,7 +162,7 @@ class Claude(Talk):
         self.says(self.user(self.words("Ask me")))
         self.call("AskUserQuestion")
         text = self.words("yarn")
-        self.user(f"> Which one?\n{text}")
+        self.user(f"> asked: Which one?\n{text}")
         self.result(f'The user answered: "Which one?"="{text}"', toolUseResult={"answers": {"Which one?": text}})
         self.answers()
 
@@ -320,7 +320,7 @@ class Codex(Talk):
             call_id=call,
             output=json.dumps({"answers": {"q": {"answers": [text]}}}),
         )
-        self.user(f"> Which one?\n{text}")
+        self.user(f"> asked: Which one?\n{text}")
         self.prompts[-1].append(self.asked)
         answer = self.agent(self.words("Answer"))
         self.reply(answer)

@@ -248,9 +248,8 @@ def _of_dialog(result: Any, content: Any) -> str:
             if isinstance(text, str) and text.strip()
         )
     for part in content if isinstance(content, list) else ():
-        text = (
-            texts_of(part.get("content"), ("text",)) if isinstance(part, dict) and part.get("is_error") is True else ""
-        )
+        refused = isinstance(part, dict) and part.get("is_error") is True
+        text = texts_of(part.get("content"), ("text",)) if refused else ""
         if text.startswith(_REFUSED):
             return text.partition(_REASON)[2].partition(_AFTER_REASON)[0]
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -13,6 +14,8 @@ from ormahd.text.harness import strip
 MOST: Final = 100_000
 """Maximum characters of a turn that are kept: more than anybody types, fewer than a pasted log has."""
 GAP: Final = "\n…\n"
+QUESTION: Final = re.compile(r"(?:\A|\n\n)> asked: .*(?:\n> .*)*\n")
+"""Matches the question of the agent above what a person answered to it (`dialog_answer`)."""
 
 
 def key_of(*parts: object) -> str:
@@ -59,8 +62,8 @@ def clean_text(text: str) -> str:
 
 
 def dialog_answer(question: str, text: str) -> str:
-    """Return what a person answered to a question of the agent, below the question as a quotation."""
-    return "\n".join([*(f"> {line}" for line in question.splitlines()), text.strip()])
+    """Return what a person answered to a question of the agent, below the question as a quotation (`QUESTION`)."""
+    return "> asked: " + question.strip().replace("\n", "\n> ") + f"\n{text.strip()}" if question else text.strip()
 
 
 def between(text: str, start: str, end: str) -> str:

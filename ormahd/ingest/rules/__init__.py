@@ -14,6 +14,7 @@ from typing import Final
 
 from ormahd.ingest.batches import MemoryCandidate
 from ormahd.ingest.readers.turns import SessionTurn
+from ormahd.ingest.readers.values import QUESTION
 from ormahd.ingest.rules.language import LANGUAGES, around, load
 from ormahd.ingest.rules.statement import FoundMemory, bare, found, item
 
@@ -70,9 +71,10 @@ def candidates(turns: Iterable[SessionTurn], *, today: datetime, title: str = ""
 
 
 def own_words(text: str) -> str:
-    """Return a prompt with straight quotes, and its first `LONGEST` characters with an empty line after them if it is
-    longer."""
-    text = _WRAPPED.sub(" ", _SURROGATE.sub("\ufffd", text.strip()[: 2 * LONGEST].translate(_MARKS)))
+    """Return a prompt with straight quotes and without the question that it answers, and its first `LONGEST` characters
+    with an empty line after them if it is longer."""
+    own = QUESTION.sub("\n", text).strip()[: 2 * LONGEST]
+    text = _WRAPPED.sub(" ", _SURROGATE.sub("\ufffd", own.translate(_MARKS)))
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n\n…"
 
 

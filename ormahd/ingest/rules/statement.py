@@ -70,8 +70,7 @@ def _found(text: str, before: str, speech: RuleLanguage, *, alone: bool, open_en
         return
     elif lasting := lists["lasting"].match(text) or lists["lastly"].search(text):
         rest = bare(text[: lasting.start()] or text[lasting.end() :], speech)
-        if lists["instruction"].match(rest) and _stands(rest, speech, least=2):
-            kind = NodeType.DECISION if lists["we"].match(rest) else NodeType.PREFERENCE
+        if (kind := _kind(rest, speech)) and _stands(rest, speech, least=2):
             yield FoundMemory(kind, _told(rest, speech), lasting=True)
     elif lists["always"].match(text):
         if (alone or lists["scope"].search(text)) and _stands(lists["here"].sub("", text), speech, least=2):
@@ -93,16 +92,17 @@ def _stated(text: str, speech: RuleLanguage, clause_of: str = "") -> Iterator[Fo
     if own is not None:
         yield structs.replace(own, asked=True)
     elif _stands(text, speech):
-        rule = lists["always"].match(text) or lists["instruction"].match(text)
-        kind = NodeType.DECISION if lists["decided"].match(text) else NodeType.PREFERENCE if rule else NodeType.FACT
-        told = (
-            text
-            if not clause_of
-            else clause_of
-            if lists["first"].search(text)
-            else speech.file["reported"].format(text)
-        )
+        kind = _kind(text, speech) or NodeType.FACT
+        told = text
+        if clause_of:
+            told = clause_of if lists["first"].search(text) else speech.file["reported"].format(text)
         yield FoundMemory(kind, _told(told, speech), asked=True, about_self=lists["first"].match(text) is not None)
+
+
+def _kind(text: str, speech: RuleLanguage) -> NodeType | None:
+    """Return decision for a decision or a rule of the project, preference for an order to the agent, else None."""
+    kinds = {"decided": NodeType.DECISION, "rule": NodeType.DECISION, "always": NodeType.PREFERENCE, "instruction": NodeType.PREFERENCE}  # fmt: skip
+    return next((kind for name, kind in kinds.items() if speech.lists[name].match(text)), None)
 
 
 def _own(text: str, speech: RuleLanguage) -> Iterator[FoundMemory]:

@@ -137,9 +137,9 @@ def test_claude_code_in_an_editor_and_on_the_command_line(more: dict[str, Any]) 
 
 WHY = "The user doesn't want to {} this tool use. The tool use was rejected. To tell you how to proceed, the user said:\n{}"
 SAID_IN_DIALOGS = [
-    ({"answers": {"Which one?": "yarn, from now on"}}, "", "> Which one?\nyarn, from now on"),
-    ({"answers": {"Which\none?": "npm", "And where?": "Other: in CI", "Empty?": " "}}, "", "> Which\n> one?\nnpm\n\n> And where?\nOther: in CI"),
-    ({"answers": {"Q?": "npm"}, "annotations": {"Q?": {"notes": "but never yarn"}}}, "", "> Q?\nnpm\nbut never yarn"),
+    ({"answers": {"Which one?": "yarn, from now on"}}, "", "> asked: Which one?\nyarn, from now on"),
+    ({"answers": {"Which\none?": "npm", "And where?": "Other: in CI", "Empty?": " "}}, "", "> asked: Which\n> one?\nnpm\n\n> asked: And where?\nOther: in CI"),
+    ({"answers": {"Q?": "npm"}, "annotations": {"Q?": {"notes": "but never yarn"}}}, "", "> asked: Q?\nnpm\nbut never yarn"),
     ("Error: …", WHY.format("proceed with", "no, never left-pad"), "no, never left-pad"),
     ("Error: …", WHY.format("take action with", "plan it in two\n\nsteps"), "plan it in two\n\nsteps"),
     ("Error: …", WHY.format("proceed with", "no") + "\n\nNote: The user's next message may contain a correction.", "no"),
