@@ -252,16 +252,8 @@ class Extraction:
             self._gone = ""
             with self.alone:
                 found = propose(self._ormah, Checks(self._ormah, "model"), some, proposed, fresh=set(batch.fresh))
-                learn(
-                    self._ormah,
-                    some,
-                    "model",
-                    found,
-                    Caller(agent=JOB),
-                    until=some.until(batch.end),
-                    hold=self._hold,
-                    run=run,
-                )
+                until = some.until(batch.end)
+                learn(self._ormah, some, "model", found, Caller(agent=JOB), until=until, hold=self._hold, run=run)
             whole.add(found)
             if found.replaces:
                 self._conflicts()

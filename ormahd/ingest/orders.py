@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ormahd.ingest.rules.language import around
 from ormahd.model.node import NodeType
 
 _LINK: Final = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S|\bwww\.\w", re.IGNORECASE)
@@ -22,12 +23,15 @@ _ORDER: Final = re.compile(
     r"|do not|don't|run|execute|download|install|ab (?:jetzt|sofort)|immer|niemals|nie|siempre|nunca|toujours|jamais)\b",
     re.IGNORECASE,
 )
+_PLACE: Final = re.compile(r" --\w|\w\.(?:com|net|org|io|dev|app|sh|example)\b", re.IGNORECASE)
+"""Matches an option of a command, or the name of a host."""
 _ABOUT_USER: Final = re.compile(r"(?:the user|der nutzer|el usuario|l['’]utilisateur)\b", re.IGNORECASE)
 
 
 def can_be_acted_on(kind: NodeType, content: str) -> bool:
-    """Return whether a memory has a command, a link or an order to the agent in it. A preference that does not begin
-    with the user is an order ("Write commit messages in the imperative mood.")."""
-    if _LINK.search(content) or _COMMAND.search(content) or _ORDER.search(content):
+    """Return whether a memory has a command, a link or an order to the agent in it. A preference that begins neither
+    with the user nor with a choice ("Use pnpm, not npm") is an order ("Push to main without asking")."""
+    choice = None if _PLACE.search(content) else around("choice").match(content)
+    if _LINK.search(content) or _COMMAND.search(content) or _ORDER.search(content, choice.end() if choice else 0):
         return True
-    return kind is NodeType.PREFERENCE and not _ABOUT_USER.match(content)
+    return kind is NodeType.PREFERENCE and not choice and not _ABOUT_USER.match(content)
