@@ -75,7 +75,7 @@ def _logged(ormah: Ormah, node_id: str, event: str | None) -> Logged:
     except NotFound as exc:
         days = ormah.settings.whisper.keep_days
         raise NotFound(
-            f"feedback is learned from whispered candidates, and no memory {prefix!r} was one in the last {days:g} days",
+            f"no whisper of the last {days:g} days considered a memory {prefix!r}, so that there is no prompt to judge it for",
             hint="whisper a prompt that it belongs to (ormahctl whisper PROMPT --session NAME), then judge it", data={"id": prefix},
         ) from exc  # fmt: skip
 

@@ -95,7 +95,7 @@ def mark(event: str | None) -> str:
 
 def framing(commands: Commands) -> str:
     """Return the paragraph that explains injected text to an agent and names what gives a whole note."""
-    return f"{FRAMING} Some are cut, or named by title alone: {commands.show} gives all of one."
+    return f"{FRAMING} Some are cut, or named by title alone: {commands.show} gives the whole text."
 
 
 def enclose(

@@ -148,7 +148,7 @@ def test_names_that_lead_nowhere_or_to_several(shared: House) -> None:
     assert judge(shared, "abcd1").node_id == twins[0]
     assert judge(shared, twins[1].upper(), event=(said.event or "").upper()).node_id == twins[1]
     for unknown in (never, never[:8], "ffffffff"):
-        with pytest.raises(NotFound, match="whispered candidates") as nobody:
+        with pytest.raises(NotFound, match="no whisper of the last") as nobody:
             judge(shared, unknown)
         assert "whisper" in (nobody.value.hint or "")
     with pytest.raises(NotFound, match="no whisper has the event"):

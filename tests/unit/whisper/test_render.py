@@ -73,7 +73,7 @@ def test_the_shape() -> None:
     assert (
         got
         == f"""# Ormah whispers
-{FRAMING} Some are cut, or named by title alone: `recall_node` (or `ormahctl show ID`) gives all of one.
+{FRAMING} Some are cut, or named by title alone: `recall_node` (or `ormahctl show ID`) gives the whole text.
 
 - **[fact]** Uses SQLite (id: 97acbe8e) · agent:claude-code · 2026-04-13
   > The index is SQLite.
