@@ -92,16 +92,8 @@ def said(*texts: str, time: str | None = None) -> list[MemoryCandidate]:
         ("retiens que le serveur de Lille s'arrête à minuit", "fact", "Le serveur de Lille s'arrête à minuit."),
         ("On a décidé hier d'utiliser Caddy", "decision", "On a décidé le 2026-11-26 d'utiliser Caddy."),
         ("Hemos decidido no usar feature flags", "decision", "Hemos decidido no usar feature flags."),
-        (
-            "We decided to keep two replicas, so please remove the third",
-            "decision",
-            "We decided to keep two replicas.",
-        ),
-        (
-            "Remember that I have two years of Airflow",
-            "fact",
-            'The user said: "I have two years of Airflow."',
-        ),
+        ("We decided to keep two replicas, so please remove the third", "decision", "We decided to keep two replicas."),
+        ("Remember that I have two years of Airflow", "fact", 'The user said: "I have two years of Airflow."'),
     ],
 )
 def test_found(text: str, type_: str, content: str) -> None:

@@ -174,12 +174,7 @@ def test_the_whole_stays_within_its_budget(
     sizes: list[tuple[int, int, Shown]], word: str, review: bool, due: bool
 ) -> None:
     nodes = [
-        memory(
-            "t" * title,
-            word * (content // 3),
-            shown,
-            id=f"{n}7acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1",
-        )
+        memory("t" * title, word * (content // 3), shown, id=f"{n}7acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1")
         for n, (title, content, shown) in enumerate(sizes)
     ]
     got = it.compose(
