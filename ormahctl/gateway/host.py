@@ -118,9 +118,9 @@ class Gateway:
         try:
             with self.hold():
                 await self._opened(reader, writer)
-        except (OSError, EOFError, ValueError, TimeoutError) as exc:
+        except* (OSError, EOFError, ValueError, TimeoutError) as exc:  # of a session's tasks too: its agent was killed
             log.debug("a connection ended: %r", exc)
-        except Exception:
+        except* Exception:
             log.exception("a connection failed")
         finally:
             writer.close()

@@ -369,6 +369,25 @@ def test_odd_messages_end_no_session(shared: House) -> None:
     assert "Traceback" not in (shared.home / "s.gateway.log").read_text()
 
 
+def test_an_agent_that_is_killed_before_it_reads_is_no_fault(shared: House) -> None:
+    def sessions() -> int:
+        return int((reach.status(shared.socket) or {"sessions": 0})["sessions"])
+
+    with talking(shared):
+        before = sessions()
+        command = [sys.executable, "-I", "-S", str(SHIM), "--mcp", "--socket", str(shared.socket)]
+        agent = subprocess.Popen(command, env=shared.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        listing = [{"jsonrpc": "2.0", "id": number, "method": "tools/list"} for number in range(1, 200)]
+        with agent:
+            assert agent.stdin is not None
+            agent.stdin.write("".join(json.dumps(one) + "\n" for one in (HELLO, *listing)).encode())
+            agent.stdin.flush()
+            wait_until(lambda: sessions() > before, "the session is open")
+            agent.kill()
+        wait_until(lambda: sessions() == before, "the session has ended")
+    assert "Traceback" not in (shared.home / "s.gateway.log").read_text()
+
+
 def test_closed_streams_are_the_end(shared: House) -> None:
     for closed in ("<&-", ">&-", "<&- >&-"):
         done = subprocess.run(
