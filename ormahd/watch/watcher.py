@@ -120,6 +120,8 @@ BACKOFF_S = (1.0, 60.0)
 """The shortest and the longest pause in seconds after a failed scan. It doubles with each failure in a row."""
 
 log = logging.getLogger(__name__)
+# watchdog calls it an error that a thread is being stopped while it waits for events
+logging.getLogger("watchdog.observers.inotify").addFilter(lambda line: "thread is inactive" not in line.getMessage())
 
 
 class Watches:
@@ -144,9 +146,7 @@ class Watches:
     def unwell(self) -> bool:
         """Whether it is time to call `mend`: the source died, or there is none and the delay before the next try is
         over."""
-        if self._source is None:
-            return self._retry_at <= time.monotonic()
-        return not self._source.alive
+        return self._retry_at <= time.monotonic() if self._source is None else not self._source.alive
 
     def mend(self) -> bool:
         """Create the source if there is none, or replace it if it died. Return whether a new one was created.
