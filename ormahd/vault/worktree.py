@@ -228,10 +228,7 @@ class Worktree:
         if found is None or sha256(found) != write.old:
             raise Displaced(write.path, found)
         if rename2(staging, write.token, folder, name, exchange=True):
-            out = read_regular(staging, write.token, write.path, strict=False)
-            if out is None or sha256(out) != write.old:
-                rename2(staging, write.token, folder, name, exchange=True)
-                raise Displaced(write.path, out)
+            self._give_back(write, folder, name, staging, sha256(write.data or b""), write.old)
             return
         # No exchange on this file system: keep the old version under a second name, check it, then rename over it.
         kept = write.token + ".old"
@@ -246,6 +243,25 @@ class Worktree:
             raise Displaced(write.path, out)
         os.rename(write.token, name, src_dir_fd=staging, dst_dir_fd=folder)
         os.rename(kept, write.token, src_dir_fd=staging, dst_dir_fd=staging)
+
+    def _give_back(
+        self, write: Write, folder: int, name: str, staging: int, placed: str | None, old: str | None
+    ) -> None:
+        """Put the file back if a person saved it just before it was exchanged with the staged file, and raise Displaced.
+        `placed`, `old`: sha256 of the version that was placed, and of the one that it was to replace.
+
+        Putting it back may displace a still newer save, so this is repeated until what comes out was placed by Ormah.
+        """
+        displaced = False
+        while True:
+            out = read_regular(staging, write.token, write.path, strict=False)
+            found = None if out is None else sha256(out)
+            if found == old:
+                break
+            rename2(staging, write.token, folder, name, exchange=True)
+            displaced, placed, old = True, found, placed
+        if displaced:
+            raise Displaced(write.path, read_regular(folder, name, write.path, strict=False))
 
     def _remove(self, write: Write, folder: int, name: str, staging: int) -> None:
         forget(staging, write.token)
@@ -285,8 +301,8 @@ class Worktree:
                     move(staging, write.token, folder, name)
         elif read_regular(folder, name, write.path, strict=False) == write.data:
             if rename2(staging, write.token, folder, name, exchange=True):
-                if read_regular(staging, write.token, write.path, strict=False) != write.data:
-                    rename2(staging, write.token, folder, name, exchange=True)
+                with contextlib.suppress(Displaced):
+                    self._give_back(write, folder, name, staging, write.old, sha256(write.data))
             else:
                 os.rename(write.token, name, src_dir_fd=staging, dst_dir_fd=folder)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+from multiprocessing import Pipe, Process
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -195,3 +197,40 @@ def test_where_the_same_stood_already_its_stat_is_not_taken_for_ours(tree: Workt
     assert write.stat is None
     assert tree.finish(write) is None
     assert staged(tree) == []
+
+
+def _save_thrice_a_round(root: str, rounds: Connection) -> None:
+    saves = 0
+    while rounds.recv():
+        for _ in range(3):
+            saves += 1
+            (Path(root) / "temporary").write_bytes(b"save %d" % saves)
+            os.replace(Path(root) / "temporary", Path(root) / "a.md")
+        rounds.send(b"save %d" % saves)
+
+
+@pytest.mark.soak
+def test_the_newest_of_several_saves_during_a_write_stays(tmp_path: Path) -> None:
+    """A save comes between reading a file and replacing it, and another one while the first is put back."""
+    (tmp_path / STAGING).mkdir(parents=True)
+    (tmp_path / "a.md").write_bytes(b"before")
+    tree = Worktree(tmp_path)
+    ours, theirs = Pipe()
+    editor = Process(target=_save_thrice_a_round, args=(str(tmp_path), theirs))
+    editor.start()
+    for _ in range(10_000):
+        ours.send(True)
+        followed: set[bytes | None] = set()
+        while not ours.poll():
+            seen = tree.read("a.md")
+            write = Write("a.md", sha(seen), b"the daemon's", "op.0")
+            tree.stage(write)
+            try:
+                tree.place(write)
+                followed |= {seen, tree.finish(write)}
+            except Displaced:
+                tree.take_back(write)
+        newest = ours.recv()
+        assert newest in followed | {tree.read("a.md")}
+    ours.send(False)
+    editor.join()
