@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
@@ -274,13 +275,19 @@ class Reconciler:
             self._identity.took(file.path, decision.node_id)
         if decision.act in {FileAction.INDEX, FileAction.PLAIN}:
             yield file.path, plain(file, decision), _state(file)
-        elif file.path in tree and not file.at_head:
-            data = self.vault.blob(tree[file.path])
-            if parse(data, file.path).kind is not NoteKind.CONFLICTED:
-                state = replace(_state(file), digest=sha256(data))
-                held = decision.act is FileAction.HOLD
-                # The next scan must find an edit that is not committed yet: leave its stat unknown.
-                yield file.path, data, state if held else replace(state, size=0, mtime_ns=0, inode=0)
+        elif file.path in tree and (data := self._last_whole(file.path, tree[file.path])) is not None:
+            state = replace(_state(file), digest=sha256(data))
+            held = decision.act is FileAction.HOLD
+            # The next scan must find an edit that is not committed yet: leave its stat unknown.
+            yield file.path, data, state if held else replace(state, size=0, mtime_ns=0, inode=0)
+
+    def _last_whole(self, path: str, oid: str) -> bytes | None:
+        """Return the last committed version of a file without conflict markers; None if there is none. `oid`: the blob
+        in HEAD, which another git may have committed with conflict markers."""
+        older = self.vault.git.log("--format=", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", "--", path)
+        oids = chain([oid], (one.split()[3].decode() for one in older if one.startswith(b":")))
+        versions = map(self.vault.blob, oids)
+        return next((data for data in versions if parse(data, path).kind is not NoteKind.CONFLICTED), None)
 
     def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
         """Return which of several files with the same id had it first. Called by the index."""
@@ -592,13 +599,11 @@ class _Scan:
         """Keep the last committed version of a file with conflict markers in the index, and record the file's state,
         so that it is not read by every scan."""
         path, row = file.path, self.rows.get(file.path)
-        if path in self.tree and not file.at_head:
-            data = self.vault.blob(self.tree[path])
-            # Also if it is known: an earlier scan may have found it empty, in the middle of being written.
-            other = row is None or row.digest != sha256(data)
-            if other and parse(data, path).kind is not NoteKind.CONFLICTED:
-                self.upsert(file, data, sha256(data))
-                return
+        data = self.owner._last_whole(path, self.tree[path]) if path in self.tree else None
+        # Also if it is known: an earlier scan may have found it empty, in the middle of being written.
+        if data is not None and (row is None or row.digest != sha256(data)):
+            self.upsert(file, data, sha256(data))
+            return
         with self.owner._book:
             self.owner._overlay[path] = _state(file)
         self.doubt(file.seen)

@@ -112,6 +112,27 @@ def test_conflict_markers_are_neither_committed_nor_indexed(house: House) -> Non
     assert house.reconciler.problems() == []
 
 
+@pytest.mark.parametrize("commits", [1, 2])
+def test_conflict_markers_that_another_git_committed_leave_the_last_whole_version(house: House, commits: int) -> None:
+    """Before and after the index is lost."""
+    path = house.remember("our version", title="Title", node_id=ONE)
+    house.settle()
+    for number in range(commits):
+        marked = b"<<<<<<< HEAD\na%d\n=======\nb\n>>>>>>> other\n" % number
+        house.write(path, house.read(path).partition(b"<<<<<<<")[0] + marked)
+        house.git("commit", "-qam", "by hand")
+        house.scan()
+    for _ in range(2):
+        assert house.index.find("our version") == [path]
+        assert house.index.find("<<<<") == []
+        assert [(one["path"], one["level"]) for one in house.reconciler.problems()] == [(path, "error")]
+        assert [house.index.rows[path][0]] == [data for _, data, _ in house.reconciler.files() if b"our version" in data]
+        house.index.rows.clear()
+        house.reconciler = house.new_reconciler()
+        house.scan()
+    house.settle()
+
+
 def test_nothing_is_committed_during_a_merge(house: House) -> None:
     path = house.remember("base", title="Title", node_id=ONE)
     other = house.remember("other", title="Other", node_id=TWO)
