@@ -15,7 +15,7 @@ from ormahd.actions.projects import home_of
 from ormahd.api import ExtractionBatch, ExtractionTurn, RefusedItem
 from ormahd.ingest.batches import Remembered, TurnBatch, batches, candidates, show
 from ormahd.ingest.checks import REASONS, Checks
-from ormahd.ingest.learn import Hold, Learning, learn, propose, readable, unread
+from ormahd.ingest.learn import Hold, Learning, is_open, learn, propose, readable, unread
 from ormahd.model.node import NodeType
 from ormahd.state.extraction import Extractions
 from ormahd.text.quoting import harmless
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 CHARACTERS: Final = 24_000
 """Maximum characters of all batches of one receipt together."""
+NO_TURN: Final = "it names no turn of this batch that was unread"
 MOST: Final = 200
 """Maximum number of memories in one answer of an agent."""
 
@@ -137,10 +138,7 @@ class AgentReading:
 
     def _open(self) -> list[SessionTail]:
         known = Extractions(self._ormah.state).all("model")
-        return [
-            one for one in readable(self._ormah)
-            if one.path not in known or known[one.path].until[:1] != (one.key,)
-        ]  # fmt: skip
+        return [one for one in readable(self._ormah) if is_open(known.get(one.path), one, None)]
 
     def _batches(self, kept: Sequence[Mapping[str, Any]]) -> list[tuple[_HandedOut, SessionTail | None, TurnBatch]]:
         """Return (record, session, batch with the turns that are still archived) for each record in `kept`, those of
@@ -169,23 +167,13 @@ class AgentReading:
         some = unread(self._ormah, tail, "model")
         checks, whole = Checks(self._ormah, "model"), Learning()
         for name, item in items:
-            found = propose(self._ormah, checks, some, candidates(batch, [item]), fresh=set(batch.fresh))
+            found = propose(self._ormah, checks, some, candidates(batch, [item]), fresh=batch.fresh)
             if not found.memories:
-                why = next(
-                    (REASONS[reason] for reason in found.refused), "it names no turn of this batch that was unread"
-                )
-                refused.append(RefusedItem(name, item.batch_id, why))
+                why = next(iter(found.refused), "")
+                refused.append(RefusedItem(name, item.batch_id, REASONS.get(why, NO_TURN)))
             whole.add(found)
-        done = learn(
-            self._ormah,
-            some,
-            "model",
-            whole,
-            caller,
-            until=some.until(max(batch.end, some.start)),
-            hold=self._hold,
-            run=run,
-        )
+        until = some.until(max(batch.end, some.start))
+        done = learn(self._ormah, some, "model", whole, caller, until=until, hold=self._hold, run=run)
         if whole.replaces:
             self._conflicts()
         return len(whole.memories), None if done is None else done.commit

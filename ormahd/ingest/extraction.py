@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ from ormahd.ingest import by_judge, rules
 from ormahd.ingest.batches import batches
 from ormahd.ingest.by_judge import SHARE
 from ormahd.ingest.checks import Checks
-from ormahd.ingest.learn import JOB, Hold, Learning, bury_the_missing, learn, propose, readable, unread
+from ormahd.ingest.learn import JOB, Hold, Learning, bury_the_missing, is_open, learn, propose, readable, unread
 from ormahd.ingest.readers import chatgpt, claude_ai
 from ormahd.ingest.readers.values import iso_time
 from ormahd.judge.asking import Unusable
@@ -32,11 +32,12 @@ from ormahd.state.extraction import Extractions
 
 if TYPE_CHECKING:
     from ormahd.api import IngestedFile
+    from ormahd.ingest.batches import MemoryCandidate
     from ormahd.ingest.learn import UnreadTurns
     from ormahd.judge.asking import Asker
     from ormahd.model.change import Committed
     from ormahd.ormah import Ormah
-    from ormahd.state.extraction import SessionProgress, Way
+    from ormahd.state.extraction import Way
 
 log = logging.getLogger("ormahd.ingest")
 
@@ -55,10 +56,6 @@ PARTLY: Final = 3
 """Number of failures in a row after which the usable part of an answer is accepted, as this judge does no better."""
 MUCH: Final = 6_000
 """Characters of unread turns from which the judge reads a session that does not rest yet."""
-PAUSE: Final = timedelta(minutes=1)
-LONGEST_PAUSE: Final = timedelta(hours=6)
-"""The longest time for which a session that could not be read is left alone. It begins with `PAUSE` and doubles with
-each failure in a row."""
 
 
 class Extraction:
@@ -146,16 +143,15 @@ class Extraction:
         (`_is_due`). Return the number of memories made."""
         with self.alone:
             bury_the_missing(self._ormah)
+        if self.way == "model":
+            return self._ask_about_all()
         made = 0
-        if self.way == "rules":
-            for tail in self.waiting():
-                if self._stopping:
-                    break
-                priority.give()
-                found = self._guarded(tail)
-                made += len(found.memories) if found is not None else 0
-        elif self.way == "model":
-            made = self._ask_about_all()
+        for tail in self.waiting() if self.way == "rules" else ():
+            if self._stopping:
+                break
+            priority.give()
+            found = self._guarded(tail)
+            made += len(found.memories) if found is not None else 0
         return made
 
     def _ask_about_all(self) -> int:
@@ -194,9 +190,7 @@ class Extraction:
             return []
         known = Extractions(self._ormah.state).all(way)
         now = self._ormah.clock()
-        return [
-            one for one in readable(self._ormah) if _is_open(known.get(one.path), one, None if also_failed else now)
-        ]
+        return [one for one in readable(self._ormah) if is_open(known.get(one.path), one, None if also_failed else now)]
 
     def _guarded(self, tail: SessionTail) -> Learning | None:
         """Read one session, and return the result. If that fails, record the failure, so that the session is tried
@@ -205,12 +199,12 @@ class Extraction:
         assert way is not None
         try:
             return self.read(tail)
+        except JudgeGone:
+            raise
         except Unusable as error:
             why = f"the judge's answer could not be used: {error}"
         except (OrmahError, OSError) as error:
             why = error.message if isinstance(error, OrmahError) else (error.strerror or str(error))
-        except JudgeGone:
-            raise
         except Exception as error:
             log.exception("a session could not be read for memories")
             why = f"{type(error).__name__}, see the log"
@@ -227,13 +221,8 @@ class Extraction:
             if way == "rules":
                 title = tail.title or "" if tail.harness in CHATS else ""
                 proposed = rules.candidates(some.shown, today=self._ormah.clock(), title=title)
-                found = propose(self._ormah, Checks(self._ormah, way), some, proposed)
-                learn(self._ormah, some, way, found, Caller(agent=JOB), until=some.until(), hold=self._hold)
-        if way == "model":
-            return self._ask_about(some)
-        if found.replaces:
-            self._conflicts()
-        return found
+                return self._learn(some, way, proposed, until=some.until())
+        return self._ask_about(some)
 
     def _ask_about(self, some: UnreadTurns) -> Learning:
         """Have the judge read the unread turns of a session in batches. The memories of a batch are committed before
@@ -250,14 +239,20 @@ class Extraction:
                 raise JudgeGone("the rest of today's budget is for the jobs")
             proposed = by_judge.read(asker, batch, whole=tries < PARTLY)
             self._gone = ""
-            with self.alone:
-                found = propose(self._ormah, Checks(self._ormah, "model"), some, proposed, fresh=set(batch.fresh))
-                until = some.until(batch.end)
-                learn(self._ormah, some, "model", found, Caller(agent=JOB), until=until, hold=self._hold, run=run)
-            whole.add(found)
-            if found.replaces:
-                self._conflicts()
+            whole.add(self._learn(some, "model", proposed, until=some.until(batch.end), fresh=batch.fresh, run=run))
         return whole
+
+    def _learn(
+        self, some: UnreadTurns, way: Way, proposed: Iterable[MemoryCandidate], *, until: tuple[str, ...],
+        fresh: Collection[str] | None = None, run: str | None = None,
+    ) -> Learning:  # fmt: skip
+        """Check what was proposed, commit what is accepted, and have contradictions looked at. See `propose`, `learn`."""
+        with self.alone:
+            found = propose(self._ormah, Checks(self._ormah, way), some, proposed, fresh=fresh)
+            learn(self._ormah, some, way, found, Caller(agent=JOB), until=until, hold=self._hold, run=run)
+        if found.replaces:
+            self._conflicts()
+        return found
 
     # ------------------------------------------------------------ with a command
 
@@ -292,23 +287,8 @@ class Extraction:
             if settings.extraction.by == "judge":
                 why = "extraction.by is judge, and jobs.judge is none"
         waiting = self.waiting(also_failed=True)
-        failed = (
-            {} if way is None else {path: one.error for path, one in Extractions(self._ormah.state).all(way).items()}
-        )
-        errors = [error for tail in waiting if (error := failed.get(tail.path))]
+        known = {} if way is None else Extractions(self._ormah.state).all(way)
+        errors = [one.error for tail in waiting if (one := known.get(tail.path)) and one.error]
         if self._gone and waiting:
             errors.append(self._gone)
         return LearningHealth(by, why, len(waiting), list(dict.fromkeys(errors)))
-
-
-def _is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | None) -> bool:
-    """Return whether a session has unread turns. `known`: how far it was read; None: never. If `now` is given, also
-    return False for a session that failed and is not to be tried again before a later time."""
-    if known is None:
-        return True
-    if known.until[:1] == (tail.key,):
-        return False
-    if now is None or not known.tries:
-        return True
-    pause: timedelta = min(LONGEST_PAUSE, PAUSE * 2 ** min(known.tries - 1, 10))
-    return now - known.time >= pause

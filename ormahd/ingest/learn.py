@@ -8,7 +8,8 @@ again; the checks then refuse what is known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct, field
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from ormahd.actions.amend import Outcome
     from ormahd.ingest.batches import MemoryCandidate
     from ormahd.ormah import Ormah
-    from ormahd.state.extraction import Way
+    from ormahd.state.extraction import SessionProgress, Way
     from ormahd.vault.transaction import Transaction
 
 JOB: Final = "job:extraction"
@@ -46,6 +47,11 @@ BEFORE: Final = 100
 play, may still be going on."""
 NAMED: Final = 100
 """Maximum number of memories that a commit message lists."""
+
+PAUSE: Final = timedelta(minutes=1)
+LONGEST_PAUSE: Final = timedelta(hours=6)
+"""The longest time for which a session that could not be read is left alone. It begins with `PAUSE` and doubles with
+each failure in a row."""
 
 
 Hold = Callable[[PlannedMemory], object]
@@ -120,14 +126,19 @@ def readable(ormah: Ormah) -> list[SessionTail]:
     return [one for one in ormah.sessions.tails() if not patterns or not hidden(one.cwd)]
 
 
+def is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | None) -> bool:
+    """Return whether a session has unread turns. `known`: how far it was read; None: never. If `now` is given, also
+    return False for a session that failed and is not to be tried again before a later time."""
+    if known is None or known.until[:1] == (tail.key,):
+        return known is None
+    pause = min(LONGEST_PAUSE, PAUSE * 2 ** min(known.tries - 1, 10))
+    return now is None or not known.tries or now - known.time >= pause
+
+
 def propose(
-    ormah: Ormah,
-    checks: Checks,
-    some: UnreadTurns,
-    candidates: Iterable[MemoryCandidate],
-    *,
-    fresh: set[str] | None = None,
-) -> Learning:
+    ormah: Ormah, checks: Checks, some: UnreadTurns, candidates: Iterable[MemoryCandidate], *,
+    fresh: Collection[str] | None = None,
+) -> Learning:  # fmt: skip
     """Check the candidates found in a session, and return the accepted ones as memories. Candidates that come from no
     unread turn are ignored. `fresh`: the keys of the unread turns; None: those that are unread in `some`."""
     out = Learning()
@@ -137,7 +148,7 @@ def propose(
     origin = Origin(some.tail.id, some.tail.harness, None if home is None else home.space)
     before = checks.replaces
     for one in candidates:
-        if not fresh.isdisjoint(one.turns):
+        if any(turn in fresh for turn in one.turns):
             found = checks.check(one, origin, turns)
             if isinstance(found, str):
                 out.refused[found] += 1
