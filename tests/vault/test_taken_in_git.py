@@ -126,7 +126,9 @@ def test_conflict_markers_that_another_git_committed_leave_the_last_whole_versio
         assert house.index.find("our version") == [path]
         assert house.index.find("<<<<") == []
         assert [(one["path"], one["level"]) for one in house.reconciler.problems()] == [(path, "error")]
-        assert [house.index.rows[path][0]] == [data for _, data, _ in house.reconciler.files() if b"our version" in data]
+        assert [house.index.rows[path][0]] == [
+            data for _, data, _ in house.reconciler.files() if b"our version" in data
+        ]
         house.index.rows.clear()
         house.reconciler = house.new_reconciler()
         house.scan()

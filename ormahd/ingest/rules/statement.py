@@ -153,7 +153,8 @@ def _finished(memory: FoundMemory, speech: RuleLanguage, day: date) -> FoundMemo
     """Return a memory with absolute dates, a title and a full stop."""
     file, recurring = speech.file, memory.type is NodeType.PREFERENCE
     text = absolute(f"{memory.content[:1].upper()}{memory.content[1:]}", file["dates"], day, recurring=recurring)
-    title = text.removeprefix(file["said"].partition("{}")[0]).removeprefix(f"{file['user']} ").rstrip(' .!"”“»')
+    before, _, after = file["said"].partition("{}")
+    title = text.removeprefix(before).replace(f".{after}", "").removeprefix(f"{file['user']} ").rstrip(' .!"”“»')
     if len(title) > TITLE:
         title = title[: title.rfind(" ", 0, TITLE)].rstrip(" ,;:") + "…"
     text = f"{text.removesuffix('.')} {file['since'].format(day.isoformat())}" if memory.lasting else text

@@ -140,6 +140,24 @@ def test_two_statements_are_two_memories(text: str, contents: list[str]) -> None
     assert [one.content for one in said(text)] == contents
 
 
+@pytest.mark.parametrize(
+    ("text", "title", "content"),
+    [
+        (
+            "I'm on vacation from July 6 to July 24, please remember that",
+            "I'm on vacation from July 6 to July 24 (said on 2026-11-27)",
+            'The user said: "I\'m on vacation from July 6 to July 24." (said on 2026-11-27).',
+        ),
+        ("hemos acordado conservar las copias tres años, ajusta el prune",
+         "Hemos acordado conservar las copias tres años", "Hemos acordado conservar las copias tres años."),
+        ("Merk dir: Keys haben nie den Index, das hatten wir schon",
+         "Keys haben nie den Index", "Keys haben nie den Index."),
+    ],
+)  # fmt: skip
+def test_title_and_content_have_the_statement_alone(text: str, title: str, content: str) -> None:
+    assert [(one.title, one.content) for one in said(text)] == [(title, content)]
+
+
 def test_what_remember_that_means_is_the_sentence_before() -> None:
     (found,) = said("The staging database has port 5433. Remember that.")
     assert found.content == "The staging database has port 5433."
@@ -180,6 +198,20 @@ def test_lines_that_were_wrapped_are_one_sentence() -> None:
 )
 def test_words_of_others_jokes_and_halves_are_left_alone(text: str) -> None:
     assert said(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "remember that the TTL has to be 6 hours, not 2", "note for later: the new IP is 203.0.113.40",
+        "remember: the threshold is 0.7", "remember that the address is 12 Mill Lane", "the interval is 90 seconds, remember that",
+        "Merk dir: die neue IP ist 203.0.113.40", "Merk dir bitte: das Intervall ist 90 Sekunden",
+        "recuerda que la dirección es Calle Mayor 4", "recuerda que el umbral es 0,7", "retiens que l'adresse est 12 rue des Lilas",
+        "retiens que le seuil est 0,7",
+    ],
+)  # fmt: skip
+def test_a_subject_that_only_the_conversation_explains_is_left_alone(text: str) -> None:
+    assert said("what was it again?", text) == []
 
 
 @pytest.mark.parametrize(
