@@ -35,19 +35,11 @@ def safe_path(path: str) -> str:
     """Return `path` unchanged if a note may have it: relative, posix, canonical, without `.git`. Raises BadRequest."""
     parts = path.split("/")
     try:
-        odd = (
-            "\0" in path
-            or len(path.encode("utf-8", "surrogateescape")) > MAX_PATH
-            or any(
-                part in {"", ".", ".."}
-                or _is_dot_git(part)
-                or len(part.encode("utf-8", "surrogateescape")) > MAX_COMPONENT
-                for part in parts
-            )
-        )
+        sizes = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
+        odd = "\0" in path or sum(sizes) + len(sizes) - 1 > MAX_PATH or max(sizes) > MAX_COMPONENT
     except UnicodeEncodeError:
         odd = True
-    if odd:
+    if odd or any(part in {"", ".", ".."} or _is_dot_git(part) for part in parts):
         raise BadRequest(f"{path!r} cannot be a note's path", hint="give a path inside the vault, with / between names")
     return path
 
@@ -228,7 +220,7 @@ class Worktree:
         if found is None or sha256(found) != write.old:
             raise Displaced(write.path, found)
         if rename2(staging, write.token, folder, name, exchange=True):
-            self._give_back(write, folder, name, staging, sha256(write.data or b""), write.old)
+            self._give_back(write, folder, name, staging)
             return
         # No exchange on this file system: keep the old version under a second name, check it, then rename over it.
         kept = write.token + ".old"
@@ -244,22 +236,16 @@ class Worktree:
         os.rename(write.token, name, src_dir_fd=staging, dst_dir_fd=folder)
         os.rename(kept, write.token, src_dir_fd=staging, dst_dir_fd=staging)
 
-    def _give_back(
-        self, write: Write, folder: int, name: str, staging: int, placed: str | None, old: str | None
-    ) -> None:
+    def _give_back(self, write: Write, folder: int, name: str, staging: int) -> None:
         """Put the file back if a person saved it just before it was exchanged with the staged file, and raise Displaced.
-        `placed`, `old`: sha256 of the version that was placed, and of the one that it was to replace.
-
         Putting it back may displace a still newer save, so this is repeated until what comes out was placed by Ormah.
         """
+        versions = write.old, _digest(write.data)
+        old, placed = versions[::-1] if write.placed else versions  # placed before: it is taken back
         displaced = False
-        while True:
-            out = read_regular(staging, write.token, write.path, strict=False)
-            found = None if out is None else sha256(out)
-            if found == old:
-                break
+        while (found := _digest(read_regular(staging, write.token, write.path, strict=False))) != old:
             rename2(staging, write.token, folder, name, exchange=True)
-            displaced, placed, old = True, found, placed
+            placed, old, displaced = found, placed, True
         if displaced:
             raise Displaced(write.path, read_regular(folder, name, write.path, strict=False))
 
@@ -302,7 +288,7 @@ class Worktree:
         elif read_regular(folder, name, write.path, strict=False) == write.data:
             if rename2(staging, write.token, folder, name, exchange=True):
                 with contextlib.suppress(Displaced):
-                    self._give_back(write, folder, name, staging, write.old, sha256(write.data))
+                    self._give_back(write, folder, name, staging)
             else:
                 os.rename(write.token, name, src_dir_fd=staging, dst_dir_fd=folder)
 
@@ -362,3 +348,7 @@ class Worktree:
             return os.open(self.root / STAGING, _DIRECTORY)
         except (FileNotFoundError, NotADirectoryError):
             return os.open(make_folder(self.root, STAGING), _DIRECTORY)
+
+
+def _digest(data: bytes | None) -> str | None:
+    return None if data is None else sha256(data)

@@ -276,18 +276,18 @@ class Reconciler:
         if decision.act in {FileAction.INDEX, FileAction.PLAIN}:
             yield file.path, plain(file, decision), _state(file)
         elif file.path in tree and (data := self._last_whole(file.path, tree[file.path])) is not None:
-            state = replace(_state(file), digest=sha256(data))
-            held = decision.act is FileAction.HOLD
             # The next scan must find an edit that is not committed yet: leave its stat unknown.
-            yield file.path, data, state if held else replace(state, size=0, mtime_ns=0, inode=0)
+            state = _state(file) if decision.act is FileAction.HOLD else FileState(file.path, 0, 0, 0, "")
+            yield file.path, data, replace(state, digest=sha256(data))
 
     def _last_whole(self, path: str, oid: str) -> bytes | None:
         """Return the last committed version of a file without conflict markers; None if there is none. `oid`: the blob
         in HEAD, which another git may have committed with conflict markers."""
         older = self.vault.git.log("--format=", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", "--", path)
-        oids = chain([oid], (one.split()[3].decode() for one in older if one.startswith(b":")))
-        versions = map(self.vault.blob, oids)
-        return next((data for data in versions if parse(data, path).kind is not NoteKind.CONFLICTED), None)
+        for one in chain([oid], (record.split()[3].decode() for record in older if record[:1] == b":")):
+            if parse(data := self.vault.blob(one), path).kind is not NoteKind.CONFLICTED:
+                return data
+        return None
 
     def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
         """Return which of several files with the same id had it first. Called by the index."""

@@ -273,8 +273,7 @@ class Watcher:
             return self._wake.wait_for(self._idle, timeout)
 
     def _idle(self) -> bool:
-        waiting = self._pending or self._git_event or self._scanning
-        return not waiting and self._full_at > time.monotonic()
+        return not (self._pending or self._git_event or self._scanning) and self._full_at > time.monotonic()
 
     @property
     def alive(self) -> bool:
@@ -421,8 +420,7 @@ class Watcher:
 
     @staticmethod
     def _git_due(event: tuple[float, float], quiet: float) -> float:
-        last, first = event
-        return min(last + quiet, first + STARVED_S)
+        return min(event[0] + quiet, event[1] + STARVED_S)
 
     def _come_back(self, result: ScanResult) -> None:
         """Schedule a scan for the files that waited in this one: not at rest yet, or another git was at work."""
