@@ -127,12 +127,12 @@ class WhisperSettings(Group):
         default=6, description="Largest number of memories in one whisper."
     )
     injection_gate: Share = Field(
-        default=0.15,
-        description="Relevance from which a memory is whispered: the chance that it belongs to the prompt by its text "
-        "alone. A gate below 0.10 also lowers the relevance from which candidates are considered.",
+        default=0.35,
+        description="Relevance from which a memory is whispered: the chance that it belongs to the prompt. A gate below "
+        "0.10 also lowers the relevance from which candidates are considered.",
     )
     archive_gate: Share = Field(
-        default=0.35,
+        default=0.5,
         description="The same for archived memories. 1: none is whispered.",
     )
     exploration: bool = Field(

@@ -26,7 +26,7 @@ TWO: Final = 2
 """Number of a prompt's words that a memory must contain, unless the prompt has fewer. One may be a coincidence."""
 HALF: Final = 0.35
 """Share of a prompt's words that gives a memory the relevance `GATE`."""
-GATE: Final = 0.15
+GATE: Final = 0.35
 """Default of `whisper.injection_gate`."""
 STRETCH: Final = 2.3
 """Factor from the log odds of the share, rescaled so that `HALF` becomes 0.5, to the log odds of the relevance."""

@@ -1,7 +1,7 @@
 """Choose the few candidates that are whispered. Each step drops some of them and records the reason in `dropped`.
 
-Steps in order: `judge`, `heed`, `at_home`, `compare`, `floor`, `blend`, `boost`, `timely`, `identity`, `topical`,
-`unknown`, `sourced`, `resting`, `gate`, `standing`, `explore`, `arrange`.
+Steps in order: `judge`, `heed`, `floor`, `boost`, `timely`, `identity`, `unknown`, `sourced`, `resting`, `gate`,
+`standing`, `explore`, `arrange`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from ormahd.model.chance import after_feedback, log_odds, times_odds
-from ormahd.note.values import short_name
+from ormahd.model.chance import after_feedback, log_odds
 from ormahd.search.gather import kinds
-from ormahd.search.parts import parts
 from ormahd.search.shape import certainty
 from ormahd.settings import WhisperSettings
 from ormahd.text.sameness import says_the_same
-from ormahd.text.words import words
 from ormahd.whisper.affinity import Boost, Verdict
 from ormahd.whisper.gather import Pool
 from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, Shown, context_key
@@ -30,34 +27,14 @@ LOG_RELEVANCE: Final = 0.07
 gate."""
 TEMPORAL_RELEVANCE = 0.03
 """The same for a prompt that asks for a time. It is lower, because a memory of that time is evidence in itself."""
-CROWDING = 0.115
-"""Amount by which the gate's log odds rise for each memory already chosen."""
-COMPANIONS = 1.25
-"""Largest difference of log odds between the most relevant memory and one that is shown with it. A memory whose odds
-are less than 0.29 of the best one's is dropped."""
-BESIDE = 3.0
-"""Largest difference between the best candidate's search logit and that of a memory that is shown without passing the
-gate, if another one passed it. Its odds in the search are then at least 1/20 of the best one's."""
-BESIDE_RELEVANCE = 0.055
-"""Minimum relevance of a memory that is shown without passing the gate (`BESIDE`)."""
-BEHIND = 4.0
-"""Difference to the best candidate's search logit above which even a memory that passes the gate is dropped."""
-CROWD = 2 / 3
-"""Share of `max_nodes` chosen memories after which only memories with the best search logit are added."""
+ONE_TRAIT = 1.25
+"""For a prompt about one trait of the user: largest difference of log odds to the most relevant memory."""
 PREFERENCES = 2
 """Largest number of standing preferences in one whisper: they are added, the answer is the rest."""
-PREFERENCE_GATE = 0.13
+PREFERENCE_GATE = 0.3
 """Gate for standing preferences. It is lower, because a preference applies to a task without sharing its words."""
-SOURCE_GATE = 0.35
+SOURCE_GATE = 0.5
 """Gate for sections of files in the person's folders, as high as that for archived memories."""
-OTHER_SPACES = 0.12
-"""Factor on the relevance of a memory of another space that the prompt does not name. With it, none passes the
-default gate."""
-TOPIC_COSINE = 0.55
-"""Minimum cosine of a memory that shares no word with the prompt, if other memories share one."""
-ELSEWHERE_MARGIN = -0.015
-"""Added to the best late interaction of other spaces. The caller's space and global memories must reach the sum,
-else the prompt counts as one about another space."""
 FULL_NODES = 2
 """Number of memories that are quoted in full; the others are shown by title."""
 BELOW_GATE = "gate: relevance"
@@ -69,13 +46,12 @@ def alive(candidates: Iterable[Candidate]) -> list[Candidate]:
     return [one for one in candidates if one.dropped is None]
 
 
-def judge(pool: Pool, heard: Heard, asked: Asked) -> None:
+def judge(pool: Pool, heard: Heard) -> None:
     """Compute the relevance of each candidate and preference from its text, its confidence and its space.
 
     For a prompt about the user, memories linked to the self node are relevant even if they share no word with it.
     Memories of another space get a low relevance (`OTHER_SPACES`), unless the prompt names that space.
     """
-    said = frozenset(words(heard.prompt))
     about_user = heard.scores.get(Intent.IDENTITY.value, 0.0) if Intent.IDENTITY in heard.intents else 0.0
     standing = {id(one) for one in pool.preferences}  # these must match by their text
     for one in (*pool.candidates, *pool.preferences):
@@ -83,7 +59,6 @@ def judge(pool: Pool, heard: Heard, asked: Asked) -> None:
         linked = about_user if one.id in pool.identity and id(one) not in standing else 0.0
         one.numbers["identity"] = linked
         one.numbers["certain"] = certain = certainty(one.row.confidence)
-        one.numbers["place"] = _place(one, asked, said)
         one.relevance = max(one.relevance, linked) * certain * one.numbers["place"]
         one.order = one.score
         if one.source in ("activated", "conflict") and not linked:
@@ -105,37 +80,6 @@ def heed(candidates: Iterable[Candidate], verdicts: Mapping[str, Verdict], asked
             one.numbers["verdict_cosine"] = said.cosine
 
 
-def _place(one: Candidate, asked: Asked, said: frozenset[str]) -> float:
-    if asked.at_home(one.row.space):
-        return one.numbers.get("space", 1.0)
-    named = frozenset(words(one.row.space or ""))
-    if short_name(one.row.space or "") == short_name(asked.space or ""):
-        # if two projects share a name, the name means the caller's project
-        named -= frozenset(words(asked.space or ""))
-    return 1.0 if named and named <= said else OTHER_SPACES
-
-
-def compare(candidates: Iterable[Candidate], heard: Heard) -> None:
-    """Set `numbers["behind"]`: how far a candidate's search logit is below the best global one or one of this space.
-
-    It is not set for a prompt about the user alone, whose memories are found by edges instead, nor for a prompt that
-    asks for several things, because the search scored each memory against one part of it.
-    """
-    if heard.identity_only or parts(heard.query):
-        return
-    some = [one for one in alive(candidates) if "logit" in one.numbers]
-    best = max((one.numbers["logit"] for one in some if one.numbers["place"] > OTHER_SPACES), default=None)
-    for one in some:
-        if best is not None:
-            one.numbers["behind"] = max(0.0, best - one.numbers["logit"])
-
-
-def _beside(one: Candidate) -> bool:
-    """Return whether a memory below the gate may be shown together with one that passed it."""
-    near = one.numbers.get("behind", BESIDE + 1.0) <= BESIDE and one.numbers["place"] > OTHER_SPACES
-    return near and one.relevance >= BESIDE_RELEVANCE and one.numbers.get("affinity", 0.0) >= 0.0
-
-
 def log_relevance(settings: WhisperSettings) -> float:
     """Return the minimum relevance of a candidate that is written to the whisper log."""
     return min(LOG_RELEVANCE, settings.injection_gate)
@@ -145,7 +89,7 @@ def floor(candidates: Iterable[Candidate], heard: Heard, settings: WhisperSettin
     """Drop candidates less relevant than `LEAST_RELEVANCE` (`TEMPORAL_RELEVANCE` if the prompt asks for a time)."""
     least = min(TEMPORAL_RELEVANCE if heard.temporal else LEAST_RELEVANCE, settings.injection_gate)
     for one in alive(candidates):
-        if one.relevance < least and one.source != "temporal" and not one.wanted and not _beside(one):
+        if one.relevance < least and one.source != "temporal" and not one.wanted:
             one.dropped = f"floor: relevance {one.relevance:.3f} below {least}"
 
 
@@ -164,7 +108,7 @@ def boost(candidates: Iterable[Candidate], boosts: Mapping[str, Boost], settings
         if one.numbers.get("verdict", 0.0) < 0:
             cosine = one.numbers["verdict_cosine"]
             one.dropped = f"feedback: said to be of no use for a prompt that means the same (cosine {cosine:.2f})"
-        elif one.relevance < logged and one.source != "temporal" and not one.wanted and not _beside(one):
+        elif one.relevance < logged and one.source != "temporal" and not one.wanted:
             one.dropped = f"affinity: relevance {one.relevance:.3f} below {logged}"
 
 
@@ -203,46 +147,8 @@ def identity(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSet
     best = max((one.numbers["text"] for one in left), default=0.0)
     if best >= log_relevance(settings):  # the prompt asks for one trait, not for all
         for one in left:
-            if log_odds(one.numbers["text"]) < log_odds(best) - COMPANIONS:
+            if log_odds(one.numbers["text"]) < log_odds(best) - ONE_TRAIT:
                 one.dropped = "identity: others fit the words"
-
-
-def topical(candidates: Sequence[Candidate], pool: Pool, heard: Heard, overlaps: Overlaps) -> None:
-    """If some candidates share a word with the prompt, drop those that share none and have a low cosine.
-
-    `overlaps`: returns whether a candidate shares a word with the prompt.
-    """
-    left = alive(candidates)
-    sharing = {one.id for one in left if overlaps(one)}
-    if not sharing:
-        return
-    for one in left:
-        let_through = (
-            one.id in sharing
-            or one.wanted
-            or one.id in pool.identity
-            or (heard.identity_only and one.row.space is None)
-            or one.source == "temporal"
-            or one.numbers.get("cosine", 0.0) >= TOPIC_COSINE
-        )
-        if not let_through:
-            one.dropped = "topic: no word in common, and others have one"
-
-
-def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked) -> bool:
-    """Return whether the prompt is about the caller's space. If not, drop global candidates and those of this space.
-
-    The prompt is about another space if a memory there has a better late interaction than all global memories and all
-    of the caller's space. Returns True for a caller outside of any project.
-    """
-    if asked.space is None or pool.elsewhere <= 0.0 or pool.here >= pool.elsewhere + ELSEWHERE_MARGIN:
-        return True
-    for one in alive(candidates):
-        let_through = one.wanted or one.id in pool.identity or one.source == "temporal"
-        if asked.at_home(one.row.space) and not let_through:
-            fits = f"({pool.elsewhere:.3f} against {pool.here:.3f})"
-            one.dropped = f"elsewhere: the space {pool.better} fits better {fits}"
-    return False
 
 
 def unknown(candidates: Sequence[Candidate], before: Before) -> float:
@@ -287,43 +193,21 @@ def sourced(candidates: Sequence[Candidate]) -> None:
             one.dropped = f"source: relevance {one.relevance:.3f} below {SOURCE_GATE}"
 
 
-def gate(
-    candidates: Sequence[Candidate],
-    heard: Heard,
-    settings: WhisperSettings,
-    *,
-    known: float = 0.0,
-    crowding: float = CROWDING,
-    companions: float = COMPANIONS,
-) -> list[Candidate]:
-    """Return the candidates that pass the gate, best first, and drop the others.
+def gate(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings) -> list[Candidate]:
+    """Return the candidates that pass the gate, the most relevant first, and drop the others.
 
-    The gate rises by `crowding` (log odds) with each chosen memory. Candidates far less relevant than the best one
-    (`companions`, log odds) or than `known` (the relevance of memories that the context already contains) are
-    dropped. If one candidate passes, those with nearly the best search logit are added. For a prompt that asks for a
-    time, memories of the types that the prompt names come first, then the newest.
+    For a prompt that asks for a time, all that `floor` kept pass: memories of the types that the prompt names first,
+    then those of this space, then the newest.
     """
-    wished = kinds(heard.prompt) if heard.temporal else frozenset()  # otherwise the search's order already includes it
-    left = sorted(
-        alive(candidates),
-        key=lambda one: (one.row.type not in wished, -one.order, -one.row.created.timestamp(), one.id),
-    )
-    best = max((known, *(one.relevance for one in left)))
-    # answers to two questions are not compared with each other
-    near = 0.0 if parts(heard.query) else times_odds(best, -companions)
-    speaks = any(one.relevance >= max(settings.injection_gate, near) or one.wanted for one in left)
+    wished = kinds(heard.prompt) if heard.temporal else frozenset()
     chosen: list[Candidate] = []
-    for one in left:
-        sure = heard.temporal or one.wanted  # a matching time is evidence enough; `floor` has filtered these
-        least = 0.0 if sure else times_odds(settings.injection_gate, crowding * len(chosen))
-        joins = speaks and _beside(one)
-        behind = BEHIND if len(chosen) < CROWD * settings.max_nodes else 0.0
-        if one.relevance < least and not joins:
-            one.dropped = f"{BELOW_GATE} {one.relevance:.3f} below {least:.3f}"
-        elif one.relevance < near and not sure and not joins:
-            one.dropped = f"companions: relevance {one.relevance:.3f} far below {best:.3f}"
-        elif one.numbers.get("behind", 0.0) > behind and not sure:
-            one.dropped = f"companions: the search finds others more likely (logit {one.numbers['behind']:.2f} below)"
+    listed = sorted(alive(candidates), key=lambda one: (one.row.type not in wished, -one.relevance, -one.order, one.id))
+    if heard.temporal:
+        listed.sort(key=lambda one: (one.row.type not in wished, -one.row.created.timestamp()))
+    for one in listed:
+        sure = heard.temporal or one.wanted
+        if one.relevance < settings.injection_gate and not sure:
+            one.dropped = f"{BELOW_GATE} {one.relevance:.3f} below {settings.injection_gate}"
         elif _joins(one, chosen):
             continue
         elif len(chosen) >= settings.max_nodes:
@@ -333,9 +217,12 @@ def gate(
     if heard.temporal:
         chosen.sort(
             key=lambda one: (
-                one.row.type not in wished, -one.numbers.get("space", 1.0), -one.row.created.timestamp(), one.id,
+                one.row.type not in wished,
+                -one.numbers.get("space", 1.0),
+                -one.row.created.timestamp(),
+                one.id,
             )
-        )  # fmt: skip
+        )
     return chosen
 
 

@@ -7,6 +7,7 @@ puts the newer memory before each chosen one that it replaced.
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -19,14 +20,15 @@ from ormahd.embedding.scale import Scale, usual_cosine, usual_late
 from ormahd.index.reader import Reader
 from ormahd.index.rows import CandidateRow, EdgeRow, Filter, NodeRow
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Tier
+from ormahd.note.values import short_name
 from ormahd.search.gather import EmbedQuery
-from ormahd.search.parts import parts, rank_parts
+from ormahd.search.parts import rank_parts
 from ormahd.search.search import BEHIND, Hit, Holds, Ranked, Reworded, Rules, never, rank, replaced
 from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, stems, words
 from ormahd.whisper.by_words import relevance_by_words, weights
 from ormahd.whisper.named import by_names, has_twin, unknown_names
-from ormahd.whisper.relevance import FEW, common_words, few_words, relevance
+from ormahd.whisper.relevance import FEW, NO_RIVAL, RIVAL, asks, common_words, few_words, relevance
 from ormahd.whisper.types import Asked, Candidate, Heard, Intent
 
 OVERLAP: Final = 20_000
@@ -65,6 +67,9 @@ WIDE_ARCHIVE = 8
 """Number of archived memories considered for one prompt."""
 FAR_ARCHIVE = 0.3
 """Cosine of the nearest archived memory below which the archive is not searched: none could pass its gate."""
+OTHER_SPACES: Final = 0.12
+"""Factor on the relevance of a memory of another space that the prompt does not name. With it, none passes the
+default gate."""
 _REPLACES = (EdgeType.DERIVED_FROM, EdgeType.EVOLVED_FROM)
 WIDE_PREFERENCES = 8
 """Number of preferences considered for one prompt."""
@@ -95,14 +100,16 @@ class PromptEvidence(Struct, frozen=True):
 
     notes: int
     """Number of notes in the vault."""
-    said: frozenset[str]
-    """Stems of the prompt's words, without stop words."""
+    stems: Mapping[str, float]
+    """`{stem: rarity}` of the prompt's words, without stop words. The rarity is 0 for words that all memories have."""
     words: Mapping[str, float]
     """`{word: weight}`; empty if the model reads the prompt's language."""
     unknown: tuple[str, ...]
     """Exact names in the prompt that no memory contains."""
-    terms: int
-    """Number of the prompt's words; those of the longest part, if it asks for several things."""
+    asks: float
+    """The log odds that the prompt needs a memory (`relevance.asks`)."""
+    away: float
+    """By how much the best memory of other projects is above the best one at home."""
     scale: Scale | None = None
     """The scale of the model's similarities; None for the default model."""
 
@@ -128,27 +135,41 @@ def gather(
     wanted = [*ids, *(one.node_id for one in standing.results), *(identity - ids.keys())]
     rows = index.notes(wanted, connections=False)
     notes = index.count()
-    terms = query_terms(heard.query)
-    words_alone = weights(index, heard.query, embed)
     vectors = embed(heard.query)
     scale = None if vectors is None else vectors.scale
     unknown = tuple(unknown_names(index, heard.query))
-    asked_parts = parts(heard.query)  # the search scored each memory against its own part
-    size = max(len(query_terms(part)) for part in asked_parts) if asked_parts else len(terms)
-    weighed = PromptEvidence(notes, stems(terms), words_alone, unknown, size, scale)
-    candidates = list(_candidates(results, rows, self_id, weighed))
+    named = frozenset(words(heard.prompt))
+    best = [*ranked.spaces.items(), *archive.spaces.items()]
+    here = max((late for space, late in best if place_factor(space, asked, named) > OTHER_SPACES), default=0.0)
+    others = ((late, space) for space, late in best if place_factor(space, asked, named) == OTHER_SPACES)
+    elsewhere, better = max(others, key=lambda two: two[0], default=(0.0, None))
+    prompt = PromptEvidence(
+        notes=notes,
+        stems=_rarities(index, query_terms(heard.query)),
+        words=weights(index, heard.query, embed),
+        unknown=unknown,
+        asks=asks(None if vectors is None else vectors.vector, scale),
+        away=NO_RIVAL if asked.space is None else max(NO_RIVAL, elsewhere - here),
+        scale=scale,
+    )
+    home = [_at_home(hit, rows, asked, named) for hit in results]
+    rivals = [hit.numbers["similarity"] for hit, at_home in zip(results, home, strict=True) if at_home]
+    ranks = list(itertools.accumulate(home, initial=1))
+    candidates = list(_candidates(results, ranks, rivals, rows, self_id, prompt))
     for node_id in sorted(identity - ids.keys()):
         row = rows.get(node_id)
         if row is not None and row.tier in SPOKEN_OF and not row.expired(now):
             candidates.append(Candidate(row, 0.0, "search"))
-    best = [*ranked.spaces.items(), *archive.spaces.items()]
-    here = [late for space, late in best if asked.at_home(space)]
-    elsewhere, better = max(((late, space) for space, late in best if not asked.at_home(space)), default=(0.0, None))
+    place_of = {hit.node_id: at for hit, at in zip(results, ranks, strict=False)}
+    standing_ranks = [place_of.get(hit.node_id, ranks[-1]) for hit in standing.results]
+    preferences_found = list(_candidates(standing.results, standing_ranks, rivals, rows, self_id, prompt))
+    for one in (*candidates, *preferences_found):
+        one.numbers["place"] = place_factor(one.row.space, asked, named)
     return Pool(
         candidates,
-        list(_candidates(standing.results, rows, self_id, weighed)),
+        preferences_found,
         identity,
-        max(here, default=0.0),
+        here,
         elsewhere,
         better,
         tuple(ranked.degraded),
@@ -162,10 +183,45 @@ def neighbours(edges: Iterable[EdgeRow], self_id: str) -> frozenset[str]:
     return frozenset(end for edge in linked for end in (edge.source, edge.target)) - {self_id}
 
 
+def place_factor(space: str | None, asked: Asked, named: frozenset[str]) -> float:
+    """Return the factor on the relevance of a memory of `space`: 1 at home, else `OTHER_SPACES`.
+
+    At home are the caller's project, global memories, and a project that the prompt names. `named`: the prompt's words.
+    """
+    if asked.at_home(space):
+        return 1.0
+    name = frozenset(words(space or ""))
+    if short_name(space or "") == short_name(asked.space or ""):
+        # if two projects share a name, the name means the caller's project
+        name -= frozenset(words(asked.space or ""))
+    return 1.0 if name and name <= named else OTHER_SPACES
+
+
+def _at_home(hit: Hit, rows: Mapping[str, NodeRow], asked: Asked, named: frozenset[str]) -> bool:
+    row = rows.get(hit.node_id)
+    return row is not None and "similarity" in hit.numbers and place_factor(row.space, asked, named) > OTHER_SPACES
+
+
+def _rarities(index: Reader, terms: Sequence[str]) -> dict[str, float]:
+    """Return `{stem: rarity}` for the words of a prompt: the logarithm of the share of notes without it, from 0."""
+    counts, notes = index.frequencies(terms)
+    return {stem: max(0.0, math.log((notes + 1) / (counts[term] + 0.5))) for term in terms for stem in stems((term,))}
+
+
 def _candidates(
-    hits: Sequence[Hit], rows: Mapping[str, NodeRow], self_id: str, prompt: PromptEvidence
+    hits: Sequence[Hit],
+    ranks: Sequence[int],
+    rivals: Sequence[float],
+    rows: Mapping[str, NodeRow],
+    self_id: str,
+    prompt: PromptEvidence,
 ) -> Iterable[Candidate]:
-    for hit in hits:
+    """Yield a candidate for each hit. `ranks`: the place of each hit among those at home; `rivals`: similarities of
+    those at home."""
+    said = stemmed([rows[hit.node_id] for hit in hits if hit.node_id in rows])
+    first, second = [*sorted(rivals, reverse=True), RIVAL, RIVAL][:2]
+    total = sum(prompt.stems.values())
+    for hit, found_at in zip(hits, ranks, strict=False):
         row = rows.get(hit.node_id)
         if row is None or row.id == self_id:
             continue  # forgotten meanwhile; or the self node, whose title says nothing
@@ -173,21 +229,24 @@ def _candidates(
         if prompt.scale is not None and "late_rare" in numbers:  # the gate was fitted with the default model
             numbers["cosine"] = usual_cosine(prompt.scale, numbers["cosine"])
             numbers["late_rare"] = usual_late(prompt.scale, numbers["late_rare"])
+        shared = prompt.stems.keys() & said[row.digest]
         if "words" in numbers:
             numbers["common"] = common_words(numbers["words"], prompt.notes)
             if prompt.notes < FEW:
-                numbers["common"] = max(numbers["common"], few_words(len(prompt.said & stemmed([row])[row.digest])))
+                numbers["common"] = max(numbers["common"], few_words(len(shared)))
+        if "similarity" in numbers:
+            rival = second if numbers["similarity"] >= first else first
+            numbers["lead"] = numbers["similarity"] - max(rival, RIVAL)
+            numbers["rare"] = sum(prompt.stems[stem] for stem in shared) / total if total else 0.0
+            numbers |= {"place_found": float(found_at), "asks": prompt.asks, "away": prompt.away}
         # a memory found by an edge has no numbers of its own text, and so no relevance
-        numbers["terms"] = float(prompt.terms)
         numbers |= relevance(numbers)
         fits = numbers.get("text_alone", 0.0)
         if prompt.words and hit.source == "search":
             fits = numbers["by_words"] = relevance_by_words(row, prompt.words)
         twin = has_twin(prompt.unknown, row)
         numbers["twin"] = float(twin)
-        yield Candidate(
-            row, hit.score, hit.source, by_names(fits, numbers, twin=twin, absent=bool(prompt.unknown)), numbers=numbers
-        )
+        yield Candidate(row, hit.score, hit.source, by_names(fits, numbers, twin=twin), numbers=numbers)
 
 
 def _archive(

@@ -14,19 +14,17 @@ from typing import Final
 
 from ormahd.index.reader import Reader
 from ormahd.index.rows import NodeRow
+from ormahd.model.chance import times_odds
 from ormahd.search.exact import BOOST
 from ormahd.text.facts import exact_tokens
 from ormahd.text.words import fold
 
 RARE: Final = 0.6 * BOOST
 """Value of the search's number `exact` from which a memory has most of a prompt's exact names, and these are rare."""
-RELEVANT: Final = 0.41
-"""Minimum relevance of a memory whose `exact` reaches `RARE`. It is above the default gate."""
+NAMED: Final = 1.2
+"""What is added to the log odds of a memory whose `exact` reaches `RARE`."""
 TWIN: Final = 0.15
 """Factor on the relevance of a memory with a look-alike, if the prompt has a name that no memory has."""
-ABSENT: Final = 0.75
-"""Factor on the relevance of a memory without any of the prompt's names, if the prompt has a name that no memory
-has."""
 ALIKE: Final = 0.33
 """Minimum share of a name's parts that a look-alike has."""
 READ: Final = 4_000
@@ -71,16 +69,15 @@ def _parts(name: str) -> frozenset[str]:
     return frozenset(part.lower() for part in _PARTS.findall(name))
 
 
-def by_names(relevance: float, numbers: Mapping[str, float], *, twin: bool, absent: bool) -> float:
+def by_names(relevance: float, numbers: Mapping[str, float], *, twin: bool) -> float:
     """Return `relevance` of a memory, raised or lowered by the exact names in the prompt.
 
-    `numbers`: the search's numbers of the memory; `absent`: whether the prompt has a name that no memory contains;
-    `twin`: whether this memory contains a look-alike of that name (`has_twin`).
+    `numbers`: the search's numbers of the memory; `twin`: whether it contains a look-alike of a name in the prompt that
+    no memory contains (`has_twin`).
     """
     boost = numbers.get("exact", 0.0)
     if boost >= RARE:
-        return max(relevance, RELEVANT)
+        return times_odds(relevance, NAMED)
     if boost <= 0.0:
         relevance *= numbers.get("without", 1.0)  # below 1 if another memory has a name that this one lacks
-        relevance *= ABSENT if absent else 1.0
     return relevance * TWIN if twin else relevance

@@ -108,12 +108,16 @@ class Answer(Struct):
     heard: Heard | None = None
     pool: Pool | None = None
     chosen: tuple[Candidate, ...] = ()
-    resting: Candidate | None = None
-    """The most relevant archived memory, if it is the reason for silence (`Silence.ARCHIVE`)."""
     request: generic.Request | None = None
     """The analysis of a technical prompt; None for other prompts."""
-    better: str | None = None
-    """The other space that the prompt is about, if candidates of the caller's space were dropped for that reason."""
+    resting: Candidate | None = None
+    """The most relevant archived memory, if it is the reason for silence (`Silence.ARCHIVE`)."""
+
+    @property
+    def better_space(self) -> str | None:
+        """With a silence: the other space that the prompt is about, if a memory there fits better than those at home."""
+        fits = self.pool is not None and self.pool.elsewhere > self.pool.here > 0.0 and self.silence is not None
+        return self.pool.better if self.pool is not None and fits else None
 
 
 class _Course:
@@ -158,26 +162,22 @@ class _Course:
     def _choose(self, heard: Heard, pool: Pool) -> Answer:
         candidates, settings = pool.candidates, self.settings
         request = generic.request(heard, self.asked.space)
-        choose.judge(pool, heard, self.asked)
+        choose.judge(pool, heard)
         everyone = [*candidates, *pool.preferences]
         choose.heed(everyone, self._verdicts(heard, everyone), self.asked)
-        home = choose.at_home(candidates, pool, self.asked)
-        choose.compare(candidates, heard)
         choose.floor(candidates, heard, settings)
         boosts = self._boosts(heard, [*candidates, *pool.preferences])
         choose.boost(candidates, boosts, settings)
         choose.boost(pool.preferences, boosts, settings)
-        topic = heard.topic
         choose.timely(candidates, heard, self.asked, topical=bool(subject(heard.query)))
         choose.identity(candidates, heard, settings)
         said = stemmed([one.row for one in choose.alive(candidates)])
-        choose.topical(candidates, pool, heard, lambda one: not topic.isdisjoint(said[one.row.digest]))
         generic.drop(candidates, request, said, self.ormah.index.frequencies)
         known = choose.unknown(candidates, self.before)
         choose.unknown(pool.preferences, self.before)
         choose.sourced(candidates)
         resting = choose.resting(candidates, settings)
-        chosen = choose.gate(candidates, heard, settings, known=known)
+        chosen = choose.gate(candidates, heard, settings)
         preferences = choose.standing(pool.preferences, chosen)
         chosen, preferences, old = renew.renew(
             self.ormah.index, chosen, preferences, pool, now=self.now, holds=self.ormah.learned.both_hold,
@@ -191,10 +191,7 @@ class _Course:
                 why = Silence.GENERIC
             elif choose.silenced(everyone, settings):
                 why = Silence.JUDGED
-            better = None if home else pool.better
-            return Answer(
-                why, heard, pool, resting=resting if why is Silence.ARCHIVE else None, request=request, better=better
-            )
+            return Answer(why, heard, pool, request=request, resting=resting if why is Silence.ARCHIVE else None)
         exploring = None
         if settings.exploration and not heard.temporal:
             known_of = {*boosts, *old, *(one.id for one in preferences)}
@@ -284,7 +281,7 @@ class _Course:
             nodes=[one for one in views if one.shown != "exploring"],
             exploring=next((one for one in views if one.shown == "exploring"), None),
             silence=found.silence.value if found.silence is not None and not nodes else None,
-            better_space=found.better,
+            better_space=found.better_space,
             event=event if logged else None,
             degraded=sorted({*self.degraded, *self.ormah.degraded()}),
             review=held.node_id if held is not None and text.reviewed else None,

@@ -1,18 +1,26 @@
-"""Relevance: the probability that a memory belongs to a prompt, computed from the memory's text alone.
+"""Relevance: the chance that a memory belongs to a prompt. This one number decides whether the memory is told.
 
-It is a logistic regression over numbers of the search that do not depend on what else was found. Its weights are in
-`relevance.json`; `python -m tests.bench fit-relevance` fits them. `tests/quality/README.md` shows how well calibrated
-it is: of the memories with a relevance of 0.7, some 70 % belong to the prompt.
+It is a logistic regression over evidence on the text, on the other memories found, and on the prompt (`WITNESSES`).
+Its weights are in `relevance.json`, and those of `asks` in `asks.json`; `python -m tests.bench fit-relevance` fits
+both. `tests/quality/README.md` shows how well calibrated it is: of the memories with a relevance of 0.7, some 70 %
+belong to the prompt.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from functools import cache
+from importlib import resources
 from typing import Final
 
+import numpy as np
+from msgspec import Struct
+
+from ormahd.embedding.scale import Scale
 from ormahd.model.chance import FittedWeights, sigmoid
+from ormahd.whisper.types import Float
 
 FAR: Final = 0.4
 """Cosine below which the evidence `far` lowers the relevance."""
@@ -47,12 +55,19 @@ def few_words(shared: int) -> float:
     return SHARED * shared / (SHARED * shared + HALF)
 
 
-SHORT: Final = 5.0
-"""Number of words up to which prompts count as equally short: there are too few shorter ones to learn from."""
-WITNESSES: Final = ("late", "close", "common", "far", "terms")
+WITNESSES: Final = ("common", "far", "lead", "rare", "rank", "asks", "away")
 """Names of the evidence, see `witnesses`."""
 PART: Final = "text_"
 """Prefix of the names of the contributions in a trace. The contributions add up to the logit of `text_alone`."""
+RIVAL: Final = 0.3
+"""Similarity that the next memory is assumed to have at least, if `lead` is computed. In a vault of few memories
+there may be none."""
+NO_RIVAL: Final = -0.06
+"""Least value of `away`: how clearly a prompt belongs to the caller's project is no reason to tell a memory."""
+UNSURE: Final = 0.0
+"""Value of `asks` for a prompt without a vector of the default model."""
+MOST_ASKS: Final = 4.0
+"""Largest absolute value of `asks`."""
 
 
 class Chances(FittedWeights, frozen=True):
@@ -63,20 +78,43 @@ class Chances(FittedWeights, frozen=True):
         return {PART + "base": self.base} | {PART + name: self.weights[name] * evidence[name] for name in WITNESSES}
 
 
+class Asks(Struct, frozen=True):
+    """A fitted logistic regression over the vector of a prompt: whether such prompts need a memory."""
+
+    base: float
+    weights: tuple[float, ...]
+
+
+def asks(vector: Float | None, scale: Scale | None) -> float:
+    """Return the log odds that a prompt needs a memory, by what it means: "how do we deploy?", not "make it bold".
+
+    `vector`: its unit vector; `scale`: the scale of the model's similarities, None for the default model.
+    """
+    table = fitted_asks()
+    if vector is None or scale is not None or len(vector) != len(table.weights):
+        return UNSURE
+    return max(-MOST_ASKS, min(MOST_ASKS, table.base + float(np.dot(vector, table.weights))))
+
+
 def witnesses(numbers: Mapping[str, float]) -> dict[str, float] | None:
     """Return `{name: evidence}` on one candidate, from its `numbers`; None if these have no late interaction.
 
-    - `late`: late interaction weighted by rarity; `close`: its square, because high values count more.
-    - `common`: the square of `common_words`.
+    - `common`: the square of `common_words`, because high values count more.
     - `far`: how far the cosine is below `FAR`.
-    - `terms`: the logarithm of the number of the prompt's words. A long prompt resembles more memories by chance.
+    - `lead`: by how much its plain similarity exceeds that of the best other memory at home; negative if below.
+    - `rare`: the share of the prompt's words that it has, each weighted by its rarity in the vault.
+    - `rank`: the logarithm of its place (from 1) among the memories at home in the search's order.
+    - `asks`: see `asks`.
+    - `away`: by how much the best memory of other projects is above the best one at home; at least `NO_RIVAL`.
+
+    At home are the caller's project, global memories and a project that the prompt names.
     """
     if "late_rare" not in numbers:
         return None
-    late, common = numbers["late_rare"], numbers["common"]
+    common = numbers["common"]
     return {
-        "late": late, "close": late * late, "common": common * common, "far": max(0.0, FAR - numbers["cosine"]),
-        "terms": math.log1p(max(SHORT, numbers["terms"])),
+        "common": common * common, "far": max(0.0, FAR - numbers["cosine"]),
+        "rank": math.log(numbers["place_found"]), **{name: numbers[name] for name in ("lead", "rare", "asks", "away")},
     }  # fmt: skip
 
 
@@ -96,6 +134,13 @@ def relevance(numbers: Mapping[str, float]) -> dict[str, float]:
 def fitted() -> Chances:
     """Return the weights in `relevance.json`."""
     return Chances.shipped(__package__, "relevance.json", WITNESSES)
+
+
+@cache
+def fitted_asks() -> Asks:
+    """Return the weights in `asks.json`."""
+    row = json.loads(resources.files(__package__).joinpath("asks.json").read_bytes())
+    return Asks(row["base"], tuple(row["weights"]))
 
 
 def _rarest(notes: int) -> float:

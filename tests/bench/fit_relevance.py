@@ -11,11 +11,13 @@ A candidate is right as the gate's benchmark counts: a dialogue's turn if it is 
 answer, a fact if it is planted for the question, a memory if the set names it. Each set also has prompts for which
 nothing is right: the same questions in another space, small talk, coding.
 
-The fit is a regularised logistic regression with a base for each set, so that the evidence is weighed within a set and
-is not used to tell the sets apart. Each set has the same influence, and evidence that speaks for a memory cannot get a
-weight against it. The weights are then stretched and one base is set, so that what is told is true over all sets. The
-figures printed are of held folds: a conversation, a domain, or a fifth of the prompts, judged by weights that were fitted
-without it.
+It has two steps, each a regularised logistic regression. The first learns from the vectors of prompts which prompts
+need a memory (`asks.json`). Its value for a prompt, by weights fitted without the prompt's fold, is evidence in the
+second, which learns which candidates are right. There each set has a base of its own, so that the evidence is weighed
+within a set and is not used to tell the sets apart, and evidence that speaks for a memory cannot get a weight against
+it. The weights are then stretched and one base is set, so that what is told is true over all sets. A set has the
+influence of `INFLUENCE`. The figures printed are of held folds: a conversation, a domain, a vault, or a fifth of the
+prompts, judged by weights that were fitted without it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ import importlib
 import json
 import sys
 import tempfile
+import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +37,7 @@ import numpy as np
 from ormahd.embedding.model import load
 from ormahd.settings import EmbeddingSettings
 from ormahd.whisper import relevance
-from ormahd.whisper.relevance import WITNESSES
+from ormahd.whisper.relevance import MOST_ASKS, WITNESSES
 from tests.bench import fit
 from tests.bench.fit import least
 from tests.contract.index_notes import NOW
@@ -41,15 +45,25 @@ from tests.quality import calibration
 from tests.quality.calibration import Judged, Labelled, Stored
 
 TABLE = Path(relevance.__file__).with_name("relevance.json")
-AGAINST = ("far",)
+ASKS_TABLE = TABLE.with_name("asks.json")
+AGAINST = ("far", "rank", "away")
 """Evidence that may only lower the chance."""
-EITHER = ("terms",)
+EITHER = ("asks", "lead")
 """Evidence of unknown direction; all other may only raise the chance."""
 RIDGE = 5.0
 """Strength of the regularisation of the weights; each set counts for `WORTH` candidates."""
 OWN_BASE = 200.0
 """Strength of the regularisation of a set's base: the weaker it is, the more the sets may differ in it."""
 WORTH = 3_000.0
+INFLUENCE: Mapping[str, float] = {"tasks": 6.0}
+"""How much a set counts; every other counts 1."""
+EVERY = {"locomo": 2, "proactive": 1}
+"""Of the questions of a benchmark, each so many-th is asked: more of them take long and change nothing."""
+ASKS_RIDGE = 100.0
+"""Strength of the regularisation of the weights of `asks`; each set counts for `ASKS_WORTH` prompts."""
+ASKS_WORTH = 200.0
+GROUPS = 8
+"""Number of groups of folds of which each is left out once to compute `asks`."""
 
 
 def sets(shared: Path) -> dict[str, tuple[list[Stored], list[Labelled], Any]]:
@@ -70,13 +84,13 @@ def sets(shared: Path) -> dict[str, tuple[list[Stored], list[Labelled], Any]]:
         spaces = list(dict.fromkeys(one.space for one in notes))
         other = dict(zip(spaces, [*spaces[1:], spaces[0]], strict=True))
         labelled = []
-        for one in asked:
+        for one in asked[:: EVERY[name]]:
             right = one.gold
             if name == "locomo":
                 right = frozenset().union(*(of[session[turn]] for turn in one.gold))
             labelled += [
                 Labelled(one.text, one.space, right, one.fold),
-                Labelled(one.text, other[one.space], frozenset(), one.fold, right),
+                Labelled(one.text, other[one.space], frozenset(), one.fold, right, moved=True),
             ]
         for number, text in enumerate(silent):
             space = spaces[number % len(spaces)]
@@ -89,16 +103,21 @@ def sets(shared: Path) -> dict[str, tuple[list[Stored], list[Labelled], Any]]:
 def gather_all(shared: Path, keep: Path) -> None:
     """Judge the candidates of all sets, and keep them in `keep`."""
     held: dict[str, Any] = {}
-    names = []
     with tempfile.TemporaryDirectory() as place:
         model = load(EmbeddingSettings(), Path(place, "models"))
-        for number, (name, (notes, prompts, now)) in enumerate(sets(shared).items()):
+
+        def judged(name: str, asked: tuple[list[Stored], list[Labelled], Any]) -> Judged:
+            notes, prompts, now = asked
             found = calibration.judge(notes, prompts, now, model, Path(place, name))
-            held |= {f"e{number}": found.evidence, f"r{number}": found.right, f"f{number}": found.fold}
-            held[f"t{number}"] = found.relevance
-            names.append(name)
             print(f"{name}: {len(notes)} notes, {len(prompts)} prompts, {len(found.right)} candidates", flush=True)
-    np.savez_compressed(keep, names=json.dumps(names), pieces=json.dumps(WITNESSES), **held)
+            return found
+
+        some = {name: judged(name, asked) for name, asked in sets(shared).items()}
+        vaults = calibration.task_sets("dev")
+        some["tasks"] = calibration.together(judged(name, asked) for name, asked in vaults.items())
+    for at, one in enumerate(some.values()):
+        held |= {f"{at} {name}": column for name, column in vars(one).items()}
+    np.savez_compressed(keep, names=json.dumps(list(some)), pieces=json.dumps(WITNESSES), **held)
 
 
 def kept(file: Path) -> dict[str, Judged]:
@@ -108,17 +127,59 @@ def kept(file: Path) -> dict[str, Judged]:
         raise SystemExit(
             f"{file} holds other evidence than relevance.WITNESSES; delete it, so that it is gathered again"
         )
+    columns = Judged.__dataclass_fields__
     return {
-        name: Judged(data[f"e{at}"], data[f"t{at}"], data[f"r{at}"], data[f"f{at}"])
+        name: Judged(**{column: data[f"{at} {column}"] for column in columns})
         for at, name in enumerate(json.loads(str(data["names"])))
     }
+
+
+def fitted_asks(some: Mapping[str, Judged], leave_out: int | None = None) -> tuple[Any, float]:
+    """Return the weights and the base of `asks`, fitted without the folds of group `leave_out`."""
+    vectors, needs, worth = [], [], []
+    for name, one in some.items():
+        known = ~np.isnan(one.needs) & (_groups(name, one.folds) != leave_out)
+        vectors.append(one.vectors[known])
+        needs.append(one.needs[known])
+        worth.append(np.full(known.sum(), ASKS_WORTH * INFLUENCE.get(name, 1.0) / max(1, known.sum())))
+    columns, right, weight = np.concatenate(vectors), np.concatenate(needs), np.concatenate(worth)
+    middle, spread = columns.mean(axis=0), columns.std(axis=0) + 1e-9
+    scaled = np.c_[(columns - middle) / spread, np.ones(len(right))]
+    ridge = np.r_[np.full(columns.shape[1], ASKS_RIDGE), 0.0]
+    found = least(
+        lambda weights: _loss(scaled @ weights, right, weight, scaled, ridge * weights, weights),
+        np.zeros(scaled.shape[1]), [(None, None)] * scaled.shape[1],
+    )  # fmt: skip
+    weights = found[:-1] / spread
+    return weights, float(found[-1] - middle @ weights)
+
+
+def with_asks(some: Mapping[str, Judged]) -> dict[str, Judged]:
+    """Return the sets with the evidence `asks` by weights that were fitted without the prompt's group of folds."""
+    tables = [fitted_asks(some, group) for group in range(GROUPS)]
+    found = {}
+    for name, one in some.items():
+        groups = _groups(name, one.folds)
+        values = np.array(
+            [vector @ tables[at][0] + tables[at][1] for vector, at in zip(one.vectors, groups, strict=True)]
+        )
+        evidence = one.evidence.copy()
+        evidence[:, WITNESSES.index("asks")] = values.clip(-MOST_ASKS, MOST_ASKS)[one.prompt]
+        found[name] = replace(one, evidence=evidence)
+    return found
+
+
+def _groups(name: str, folds: Any) -> Any:
+    return np.array([zlib.crc32(f"{name} {fold}".encode()) % GROUPS for fold in folds])
 
 
 def fitted(some: Mapping[str, Judged]) -> tuple[Any, float]:
     """Return the weights and the base."""
     evidence = np.concatenate([one.evidence for one in some.values()])
     right = np.concatenate([one.right for one in some.values()])
-    worth = np.concatenate([np.full(len(one.right), WORTH / len(one.right)) for one in some.values()])
+    worth = np.concatenate(
+        [np.full(len(one.right), INFLUENCE.get(name, 1.0) * WORTH / len(one.right)) for name, one in some.items()]
+    )
     of = np.repeat(np.arange(len(some)), [len(one.right) for one in some.values()])
     middle, spread = evidence.mean(axis=0), evidence.std(axis=0) + 1e-9
     columns = np.c_[(evidence - middle) / spread, of[:, None] == np.arange(len(some)), np.ones(len(right))]
@@ -163,7 +224,8 @@ def held_folds(some: Mapping[str, Judged]) -> tuple[dict[str, Any], list[Any]]:
 
 
 def _of(one: Judged, there: Any) -> Judged:
-    return Judged(one.evidence[there], one.relevance[there], one.right[there], one.fold[there])
+    columns = ("evidence", "relevance", "right", "fold", "prompt")
+    return replace(one, **{name: getattr(one, name)[there] for name in columns})
 
 
 def report(title: str, some: Mapping[str, Judged], chances: Mapping[str, Any]) -> None:
@@ -182,7 +244,8 @@ def main(args: list[str]) -> None:
     chosen = fit.options(args, __doc__, evidence="ormah-relevance-evidence.npz", written=TABLE.name)
     if not fit.gathered(chosen, gather_all, "the relevance"):
         return
-    some = kept(chosen.evidence)
+    gathered = kept(chosen.evidence)
+    some = with_asks(gathered)
     chances, every = held_folds(some)
     report("held folds", some, chances)
     now = relevance.fitted()
@@ -196,6 +259,12 @@ def main(args: list[str]) -> None:
     if chosen.write:
         counts = {name: len(one.right) for name, one in some.items()}
         fit.write_table(TABLE, counts, base, dict(zip(WITNESSES, weights.tolist(), strict=True)))
+        slopes, constant = fitted_asks(gathered)
+        row = {
+            "sets": {name: int((~np.isnan(one.needs)).sum()) for name, one in gathered.items()},
+            "base": round(constant, 4), "weights": [round(slope, 4) for slope in slopes.tolist()],
+        }  # fmt: skip
+        ASKS_TABLE.write_text(json.dumps(row) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

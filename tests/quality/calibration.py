@@ -9,6 +9,7 @@ it belongs to the prompt. What a set neither wants nor forbids is left out.
 from __future__ import annotations
 
 import argparse
+import math
 import tempfile
 import uuid
 import zlib
@@ -33,7 +34,7 @@ from ormahd.whisper.pipeline import POOL
 from ormahd.whisper.relevance import WITNESSES, witnesses
 from ormahd.whisper.types import Asked, Before
 from tests.contract.index_notes import NOW, apply, note
-from tests.quality import month, whisper
+from tests.quality import month, tasks, whisper
 from tests.quality.sets import memory
 
 BINS = 10
@@ -56,16 +57,25 @@ class Labelled:
     right: frozenset[str]
     fold: str
     left_out: frozenset[str] = frozenset()
+    moved: bool = False
+    """Whether it is asked in another space than where its answer is. It is not used to learn which prompts need one."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Candidates: their evidence float64[n, WITNESSES], relevance, whether each is right, and the fold of each."""
+    """Candidates: their evidence float64[n, WITNESSES], relevance, whether each is right, the fold and prompt of each.
+
+    Prompts: their vectors float32[m, d], folds, and whether each needs a memory (1, 0; nan: not known).
+    """
 
     evidence: Any
     relevance: Any
     right: Any
     fold: Any
+    prompt: Any
+    vectors: Any
+    folds: Any
+    needs: Any
 
 
 def fold_of(text: str) -> str:
@@ -87,6 +97,36 @@ def memory_set(silent: Iterable[str] = ()) -> tuple[list[Stored], list[Labelled]
     prompts = [Labelled(one.text, None, frozenset([one.gold]), fold_of(one.text)) for one in questions]
     prompts += [Labelled(text, None, frozenset(), fold_of(text)) for text in silent]
     return [Stored(one.key, one.content, {"title": one.title}) for one in texts], prompts, NOW
+
+
+def task_sets(half: str) -> dict[str, tuple[list[Stored], list[Labelled], datetime]]:
+    """Return the vaults of `tasks`, each left out together. What a prompt may be told is neither right nor wrong."""
+    return {
+        one.name: (
+            [
+                Stored(memory.key, memory.content, {
+                    "type": NodeType(memory.type), "space": memory.space, "title": memory.title,
+                    "created": memory.created, "updated": memory.created,
+                })
+                for memory in one.memories
+            ],
+            [Labelled(prompt.text, prompt.space, prompt.must, one.name, prompt.may) for prompt in one.prompts],
+            tasks.NOW,
+        )
+        for one in tasks.vaults(half)
+    }  # fmt: skip
+
+
+def together(some: Iterable[Judged]) -> Judged:
+    """Return the candidates and prompts of several sets as one."""
+    every = list(some)
+    starts = np.cumsum([0, *(len(one.folds) for one in every[:-1])])
+    columns = {
+        name: np.concatenate([getattr(one, name) for one in every])
+        for name in Judged.__dataclass_fields__
+        if name != "prompt"
+    }
+    return Judged(**columns, prompt=np.concatenate([one.prompt + at for one, at in zip(every, starts, strict=True)]))
 
 
 def _month_notes() -> list[Stored]:
@@ -142,7 +182,8 @@ def judge(notes: Sequence[Stored], prompts: Sequence[Labelled], now: datetime, m
     })  # fmt: skip
     index.wait_filled(3600.0)
     archetypes = Archetypes(model.embed_query)
-    rows: list[tuple[list[float], float, bool, str]] = []
+    rows: list[tuple[list[float], float, bool, str, int]] = []
+    asked_of: list[tuple[Any, str, float]] = []
     for prompt in prompts:
         if hear.early(prompt.text, None) is not None:
             continue
@@ -161,14 +202,27 @@ def judge(notes: Sequence[Stored], prompts: Sequence[Labelled], now: datetime, m
             limit=POOL,
             preferences=False,
         )
+        vectors = model.embed_query(heard.query)
+        asked_of.append((vectors.vector, prompt.fold, math.nan if prompt.moved else float(bool(prompt.right))))
         for one in pool.candidates:
             key, evidence = key_of[one.id], witnesses(one.numbers)
             if evidence is None or one.source != "search" or not asked.at_home(one.row.space) or key in prompt.left_out:
                 continue
-            rows.append(([evidence[name] for name in WITNESSES], one.relevance, key in prompt.right, prompt.fold))
+            values = [evidence[name] for name in WITNESSES]
+            rows.append((values, one.relevance, key in prompt.right, prompt.fold, len(asked_of) - 1))
     index.close()
-    evidence_of, relevance, right, fold = zip(*rows, strict=True)
-    return Judged(np.array(evidence_of), np.array(relevance), np.array(right, np.float64), np.array(fold))
+    evidence_of, relevance, right, fold, prompt_of = zip(*rows, strict=True)
+    prompt_vectors, folds, needs = zip(*asked_of, strict=True)
+    return Judged(
+        evidence=np.array(evidence_of),
+        relevance=np.array(relevance),
+        right=np.array(right, np.float64),
+        fold=np.array(fold),
+        prompt=np.array(prompt_of),
+        vectors=np.stack(prompt_vectors),
+        folds=np.array(folds),
+        needs=np.array(needs),
+    )
 
 
 def bins(chance: Any, right: Any, weight: Any = None, count: int = BINS) -> list[tuple[float, float, float, int]]:

@@ -33,7 +33,7 @@ def test_of_what_is_told_as_much_is_right(model: Embedder, tmp_path: Path) -> No
 def test_the_table_names_every_witness_and_its_sets() -> None:
     shipped = fitted()
     assert set(shipped.weights) == set(WITNESSES)
-    assert set(shipped.sets) == {"locomo", "proactive", "memory", "month dev", "corpus dev"}
+    assert set(shipped.sets) == {"locomo", "proactive", "memory", "month dev", "corpus dev", "tasks"}
     assert all(shipped.weights[one] <= 0.0 for one in fit_relevance.AGAINST)
     free = {*fit_relevance.AGAINST, *fit_relevance.EITHER}
     assert all(shipped.weights[one] >= 0.0 for one in WITNESSES if one not in free)

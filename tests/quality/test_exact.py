@@ -10,15 +10,10 @@ from pathlib import Path
 import pytest
 
 from ormahd.embedding.embedder import Embedder
-from ormahd.model.chance import times_odds
-from ormahd.model.node import SearchQuery
-from ormahd.search.search import Rules, rank
+from ormahd.search.search import Rules
 from ormahd.settings import WhisperSettings
-from ormahd.text.words import query_terms, stems
-from ormahd.whisper import gather
-from ormahd.whisper.by_words import weights
-from ormahd.whisper.choose import COMPANIONS
-from ormahd.whisper.named import unknown_names
+from ormahd.whisper.gather import gather
+from ormahd.whisper.types import Asked, Heard, Intent
 from tests.contract.index_notes import NOW
 from tests.quality.sets import Text, rows
 from tests.quality.test_floors import Stand
@@ -39,21 +34,12 @@ def stand(tmp_path_factory: pytest.TempPathFactory, model: Embedder) -> Iterator
 
 def relevances(stand: Stand, prompt: str) -> dict[str, float]:
     """The relevance of each candidate for a whisper, by node id."""
-    found = rank(
-        stand.index,
-        SearchQuery(query=prompt, limit=30),
-        embed=stand.model.embed_query,
-        space=None,
-        now=NOW,
-        rules=Rules(),
-    )
-    notes = stand.index.notes([hit.node_id for hit in found.results], connections=False)
-    terms = query_terms(prompt)
-    weighed = gather.PromptEvidence(
-        len(TEXTS), stems(terms), weights(stand.index, prompt, stand.model.embed_query),
-        tuple(unknown_names(stand.index, prompt)), len(terms),
+    heard = Heard(prompt, frozenset({Intent.GENERAL}), None, prompt, False, frozenset())
+    found = gather(
+        stand.index, heard, Asked(prompt, None), self_id="", embed=stand.model.embed_query, now=NOW, rules=Rules(),
+        limit=30, preferences=False,
     )  # fmt: skip
-    return {one.id: one.relevance for one in gather._candidates(found.results, notes, "", weighed)}
+    return {one.id: one.relevance for one in found.candidates}
 
 
 def test_a_whisper_brings_the_memory_with_the_name_and_no_look_alike(stand: Stand) -> None:
@@ -61,8 +47,7 @@ def test_a_whisper_brings_the_memory_with_the_name_and_no_look_alike(stand: Stan
     brought = alone = 0
     for _, _, gold, prompt in named:
         found = relevances(stand, prompt)
-        best = max(found.values())
-        chosen = [node_id for node_id, value in found.items() if value >= max(GATE, times_odds(best, -COMPANIONS))]
+        chosen = [node_id for node_id, value in found.items() if value >= GATE]
         brought += stand.ids[gold] in chosen
         alone += chosen == [stand.ids[gold]]
     assert brought >= 0.95 * len(named)

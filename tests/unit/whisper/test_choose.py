@@ -6,8 +6,8 @@ import itertools
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
+import numpy as np
 import pytest
 from msgspec import structs
 
@@ -16,16 +16,15 @@ from ormahd.model.chance import sigmoid, times_odds
 from ormahd.model.judgement import Int8Vector, Judgement
 from ormahd.model.node import Found, NodeType, Tier
 from ormahd.settings import WhisperSettings
+from ormahd.text.words import words
 from ormahd.whisper import choose
 from ormahd.whisper.affinity import Boost, Verdict
-from ormahd.whisper.gather import Pool
-from ormahd.whisper.relevance import PART, WITNESSES, common_words, few_words, relevance
+from ormahd.whisper.gather import OTHER_SPACES, Pool, place_factor
+from ormahd.whisper.relevance import PART, WITNESSES, asks, common_words, few_words, relevance
 from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, context_key, recompute
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 SETTINGS = WhisperSettings()
-gate = partial(choose.gate, crowding=0.0, companions=50.0)
-"""Where a test is not about what candidates have to do with each other."""
 HERE = Asked("which database do we use", "ormah")
 _NUMBERS = itertools.count()
 
@@ -61,28 +60,42 @@ def pool(*candidates: Candidate, identity: Iterable[str] = (), here: float = 0.0
 
 def judged(*candidates: Candidate, asked: Asked = HERE, what: Heard | None = None, **more: object) -> Pool:
     found = pool(*candidates, **more)  # type: ignore[arg-type]
-    choose.judge(found, what or heard(), asked)
+    what = what or heard()
+    named = frozenset(words(what.prompt))
+    for one in candidates:
+        one.numbers["place"] = place_factor(one.row.space, asked, named)
+    choose.judge(found, what)
     return found
 
 
 # ------------------------------------------------------------------------------------------------ relevance
 
 
-def test_relevance_is_absolute_and_grows_with_each_witness() -> None:
-    plain = {"late_rare": 0.5, "common": 0.3, "cosine": 0.45, "terms": 6.0}
-    known = relevance(plain)["text_alone"]
+PLAIN = {
+    "late_rare": 0.5, "common": 0.3, "cosine": 0.35, "lead": 0.02, "rare": 0.3, "place_found": 2.0, "asks": 0.5,
+    "away": -0.02,
+}  # fmt: skip
+
+
+def test_relevance_grows_with_what_speaks_for_a_memory() -> None:
+    known = relevance(PLAIN)["text_alone"]
     assert 0.0 < known < 1.0
-    for name in ("late_rare", "common"):
-        assert relevance(plain | {name: plain[name] + 0.05})["text_alone"] > known
-    assert relevance(plain | {"cosine": 0.2})["text_alone"] < known
-    assert relevance(plain | {"terms": 20.0})["text_alone"] < known, "a long prompt resembles more by chance"
+    for name in ("common", "cosine", "lead", "rare", "asks"):
+        assert relevance(PLAIN | {name: PLAIN[name] + 0.04})["text_alone"] > known, name
+    for name in ("place_found", "away"):
+        assert relevance(PLAIN | {name: PLAIN[name] + 0.5})["text_alone"] < known, name
 
 
 def test_the_contributions_to_a_relevance_add_up() -> None:
-    for late, common, cosine, terms in itertools.product((0.0, 0.4, 0.9), (0.0, 0.5), (-0.1, 0.6), (0.0, 12.0)):
-        parts = relevance({"late_rare": late, "common": common, "cosine": cosine, "terms": terms})
+    for late, common, cosine, place in itertools.product((0.0, 0.4, 0.9), (0.0, 0.5), (-0.1, 0.6), (1.0, 12.0)):
+        parts = relevance(PLAIN | {"late_rare": late, "common": common, "cosine": cosine, "place_found": place})
         logit = sum(parts[name] for name in ("text_base", *(PART + name for name in WITNESSES)))
         assert sigmoid(logit) == pytest.approx(parts["text_alone"], abs=1e-6)
+
+
+def test_whether_a_prompt_needs_a_memory_is_not_guessed_by_another_models_vector() -> None:
+    assert asks(None, None) == asks(np.ones(768, np.float32), None) == 0.0
+    assert -4.0 <= asks(np.full(384, 1 / 384**0.5, np.float32), None) <= 4.0
 
 
 def test_odds_are_multiplied_and_never_leave_the_scale() -> None:
@@ -139,14 +152,8 @@ def test_from_the_home_folder_no_project_speaks_unless_it_is_named() -> None:
     judged(one, everybodys, asked=HOME)
     judged(named, asked=HOME, what=heard(prompt="which database does the billing api use?"))
     assert (one.relevance, everybodys.relevance, named.relevance) == tuple(
-        map(pytest.approx, (0.9 * choose.OTHER_SPACES, 0.9, 0.9))
+        map(pytest.approx, (0.9 * OTHER_SPACES, 0.9, 0.9))
     )
-
-
-def test_what_fits_in_some_project_says_nothing_against_a_global_memory() -> None:
-    everybodys = candidate(0.9, space=None)
-    assert choose.at_home([everybodys], pool(everybodys, here=0.4, elsewhere=0.8), HOME)
-    assert everybodys.dropped is None
 
 
 def test_what_was_decided_comes_first_where_decisions_of_a_time_are_asked_for() -> None:
@@ -154,10 +161,10 @@ def test_what_was_decided_comes_first_where_decisions_of_a_time_are_asked_for() 
     for one in (old, new):
         one.row = structs.replace(one.row, type=NodeType.DECISION)
     asked = heard(Intent.TEMPORAL, prompt="what did we decide last week?")
-    assert gate([other, old, new], asked, SETTINGS) == [new, old, other]
-    assert gate([other, old, new], heard(Intent.TEMPORAL), SETTINGS) == [other, new, old]
+    assert choose.gate([other, old, new], asked, SETTINGS) == [new, old, other]
+    assert choose.gate([other, old, new], heard(Intent.TEMPORAL), SETTINGS) == [other, new, old]
     few = SETTINGS.model_copy(update={"max_nodes": 2})
-    assert gate([other, old, new], asked, few) == [new, old]
+    assert choose.gate([other, old, new], asked, few) == [new, old]
 
 
 # Said outright
@@ -180,13 +187,10 @@ def test_said_to_be_of_use_it_passes_every_gate() -> None:
     for each in (one, rival):
         each.numbers["text"] = each.relevance
     choose.heed([one, rival], {one.id: judgement(1)}, HERE)
-    found = pool(one, rival, here=0.1, elsewhere=0.9)
-    choose.at_home([one], found, HERE)
     choose.floor([one, rival], heard(), SETTINGS)
     choose.boost([one, rival], {}, SETTINGS)
-    choose.topical([one, rival], found, heard(), lambda each: each is rival)
     assert choose.resting([one, rival], SETTINGS) is None
-    assert gate([one, rival], heard(), SETTINGS, companions=0.1) == [rival, one]
+    assert choose.gate([one, rival], heard(), SETTINGS) == [rival, one]
     preference = candidate(0.1)
     choose.heed([preference], {preference.id: judgement(1)}, HERE)
     assert choose.standing([preference], []) == [preference]
@@ -213,19 +217,19 @@ def archived(value: float) -> Candidate:
 
 
 def test_from_the_archive_speaks_what_is_well_above_the_gate() -> None:
-    sure, near, nearer, far, working = archived(0.5), archived(0.2), archived(0.3), archived(0.12), candidate(0.25)
+    sure, near, nearer, far, working = archived(0.7), archived(0.45), archived(0.48), archived(0.3), candidate(0.45)
     everyone = [sure, near, nearer, far, working]
     assert choose.resting(everyone, SETTINGS) is nearer
-    assert gate(everyone, heard(), SETTINGS) == [sure, working]
-    assert (near.dropped, far.dropped) == ("archive: relevance 0.200 below 0.35", "archive: relevance 0.120 below 0.35")
+    assert choose.gate(everyone, heard(), SETTINGS) == [sure, working]
+    assert (near.dropped, far.dropped) == ("archive: relevance 0.450 below 0.5", "archive: relevance 0.300 below 0.5")
     assert choose.explore(everyone, [sure, working], {}, room=4) is None, "nor is it shown to learn from"
-    assert choose.resting([archived(0.14)], SETTINGS) is None, "it would have been silent in working too"
+    assert choose.resting([archived(0.34)], SETTINGS) is None, "it would have been silent in working too"
 
 
 def test_a_time_that_is_asked_for_opens_no_archive() -> None:
     one = archived(0.2)
     choose.resting([one], SETTINGS)
-    assert gate([one], heard(Intent.TEMPORAL), SETTINGS) == []
+    assert choose.gate([one], heard(Intent.TEMPORAL), SETTINGS) == []
 
 
 def test_what_came_by_an_edge_alone_is_not_whispered() -> None:
@@ -315,43 +319,6 @@ def test_a_question_about_one_trait_is_not_answered_with_all() -> None:
     assert (fits.dropped, other.dropped) == (None, "identity: others fit the words")
 
 
-def overlaps(one: Candidate) -> bool:
-    return "database" in one.row.content
-
-
-def test_topical_overlap_narrows_only_where_somebody_overlaps() -> None:
-    """Seeds: "if at least one candidate overlaps topically, Ormah narrows the set to overlapping candidates"."""
-    shares, vague = candidate(), candidate(text="We like small things.")
-    choose.topical([shares, vague], pool(), heard(), overlaps)
-    assert (shares.dropped is None, vague.dropped is None) == (True, False)
-    alone = candidate(text="We like small things.")
-    choose.topical([alone], pool(), heard(), overlaps)
-    assert alone.dropped is None
-
-
-def test_identity_linked_and_near_memories_pass_the_topical_filter() -> None:
-    """Seeds: "identity-linked nodes are still allowed through this filter"; and what is near in meaning has other words."""
-    shares = candidate()
-    linked, near, timely = (candidate(text="x", cosine=value) for value in (0.1, 0.6, 0.1))
-    timely.source = "temporal"
-    choose.topical([shares, linked, near, timely], pool(identity=[linked.id]), heard(), overlaps)
-    assert [one.dropped for one in (linked, near, timely)] == [None, None, None]
-
-
-def test_a_prompt_that_is_at_home_elsewhere_finds_nothing_here() -> None:
-    here, everywhere, there = candidate(), candidate(space=None), candidate(space="billing")
-    found = pool(here, everywhere, there, here=0.5, elsewhere=0.7)
-    assert not choose.at_home(found.candidates, found, HERE)
-    assert [one.dropped is None for one in (here, everywhere, there)] == [False, False, True]
-
-
-def test_as_good_here_is_at_home_here() -> None:
-    here = candidate()
-    assert choose.at_home([here], pool(here, here=0.69, elsewhere=0.7), HERE)
-    assert choose.at_home([here], pool(here, here=0.2, elsewhere=0.0), HERE)
-    assert here.dropped is None
-
-
 def test_what_the_context_holds_is_not_said_again() -> None:
     one, other = candidate(), candidate()
     found = choose.unknown([one, other], Before(recent=(), known=frozenset({context_key(one.row)})))
@@ -366,85 +333,17 @@ def test_what_the_context_holds_is_not_said_again() -> None:
 def test_the_gate_is_absolute() -> None:
     """Seeds: "if the best non-temporal result is below the gate: whisper returns empty; otherwise weak candidates below the
     gate are removed"."""
-    assert gate([candidate(0.14)], heard(), SETTINGS) == []
-    weak, strong = candidate(0.14, order=0.9), candidate(0.15, order=0.1)
-    assert gate([weak, strong], heard(), SETTINGS) == [strong]
-    assert weak.dropped == "gate: relevance 0.140 below 0.150"
+    assert choose.gate([candidate(0.34)], heard(), SETTINGS) == []
+    weak, strong = candidate(0.34, order=0.9), candidate(0.36, order=0.1)
+    assert choose.gate([weak, strong], heard(), SETTINGS) == [strong]
+    assert weak.dropped == "gate: relevance 0.340 below 0.35"
 
 
-def test_order_is_the_searchs_and_six_are_the_most() -> None:
-    many = [candidate(0.6, order=number / 10) for number in range(9)]
-    chosen = gate(many, heard(), SETTINGS)
+def test_the_most_relevant_come_first_and_six_are_the_most() -> None:
+    many = [candidate(0.5 + number / 20, order=1 - number / 10) for number in range(9)]
+    chosen = choose.gate(many, heard(), SETTINGS)
     assert chosen == many[:2:-1]
     assert all(one.dropped == "gate: beyond the 6 best" for one in many[:3])
-
-
-def test_each_further_memory_has_to_be_surer() -> None:
-    first, second, third = candidate(0.16, order=0.9), candidate(0.16, order=0.8), candidate(0.25, order=0.7)
-    assert gate([first, second, third], heard(), SETTINGS, crowding=0.2) == [first, third]
-
-
-def test_what_fits_so_so_does_not_join_what_fits_well() -> None:
-    best, near, far = candidate(0.8, order=0.1), candidate(0.6, order=0.3), candidate(0.5, order=0.9)
-    assert gate([best, near, far], heard(), SETTINGS, companions=1.1) == [near, best]
-    assert far.dropped == "companions: relevance 0.500 far below 0.800"
-    alone = candidate(0.5)
-    assert gate([alone], heard(), SETTINGS, known=0.8, companions=1.1) == []
-
-
-def compared(*some: Candidate, what: Heard | None = None) -> list[Candidate]:
-    judged(*some)
-    choose.compare(some, what or heard())
-    choose.floor(some, what or heard(), SETTINGS)
-    choose.boost(some, {}, SETTINGS)
-    return list(some)
-
-
-def test_what_the_search_finds_nearly_as_likely_joins_what_passed_the_gate() -> None:
-    best, near, far = candidate(0.7, logit=2.0), candidate(0.08, logit=-0.5), candidate(0.08, logit=-1.5)
-    assert gate(compared(best, near, far), heard(), SETTINGS) == [best, near]
-    assert far.dropped == "floor: relevance 0.080 below 0.1"
-    assert near.numbers["behind"] == pytest.approx(2.5)
-
-
-def test_nothing_joins_where_nothing_passes_the_gate() -> None:
-    """The decision to speak is absolute: it does not depend on what else was found."""
-    assert gate(compared(candidate(0.14, logit=2.0), candidate(0.08, logit=1.9)), heard(), SETTINGS) == []
-    known = compared(candidate(0.5, logit=2.0), candidate(0.12, logit=1.9))
-    assert gate(known, heard(), SETTINGS, known=0.8, companions=1.1) == []
-
-
-def test_what_fits_too_little_or_was_of_no_use_does_not_join() -> None:
-    best = candidate(0.7, logit=2.0)
-    weak, unwanted = candidate(0.05, logit=1.9), candidate(0.12, logit=1.9)
-    judged(best, weak, unwanted)
-    choose.compare([best, weak, unwanted], heard())
-    choose.floor([best, weak, unwanted], heard(), SETTINGS)
-    choose.boost([best, weak, unwanted], {unwanted.id: Boost(-0.05, 1)}, SETTINGS)
-    assert gate([best, weak, unwanted], heard(), SETTINGS) == [best]
-
-
-def test_another_projects_memory_does_not_join_however_likely() -> None:
-    best, other = candidate(0.7, logit=2.0), candidate(0.9, logit=3.0, space="billing")
-    assert gate(compared(best, other), heard(), SETTINGS) == [best]
-    assert best.numbers["behind"] == 0.0
-
-
-def test_what_the_search_finds_far_less_likely_stays_away() -> None:
-    best, far = candidate(0.7, logit=2.0), candidate(0.65, logit=-2.5)
-    assert gate(compared(best, far), heard(), SETTINGS) == [best]
-    assert far.dropped == "companions: the search finds others more likely (logit 4.50 below)"
-
-
-def test_answers_to_two_questions_are_not_compared() -> None:
-    asked = heard(prompt="Which port do gateways use and who is our contact?")
-    first, second = candidate(0.7, logit=4.0), candidate(0.65, logit=-1.0)
-    assert gate(compared(first, second, what=asked), asked, SETTINGS) == [first, second]
-
-
-def test_from_the_fifth_on_only_what_is_as_likely_as_the_best_joins() -> None:
-    some = [candidate(0.7, order=1 - at / 10, logit=2.0 - at / 10) for at in range(6)]
-    assert gate(compared(*some), heard(), SETTINGS) == some[:4]
 
 
 def test_what_is_there_for_its_time_is_of_this_space() -> None:
@@ -469,7 +368,7 @@ def test_temporal_results_pass_the_gate_and_come_newest_first() -> None:
         candidate(0.0, source="temporal"),
         candidate(0.7, days=1),
     )
-    assert gate([old, new, topical], heard(Intent.TEMPORAL), SETTINGS) == [new, topical, old]
+    assert choose.gate([old, new, topical], heard(Intent.TEMPORAL), SETTINGS) == [new, topical, old]
 
 
 # ------------------------------------------------------------------------------------------------ what joins
@@ -477,7 +376,7 @@ def test_temporal_results_pass_the_gate_and_come_newest_first() -> None:
 
 def test_exploration_never_breaks_silence() -> None:
     held = candidate(0.12)
-    assert gate([held], heard(), SETTINGS) == []
+    assert choose.gate([held], heard(), SETTINGS) == []
     assert choose.explore([held], [], (), room=5) is None
 
 
@@ -485,7 +384,7 @@ def test_exploration_adds_the_best_of_those_that_feedback_does_not_know() -> Non
     """Seeds: "Ormah can add one lower-confidence candidate as an exploration slot"."""
     shown, best, known = candidate(0.7), candidate(0.11, order=0.5), candidate(0.12, order=0.6)
     everyone = [shown, best, known]
-    chosen = gate(everyone, heard(), SETTINGS)
+    chosen = choose.gate(everyone, heard(), SETTINGS)
     assert choose.explore(everyone, chosen, {known.id}, room=5) is best
     assert best.dropped is None
     assert choose.explore(everyone, chosen, (), room=0) is None
@@ -532,6 +431,6 @@ def test_of_candidates_that_say_the_same_one_is_chosen_and_the_others_are_counte
         for at, text in enumerate(("deploys happen on tuesday", "Deploys happen on **Tuesday**."))
     ]
     other = candidate(0.7, text="Deploys happen on Thursday.")
-    assert gate([best, *twins, other], heard(), SETTINGS) == [best, other]
+    assert choose.gate([best, *twins, other], heard(), SETTINGS) == [best, other]
     assert (best.also, other.also) == (2, 0)
     assert [one.dropped for one in twins] == [f"same: {best.row.short_id} says the same"] * 2
