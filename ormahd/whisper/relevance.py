@@ -8,16 +8,14 @@ belong to the prompt.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import Final
 
 import numpy as np
-from msgspec import Struct
 
+from ormahd.embedding.embedder import DIMENSIONS
 from ormahd.embedding.scale import Scale
 from ormahd.model.chance import FittedWeights, sigmoid
 from ormahd.whisper.types import Float
@@ -78,22 +76,15 @@ class Chances(FittedWeights, frozen=True):
         return {PART + "base": self.base} | {PART + name: self.weights[name] * evidence[name] for name in WITNESSES}
 
 
-class Asks(Struct, frozen=True):
-    """A fitted logistic regression over the vector of a prompt: whether such prompts need a memory."""
-
-    base: float
-    weights: tuple[float, ...]
-
-
 def asks(vector: Float | None, scale: Scale | None) -> float:
     """Return the log odds that a prompt needs a memory, by what it means: "how do we deploy?", not "make it bold".
 
     `vector`: its unit vector; `scale`: the scale of the model's similarities, None for the default model.
     """
-    table = fitted_asks()
-    if vector is None or scale is not None or len(vector) != len(table.weights):
+    base, weights = fitted_asks()
+    if vector is None or scale is not None or len(vector) != len(weights):
         return UNSURE
-    return max(-MOST_ASKS, min(MOST_ASKS, table.base + float(np.dot(vector, table.weights))))
+    return max(-MOST_ASKS, min(MOST_ASKS, base + float(vector @ weights)))
 
 
 def witnesses(numbers: Mapping[str, float]) -> dict[str, float] | None:
@@ -137,10 +128,10 @@ def fitted() -> Chances:
 
 
 @cache
-def fitted_asks() -> Asks:
-    """Return the weights in `asks.json`."""
-    row = json.loads(resources.files(__package__).joinpath("asks.json").read_bytes())
-    return Asks(row["base"], tuple(row["weights"]))
+def fitted_asks() -> tuple[float, Float]:
+    """Return the base and the weight of each dimension of a prompt's vector, as in `asks.json`."""
+    table = FittedWeights.shipped(__package__, "asks.json", map(str, range(DIMENSIONS)))
+    return table.base, np.array(list(table.weights.values()), np.float32)
 
 
 def _rarest(notes: int) -> float:

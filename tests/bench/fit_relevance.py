@@ -58,7 +58,7 @@ WORTH = 3_000.0
 INFLUENCE: Mapping[str, float] = {"tasks": 6.0}
 """How much a set counts; every other counts 1."""
 EVERY = {"locomo": 2, "proactive": 1}
-"""Of the questions of a benchmark, each so many-th is asked: more of them take long and change nothing."""
+"""Of the questions of a benchmark, each so many-th is asked: all of them take long."""
 ASKS_RIDGE = 100.0
 """Strength of the regularisation of the weights of `asks`; each set counts for `ASKS_WORTH` prompts."""
 ASKS_WORTH = 200.0
@@ -143,7 +143,8 @@ def fitted_asks(some: Mapping[str, Judged], leave_out: int | None = None) -> tup
         needs.append(one.needs[known])
         worth.append(np.full(known.sum(), ASKS_WORTH * INFLUENCE.get(name, 1.0) / max(1, known.sum())))
     columns, right, weight = np.concatenate(vectors), np.concatenate(needs), np.concatenate(worth)
-    middle, spread = columns.mean(axis=0), columns.std(axis=0) + 1e-9
+    middle = columns.mean(axis=0)
+    spread = columns.std()  # one of all: some dimensions never vary, and would get huge weights
     scaled = np.c_[(columns - middle) / spread, np.ones(len(right))]
     ridge = np.r_[np.full(columns.shape[1], ASKS_RIDGE), 0.0]
     found = least(
@@ -260,11 +261,8 @@ def main(args: list[str]) -> None:
         counts = {name: len(one.right) for name, one in some.items()}
         fit.write_table(TABLE, counts, base, dict(zip(WITNESSES, weights.tolist(), strict=True)))
         slopes, constant = fitted_asks(gathered)
-        row = {
-            "sets": {name: int((~np.isnan(one.needs)).sum()) for name, one in gathered.items()},
-            "base": round(constant, 4), "weights": [round(slope, 4) for slope in slopes.tolist()],
-        }  # fmt: skip
-        ASKS_TABLE.write_text(json.dumps(row) + "\n", "utf-8")
+        known = {name: int((~np.isnan(one.needs)).sum()) for name, one in gathered.items()}
+        fit.write_table(ASKS_TABLE, known, constant, {str(at): slope for at, slope in enumerate(slopes.tolist())})
 
 
 if __name__ == "__main__":
