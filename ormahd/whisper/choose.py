@@ -6,7 +6,7 @@ Steps in order: `judge`, `heed`, `floor`, `boost`, `timely`, `identity`, `unknow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from ormahd.model.chance import after_feedback, log_odds
@@ -17,8 +17,6 @@ from ormahd.text.sameness import says_the_same
 from ormahd.whisper.affinity import Boost, Verdict
 from ormahd.whisper.gather import Pool
 from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, Shown, context_key
-
-Overlaps = Callable[[Candidate], bool]
 
 LEAST_RELEVANCE: Final = 0.10
 """Relevance below which a candidate is dropped early, unless `whisper.injection_gate` is lower."""
@@ -201,10 +199,16 @@ def gate(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSetting
     """
     wished = kinds(heard.prompt) if heard.temporal else frozenset()
     chosen: list[Candidate] = []
-    listed = sorted(alive(candidates), key=lambda one: (one.row.type not in wished, -one.relevance, -one.order, one.id))
-    if heard.temporal:
-        listed.sort(key=lambda one: (one.row.type not in wished, -one.row.created.timestamp()))
-    for one in listed:
+    for one in sorted(
+        alive(candidates),
+        key=lambda one: (
+            one.row.type not in wished,
+            -one.row.created.timestamp() if heard.temporal else 0.0,
+            -one.relevance,
+            -one.order,
+            one.id,
+        ),
+    ):
         sure = heard.temporal or one.wanted
         if one.relevance < settings.injection_gate and not sure:
             one.dropped = f"{BELOW_GATE} {one.relevance:.3f} below {settings.injection_gate}"

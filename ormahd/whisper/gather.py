@@ -140,8 +140,10 @@ def gather(
     unknown = tuple(unknown_names(index, heard.query))
     named = frozenset(words(heard.prompt))
     best = [*ranked.spaces.items(), *archive.spaces.items()]
-    here = max((late for space, late in best if place_factor(space, asked, named) > OTHER_SPACES), default=0.0)
-    others = ((late, space) for space, late in best if place_factor(space, asked, named) == OTHER_SPACES)
+    spaces = {*(space for space, _ in best), *(row.space for row in rows.values())}
+    factors = {space: place_factor(space, asked, named) for space in spaces}
+    here = max((late for space, late in best if factors[space] > OTHER_SPACES), default=0.0)
+    others = ((late, space) for space, late in best if factors[space] == OTHER_SPACES)
     elsewhere, better = max(others, key=lambda two: two[0], default=(0.0, None))
     prompt = PromptEvidence(
         notes=notes,
@@ -152,7 +154,10 @@ def gather(
         away=NO_RIVAL if asked.space is None else max(NO_RIVAL, elsewhere - here),
         scale=scale,
     )
-    home = [_at_home(hit, rows, asked, named) for hit in results]
+    home = [
+        "similarity" in hit.numbers and hit.node_id in rows and factors[rows[hit.node_id].space] > OTHER_SPACES
+        for hit in results
+    ]
     rivals = [hit.numbers["similarity"] for hit, at_home in zip(results, home, strict=True) if at_home]
     ranks = list(itertools.accumulate(home, initial=1))
     candidates = list(_candidates(results, ranks, rivals, rows, self_id, prompt))
@@ -164,7 +169,7 @@ def gather(
     standing_ranks = [place_of.get(hit.node_id, ranks[-1]) for hit in standing.results]
     preferences_found = list(_candidates(standing.results, standing_ranks, rivals, rows, self_id, prompt))
     for one in (*candidates, *preferences_found):
-        one.numbers["place"] = place_factor(one.row.space, asked, named)
+        one.numbers["place"] = factors[one.row.space]
     return Pool(
         candidates,
         preferences_found,
@@ -197,13 +202,9 @@ def place_factor(space: str | None, asked: Asked, named: frozenset[str]) -> floa
     return 1.0 if name and name <= named else OTHER_SPACES
 
 
-def _at_home(hit: Hit, rows: Mapping[str, NodeRow], asked: Asked, named: frozenset[str]) -> bool:
-    row = rows.get(hit.node_id)
-    return row is not None and "similarity" in hit.numbers and place_factor(row.space, asked, named) > OTHER_SPACES
-
-
 def _rarities(index: Reader, terms: Sequence[str]) -> dict[str, float]:
     """Return `{stem: rarity}` for the words of a prompt: the logarithm of the share of notes without it, from 0."""
+    stems(terms)  # all at once: each query to SQLite is slow
     counts, notes = index.frequencies(terms)
     return {stem: max(0.0, math.log((notes + 1) / (counts[term] + 0.5))) for term in terms for stem in stems((term,))}
 

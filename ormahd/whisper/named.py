@@ -1,5 +1,5 @@
-"""Change a memory's relevance by the exact names in a prompt: one with the name is relevant, one with a similar name
-is not.
+"""Change a memory's relevance by the exact names in a prompt: one with the name is more relevant, one with a similar
+name is not.
 
 Words and vectors do not tell names apart: a year counts as a common word, and two ticket numbers have similar
 vectors. The search compares names exactly (`search.exact`), and its numbers are used here. A *look-alike* of a name

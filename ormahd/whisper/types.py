@@ -130,8 +130,6 @@ class Heard(Struct, frozen=True):
     """The search text: the prompt, for a follow-up after up to two earlier prompts. The words of a period are left
     out."""
     follow_up: bool
-    topic: frozenset[str]
-    """Stems of the words in `query` that say what it is about (`hear.topical_words`)."""
     after: datetime | None = None
     before: datetime | None = None
     """`after` and `before`: the period that the prompt asks for."""
@@ -208,7 +206,6 @@ def trace(found: Answer, asked: Asked, before: Before) -> dict[str, Any]:
             "follow_up": heard.follow_up,
             "after": None if heard.after is None else heard.after.isoformat(),
             "before": None if heard.before is None else heard.before.isoformat(),
-            "topic": sorted(heard.topic),
         }
     if found.request is not None:
         told |= {"request": found.request.shown()}

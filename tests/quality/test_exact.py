@@ -34,7 +34,7 @@ def stand(tmp_path_factory: pytest.TempPathFactory, model: Embedder) -> Iterator
 
 def relevances(stand: Stand, prompt: str) -> dict[str, float]:
     """The relevance of each candidate for a whisper, by node id."""
-    heard = Heard(prompt, frozenset({Intent.GENERAL}), None, prompt, False, frozenset())
+    heard = Heard(prompt, frozenset({Intent.GENERAL}), None, prompt, False)
     found = gather(
         stand.index, heard, Asked(prompt, None), self_id="", embed=stand.model.embed_query, now=NOW, rules=Rules(),
         limit=30, preferences=False,

@@ -46,12 +46,10 @@ def candidate(
     return one
 
 
-def heard(
-    *intents: Intent, identity: float = 0.0, topic: Iterable[str] = ("databas",), prompt: str = HERE.prompt
-) -> Heard:
+def heard(*intents: Intent, identity: float = 0.0, prompt: str = HERE.prompt) -> Heard:
     chosen = frozenset(intents) or frozenset({Intent.GENERAL})
     scores = {Intent.IDENTITY.value: identity} if identity else {}
-    return Heard(prompt, chosen, None, prompt, False, frozenset(topic), scores=scores)
+    return Heard(prompt, chosen, None, prompt, False, scores=scores)
 
 
 def pool(*candidates: Candidate, identity: Iterable[str] = (), here: float = 0.0, elsewhere: float = 0.0) -> Pool:

@@ -24,7 +24,7 @@ NOTES = {
 
 
 def heard(prompt: str, *intents: Intent) -> Heard:
-    return Heard(prompt, frozenset(intents) or frozenset({Intent.GENERAL}), None, prompt, False, frozenset())
+    return Heard(prompt, frozenset(intents) or frozenset({Intent.GENERAL}), None, prompt, False)
 
 
 def candidate(name: str, **numbers: float) -> Candidate:

@@ -23,7 +23,7 @@ NORTH, EAST, NEAR_NORTH = unit(0, 1), unit(1, 0), unit(0.5, 1)
 
 
 def heard(vector: Float | None = NORTH, *intents: Intent, follow_up: bool = False) -> Heard:
-    return Heard("p", frozenset(intents or {Intent.GENERAL}), vector, "p", follow_up, frozenset())
+    return Heard("p", frozenset(intents or {Intent.GENERAL}), vector, "p", follow_up)
 
 
 def said(vector: Float | None, *, answered: bool = True) -> Said:
