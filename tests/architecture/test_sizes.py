@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ def folder_of(file: Path) -> str:
     return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
 
 
+@cache
 def counted() -> dict[str, int]:
     """Code lines of each room."""
     rooms = {folder: name for name, room in ROOMS.items() for folder in room["folders"]}

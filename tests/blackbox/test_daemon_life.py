@@ -114,7 +114,7 @@ def test_it_becomes_ready_and_stops_cleanly_by_either_signal(house: House):
 
 def test_it_stops_in_the_middle_of_reading_a_vault_and_goes_on_at_the_next_start(quick: House):
     quick.start()
-    quick.ctl("import", str(corpus.write(quick.home / "notes.jsonl", 1000)), timeout=120)
+    quick.ctl("import", str(corpus.write(quick.home / "notes.jsonl", 400)), timeout=120)
     memories = quick.call("admin.health").nodes
     assert quick.stop() == 0
     shutil.rmtree(quick.index_dir)

@@ -179,11 +179,11 @@ def at_rest(house: House) -> dict[str, int]:
 def test_what_the_daemon_holds_at_noon_it_holds_in_the_evening(house: House, tmp_path: Path) -> None:
     house.plainly = True  # its memory is its own
     house.start()
-    house.ctl("import", str(corpus.write(tmp_path / "notes.jsonl", 500)), timeout=300)
-    called = live(house, 500)  # everything was asked: threads are there
+    house.ctl("import", str(corpus.write(tmp_path / "notes.jsonl", 200)), timeout=300)
+    called = live(house, 240)  # everything was asked: threads are there
     assert called.keys() >= METHODS, "a day without one of these shows nothing of it"
     noon, notes = at_rest(house), house.call("admin.health").nodes
-    live(house, 500, part=1)
+    live(house, 240, part=1)
     evening, new = at_rest(house), house.call("admin.health").nodes - notes
     print(f"noon {noon}, evening {evening}, {new} memories more")
     assert evening["threads"] <= noon["threads"] + 4, (noon, evening)

@@ -83,13 +83,13 @@ def alone(env: dict[str, str], what: str) -> Any:
 
 
 WORKS = [
-    pytest.param(STRANGER, HOME, id="no passwd entry", marks=stranger),
     pytest.param(STRANGER, XDG, id="no passwd entry and no HOME", marks=stranger),
-    pytest.param((), XDG, id="no HOME"),
     pytest.param((), {"HOME": "HERE/not/there/yet"} | ODD, id="a HOME that is not there, and nothing else in order"),
     pytest.param((), HOME | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, id="ASCII only"),
     pytest.param(NO_SHM, HOME, id="no /dev/shm", marks=pytest.mark.skipif(not can(*NO_SHM), reason="no namespaces")),
     pytest.param((), HOME | {"LC_ALL": "en_US.ISO-8859-1"}, id="a locale of one byte a letter"),
+    pytest.param(STRANGER, HOME, id="no passwd entry", marks=[stranger, pytest.mark.soak]),
+    alone(XDG, "no HOME"),
     alone(HOME, "no USER, TERM, locale, runtime folder and git identity"),
     alone({"HOME": "HERE/not/there/yet"}, "a HOME that is not there"),
     alone(HOME | {"XDG_RUNTIME_DIR": "/nowhere", "TMPDIR": "/nowhere"}, "runtime and temporary folder gone"),

@@ -126,11 +126,13 @@ def leaky(tmp_path: Path) -> Iterator[tuple[Ormah, Extraction, Path]]:
             yield ormah, Extraction(ormah, asker=Judging(ormah).asker), tmp_path
 
 
-def test_planted_secrets_reach_nothing(leaky: tuple[Ormah, Extraction, Path]) -> None:
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.soak)])
+def test_planted_secrets_reach_nothing(leaky: tuple[Ormah, Extraction, Path], every: int) -> None:
     ormah, extraction, home = leaky
     cases = [(f"Remember that {text}", found) for text, found in planted_cases()]
     known = [(text, found) for text, found in cases if not any(one in redact(text).text for one in found)]
     assert len(known) > 0.9 * len(cases), "what patterns know"
+    known = known[::every]
     said = [text for text, _ in known]
     archive(ormah, transcript(home / "t" / f"{ID}.jsonl", said))
     extraction.settle()

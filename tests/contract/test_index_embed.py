@@ -27,6 +27,24 @@ def embedder(tmp_path_factory: pytest.TempPathFactory) -> Model:
     return made
 
 
+SOME = [TEXTS[0], *TEXTS[3:8]]
+COSINES = [
+    [0.08, 0.05, 0.09, 0.09, 0.11],
+    [0.13, 0.04, 0.09, 0.07],
+    [0.01, 0.07, 0.07],
+    [0.55, 0.49],
+    [0.95],
+]
+"""Of each two of `SOME`, as sentence-transformers computes them with the published weights."""
+
+
+def test_cosines_are_nearly_those_of_sentence_transformers(embedder: Model) -> None:
+    vectors = np.stack([document.vector for document in embedder.embed_documents(SOME)])
+    ours = (vectors @ vectors.T)[np.triu_indices(len(SOME), 1)]
+    assert np.abs(ours - np.concatenate(COSINES)).max() < 0.02
+
+
+@pytest.mark.soak  # torch takes ten seconds of CPU
 def test_vectors_are_nearly_those_of_sentence_transformers(embedder: Model, tmp_path: Path) -> None:
     reference = choose.load(EmbeddingSettings(model=str(published())), tmp_path)
     assert reference.served.runtime == "torch"

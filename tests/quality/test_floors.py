@@ -26,16 +26,25 @@ class Stand:
     def __init__(self, directory: Path, model: Embedder, texts: Sequence[Text]) -> None:
         self.index = Index.open(directory, clock=lambda: NOW)
         self.model = model
+        self._ranked: dict[str, list[str]] = {}
         self.index.attach(model)
         self.ids = {text.key: str(uuid.uuid5(uuid.NAMESPACE_URL, text.key)) for text in texts}
         apply(self.index, {f"n_{self.ids[text.key][:8]}.md": note(self.ids[text.key], text.content, title=text.title) for text in texts})  # fmt: skip
         self.index.wait_filled(600.0)
 
     def ranked(self, question: str) -> list[str]:
-        found = rank(
-            self.index, SearchQuery(query=question), embed=self.model.embed_query, space=None, now=NOW, rules=Rules()
-        )
-        return [hit.node_id for hit in found.results]
+        """The ids that are found, best first; each question is searched for once."""
+        if question not in self._ranked:
+            found = rank(
+                self.index,
+                SearchQuery(query=question),
+                embed=self.model.embed_query,
+                space=None,
+                now=NOW,
+                rules=Rules(),
+            )
+            self._ranked[question] = [hit.node_id for hit in found.results]
+        return self._ranked[question]
 
     def by_words(self, question: str) -> list[str]:
         return [node_id for node_id, _ in self.index.search_text(question, 10)]

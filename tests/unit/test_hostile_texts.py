@@ -1,7 +1,7 @@
 """Texts of others (transcripts, pages, notes) take time that grows with their length, whatever they consist of.
 
-Each reader gets texts of 50,000 characters in a child process whose CPU time is limited: a pattern that tries every end
-for every start would need minutes, and a linear one needs a small part of a second, whatever else the machine does.
+Each reader gets texts of 25,000 characters in a child process whose CPU time is limited: a pattern that tries every end
+for every start would need many seconds, and a linear one needs a small part of a second, whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from ormahd.search import parts
 from ormahd.text import facts, harness, quoting, sameness, secrets, statement, words
 from ormahd.whisper import at_hand, hear
 
-LENGTH = 50_000
-CPU_S = 10
+LENGTH = 25_000
+CPU_S = 2
 UNITS = (
     *(" ", "\n", "\t", "-", "=", "#", "*", "_", "`", "'", '"', "(", "[", "[[", "![", "{", "<", "</", ">", "|", "a", "1"),
     *(".", ":", "\\", "~", "a ", "a-", "a.", "1-", "- ", "a\n", "<a>", "é", "中", "key=", "a@", "[x](", "`a`", "**a"),

@@ -18,7 +18,7 @@ from ormahd.ingest.readers.turns import Reading
 from ormahd.ingest.sources import documents
 from tests.unit.ingest.reading import turns
 
-COUNT = 250
+COUNT = 200
 HEAD = {"sessionId": "7c1e", "projectHash": "shop", "startTime": "2026-08-03T07:00:00.000Z"}
 LONG = "a prompt of forty thousand characters " * 1100
 
@@ -76,7 +76,7 @@ def test_a_small_compressed_file_of_many_prompts(tmp_path: Path, lines: Any) -> 
     assert len(packed) < 200_000
     count, size = peak(file)
     assert count == COUNT
-    assert size < 7_000_000, "of 11 MB of prompts"
+    assert size < 7_000_000, "of 8 MB of prompts"
 
 
 def packs(lines: Iterable[Any]) -> bytes:
