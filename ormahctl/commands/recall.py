@@ -111,7 +111,7 @@ SNIPPET = 220
     "--as-of",
     type=TimeOrRevision(),
     metavar="WHEN|REV",
-    help="Search the vault as it was at: a day (its end), 7d, an op, commit, branch or tag.",
+    help="Search the vault as it was at: a day (its end), 7d, the id of a change, a branch or tag.",
 )
 @click.option("--sessions", is_flag=True, help="Search what was said in archived sessions, not the memories.")
 @click.option("--full", is_flag=True, help="All of each text, however long it is; also in --json.")

@@ -50,7 +50,7 @@ _STAYS = {
     "--list", "looks", is_flag=True, help="Only show which agents are connected, and whether their hooks answer."
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask: all agents found, the usual vault, no source.")
 @click.option("--agents", metavar="NAMES",
               help="Guided: connect these, with commas between; all: those on this machine; none.")  # fmt: skip
 @click.option("--vault", metavar="DIR", type=NamedFolder(file_okay=False, path_type=Path),

@@ -25,7 +25,7 @@ from ormahd.rpc.wire import BadRequest, NotFound
     "--as-of",
     type=TimeOrRevision(),
     metavar="WHEN|REV",
-    help="Show it as it was at: a day (its end), 7d, an op, commit, branch or tag.",
+    help="Show it as it was at: a day (its end), 7d, the id of a change, a branch or tag.",
 )
 @pass_session
 def show(session: Session, node_id: str, as_of: str | None) -> None:

@@ -147,7 +147,9 @@ def _left_alone(done: UndoResult) -> None:
 
 
 def _undone(done: UndoneOp) -> None:
-    render.out(f"undone {render.paint(render.line(done.subject), 'bold')}, redo: ormahctl undo {done.commit[:8]}")
+    render.out(
+        f"undone {render.paint(render.line(done.subject).rstrip('.'), 'bold')}, redo: ormahctl undo {done.commit[:8]}"
+    )
     for change in done.changes[:SHOWN]:
         name = render.paint(change.node_id[:8] if change.node_id else "-", "dim")
         render.out(f"  {DID.get(change.did, change.did)}: {name}  {render.line(change.title or change.path)}")

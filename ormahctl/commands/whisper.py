@@ -158,7 +158,7 @@ def _print(one: WhisperedPrompt) -> None:
     if one.silence is not None:
         render.out(f"  {render.paint('silent:', 'yellow')} {render.line(SAID.get(one.silence, one.silence))}")
     elif not one.memories:
-        render.out("  whispered; which memories is noted only of prompts with a session", hang=0)
+        render.out("  whispered; its memories are stored only for prompts with a session", hang=0)
     for memory in one.memories:
         how = f"  ({SHOWN[memory.shown]})" if memory.shown in SHOWN else ""
         title = "(gone by now)" if memory.title is None else render.line(memory.title)

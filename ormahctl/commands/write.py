@@ -10,6 +10,7 @@ import hashlib
 import os
 import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,10 +45,10 @@ from ormahd.api import (
 from ormahd.rpc.wire import BadRequest, InvalidNote, NotFound, Unavailable
 
 
-def print_done(verb: str, short_id: str, commit: str | None) -> None:
+def print_done(verb: str, short_id: str, commit: str | None, *, space: str | None = None) -> None:
     """Print the one line about a write: what was done to which memory, and the command that takes it back."""
     back = f", undo: ormahctl undo {commit[:8]}" if commit else ""
-    render.out(f"{verb} {render.paint(short_id, 'bold')}{back}")
+    render.out(f"{verb} {render.paint(short_id, 'bold')}{f' in {render.line(space)}' if space else ''}{back}")
 
 
 def told(redacted: Sequence[str], demoted: Sequence[str]) -> None:
@@ -172,22 +173,11 @@ def remember(
     )
     done = session.client.call("agent.remember", params, RememberResult)
     if session.json:
-        fields = {
-            "id": done.node_id,
-            "short_id": done.short_id,
-            "path": done.path,
-            "commit": done.commit,
-            "op": done.op,
-        }
-        more = {"space": done.space, "links": done.links, "redacted": done.redacted, "demoted": done.demoted}
-        render.emit(
-            fields
-            | more
-            | {"existing": done.existing, "degraded": done.degraded}
-            | {"near": done.near, "replaced": done.replaced}
-        )
+        fields = ["short_id", "path", "commit", "op", "space", "links", "redacted", "demoted"]
+        known = ["existing", "degraded", "near", "replaced"]
+        render.emit({"id": done.node_id} | {name: getattr(done, name) for name in fields + known})
         return
-    print_done("known already:" if done.existing else "remembered", done.short_id, done.commit)
+    print_done("known already:" if done.existing else "remembered", done.short_id, done.commit, space=done.space)
     if verbose:
         _print_context(done)
     told(done.redacted, done.demoted)
@@ -320,7 +310,9 @@ def edit(session: Session, node_id: str) -> None:
 
 
 def _open_editor(file: Path) -> None:
-    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("vi" if sys.stdin.isatty() else "")
+    if not command:
+        raise BadRequest("there is no terminal to edit on", hint="ormahctl update ID --content TEXT")
     try:
         words = shlex.split(command)
         status = subprocess.run([*words, str(file)], check=False).returncode if words else 127

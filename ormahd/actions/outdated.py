@@ -354,5 +354,5 @@ def forget(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
 
 
 def _forgotten(ormah: Ormah, name: str, node_id: str, path: str, done: Outcome) -> WriteResult:
-    text = f"Forgotten: {name} (id: {node_id}). Git keeps it: op {done.op}"
+    text = f"Forgotten: {name} (id: {node_id}). Git keeps it: change {done.op}"
     return WriteResult(text, node_id, short_id(node_id), path, done.commit, done.op, degraded=ormah.degraded())

@@ -69,7 +69,7 @@ def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int
 
     out = UndoResult([], [], [], find_op(ormah.vault, caller.done[0]).run if past else ormah.new_run())
     with saying(
-        lambda: f"{len(out.undone)} of {len(ops)} ops were undone before that" if out.undone else "",
+        lambda: f"{len(out.undone)} of {len(ops)} changes were undone before that" if out.undone else "",
         undone=lambda: [one.commit for one in out.undone],
     ):
         for number, op in enumerate(ops):
@@ -145,7 +145,7 @@ def _of_run(entries: Sequence[LogEntry], run: str) -> Iterator[LogEntry]:
     if any(entry.run == wanted for entry in entries):
         runs = {wanted}
     if not runs:
-        raise NotFound(f"there is no run '{wanted}'", hint="`ormahctl --json history` names each op's run")
+        raise NotFound(f"there is no run '{wanted}'", hint="`ormahctl --json history` names each change's run")
     if len(runs) > 1:
         raise Ambiguous(
             f"'{wanted}' begins {len(runs)} runs", hint="give more of it", data={"ids": sorted(runs)[:SHOWN]}
@@ -248,7 +248,7 @@ def _way_on(ormah: Ormah, op: Op, left: NotUndone) -> str:
     if gone is not None:
         return f"undo the later change first; it is named by: ormahctl history {gone}"
     note = f" {short_id(nodes[0])}" if nodes else " ID"
-    return f"edit it by hand (ormahctl edit{note}), or undo the later change first; the op itself: git show {op.commit[:8]}"
+    return f"edit it by hand (ormahctl edit{note}), or undo the later change first; the change itself: git show {op.commit[:8]}"
 
 
 def take_in_conflict(ormah: Ormah, name: str, caller: Caller) -> TakeBackResult:
@@ -281,7 +281,7 @@ def _put_back(ormah: Ormah, one: SetAside, caller: Caller) -> Outcome:
     data = taken_back(ormah.vault, one, seen.data)
     if data != seen.data:
         data = edit(data, seen.path, set={"updated": ormah.moment()})
-    body = f"A sync on {one.by or 'another machine'} (op {one.op}) had replaced it: {', '.join(one.fields)}."
+    body = f"A sync on {one.by or 'another machine'} (change {one.op}) had replaced it: {', '.join(one.fields)}."
     return commit(
         ormah, f"Taken back: {one.path}", kind=Kind.UPDATE, caller=caller, body=body,
         fill=lambda tx: tx.put(seen.path, data, node_id=seen.id, expect=seen.digest),

@@ -117,7 +117,7 @@ def find_op(vault: Vault, prefix: str, *, kind: Kind | None = None) -> Op:
     """
     wanted = prefix.strip().lower()
     if not re.fullmatch(rf"[0-9a-z]{{{MIN_PREFIX},64}}", wanted):
-        raise BadRequest(f"{prefix!r} is no op and no commit", hint=f"give at least {MIN_PREFIX} characters of its id")
+        raise BadRequest(f"{prefix!r} is no id of a change", hint=f"give at least {MIN_PREFIX} characters of its id")
     view = vault.oplog.view()
     found: list[LogEntry] = []
     for entry in view.entries:
@@ -129,11 +129,11 @@ def find_op(vault: Vault, prefix: str, *, kind: Kind | None = None) -> Op:
         if entry.commit.startswith(wanted) or (entry.op or "").startswith(wanted):
             found.append(entry)
     if not found:
-        raise NotFound(f"no {kind or 'op'} begins with '{wanted}'", hint="`ormahctl history` lists them")
+        raise NotFound(f"no {kind or 'change'} begins with '{wanted}'", hint="`ormahctl history` lists them")
     # `git cherry-pick` keeps the trailers: two commits of one op count as one op, and its latest commit is returned.
     if len({entry.op or entry.commit for entry in found}) > 1:
         shown = [entry.op if (entry.op or "").startswith(wanted) else entry.commit for entry in found[:SHOWN]]
-        raise Ambiguous(f"'{wanted}' names {len(found)} ops", hint="give more of the id", data={"ids": shown})
+        raise Ambiguous(f"'{wanted}' names {len(found)} changes", hint="give more of the id", data={"ids": shown})
     return read_ops(vault, view, found)[0]
 
 
@@ -261,7 +261,7 @@ def find_standing(vault: Vault, text: str, now: datetime) -> PastState:
     asked = text.strip()
     if not asked or len(asked) > 500 or not asked.isprintable():
         raise BadRequest(
-            f"{text[:60]!r} is no time and no revision", hint="for example 2026-11-21, yesterday, 7d, an op"
+            f"{text[:60]!r} is no time and no revision", hint="for example 2026-11-21, yesterday, 7d, a change"
         )
     time = _time(asked, now)
     return _by_name(vault, asked) if time is None else _by_time(vault, _named(asked), min(time, now))
@@ -302,8 +302,8 @@ def _by_name(vault: Vault, asked: str) -> PastState:
             commit = find_op(vault, asked).commit
         except (NotFound, BadRequest) as exc:
             raise NotFound(
-                f"{asked!r} is no time, and no op, commit, branch or tag of the vault",
-                hint="write 2026-11-21, yesterday, 7d, or an op from `ormahctl history`",
+                f"{asked!r} is no time, and no change, branch or tag of the vault",
+                hint="write 2026-11-21, yesterday, 7d, or the id of a change from `ormahctl history`",
             ) from exc
     return _there(vault, asked, commit, None)
 

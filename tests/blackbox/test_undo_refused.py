@@ -18,17 +18,17 @@ house = undoing.house
 
 
 def test_ops_that_there_are_not(house: House) -> None:
-    refused(house, "ffffffffffffffff", status=3, says="no op begins with")
-    refused(house, "zzz", status=2, says="no op and no commit")
-    refused(house, "../..", status=2, says="no op and no commit")
-    refused(house, "HEAD", status=3, says="no op begins with")
+    refused(house, "ffffffffffffffff", status=3, says="no change begins with")
+    refused(house, "zzz", status=2, says="no id of a change")
+    refused(house, "../..", status=2, says="no id of a change")
+    refused(house, "HEAD", status=3, says="no change begins with")
     for number in range(2):
         update(house, remember(house, f"Ambiguous {number}"), tier="core")
     ops = [one["op"] for one in house.json("history", "--limit", "9") if one["kind"] == "update"]
     same = next(at for at in range(26) if ops[0][at] != ops[1][at])
-    error = refused(house, ops[0][:same], status=2, says="names .* ops")
+    error = refused(house, ops[0][:same], status=2, says="names .* changes")
     assert set(error["data"]["ids"]) >= set(ops)
-    refused(house, ops[0], "ffffffffffff", status=3, says="no op begins with")
+    refused(house, ops[0], "ffffffffffff", status=3, says="no change begins with")
     refused(house, "--run", "nosuchrun", status=3, says="there is no run")
     refused(house, "--job", "nosuchjob", "--since", "yesterday", status=3, says="ever changed anything")
     refused(house, "--job", "nosuchjob", status=2, says="since")

@@ -77,7 +77,7 @@ def test_an_undo_of_several_says_how_many_were_undone(house: JobsHouse) -> None:
         undo(house.ormah, UndoParams(list(ops)), PERSON, progress)
     lock.unlink()
     assert "nothing was changed" not in caught.value.message
-    assert "1 of 3 ops were undone before that" in caught.value.message
+    assert "1 of 3 changes were undone before that" in caught.value.message
     assert len(caught.value.data["undone"]) == 1
     found = {node for node in nodes if node in house.found("bee number hive")}
     assert found == set(nodes[:2])

@@ -16,7 +16,9 @@ from tests.unit.ctl_desk import Desk, health, hit, node, remembered, write
 
 def test_remember_sends_all_options_and_prints_what_a_person_wants(desk: Desk) -> None:
     edge = api.Edge(id="1a2b3c4d-0", short_id="1a2b3c4d", edge="supports", weight=0.5, title="Chose \x1bVite")
-    desk.answers["agent.remember"] = remembered(links=[edge], redacted=["AWS key"], degraded=["vectors"])
+    desk.answers["agent.remember"] = remembered(
+        space="kitchen", links=[edge], redacted=["AWS key"], degraded=["vectors"]
+    )
     desk.answers["agent.list"] = api.ListResult(memories=[], total=0, spaces={"kitchen": 2})
     done = desk.ctl(
         "--agent", "codex", "remember", "Likes tea", "--type", "preference", "--tier", "core", "--space", "kitchen",
@@ -33,12 +35,12 @@ def test_remember_sends_all_options_and_prints_what_a_person_wants(desk: Desk) -
     assert desk.calls[-1].agent == "codex"
     assert (
         done.stdout
-        == "remembered 97acbe8e, undo: ormahctl undo cccccccc\n  a/b_97acbe8e.md\n  supports 1a2b3c4d (0.50)  Chose \\x1bVite\n"
+        == "remembered 97acbe8e in kitchen, undo: ormahctl undo cccccccc\n  a/b_97acbe8e.md\n  supports 1a2b3c4d (0.50)  Chose \\x1bVite\n"
     )
     assert "secret: taken out before anything was written: AWS key" in done.stderr
     assert "neighbours were not looked for" in done.stderr
     done = desk.ctl("remember", "Likes tea")
-    assert done.stdout == "remembered 97acbe8e, undo: ormahctl undo cccccccc\n"
+    assert done.stdout == "remembered 97acbe8e in kitchen, undo: ormahctl undo cccccccc\n"
     assert done.stderr == "secret: taken out before anything was written: AWS key\n"
 
 

@@ -63,6 +63,7 @@ def test_nothing_saved_is_nothing_changed(desk: Desk) -> None:
         ("/no/such/editor", "cannot be started: No such file or directory"),
         ("'unclosed", "cannot be started: No closing quotation"),
         ("false", "ended with status 1"),
+        ("", "there is no terminal to edit on"),
     ],
 )
 def test_an_editor_that_fails(desk: Desk, command: str, said: str) -> None:

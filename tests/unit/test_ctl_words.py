@@ -15,13 +15,13 @@ def test_the_way_back_from_an_undo_is_named_alike_for_an_undo_of_an_undo() -> No
     changes = [api.UndoChange(path="a.md", node_id="1" * 36, title="Tea", did="brought back")]
     undone = [
         api.UndoneOp(op="o", commit="1a2b3c4d5e", subject=subject, nodes=[], merged=[], changes=changes)
-        for subject in ("Forget: Tea", "Undo: Remember: Tea")
+        for subject in ("Forget: Tea", "Undo: Remember: Tea.")
     ]
     with open_desk() as desk:
         for one in undone:
             desk.answers["history.undo"] = api.UndoResult(undone=[one], skipped=[], conflicts=[])
             said = desk.ctl("undo", "1a2b").stdout
-            assert said.splitlines()[0] == f"undone {one.subject}, redo: ormahctl undo 1a2b3c4d"
+            assert said.splitlines()[0] == f"undone {one.subject.rstrip('.')}, redo: ormahctl undo 1a2b3c4d"
 
 
 def test_undo_alone_shows_the_last_change_and_asks() -> None:
