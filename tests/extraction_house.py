@@ -13,6 +13,7 @@ import pytest
 
 from ormahd.config import load
 from ormahd.ormah import Ormah
+from tests import fresh_vault
 from tests.surroundings import surroundings
 
 NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
@@ -36,6 +37,7 @@ def opened(home: Path, *, now: datetime = NOW, environ: dict[str, str] | None = 
     with pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
+        fresh_vault.begin(home / "vault", now)
         found = Ormah.open(load(None, variables), clock=lambda: now)
         try:
             found.warm()

@@ -10,7 +10,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+
+from ormahd.settings import VaultSettings
+from ormahd.vault.vault import Vault
 
 _made: dict[str, Path] = {}
 
@@ -27,3 +31,9 @@ def copy_to(root: Path, kind: str, make: Callable[[Path], object]) -> None:
     subprocess.run(
         ["git", "update-index", "-q", "--refresh"], cwd=root, check=True
     )  # git knows files by their inodes too
+
+
+def begin(root: Path, now: datetime) -> None:
+    """Make `root` a vault that was begun at `now`, unless there is one."""
+    if not root.exists():
+        copy_to(root, f"begun at {now}", lambda one: Vault.open(VaultSettings(path=one), clock=lambda: now).close())

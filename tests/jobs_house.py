@@ -30,19 +30,13 @@ from ormahd.jobs.runner import Runner
 from ormahd.judge.port import Judge
 from ormahd.model.node import CreateNodeRequest, SearchQuery
 from ormahd.ormah import Ormah
-from ormahd.settings import VaultSettings
 from ormahd.state.proposals import Verdicts
-from ormahd.vault.vault import Vault
 from tests import fresh_vault
 from tests.surroundings import surroundings
 from tests.vault.git_house import git
 
 START = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 AGENT = Caller("agent:test")
-
-
-def _fresh(root: Path) -> None:
-    Vault.open(VaultSettings(path=root), clock=lambda: START).close()
 
 
 class JobsHouse:
@@ -59,7 +53,7 @@ class JobsHouse:
             "vault.quiet_seconds": 0.0,
         } | flags
         if fresh and not any(name.startswith("vault.") for name in flags):
-            fresh_vault.copy_to(home / "vault", "of jobs", _fresh)
+            fresh_vault.begin(home / "vault", START)
         self.open()
 
     def open(self) -> None:

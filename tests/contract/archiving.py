@@ -19,6 +19,7 @@ from ormahd.config import load
 from ormahd.ingest.bring_in import ingest
 from ormahd.model.node import SearchQuery
 from ormahd.ormah import Ormah
+from tests import fresh_vault
 from tests.surroundings import surroundings
 
 NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
@@ -34,6 +35,7 @@ def opened(
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environ.items():
             patch.setenv(name, value)
+        fresh_vault.begin(home / "vault", now)
         found = Ormah.open(load(None, environ), clock=lambda: now)
         try:
             yield found

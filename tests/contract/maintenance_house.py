@@ -21,6 +21,7 @@ from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.judge.port import Pair, ShownMemory
 from ormahd.model.node import CreateNodeRequest, NodeType
 from ormahd.ormah import Ormah
+from tests import fresh_vault
 from tests.surroundings import surroundings
 
 AGENT = Caller("claude-code")
@@ -108,6 +109,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     environ = surroundings(tmp_path) | {"ORMAH_VAULT": str(tmp_path / "vault"), "ORMAH_EMBEDDING_MODEL": "hashing"}
     environ |= {"ORMAH_LINKING_SIMILARITY": "1.0"}  # no edge that a test did not draw
     clock = [START]
+    fresh_vault.begin(tmp_path / "vault", START)
     ormah = Ormah.open(load(None, environ), clock=lambda: clock[0])
     ormah.warm()
     made = House(ormah, clock)
