@@ -25,7 +25,7 @@ from ormahctl.shim import gateway
 from ormahd import api
 from ormahd.embedding.model_files import DEFAULT_MODEL
 from ormahd.rpc import wire
-from tests import forked, models
+from tests import forked, fresh_vault, models
 from tests.surroundings import surroundings
 
 START_SECONDS = 180.0
@@ -73,6 +73,8 @@ class House:
     settings: dict[str, str] = field(default_factory=dict)
     plainly: bool = False
     process: subprocess.Popen[bytes] | forked.Process | None = None
+    begins: bool = False
+    """The daemon makes the vault itself, with an id of its own; else it finds a copy in which nothing was done yet."""
     module: str = "ormahd"
     """What `python -m` runs as the daemon."""
     before: tuple[str, ...] = ()
@@ -116,6 +118,8 @@ class House:
     def _start(self, phase: str) -> None:
         with (self.home / "stderr").open("ab") as stderr, open(os.devnull, "rb") as nothing:
             if self.module in forked.PRELOADED and self._forks():
+                if not self.begins and not self.vault.exists() and "ORMAH_VAULT" not in self.settings:
+                    fresh_vault.copy_to(self.vault, "of a daemon", _fresh)
                 self.process = forked.start(
                     self.module, "run", env=self.env, cwd=self.home, files=(nothing, stderr, stderr)
                 )
@@ -266,6 +270,14 @@ class House:
     def signal(self, number: signal.Signals) -> None:
         assert self.process is not None
         self.process.send_signal(number)
+
+
+def _fresh(root: Path) -> None:
+    with open_house() as house:
+        house.begins = True
+        house.start()
+        house.stop()
+        house.vault.rename(root)
 
 
 @contextlib.contextmanager

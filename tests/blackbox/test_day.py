@@ -180,7 +180,7 @@ def test_what_the_daemon_holds_at_noon_it_holds_in_the_evening(house: House, tmp
     house.plainly = True  # its memory is its own
     house.start()
     house.ctl("import", str(corpus.write(tmp_path / "notes.jsonl", 200)), timeout=300)
-    called = live(house, 240)  # everything was asked: threads are there
+    called = live(house, 500)  # everything was asked: threads are there
     assert called.keys() >= METHODS, "a day without one of these shows nothing of it"
     noon, notes = at_rest(house), house.call("admin.health").nodes
     live(house, 240, part=1)

@@ -82,7 +82,7 @@ class Reader:
         if machine not in self.homes:
             place = self.directory / (machine or "ada")
             place.mkdir()
-            home = Home(place, {"ORMAH_EMBEDDING_MODEL": self.model})
+            home = Home(place, {"ORMAH_EMBEDDING_MODEL": self.model}, begins=True)
             (place / ".gitconfig").write_text(
                 f"[user]\n\tname = Ada Byrne\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n"
                 f'[url "{self.directory / "remote.git"}"]\n\tinsteadOf = {REMOTE}\n'

@@ -22,6 +22,7 @@ def two_houses(**settings: str) -> Iterator[tuple[House, House, Path]]:
     with open_house(**settings) as one, open_house(**settings) as two:
         bare = one.home / "remote.git"
         run_git("init", "-q", "--bare", "--initial-branch=main", str(bare), cwd=one.home)
+        one.begins = two.begins = True
         one.start()
         two.start()
         yield one, two, bare
