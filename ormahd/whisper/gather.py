@@ -28,7 +28,7 @@ from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, stems, words
 from ormahd.whisper.by_words import relevance_by_words, weights
 from ormahd.whisper.named import by_names, has_twin, unknown_names
-from ormahd.whisper.relevance import FEW, NO_RIVAL, RIVAL, asks, common_words, few_words, relevance
+from ormahd.whisper.relevance import FEW, RIVAL, asks, away, common_words, few_words, relevance
 from ormahd.whisper.types import Asked, Candidate, Heard, Intent
 
 OVERLAP: Final = 20_000
@@ -109,7 +109,7 @@ class PromptEvidence(Struct, frozen=True):
     asks: float
     """The log odds that the prompt needs a memory (`relevance.asks`)."""
     away: float
-    """By how much the best memory of other projects is above the best one at home."""
+    """How clearly other projects fit the prompt better (`relevance.away`)."""
     scale: Scale | None = None
     """The scale of the model's similarities; None for the default model."""
 
@@ -151,7 +151,7 @@ def gather(
         words=weights(index, heard.query, embed),
         unknown=unknown,
         asks=asks(None if vectors is None else vectors.vector, scale),
-        away=NO_RIVAL if asked.space is None else max(NO_RIVAL, elsewhere - here),
+        away=-1.0 if asked.space is None else away(here, elsewhere),
         scale=scale,
     )
     home = [

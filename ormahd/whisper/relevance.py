@@ -60,8 +60,10 @@ PART: Final = "text_"
 RIVAL: Final = 0.3
 """Similarity that the next memory is assumed to have at least, if `lead` is computed. In a vault of few memories
 there may be none."""
-NO_RIVAL: Final = -0.06
-"""Least value of `away`: how clearly a prompt belongs to the caller's project is no reason to tell a memory."""
+EVEN: Final = 0.01
+"""By how much the best memory of other projects may be above the best one at home while `away` is still 0."""
+SLIGHT: Final = 0.02
+"""A difference of similarities that is small for `away`; differences far above it all count the same."""
 UNSURE: Final = 0.0
 """Value of `asks` for a prompt without a vector of the default model."""
 MOST_ASKS: Final = 4.0
@@ -87,6 +89,14 @@ def asks(vector: Float | None, scale: Scale | None) -> float:
     return max(-MOST_ASKS, min(MOST_ASKS, base + float(vector @ weights)))
 
 
+def away(here: float, elsewhere: float) -> float:
+    """Return from -1 to 1 how clearly other projects fit the prompt better than the caller's.
+
+    `here`, `elsewhere`: the best similarity at home and of other projects.
+    """
+    return math.tanh((elsewhere - here - EVEN) / SLIGHT)
+
+
 def witnesses(numbers: Mapping[str, float]) -> dict[str, float] | None:
     """Return `{name: evidence}` on one candidate, from its `numbers`; None if these have no late interaction.
 
@@ -96,7 +106,7 @@ def witnesses(numbers: Mapping[str, float]) -> dict[str, float] | None:
     - `rare`: the share of the prompt's words that it has, each weighted by its rarity in the vault.
     - `rank`: the logarithm of its place (from 1) among the memories at home in the search's order.
     - `asks`: see `asks`.
-    - `away`: by how much the best memory of other projects is above the best one at home; at least `NO_RIVAL`.
+    - `away`: see `away`; -1 where there is no project that others could fit better than.
 
     At home are the caller's project, global memories and a project that the prompt names.
     """
