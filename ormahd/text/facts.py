@@ -11,9 +11,11 @@ summary may be refused, but no fact gets lost.
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from importlib import resources
 from typing import Final
 
 from msgspec import Struct
@@ -60,85 +62,28 @@ class Term(Struct, frozen=True):
     """The dimension of `amount` (`s`, `B`, `EUR`). Amounts of the same dimension can be compared."""
 
 
-def _pairs(listed: str) -> dict[str, str]:
-    return {name: value for name, _, value in (pair.partition("=") for pair in listed.split())}
+_VALUES = tomllib.loads(resources.files(__package__).joinpath("values.toml").read_text("utf-8"))
 
 
-def _units() -> dict[str, tuple[str, float]]:
-    """Return `{name of a unit: (dimension, size in the base unit of this dimension)}`."""
-    listed = """
-        s: ms=0.001 millisecond=0.001 milliseconds=0.001 millisekunden=0.001 s=1 sec=1 secs=1 second=1 seconds=1 sekunde=1 sekunden=1
-           segundo=1 segundos=1 seconde=1 secondes=1 秒=1 min=60 mins=60 minute=60 minutes=60 minuten=60 minuto=60 minutos=60 分钟=60
-           h=3600 hr=3600 hrs=3600 hour=3600 hours=3600 stunde=3600 stunden=3600 hora=3600 horas=3600 heure=3600 heures=3600 小时=3600
-           day=86400 days=86400 tag=86400 tage=86400 tagen=86400 dia=86400 dias=86400 jour=86400 jours=86400 天=86400 week=604800
-           weeks=604800 woche=604800 wochen=604800 semana=604800 semanas=604800 semaine=604800 semaines=604800 周=604800 星期=604800
-           month=2592000 months=2592000 monat=2592000 monate=2592000 monaten=2592000 mes=2592000 meses=2592000 mois=2592000
-           个月=2592000 year=31536000 years=31536000 jahr=31536000 jahre=31536000 jahren=31536000 ano=31536000 anos=31536000
-           an=31536000 ans=31536000 年=31536000
-        B: byte=1 bytes=1 kb=1e3 kib=1024 mb=1e6 mib=1048576 gb=1e9 gib=1073741824 tb=1e12 mbit=125000 gbit=125000000 mo=1e6 go=1e9 ko=1e3
-        %: %=1 percent=1 pct=1 prozent=1 porciento=1 pourcent=1
-        EUR: eur=1 euro=1 euros=1 €=1 欧元=1
-        USD: usd=1 dollar=1 dollars=1 $=1 dolares=1 美元=1
-        SEK: sek=1 kronor=1
-        CHF: chf=1 franken=1 francs=1
-        GBP: gbp=1 £=1
-        CNY: yuan=1 cny=1 rmb=1 元=1 块=1 ¥=1
-        m: mm=0.001 cm=0.01 m=1 meter=1 meters=1 metres=1 metre=1 metros=1 km=1000 kilometer=1000 kilometers=1000 kilometres=1000
-           kilometros=1000 米=1 公里=1000
-        px: px=1 pixel=1 pixels=1
-        g: g=1 gram=1 grams=1 gramm=1 gramos=1 grammes=1 kg=1000 kilo=1000 kilos=1000 kilogram=1000 kilograms=1000 公斤=1000
-        l: l=1 ml=0.001 liter=1 liters=1 litres=1 litros=1
-        C: °c=1 celsius=1 degrees=1 grad=1 grados=1 degres=1 度=1
-    """
-    found: dict[str, tuple[str, float]] = {}
-    base = ""
-    for word in listed.split():
-        if word.endswith(":"):
-            base = word[:-1]
-        else:
-            name, _, many = word.rpartition("=")
-            found[name] = (base, float(many))
-    return found
+def _pairs(listed: str) -> dict[str, float]:
+    return {name: float(value) for name, _, value in (pair.rpartition("=") for pair in listed.split())}
 
 
-UNITS = _units()
-AMOUNTS = {
-    name: float(value)
-    for name, value in _pairs(
-        """
-        zero=0 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 twelve=12 thirteen=13 fourteen=14
-        fifteen=15 sixteen=16 seventeen=17 eighteen=18 nineteen=19 twenty=20 thirty=30 forty=40 fifty=50 sixty=60 seventy=70 eighty=80
-        ninety=90 hundred=100 thousand=1000 half=0.5 dozen=12 once=1 twice=2 thrice=3
-        zwei=2 drei=3 vier=4 funf=5 sechs=6 sieben=7 acht=8 neun=9 zehn=10 elf=11 zwolf=12 funfzehn=15 zwanzig=20 dreissig=30
-        vierzig=40 funfzig=50 hundert=100 einmal=1 zweimal=2 dreimal=3
-        dos=2 tres=3 cuatro=4 cinco=5 seis=6 siete=7 ocho=8 nueve=9 diez=10 once=11 doce=12 quince=15 veinte=20 treinta=30 cuarenta=40
-        cincuenta=50 cien=100
-        deux=2 trois=3 quatre=4 cinq=5 sept=7 huit=8 neuf=9 dix=10 onze=11 douze=12 quinze=15 vingt=20 trente=30 quarante=40
-        cinquante=50 cent=100
-        """
-    ).items()
-} | {"once": 1.0}
-TENS = frozenset(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"])
-SCALES = {"hundred": 100.0, "thousand": 1e3, "million": 1e6, "millions": 1e6, "billion": 1e9, "k": 1e3, "mil": 1e3, "tausend": 1e3,
-          "mille": 1e3, "万": 1e4, "千": 1e3, "百": 100.0}  # fmt: skip
-_HAN_DIGITS = dict(zip("零一二三四五六七八九", range(10), strict=True)) | {"两": 2}
-_WEEK = (
-    "monday montag lunes lundi", "tuesday dienstag martes mardi", "wednesday mittwoch miercoles mercredi",
-    "thursday donnerstag jueves jeudi", "friday freitag viernes vendredi", "saturday samstag sabado samedi",
-    "sunday sonntag domingo dimanche",
-)  # fmt: skip
-WEEKDAYS = {
-    name + end: f"day{number}" for number, names in enumerate(_WEEK, 1) for name in names.split() for end in ("", "s")
+UNITS: Final = {
+    name: (base, many) for base, listed in _VALUES["units"].items() for name, many in _pairs(listed).items()
 }
-_YEAR = (
-    "january januar enero janvier jan", "february februar febrero fevrier feb", "march marz marzo mars mar", "april abril avril apr",
-    "may mai mayo", "june juni junio juin jun", "july juli julio juillet jul", "august agosto aout aug",
-    "september septiembre septembre sept sep", "october oktober octubre octobre oct", "november noviembre novembre nov",
-    "december dezember diciembre decembre dec",
-)  # fmt: skip
-MONTHS = {name: number for number, names in enumerate(_YEAR, 1) for name in names.split()}
-_NOT_MONTHS = frozenset({"may", "mar", "mars", "jan", "jun", "jul", "march"})
-"""Names of months that are other words too. They count as months only beside a number, or with a capital."""
+"""`{name of a unit: (dimension, size in the base unit of this dimension)}`."""
+AMOUNTS: Final = _pairs(_VALUES["numbers"]["words"])
+TENS: Final = frozenset(_VALUES["numbers"]["tens"].split())
+SCALES: Final = _pairs(_VALUES["numbers"]["scales"])
+_HAN_DIGITS: Final = _pairs(_VALUES["numbers"]["han_digits"])
+WEEKDAYS: Final = {
+    name + end: f"day{number}"
+    for number, names in enumerate(_VALUES["days"]["week"], 1) for name in names.split() for end in ("", "s")
+}  # fmt: skip
+_SMALL_WEEKDAYS: Final = frozenset(_VALUES["days"]["small"].split())
+MONTHS: Final = {name: number for number, names in enumerate(_VALUES["days"]["year"], 1) for name in names.split()}
+_NOT_MONTHS: Final = frozenset(_VALUES["days"]["not_months"].split())
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _PIECE = re.compile(
     rf"""
@@ -237,8 +182,7 @@ def _term(word: str, low: str, piece: re.Match[str], found: list[re.Match[str]],
     start = piece.start()
     if low in AMOUNTS:
         return _number(piece, found, at, low)
-    if low in WEEKDAYS and (word[0].isupper() or low in ("lunes", "lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche",
-                                                        "martes", "miercoles", "jueves", "viernes", "sabado", "domingo", "montags", "dienstags", "mittwochs", "donnerstags", "freitags")):  # fmt: skip
+    if low in WEEKDAYS and (word[0].isupper() or low in _SMALL_WEEKDAYS):
         return Term(WEEKDAYS[low], Sort.WEEKDAY, word, start), at
     if low in MONTHS and (low not in _NOT_MONTHS or (word[0].isupper() and start > 0)) and len(low) > 2:
         return Term(f"={MONTHS[low]}", Sort.DATE, word, start), at

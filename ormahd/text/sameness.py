@@ -12,21 +12,21 @@ which every measure of similarity takes for duplicates. No judge is asked about 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
+from importlib import resources
 from typing import Final, TypeVar
 
 from ormahd.text.diff import common_ends
 from ormahd.text.words import FUNCTION_WORDS, STOP_WORDS, fold
 
-
-def _list(listed: str) -> list[str]:
-    return listed.split()
+_FILE = tomllib.loads(resources.files(__package__).joinpath("sameness.toml").read_text("utf-8"))
 
 
-def _set(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
+def _set(name: str) -> frozenset[str]:
+    return frozenset(_FILE[name].split())
 
 
 class Same(StrEnum):
@@ -46,32 +46,19 @@ _PLAIN = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _CAMEL = re.compile(r"[a-z]+[A-Z]")
 _ENDS = (".", "!", "?", ":", "\u2026")
 
-_LOUD = _set("am aids bat gnu id in ira it it's may me or os pa pet ram rest sat sting us who")
-"""Words that have another meaning in capitals (IT, US, RAM)."""
-_CONTRACTED = {
-    "can't": "can not", "cannot": "can not", "won't": "will not", "shan't": "shall not", "i'm": "i am",
-    "it's": "it is", "that's": "that is", "there's": "there is", "here's": "here is", "he's": "he is", "she's": "she is",
-    "what's": "what is", "who's": "who is", "where's": "where is",
-} | {f"{one}n't": f"{one} not" for one in (
-    _set("do does did is are was were has have had could should would must need might")
-)} | {f"{who}'{short}": f"{who} {full}" for who in _set("i you we they it he she that")
-      for short, full in (("re", "are"), ("ve", "have"), ("ll", "will"))}  # fmt: skip
-_NUMBERS = {word: str(value) for value, word in enumerate(_list("two three four five six seven eight nine ten eleven twelve"), 2)}  # fmt: skip
-_OUR = _set("armour behaviour colour endeavour favour favourite flavour harbour honour humour labour neighbour odour parlour rumour vapour vigour")  # fmt: skip
-_SPELLED = {
-    "analyse": "analyze", "analysed": "analyzed", "analyses": "analyzes", "analysing": "analyzing", "artefact": "artifact",
-    "artefacts": "artifacts", "cancelled": "canceled", "cancelling": "canceling", "catalogue": "catalog",
-    "catalogues": "catalogs", "centre": "center", "centres": "centers", "defence": "defense", "dialogue": "dialog",
-    "dialogues": "dialogs", "grey": "gray", "greys": "grays", "labelled": "labeled", "labelling": "labeling",
-    "licence": "license", "licences": "licenses", "litre": "liter", "litres": "liters", "metre": "meter",
-    "metres": "meters", "modelled": "modeled", "modelling": "modeling", "programme": "program", "programmes": "programs",
-    "towards": "toward", "travelled": "traveled", "travelling": "traveling", "whilst": "while", "okay": "ok",
-}  # fmt: skip
+_LOUD = _set("loud")
+_CONTRACTED = (
+    _FILE["contracted"]
+    | {f"{verb}n't": f"{verb} not" for verb in _set("negated")}
+    | {f"{who}'{end[-2:]}": f"{who} {end}" for who in _set("who") for end in ("are", "have", "will")}
+)
+_NUMBERS = {word: str(value) for value, word in enumerate(_FILE["numbers"].split(), 2)}
+_OUR = _set("our")
+_SPELLED: Final[dict[str, str]] = _FILE["spelled"]
 _ISE = re.compile(r"(.{3,})is(e|es|ed|ing|er|ers|ation|ations)")
 _ARTICLES = frozenset({"a", "an", "the"})
-_ENGLISH = _set("and are by for from has in is not of on that the to uses was when with")
-_FOREIGN = (FUNCTION_WORDS - STOP_WORDS) | _set("das de der des die el en et het il la las le les los op und")  # fmt: skip
-"""Words of other languages. In a text with one of them, `a` and `an` are not taken for articles."""
+_ENGLISH = _set("english")
+_FOREIGN = (FUNCTION_WORDS - STOP_WORDS) | _set("foreign")
 
 
 def same(title: str | None, content: str, other_title: str | None, other_content: str) -> Same | None:

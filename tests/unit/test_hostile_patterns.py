@@ -133,7 +133,7 @@ def _slow(chosen: dict[str, re.Pattern[str]]) -> dict[str, tuple[str, int]]:
         for unit in sorted(work, key=lambda one: -work[one])[:2]:
             for size in SIZES:
                 text = _text(unit, min(size, BOUNDED.get(name.split()[0], size)))
-                if all(_work(name, pattern, text, 4 * CPU_S) > CPU_S for _ in range(2)):
+                if all(_work(name, pattern, text, 4 * CPU_S) > CPU_S for _ in range(6)):
                     slow[name] = (unit, size)
                     break
     return slow
