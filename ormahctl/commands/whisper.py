@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any, Final
 
 import click
 import msgspec
@@ -23,27 +27,13 @@ from ormahd.api import (
     WhispersResult,
 )
 
-SAID = {
-    "off": "whispering is off here (whisper.enabled, whisper.silent_spaces)",
-    "empty": "the prompt is empty",
-    "short": "the prompt is too short to be about something",
-    "command": "it is a command for the agent's own program",
-    "machine": "a program wrote it, nobody asked",
-    "acknowledgement": "it only acknowledges",
-    "conversational": "it is only polite",
-    "same_topic": "the topic is the same, and memories for it were whispered in this session",
-    "no_candidates": "no memory resembles it",
-    "gate": "no memory is relevant enough",
-    "generic": "the prompt shares only general words of programming with the memories",
-    "judged": "what is relevant was said to be of no use for a prompt like this (feedback ID +1 says the opposite)",
-    "archive": "what is relevant enough rests in the archive",
-    "known": "what is relevant stands in this session's context already",
-    "not_ready": "the daemon is still loading its model",
-    "unread": "nobody waited for the answer any more",
-}
-"""Reasons for silence, in words for people."""
-LEAST = 12
-"""Number of candidates shown; `--json` has all."""
+WORDS: Final = tomllib.loads(resources.files(__package__).joinpath("whisper.toml").read_text("utf-8"))
+SAID: Final[dict[str, str]] = WORDS["silence"]
+EVIDENCE: Final[dict[str, Any]] = WORDS["evidence"]
+LEAST, SPOKEN = 6, 2
+"""Number of memories that are explained (`--json` has all), and of reasons for and against each."""
+WORTH, FEEDBACK = 0.3, 9.0
+"""In log odds: the least effect that is worth a word; that of feedback of the size 1, and of what decides alone."""
 
 
 @click.command(
@@ -59,8 +49,8 @@ LEAST = 12
     metavar="NAME",
     help="The space to search from; global: none. Default: that of the current project.",
 )
-@click.option("--session", "session_id", metavar="ID", help="Treat it as a prompt of this session: it is logged.")
-@click.option("--explain", is_flag=True, help="Show each candidate's numbers, and why it was dropped.")
+@click.option("--session", "session_id", metavar="ID", help="Treat it as a prompt of this session.")
+@click.option("--explain", is_flag=True, help="Say of each memory why it was told or left out.")
 @limit_option(10_000, default=20, what="prompts that are listed")
 @pass_session
 def whisper(
@@ -105,29 +95,69 @@ def _resting(one: WhisperNode, archived: int) -> None:
 
 
 def _explain(trace: dict[str, Any]) -> None:
-    """Print how the prompt was understood, then the candidates, most relevant first, with their numbers and why each
-    was dropped."""
-    render.out()
-    tables = {name: trace.pop(name, None) or [] for name in ("candidates", "preferences")}
-    render.facts(trace)
-    for name, rows in tables.items():
-        if not rows:
-            continue
-        render.out()
-        render.out(render.paint(f"{name} ({len(rows)})", "bold"))
-        for row in sorted(rows, key=lambda row: -row["relevance"])[:LEAST]:
-            title = render.cut(render.line(row["title"] or ""), 60)
-            render.out(f"{row['relevance']:.3f}  {row['node_id'][:8]}  {title}", hang=7)
-            numbers = ", ".join(f"{one} {value:.3g}" for one, value in row.items() if isinstance(value, float))
-            render.out(f"       {row['shown'] or row['dropped'] or ''}; {numbers}", hang=0)
-        if len(rows) > LEAST:
-            render.out(f"and {len(rows) - LEAST} more (--json)")
+    """Print how the prompt was understood, then of each memory, most relevant first, what became of it and why."""
+    place = f"the project {render.line(trace['space'])}" if trace["space"] else "no project"
+    understood = [WORDS["intents"][kind] for kind in trace.get("intents", ()) if kind in WORDS["intents"]]
+    render.out(f"\nasked from {'; '.join([place, *understood])}", hang=4)
+    for name, key in WORDS["facts"].items():
+        if trace.get(key) not in (None, trace.get("prompt")):
+            render.out(f"{name}: {render.moment(trace[key])}", hang=4)
+    found: dict[str, dict[str, Any]] = {}  # a memory that was found twice is explained as it was told, or was likelier
+    rows = [*trace.get("candidates", ()), *trace.get("preferences", ())]
+    for row in sorted(rows, key=lambda row: (row["shown"] is None, -row["relevance"])):
+        found.setdefault(row["node_id"], row)
+    for row in list(found.values())[:LEAST]:
+        title = render.cut(render.line(row["title"] or ""), 60)
+        render.out(f"\n{render.paint(row['node_id'][:8], 'bold')}  {title}", hang=10)
+        render.out(f"  {render.line(fate(row, trace['weights']))}", hang=0)
+    if len(found) > LEAST:
+        render.out(f"\nand {len(found) - LEAST} more (--json)")
+
+
+def fate(row: Mapping[str, Any], weights: Mapping[str, float]) -> str:
+    """Return what became of a memory, its chance and its gate, and what spoke for and against it, in words.
+
+    `row`: a candidate of a trace; `weights`: those in the trace.
+    """
+    parts = weighed(row, weights)
+    stage, _, reason = (row["dropped"] or "").partition(": ")
+    low = reason.startswith("relevance")
+    words: dict[str, list[str]] = {"for": [], "against": []}
+    for name, effect in sorted(parts.items(), key=lambda part: -abs(part[1])):
+        side = "for" if effect > 0 else "against"
+        words[side] += [EVIDENCE[name][side].format(row.get("project"))] if side in EVIDENCE[name] else []
+    words["against"] = words["against"] or [WORDS["little"]] * low
+    why = WORDS["low" if low else "dropped"].get(stage, "").format(reason)
+    told = f"{WORDS['shown'].get(row['shown'], 'left out')}{why}"
+    if parts.keys().isdisjoint(("verdict", "time")):
+        told += f": {_percent(row['relevance'])} likely to be needed; from {_percent(row.get('gate', 0.0))} it is told"
+    reasons = [f"{side.capitalize()}: {'; '.join(some[:SPOKEN])}" for side, some in words.items() if some]
+    return ". ".join([told, *reasons])
+
+
+def weighed(row: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, float]:
+    """Return {evidence: what it adds to the log odds of a memory, compared to its usual value}, if that is `WORTH` it."""
+    alone = row.get("by_words", row.get("text_alone", 0.0))
+    parts = {one: row[f"text_{one}"] - weights[one] * EVIDENCE[one]["usual"] for one in weights if f"text_{one}" in row}
+    if "by_words" in row:  # then the other evidence does not count
+        parts = {"by_words": _log_odds(alone) - _log_odds(row["gate"])}
+    parts["twin" if row.get("twin") else "names"] = _log_odds(row.get("text", alone)) - _log_odds(alone)
+    parts |= {name: math.log(row.get(name) or 1.0) for name in ("certain", "place")}
+    parts |= {name: FEEDBACK * row.get(name, 0.0) for name in ("affinity", "verdict", "identity", "renewed")}
+    parts |= {"older_than": -FEEDBACK * ("older_than" in row), "time": FEEDBACK * (row["source"] == "temporal")}
+    return {name: effect for name, effect in parts.items() if abs(effect) >= WORTH}
+
+
+def _log_odds(chance: float) -> float:
+    return math.log(max(chance, 1e-3) / max(1 - chance, 1e-3))
+
+
+def _percent(chance: float) -> str:
+    return f"{int(chance * 100)} %" if chance >= 0.01 else "under 1 %"
 
 
 PROMPT = 160
 """Number of characters of a prompt that are shown."""
-SHOWN = {"title": "by title", "preference": "as a preference", "exploring": "as a question"}
-"""How a memory that was not quoted in full was shown."""
 
 
 def _list(session: Session, named: str | None, limit: int) -> None:
@@ -160,7 +190,7 @@ def _print(one: WhisperedPrompt) -> None:
     elif not one.memories:
         render.out("  whispered; its memories are stored only for prompts with a session", hang=0)
     for memory in one.memories:
-        how = f"  ({SHOWN[memory.shown]})" if memory.shown in SHOWN else ""
+        how = WORDS["listed"].get(memory.shown, "")
         title = "(gone by now)" if memory.title is None else render.line(memory.title)
         render.out(f"  {render.paint(memory.short_id, 'bold')}  {title}{how}", hang=10)
 

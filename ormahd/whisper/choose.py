@@ -40,6 +40,12 @@ BELOW_GATE = "gate: relevance"
 
 
 def alive(candidates: Iterable[Candidate]) -> list[Candidate]:
+def needed(one: Candidate, gate: float, settings: WhisperSettings) -> float:
+    """Return the relevance from which a candidate is told. `gate`: that of its kind, if it is neither archived nor from
+    a source."""
+    return max(gate, SOURCE_GATE * one.row.from_source, settings.archive_gate * one.archived)
+
+
     """Return the candidates that no stage has dropped."""
     return [one for one in candidates if one.dropped is None]
 

@@ -30,6 +30,7 @@ from ormahd.whisper.affinity import Verdict, verdicts
 from ormahd.whisper.gather import Pool, gather, stemmed
 from ormahd.whisper.greet import AgentCommands
 from ormahd.whisper.intents import small_talk
+from ormahd.whisper.relevance import fitted
 from ormahd.whisper.session import CONTENT, Sessions
 from ormahd.whisper.types import Asked, Candidate, Heard, Intent, Said, Silence, context_key, trace
 
@@ -169,6 +170,9 @@ class _Course:
         boosts = self._boosts(heard, [*candidates, *pool.preferences])
         choose.boost(candidates, boosts, settings)
         choose.boost(pool.preferences, boosts, settings)
+        for some, gate in ((candidates, settings.injection_gate), (pool.preferences, choose.PREFERENCE_GATE)):
+            for one in some:
+                one.numbers["gate"] = choose.needed(one, gate, settings)
         choose.timely(candidates, heard, self.asked, topical=bool(subject(heard.query)))
         choose.identity(candidates, heard, settings)
         said = stemmed([one.row for one in choose.alive(candidates)])
@@ -287,7 +291,7 @@ class _Course:
             review=held.node_id if held is not None and text.reviewed else None,
             resting=None if found.resting is None else _view(found.resting),
             archived=len(self.ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,)))) if found.resting is not None else 0,
-            trace=trace(found, self.asked, self.before) if self.explain else UNSET,
+            trace=trace(found, self.asked, fitted().weights) if self.explain else UNSET,
         )
 
     def _log(self, event: str, found: Answer, nodes: Sequence[Candidate], begun: float) -> bool:

@@ -189,12 +189,12 @@ def context_key(row: NodeRow) -> str:
     return f"{row.id}:{row.digest[:8]}"
 
 
-def trace(found: Answer, asked: Asked, before: Before) -> dict[str, Any]:
-    """Return the values that `--explain` shows of a whisper, as plain dicts, lists and scalars."""
+def trace(found: Answer, asked: Asked, weights: Mapping[str, float]) -> dict[str, Any]:
+    """Return the values that `--explain` shows of a whisper, as plain dicts, lists and scalars. `weights`: those of the
+    evidence on relevance."""
     heard, pool = found.heard, found.pool
     told: dict[str, Any] = {
         "space": asked.space,
-        "first": before.recent is None,
         "silence": None if found.silence is None else found.silence.value,
     }
     if heard is not None:
@@ -211,8 +211,7 @@ def trace(found: Answer, asked: Asked, before: Before) -> dict[str, Any]:
         told |= {"request": found.request.shown()}
     if pool is not None:
         told |= {
-            "here": round(pool.here, 4),
-            "elsewhere": round(pool.elsewhere, 4),
+            "weights": dict(weights),
             "fits_better": pool.better,
             "candidates": [shown(one) for one in pool.candidates],
             "preferences": [shown(one) for one in pool.preferences],
@@ -223,11 +222,11 @@ def trace(found: Answer, asked: Asked, before: Before) -> dict[str, Any]:
 def shown(one: Candidate) -> dict[str, Any]:
     """Return the values that `--explain` shows of one candidate."""
     return {
-        "node_id": one.id, "source": one.source, "relevance": round(one.relevance, 6),
+        "node_id": one.id, "source": one.source, "project": one.row.space, "relevance": round(one.relevance, 6),
         "order": round(one.order, 6), "shown": one.shown, "dropped": one.dropped, **one.numbers,
         **({"older_than": one.older_than} if one.older_than else {}),
         **({"also": one.also} if one.also else {}),
-        "title": headline(one.row.title, one.row.content), "title_boost": one.numbers.get("title", 0.0),
+        "title": headline(one.row.title, one.row.content),
     }  # fmt: skip
 
 

@@ -1,0 +1,35 @@
+"""What `ormahctl whisper --explain` says of each memory follows from the numbers of the trace."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ormahctl.commands.whisper import EVIDENCE, SAID, WORDS, fate
+from ormahd.whisper.relevance import WITNESSES, fitted
+from ormahd.whisper.types import Intent, Silence
+
+WEIGHTS = fitted().weights
+USUAL: dict[str, Any] = {
+    "source": "search", "shown": None, "dropped": None, "gate": 0.35, "place": 1.0, "certain": 1.0, "twin": 0.0, "text": 0.4,
+    "text_alone": 0.4, "identity": 0.0, **{f"text_{name}": WEIGHTS[name] * EVIDENCE[name]["usual"] for name in WITNESSES},
+}  # fmt: skip
+ROWS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["rows"]
+
+
+@pytest.mark.parametrize(("differs", "parts"), ROWS)
+def test_the_sentence_says_what_decided(differs: dict[str, Any], parts: list[str]) -> None:
+    sentence, at = fate(USUAL | differs, WEIGHTS), 0
+    for part in parts:
+        assert part in sentence[at:], sentence
+        at = sentence.index(part, at) + len(part)
+
+
+def test_there_are_words_for_everything() -> None:
+    assert set(WITNESSES) <= EVIDENCE.keys()
+    assert SAID.keys() == {one.value for one in Silence}
+    assert WORDS["intents"].keys() == {one.value for one in Intent} - {"general"}
+    assert all("for" in words or "against" in words for words in EVIDENCE.values())
