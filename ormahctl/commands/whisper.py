@@ -84,6 +84,8 @@ def whisper(
             unknown_spaces([named], there(session))
     if explain and isinstance(said.trace, dict):
         _explain(said.trace)
+        if said.event:
+            render.out(f"\nIf another memory was needed: ormahctl feedback ID +1 --event {said.event}")
     render.degraded(said.degraded)
 
 
@@ -187,68 +189,36 @@ def _print(one: WhisperedPrompt) -> None:
     render.out(f"  {said}", hang=1)
     if one.silence is not None:
         render.out(f"  {render.paint('silent:', 'yellow')} {render.line(SAID.get(one.silence, one.silence))}")
-    elif not one.memories:
-        render.out("  whispered; its memories are stored only for prompts with a session", hang=0)
     for memory in one.memories:
         how = WORDS["listed"].get(memory.shown, "")
         title = "(gone by now)" if memory.title is None else render.line(memory.title)
         render.out(f"  {render.paint(memory.short_id, 'bold')}  {title}{how}", hang=10)
 
 
-_SIGNALS = {"+1": 1, "1": 1, "-1": -1, "\N{MINUS SIGN}1": -1}
-_MINUS = "\N{MINUS SIGN}1"
-
-
-class Signal(click.ParamType[int]):
-    """The argument `+1` or `-1`."""
-
-    name = "+1|-1"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if value not in _SIGNALS:
-            self.fail(f"'{value}' is neither +1 (of use) nor -1 (not of use)", param, ctx)
-        return _SIGNALS[value]
-
-
-class JudgementVerb(Verb):
-    """A command that reads `-1` as an argument, not as an option."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, [_MINUS if arg == "-1" else arg for arg in args])
-
-
 @click.command(
-    cls=JudgementVerb,
+    cls=Verb,
+    context_settings={"ignore_unknown_options": True},  # -1 is an argument
     short_help="Say whether a whispered memory was useful.",
     example="ormahctl feedback 97acbe8e +1\normahctl feedback 97acbe8e -1",
 )
 @click.argument("node_id", metavar="ID")
-@click.argument("signal", type=Signal(), metavar="+1|-1")
+@click.argument("signal", type=click.Choice(["+1", "-1"]), metavar="+1|-1")
 @click.option("--explicit", is_flag=True, help="A person says so, not only the agent that passes it on: weighs more.")
 @click.option(
-    "--event", metavar="EVENT", help="The whisper to judge. Default: the last one that considered the memory."
+    "--event", metavar="EVENT", help="The whisper to judge, also a silent one. Default: the last one of this session."
 )
 @pass_session
-def feedback(session: Session, node_id: str, signal: int, explicit: bool, event: str | None) -> None:
-    """Say whether the memory ID was useful (+1) or not (-1) when it was whispered.
+def feedback(session: Session, node_id: str, signal: str, explicit: bool, event: str | None) -> None:
+    """Say whether the memory ID was useful (+1) or not (-1) for a prompt, or would have been.
 
-    From now on it is whispered more or less easily for similar prompts. `ormahctl undo` undoes the judgement.
+    From now on it is whispered for prompts like this, or not. `ormahctl undo` undoes the judgement.
     """
     source = "explicit" if explicit or session.agent == PERSON else "implicit"
-    params = FeedbackParams(node_id=node_id, signal=signal, source=source, event=event)
+    params = FeedbackParams(node_id=node_id, signal=int(signal), source=source, event=event)
     done = session.client.call("agent.feedback", params, FeedbackResult)
     if session.json:
         render.emit(done)
         return
-    word, name = "useful" if done.signal > 0 else "not useful", render.paint(done.short_id, "bold")
-    if done.counted:
-        back = f", undo: ormahctl undo {done.commit[:8]}" if done.commit else ""
-        render.out(f"noted as {word}: {name}{back}")
-    else:
-        render.out(f"nothing to change: {name} was noted as {word} before")
-    if done.effect:
-        render.out(f"  {done.effect}")
-    if done.replaced:
-        render.note("it takes the place of the opposite, said of the same whisper")
-    if done.review:
-        render.note("the question about this memory is answered by it")
+    render.out(render.line(done.text))
+    if done.commit:
+        render.out(f"  undo: ormahctl undo {done.commit[:8]}")

@@ -14,8 +14,7 @@ class WhisperParams(Params):
     space: str | UnsetType | None = UNSET
     """The caller's space. Its memories and global ones come first. Absent: detected from `cwd`; null: no space."""
     session_id: str | None = None
-    """If given, the prompt is stored for the next one, no memory is whispered twice, and feedback can refer to the
-    whisper."""
+    """If given, the prompt is stored for the next one, and no memory is whispered twice."""
     explain: bool = False
 
 
@@ -61,13 +60,14 @@ class FeedbackParams(Params):
     """A judgement: was a memory useful for the prompt for which it was whispered or considered?"""
 
     node_id: str
-    """The id, or a prefix of it that is unique among the logged memories."""
+    """The id, or a unique prefix of it."""
     signal: int
     """1: useful; -1: not useful."""
     source: str = "explicit"
     """`explicit`: a person or agent says so; `implicit`: inferred from what happened, which weighs less."""
     event: str | None = None
-    """The whisper that is judged; null: the last one that considered the memory."""
+    """The whisper that is judged, also one that was silent or did not consider the memory; null: the last one of the
+    caller's session, or of the last session in its project, that considered it."""
     request_id: str | None = None
 
 
@@ -76,6 +76,8 @@ class FeedbackResult(Result):
     node_id: str
     short_id: str
     event: str
+    prompt: str
+    """The beginning of the prompt that the judgement is about, redacted."""
     signal: int
     source: str
     counted: bool
@@ -84,8 +86,6 @@ class FeedbackResult(Result):
     """True if it replaces the opposite judgement on the same whisper from the same kind of source."""
     review: bool = False
     """True if this answers an open review question about the memory."""
-    effect: str = ""
-    """What changes from now on, for example "Silent for prompts like this from now on", as a sentence."""
     commit: str | None = None
     op: str | None = None
     degraded: list[str] = []

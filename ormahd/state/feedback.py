@@ -13,7 +13,7 @@ import os
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -161,13 +161,13 @@ class Judgements(Struct, frozen=True, dict=True):
         )  # fmt: skip
 
     @cached_property
-    def explicit(self) -> Mapping[str, tuple[tuple[int | None, Judgement], ...]]:
-        """Node id -> its explicit judgements as (row in the matrix or None if idle, judgement)."""
-        found: dict[str, list[tuple[int | None, Judgement]]] = {}
-        for place, one in (*enumerate(self.rows), *((None, one) for one in self.idle)):
+    def explicit(self) -> Mapping[str, Sequence[Judgement]]:
+        """Hash of a prompt -> the explicit judgements for it, idle ones included."""
+        found: dict[str, list[Judgement]] = {}
+        for one in (*self.rows, *self.idle):
             if one.source == "explicit":
-                found.setdefault(one.node_id, []).append((place, one))
-        return {node_id: tuple(of_node) for node_id, of_node in found.items()}
+                found.setdefault(one.prompt_hash, []).append(one)
+        return found
 
     @cached_property
     def counts(self) -> tuple[int, int]:

@@ -20,10 +20,12 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ormahd.errors import Ambiguous, NotFound, OrmahError
+from ormahd.errors import NotFound, OrmahError
 from ormahd.model.judgement import model_name
+from ormahd.model.node import short_id
 from ormahd.process import sql
 from ormahd.state.state import State
+from ormahd.text.quoting import one_line
 from ormahd.text.secrets import redact
 
 SPOKEN = "injected"
@@ -36,8 +38,8 @@ KEPT = 2_000
 REDACTED = KEPT + 1_000
 """Number of characters of a prompt that are searched for secrets. It is more than are kept, so that a secret across
 the end of the kept part is still recognised."""
-SHOWN = 10
-"""Maximum number of ids that an error lists."""
+BEGINNING = 80
+"""Number of characters of a prompt that an error shows."""
 LOOKED_AT = 500
 """Review questions are chosen from the candidates of the last `LOOKED_AT` prompts, which bounds the time of the
 query."""
@@ -113,8 +115,8 @@ def record(
     """Log a prompt with the memories considered for it. Return the id of this whisper (`event`, or a new one), even if
     logging failed.
 
-    `outcome`: `injected`, or the reason for silence. Candidates are logged only with a session and a vector (`model`:
-    the embedder's name), because without them nothing can be learned from them.
+    `outcome`: `injected`, or the reason for silence. Candidates are logged only with a vector (`model`: the embedder's
+    name), because without it nothing can be learned from them.
     """
     event = event or new_event()
     text = kept(prompt)
@@ -123,7 +125,7 @@ def record(
     name = model and model_name(model)
     values = (event, _iso(state.clock()), session_id, agent, space, outcome, milliseconds, text, blob, name)
     try:
-        _write(state, values, rows if session_id is not None and blob is not None and name is not None else [])
+        _write(state, values, rows if blob is not None and name is not None else [])
     except (sqlite3.Error, OrmahError) as exc:  # a failure to log must not fail the whisper
         log.warning("a whisper could not be logged: %s", exc)
     return event
@@ -148,55 +150,60 @@ def kept(prompt: str) -> str:
 
 
 _LOGGED = (
-    "SELECT l.event, l.node_id, l.relevance, l.shown, e.time, e.prompt, e.vector, e.model, e.space, e.session_id "
-    "FROM whisper_log l JOIN whisper_event e USING (event) "
+    "SELECT e.event, ?, ifnull(l.relevance, 0.0), l.shown, e.time, e.prompt, e.vector, e.model, e.space, e.session_id "
+    "FROM whisper_event e LEFT JOIN whisper_log l ON l.event = e.event AND l.node_id = ? "
+    "WHERE e.vector IS NOT NULL AND "
 )
 
 
-def latest(state: State, prefix: str) -> Logged:
-    """Return the most recent entry of the log in which a memory was considered. `prefix`: the memory's id, or a
-    prefix that is unique among the logged ids.
+def considered(state: State, event: str, node_id: str) -> Logged | None:
+    """Return the entry of the log for one memory in one whisper, with the relevance 0 if it was not considered.
 
-    Raises Ambiguous or NotFound.
+    None if there is no such whisper, or if nothing can be learned from its prompt.
     """
     with state.transaction() as db:
-        ids = _ids(db.execute("SELECT DISTINCT node_id FROM whisper_log WHERE node_id >= ? AND node_id < ? LIMIT ?",
-                              (prefix, prefix + "g", SHOWN + 1)))  # fmt: skip
-        node_id = _one(prefix, ids, "for any prompt that is logged")
-        row = db.execute(_LOGGED + "WHERE l.node_id = ? ORDER BY l.id DESC LIMIT 1", (node_id,)).fetchone()
-    return _logged(row)
+        row = db.execute(_LOGGED + "e.event = ?", (node_id, node_id, event)).fetchone()
+    return None if row is None else _logged(row)
 
 
-def considered(state: State, event: str, prefix: str) -> Logged:
-    """Return the entry of the log for one memory in one whisper. `event`: the id of the whisper; `prefix`: the
-    memory's id or a prefix of it.
+def latest(state: State, node_id: str, *, session_id: str | None, space: str | None, agent: str) -> Logged:
+    """Return the entry of the log for a memory in the last whisper of the caller's session that considered it.
 
-    Raises NotFound if there is no such whisper, or if it did not consider the memory. Raises Ambiguous if the prefix
-    fits several memories of the whisper.
+    A caller without a logged session gets the session of the last prompt in its project `space`, or of the last prompt
+    that `agent` asked outside of a session.
+
+    Raises NotFound if no prompt of that session considered the memory. The error names the events to choose from.
     """
-    candidates = candidates_of(state, event)
-    if not candidates and not _known(state, event):
-        raise NotFound(
-            f"no whisper has the event {event[:40]!r}",
-            hint="leave the event out: then the last whisper that considered the memory is judged",
-        )
-    ids = [one.node_id for one in candidates if one.node_id.startswith(prefix)]
-    node_id = _one(prefix, ids, f"by the whisper {event}")
-    return next(one for one in candidates if one.node_id == node_id)
-
-
-def candidates_of(state: State, event: str) -> list[Logged]:
-    """Return the memories that were considered for a whisper, in the order logged; empty if the whisper is unknown."""
+    last = "SELECT event, session_id, prompt FROM whisper_event WHERE vector IS NOT NULL AND ({}) ORDER BY rowid DESC LIMIT 1"
+    found = _LOGGED + "l.node_id IS NOT NULL AND ({}) ORDER BY l.id DESC LIMIT 1"
     with state.transaction() as db:
-        return [_logged(row) for row in db.execute(_LOGGED + "WHERE l.event = ? ORDER BY l.id", (event,))]
+        newest = db.execute(last.format("session_id = ?"), (session_id,)).fetchone()
+        if newest is None:
+            mine = "space IS ? OR (session_id IS NULL AND agent = ?)"
+            newest = db.execute(last.format(mine), (space, agent)).fetchone()
+        event, session, prompt = newest or (None, None, "")
+        ids = (node_id, node_id)
+        row = db.execute(found.format("e.event = ? OR e.session_id = ?"), (*ids, event, session)).fetchone()
+        other = None if row else db.execute(found.format("1"), ids).fetchone()
+    if row is not None:
+        return _logged(row)
+    events = [] if event is None else [f"{event} is “{one_line(prompt, BEGINNING)}”"]
+    events += [] if other is None else [f"{other[0]}, which considered it, is “{one_line(other[5], BEGINNING)}”"]
+    raise NotFound(
+        f"the last prompt here, and its session, did not consider the memory {short_id(node_id)}: which prompt is judged?",
+        hint=f"name its event (--event): {'; '.join(events)}"
+        if events
+        else "`ormahctl whisper` lists the last prompts",
+        data={"id": node_id},
+    )
 
 
 def held_back(
     state: State, since: datetime, space: str | None, limit: int, *, least: float = 0.0
-) -> list[tuple[int, str]]:
+) -> list[tuple[str, str]]:
     """Return the memories that were considered for prompts since `since` but never shown, most relevant first.
 
-    Each is (id of a row of the log, node id); the row is that of the prompt for which the memory was most relevant.
+    Each is (event, node id); the event is that of the prompt for which the memory was most relevant.
     Counts only prompts of this space (None: without a space), only relevances of at least `least`, and only the last
     `LOOKED_AT` prompts.
     """
@@ -204,27 +211,24 @@ def held_back(
         keys, _ = sql.scored(
             db,
             # if max() is the only aggregate, SQLite takes the other columns from the row that has the maximum
-            "SELECT l.id || ':' || l.node_id AS key, "
+            "SELECT l.event || ':' || l.node_id AS key, "
             "max(CASE WHEN l.shown IS NULL AND e.space IS ? AND l.relevance >= ? THEN l.relevance END) AS score "
-            "FROM (SELECT event, space FROM whisper_event WHERE time >= ? ORDER BY time DESC LIMIT ?) e "
+            "FROM (SELECT event, space FROM whisper_event WHERE time >= ? AND session_id IS NOT NULL ORDER BY time DESC LIMIT ?) e "
             "CROSS JOIN whisper_log l USING (event) "
             "GROUP BY l.node_id HAVING count(l.shown) = 0 AND score IS NOT NULL ORDER BY score DESC, l.id DESC LIMIT ?",
             (space, least, _iso(since), LOOKED_AT, limit),
         )
-    rows = (key.split(":", 1) for key in keys)
-    return [(int(number), node_id) for number, node_id in rows]
-
-
-def row(state: State, number: int) -> Logged | None:
-    """Return the row of the log with this id; None if it was deleted."""
-    with state.transaction() as db:
-        found = db.execute(_LOGGED + "WHERE l.id = ?", (number,)).fetchone()
-    return None if found is None else _logged(found)
+    return [(event, node_id) for event, _, node_id in (key.partition(":") for key in keys)]
 
 
 def claim_use(state: State, event: str, node_id: str) -> bool:
     """Mark a memory of a whisper (`event`) as used. Return False if it was marked before, so that none counts twice."""
     with state.transaction() as db:
+        db.execute(
+            "INSERT INTO whisper_log (event, node_id, relevance, boosted, was_injected) SELECT ?1, ?2, 0, 0, 0 "
+            "WHERE NOT EXISTS (SELECT 1 FROM whisper_log WHERE event = ?1 AND node_id = ?2)",
+            (event, node_id),
+        )
         done = db.execute(
             "UPDATE whisper_log SET used = 1 WHERE event = ? AND node_id = ? AND used = 0", (event, node_id)
         )
@@ -293,32 +297,6 @@ def unkeep(state: State, excluded: Callable[[str], bool]) -> int:
     return gone
 
 
-def _known(state: State, event: str) -> bool:
-    with state.transaction() as db:
-        return db.execute("SELECT 1 FROM whisper_event WHERE event = ?", (event,)).fetchone() is not None
-
-
-def _ids(rows: Iterable[Sequence[Any]]) -> list[str]:
-    return [row[0] for row in rows]
-
-
-def _one(prefix: str, ids: Sequence[str], where: str) -> str:
-    if prefix in ids:
-        return prefix
-    if not ids:
-        raise NotFound(
-            f"no memory {prefix!r} was considered {where}",
-            hint="feedback is learned from whispered candidates: whisper a prompt that it belongs to, then judge it",
-        )
-    if len(ids) > 1:
-        raise Ambiguous(
-            f"{prefix!r} is the beginning of {'more than ' if len(ids) > SHOWN else ''}{min(len(ids), SHOWN)} memories that "
-            f"were considered: {', '.join(ids[:SHOWN])}",
-            hint="give more characters of the id", data={"ids": list(ids[:SHOWN])},
-        )  # fmt: skip
-    return ids[0]
-
-
 def _logged(row: Sequence[Any]) -> Logged:
     event, node_id, relevance, shown, time, prompt, vector, model, space, session_id = row
     return Logged(
@@ -354,9 +332,12 @@ class LoggedMemory(Struct, frozen=True):
     relevance: float
 
 
-def prompts(state: State, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> list[LoggedPrompt]:  # fmt: skip
+def prompts(
+    state: State, *, limit: int, since: datetime | None = None, before: datetime | None = None, space: str | None = None,
+    outcome: str | None = None,
+) -> list[LoggedPrompt]:  # fmt: skip
     """Return the prompts between two times, newest first. `space`: only prompts of this space; "global": only prompts
-    without a space; None: all."""
+    without a space; None: all. `outcome`: only prompts with this outcome."""
     conditions, values = ["1"], list[Any]()
     for sign, bound in ((">=", since), ("<=", before)):
         if bound is not None:
@@ -365,6 +346,9 @@ def prompts(state: State, *, since: datetime | None, before: datetime | None, sp
     if space is not None:
         conditions.append("space IS ?")
         values.append(None if space.casefold() == GLOBAL else space)
+    if outcome is not None:
+        conditions.append("outcome = ?")
+        values.append(outcome)
     select = (
         "SELECT event, time, agent, session_id, space, outcome, milliseconds, prompt FROM whisper_event "
         f"WHERE {' AND '.join(conditions)} ORDER BY time DESC, rowid DESC LIMIT ?"
@@ -390,13 +374,7 @@ def shown(state: State, events: Sequence[str]) -> dict[str, list[LoggedMemory]]:
 
 def last(state: State, *, spoken: str) -> LoggedPrompt | None:
     """Return the last prompt for which memories were whispered (`spoken`: the name of that outcome)."""
-    select = (
-        "SELECT event, time, agent, session_id, space, outcome, milliseconds, prompt FROM whisper_event "
-        "WHERE outcome = ? ORDER BY time DESC, rowid DESC LIMIT 1"
-    )
-    with state.transaction() as db:
-        row = db.execute(select, (spoken,)).fetchone()
-    return None if row is None else LoggedPrompt(row[0], datetime.fromisoformat(row[1]), *row[2:])
+    return next(iter(prompts(state, limit=1, outcome=spoken)), None)
 
 
 def surfaced(state: State, node_id: str, *, event: str, surfaced_in: str) -> None:

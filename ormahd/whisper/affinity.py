@@ -8,7 +8,7 @@ allowed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -51,40 +51,21 @@ class Verdict(Struct, frozen=True):
 
 
 def verdicts(
-    vector: Float | None,
-    prompt_hash: str,
-    node_ids: Iterable[str],
-    judgements: Judgements,
-    *,
-    scale: Scale | None = None,
+    vector: Float | None, prompt_hash: str, judgements: Judgements, *, scale: Scale | None = None
 ) -> dict[str, Verdict]:
-    """Return `{node id: verdict}` for the nodes that were explicitly judged for a prompt that means the same.
+    """Return `{node id: verdict}` for the memories that were explicitly judged for a prompt that means the same.
 
     `vector`: the prompt's unit vector, None to compare texts only; `prompt_hash`: the keyed hash of its text;
     `scale`: the scale of the embedding model's similarities, None for the default model.
     """
-    same = own_cosine(scale, SAME)
-    found: dict[str, Verdict] = {}
-    for node_id in dict.fromkeys(node_ids):
-        said = list(_said(vector, prompt_hash, node_id, judgements, same))
-        if said:
-            found[node_id] = max(said, key=lambda one: (one.judgement.confirmed_at, one.signal))
-    return found
-
-
-def _said(
-    vector: Float | None, prompt_hash: str, node_id: str, judgements: Judgements, same: float
-) -> Iterator[Verdict]:
-    explicit = judgements.explicit.get(node_id, ())
-    if not explicit:
-        return
-    for place, one in explicit:
-        if one.prompt_hash == prompt_hash:
-            yield Verdict(one, 1.0)
-        elif place is not None and vector is not None and judgements.matrix.shape[1] == len(vector):
-            cosine = float(judgements.matrix[place] @ vector)
-            if cosine >= same:
-                yield Verdict(one, cosine)
+    same: list[Verdict] = []
+    if vector is not None and judgements.matrix.shape[1] == len(vector):
+        cosines = judgements.matrix @ vector
+        near = np.flatnonzero((cosines >= own_cosine(scale, SAME)) & ~judgements.implicit)
+        same += [Verdict(judgements.rows[at], float(cosines[at])) for at in near]
+    same += [Verdict(one, 1.0) for one in judgements.explicit.get(prompt_hash, ())]
+    same.sort(key=lambda one: (one.judgement.confirmed_at, one.signal, one.cosine))
+    return {one.judgement.node_id: one for one in same}  # the latest of each memory
 
 
 SHOWN = 20

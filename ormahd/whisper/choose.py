@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from ormahd.index.rows import NodeRow
 from ormahd.model.chance import after_feedback, log_odds
 from ormahd.search.gather import kinds
 from ormahd.search.shape import certainty
@@ -39,13 +40,13 @@ BELOW_GATE = "gate: relevance"
 """Beginning of the `dropped` reason of candidates below the gate. Exploration picks one of these."""
 
 
-def alive(candidates: Iterable[Candidate]) -> list[Candidate]:
 def needed(one: Candidate, gate: float, settings: WhisperSettings) -> float:
     """Return the relevance from which a candidate is told. `gate`: that of its kind, if it is neither archived nor from
     a source."""
     return max(gate, SOURCE_GATE * one.row.from_source, settings.archive_gate * one.archived)
 
 
+def alive(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the candidates that no stage has dropped."""
     return [one for one in candidates if one.dropped is None]
 
@@ -77,11 +78,14 @@ def heed(candidates: Iterable[Candidate], verdicts: Mapping[str, Verdict], asked
     """
     for one in candidates:
         said = verdicts.get(one.id)
-        if said is None:
-            continue
-        if said.signal < 0 or asked.at_home(one.row.space) or said.judgement.space == asked.space:
+        if said is not None and (said.signal < 0 or useful(said, one.row, asked)):
             one.numbers["verdict"] = float(said.signal)
             one.numbers["verdict_cosine"] = said.cosine
+
+
+def useful(verdict: Verdict, row: NodeRow, asked: Asked) -> bool:
+    """Return whether a verdict says that a memory is useful for this prompt of this caller, see `heed`."""
+    return verdict.signal > 0 and (asked.at_home(row.space) or verdict.judgement.space == asked.space)
 
 
 def log_relevance(settings: WhisperSettings) -> float:
@@ -145,13 +149,13 @@ def identity(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSet
     left = alive(candidates)
     if any(one.row.space is None for one in left):
         for one in left:
-            if one.row.space is not None:
+            if one.row.space is not None and not one.wanted:
                 one.dropped = "identity: not global"
     left = alive(candidates)
     best = max((one.numbers["text"] for one in left), default=0.0)
     if best >= log_relevance(settings):  # the prompt asks for one trait, not for all
         for one in left:
-            if log_odds(one.numbers["text"]) < log_odds(best) - ONE_TRAIT:
+            if log_odds(one.numbers["text"]) < log_odds(best) - ONE_TRAIT and not one.wanted:
                 one.dropped = "identity: others fit the words"
 
 
@@ -200,7 +204,7 @@ def sourced(candidates: Sequence[Candidate]) -> None:
 def gate(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings) -> list[Candidate]:
     """Return the candidates that pass the gate, the most relevant first, and drop the others.
 
-    For a prompt that asks for a time, all that `floor` kept pass: memories of the types that the prompt names first,
+    Those that were judged useful for such a prompt pass it, before the others. For a prompt that asks for a time, all that `floor` kept pass: memories of the types that the prompt names first,
     then those of this space, then the newest.
     """
     wished = kinds(heard.prompt) if heard.temporal else frozenset()
@@ -208,6 +212,7 @@ def gate(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSetting
     for one in sorted(
         alive(candidates),
         key=lambda one: (
+            not one.wanted,
             one.row.type not in wished,
             -one.row.created.timestamp() if heard.temporal else 0.0,
             -one.relevance,

@@ -26,7 +26,7 @@ from ormahd.text.harness import MAINTENANCE
 from ormahd.text.words import is_question
 from ormahd.whisper import affinity, choose, generic, hear, intents, render, review, suppress
 from ormahd.whisper import gather as renew
-from ormahd.whisper.affinity import Verdict, verdicts
+from ormahd.whisper.affinity import Verdict
 from ormahd.whisper.gather import Pool, gather, stemmed
 from ormahd.whisper.greet import AgentCommands
 from ormahd.whisper.intents import small_talk
@@ -146,7 +146,9 @@ class _Course:
             self.asked, self.before, embed=self.embed, archetypes=self.whisper.archetypes(self.ormah.embed_query),
             now=self.now,
         )  # fmt: skip
-        if (silence := suppress.quiet(heard, self.before)) is not None:
+        verdicts = self._verdicts(heard)
+        taught = self._taught(verdicts)
+        if not taught and (silence := suppress.quiet(heard, self.before)) is not None:
             return Answer(silence, heard)
         pool = gather(
             self.ormah.index, heard, self.asked, self_id=self.ormah.vault.self_id, embed=self.embed, now=self.now,
@@ -154,25 +156,29 @@ class _Course:
             preferences=applies(heard),
         )  # fmt: skip
         self.degraded += pool.degraded
+        for one in pool.candidates:
+            if taught.pop(one.id, None) is not None:
+                one.source = "search"  # it is told for its own sake, also where an edge or the time found it
+        pool.candidates.extend(taught.values())
         if heard.vector is None:
             return Answer(Silence.NOT_READY, heard, pool)
         if not pool.candidates and not pool.preferences:
             return Answer(Silence.NO_CANDIDATES, heard, pool)
-        return self._choose(heard, pool)
+        return self._choose(heard, pool, verdicts)
 
-    def _choose(self, heard: Heard, pool: Pool) -> Answer:
+    def _choose(self, heard: Heard, pool: Pool, verdicts: Mapping[str, Verdict]) -> Answer:
         candidates, settings = pool.candidates, self.settings
         request = generic.request(heard, self.asked.space)
         choose.judge(pool, heard)
+        for some, gate in ((candidates, settings.injection_gate), (pool.preferences, choose.PREFERENCE_GATE)):
+            for one in some:
+                one.numbers["gate"] = choose.needed(one, gate, settings)
         everyone = [*candidates, *pool.preferences]
-        choose.heed(everyone, self._verdicts(heard, everyone), self.asked)
+        choose.heed(everyone, verdicts, self.asked)
         choose.floor(candidates, heard, settings)
         boosts = self._boosts(heard, [*candidates, *pool.preferences])
         choose.boost(candidates, boosts, settings)
         choose.boost(pool.preferences, boosts, settings)
-        for some, gate in ((candidates, settings.injection_gate), (pool.preferences, choose.PREFERENCE_GATE)):
-            for one in some:
-                one.numbers["gate"] = choose.needed(one, gate, settings)
         choose.timely(candidates, heard, self.asked, topical=bool(subject(heard.query)))
         choose.identity(candidates, heard, settings)
         said = stemmed([one.row for one in choose.alive(candidates)])
@@ -230,16 +236,26 @@ class _Course:
         ids = [one.id for one in candidates if one.dropped is None]
         return affinity.boosts(heard.vector, ids, self.ormah.judgements, now=self.now, scale=heard.scale)
 
-    def _verdicts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, Verdict]:
-        """Return `{node id: verdict}`: explicit judgements on candidates for a prompt that means the same as this
-        one."""
+    def _verdicts(self, heard: Heard) -> Mapping[str, Verdict]:
+        """Return `{node id: verdict}`: explicit judgements for a prompt that means the same as this one."""
         judgements = self.ormah.judgements
-        ids = [one.id for one in candidates if one.id in judgements.explicit]
-        if not ids:
+        if not judgements.explicit:
             return {}
         same = self.ormah.learned.seal.prompt(whispers.kept(heard.prompt))
         vector = heard.vector if hear.is_read(heard.prompt, self.embed) else None
-        return verdicts(vector, same, ids, judgements, scale=heard.scale)
+        return affinity.verdicts(vector, same, judgements, scale=heard.scale)
+
+    def _taught(self, verdicts: Mapping[str, Verdict]) -> dict[str, Candidate]:
+        """Return `{node id: candidate}`: memories that were judged useful for such a prompt, and are not in the session's
+        context. They are told even if the search does not find them."""
+        ids = [node_id for node_id, verdict in verdicts.items() if verdict.signal > 0]
+        return {
+            row.id: Candidate(row, 0.0, "search", numbers={"place": 1.0})
+            for row in (self.ormah.index.notes(ids, connections=False).values() if ids else ())
+            if choose.useful(verdicts[row.id], row, self.asked)
+            and not row.expired(self.now)
+            and context_key(row) not in self.before.known
+        }
 
     # ------------------------------------------------------------ the answer
 
@@ -350,10 +366,8 @@ class _Course:
             log.warning("what was whispered could not be noted as used: %s", exc)
 
     def _learnable(self, found: Answer) -> bool:
-        """Return whether feedback can refer to this whisper: it needs a session id and the prompt's vector, both
-        stored."""
-        heard = None if self.asked.unkept else found.heard
-        return self.asked.session_id is not None and heard is not None and heard.vector is not None
+        """Return whether feedback can refer to this whisper: the prompt's vector must be stored."""
+        return not self.asked.unkept and found.heard is not None and found.heard.vector is not None
 
 
 UNHEARD = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHINE})

@@ -77,10 +77,10 @@ def pick(
     held = whispers.held_back(ormah.state, present - HELD, space, POOL, least=RELEVANT)
     resting = whispers.resting(ormah.state, since=present - REST, unanswered=UNANSWERED)
     judgements, model = ormah.judgements, ormah.learned.model
-    for number, row in islice(_fit(ormah, held, space, now, {ormah.vault.self_id, *besides}), TOP):
+    for event, row in islice(_fit(ormah, held, space, now, {ormah.vault.self_id, *besides}), TOP):
         if row.id in resting:
             continue
-        one = whispers.row(ormah.state, number)
+        one = whispers.considered(ormah.state, event, row.id)
         if one is None or one.model != model or not has_content(one.prompt, space) or small_talk(one.vector):
             continue
         if not judged(one.vector, row.id, judgements, scale) and not replaced_today(ormah, [row.id]):
@@ -94,23 +94,23 @@ def has_content(prompt: str, space: str | None) -> bool:
 
 
 def _fit(
-    ormah: Ormah, held: Sequence[tuple[int, str]], space: str | None, now: datetime, besides: Collection[str]
-) -> Iterator[tuple[int, NodeRow]]:
-    """Yield (row number in the whisper log, memory) for those of `held` that could be whispered in this space today.
+    ormah: Ormah, held: Sequence[tuple[str, str]], space: str | None, now: datetime, besides: Collection[str]
+) -> Iterator[tuple[str, NodeRow]]:
+    """Yield (event of the whisper, memory) for those of `held` that could be whispered in this space today.
 
-    `held`: (row number, node id) of each memory that was considered but not shown. `besides`: ids to leave out.
+    `held`: (event, node id) of each memory that was considered but not shown. `besides`: ids to leave out.
     """
     # `candidates` is nearly always cached. Notes are read only for nodes that it does not rule out.
     known = ormah.index.candidates([node_id for _, node_id in held if node_id not in besides])
     fit = {node_id for node_id, one in known.items() if one.space in (space, None) and one.tier in TIERS}
-    left = [(number, node_id) for number, node_id in held if node_id in fit]
+    left = [one for one in held if one[1] in fit]
     for start in range(0, len(left), TOP):
         part = left[start : start + TOP]
         rows = ormah.index.notes([node_id for _, node_id in part], connections=False)
-        for number, node_id in part:
+        for event, node_id in part:
             row = rows.get(node_id)
             if row is not None and row.space in (space, None) and row.tier in TIERS and not row.expired(now):
-                yield number, row
+                yield event, row
 
 
 def went_out(ormah: Ormah, review: Review, event: str) -> None:

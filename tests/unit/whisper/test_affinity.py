@@ -89,8 +89,8 @@ def test_the_threshold_is_on_the_scale_of_the_model() -> None:
     assert boosts(PROMPT, [A, B], found, now=NOW).keys() == {A, B}
     assert boosts(PROMPT, [A, B], found, now=NOW, scale=SCALE).keys() == {B}
     assert [judged(PROMPT, node, found, SCALE) for node in (A, B)] == [False, True]
-    assert verdicts(PROMPT, "another", [A, B], found).keys() == {B}
-    assert verdicts(PROMPT, "another", [A, B], found, scale=SCALE) == {}
+    assert verdicts(PROMPT, "another", found).keys() == {B}
+    assert verdicts(PROMPT, "another", found, scale=SCALE) == {}
 
 
 def test_of_two_judgements_the_younger_and_the_one_that_was_meant_weigh_more() -> None:

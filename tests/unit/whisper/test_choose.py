@@ -188,7 +188,7 @@ def test_said_to_be_of_use_it_passes_every_gate() -> None:
     choose.floor([one, rival], heard(), SETTINGS)
     choose.boost([one, rival], {}, SETTINGS)
     assert choose.resting([one, rival], SETTINGS) is None
-    assert choose.gate([one, rival], heard(), SETTINGS) == [rival, one]
+    assert choose.gate([one, rival], heard(), SETTINGS) == [one, rival], "what a person said comes first"
     preference = candidate(0.1)
     choose.heed([preference], {preference.id: judgement(1)}, HERE)
     assert choose.standing([preference], []) == [preference]

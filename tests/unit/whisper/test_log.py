@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ormahd.errors import Ambiguous, NotFound
+from ormahd.errors import NotFound
 from ormahd.model.judgement import FILES, FOLDER, Int8Vector, Judgement
 from ormahd.state import whispers
 from ormahd.state.feedback import KeyedHashes, LineFiles
@@ -58,51 +58,61 @@ def record(state: State, *candidates: Considered, prompt: str = "where?", **more
     return whispers.record(state, prompt=prompt, candidates=candidates, **values)  # type: ignore[arg-type]
 
 
-def test_the_last_whisper_of_a_memory_is_found_by_a_unique_beginning(state: State, clock: Clock) -> None:
-    first = record(state, Considered(A, 0.6, 0.7, "full"), prompt="one", space="ormah")
-    clock.go(seconds=-5)  # a clock that goes back changes nothing: the log's own order counts
-    second = record(state, Considered(A, 0.5, 0.4), Considered(B, 0.5, 0.5), prompt="two")
-    assert first != second
-    for prefix in (A, "aaaa0001"):
-        found = whispers.latest(state, prefix)
-        assert (found.event, found.node_id, found.prompt, found.shown, found.model, found.session_id) == (
-            second, A, "two", None, "model", "s",
-        )  # fmt: skip
+SESSIONS = (("shop 1", "s1", "shop"), ("shop 2", "s2", "shop"), ("far", "s3", "far"), ("tried", None, None))
+"""Prompts in their order: (text, session, space)."""
+
+
+@pytest.mark.parametrize(
+    ("considered", "session", "space", "judged"),
+    [
+        (["shop 1", "shop 2"], "s1", "shop", "shop 1"),  # its own session, though another one came later
+        (["shop 1", "shop 2"], None, "shop", "shop 2"),
+        (["shop 1", "shop 2"], "s9", "shop", "shop 2"),  # nothing of this session is logged
+        (["shop 1"], None, "shop", None),  # the last one here did not consider it: another session is not judged
+        (["shop 1"], "s2", "shop", None),
+        (["shop 2", "tried"], None, None, "tried"),  # typed without a session
+        (["shop 2"], None, None, None),
+        ([], "s1", "shop", None),
+    ],
+)
+def test_the_last_whisper_of_the_callers_session_is_judged(
+    state: State, clock: Clock, considered: list[str], session: str | None, space: str | None, judged: str | None
+) -> None:
+    events = {}
+    for text, session_id, of_space in SESSIONS:
+        clock.go(seconds=-5)  # a clock that goes back changes nothing: the log's own order counts
+        some = [Considered(B, 0.5, 0.5), *([Considered(A, 0.6, 0.7, "full")] if text in considered else [])]
+        agent = "person" if session_id is None else "agent:codex"
+        events[text] = record(state, *some, prompt=text, session_id=session_id, space=of_space, agent=agent)
+        record(state, prompt="ok", outcome="short", session_id=session_id, space=of_space, vector=None)
+    agent = "person" if space is None else "agent:codex"
+    if judged is not None:
+        found = whispers.latest(state, A, session_id=session, space=space, agent=agent)
+        assert (found.event, found.node_id, found.prompt, found.shown) == (events[judged], A, judged, "full")
         assert found.vector.tolist() == VECTOR.tolist()
-    with pytest.raises(Ambiguous) as several:
-        whispers.latest(state, "aaaa")
-    assert several.value.data["ids"] == [A, B]
-    assert A in several.value.message
-    for unknown in ("cccc", "aaaa0003", "%", "*", "' OR 1=1 --"):
-        with pytest.raises(NotFound, match="considered"):
-            whispers.latest(state, unknown)
+        return
+    with pytest.raises(NotFound, match="which prompt is judged") as unclear:
+        whispers.latest(state, A, session_id=session, space=space, agent=agent)
+    named = [text for text, event in events.items() if event in (unclear.value.hint or "")]
+    assert set(considered) <= set(named), "the one that considered it is named, and the last one of the caller"
+    assert len(named) == 1 + bool(considered)
 
 
-def test_one_whisper_is_asked_by_its_event(state: State) -> None:
-    first = record(state, Considered(A, 0.6, 0.7, "full"), Considered(C, 0.5, 0.5))
-    record(state, Considered(A, 0.6, 0.7, "full"), Considered(B, 0.6, 0.7))
-    silent = record(state, outcome="gate")
-    assert whispers.considered(state, first, "aaaa").event == first
-    assert [one.node_id for one in whispers.candidates_of(state, first)] == [A, C]
-    with pytest.raises(NotFound, match="was considered by the whisper"):
-        whispers.considered(state, first, B)
-    with pytest.raises(NotFound, match="was considered by the whisper"):
-        whispers.considered(state, silent, A)
-    with pytest.raises(NotFound, match="no whisper has the event"):
-        whispers.considered(state, "nothing", A)
-
-
-@pytest.mark.parametrize("missing", ["session_id", "vector", "model"])
-def test_without_session_or_vector_there_is_nothing_to_learn_from(state: State, missing: str) -> None:
-    event = record(state, Considered(A, 0.6, 0.7, "full"), **{missing: None})
-    assert whispers.candidates_of(state, event) == []
-    assert whispers.figures(state).prompts == 1
+def test_a_memory_that_a_whisper_did_not_consider_can_be_judged_there(state: State) -> None:
+    first = record(state, Considered(A, 0.6, 0.7, "full"))
+    silent = record(state, outcome="gate", prompt="why?", session_id=None)
+    for event, node, relevance in ((first, A, 0.6), (first, B, 0.0), (silent, A, 0.0)):
+        found = whispers.considered(state, event, node)
+        assert found is not None
+        assert (found.event, found.node_id, found.relevance) == (event, node, relevance)
+    assert whispers.considered(state, "nothing", A) is None
+    assert whispers.considered(state, record(state, outcome="short", vector=None), A) is None, "nothing to learn from"
 
 
 def test_a_prompt_is_kept_without_its_secrets(state: State, tmp_path: Path) -> None:
     key = "ghp_" + "a1B2" * 9
     event = record(state, Considered(A, 0.6, 0.7), prompt="x " * (whispers.KEPT // 2 - 10) + key + " y" * 90_000)
-    kept = whispers.latest(state, A).prompt
+    kept = whispers.latest(state, A, session_id="s", space=None, agent="agent").prompt
     assert len(kept) == whispers.KEPT
     assert "[redacted" in kept
     assert whispers.prompt_texts(state, [event, "unknown"]) == {event: kept}
@@ -137,9 +147,7 @@ def test_what_is_old_is_forgotten_with_its_candidates(state: State, clock: Clock
     assert whispers.prune(state, 30) == 0
     clock.go(days=11)
     assert whispers.prune(state, 30) == 2 * whispers.SLICE + 7
-    assert whispers.latest(state, B).event == recent
-    with pytest.raises(NotFound):
-        whispers.latest(state, A)
+    assert [one.event for one in whispers.prompts(state, limit=9)] == [recent]
     with state.transaction() as db:
         assert db.execute("SELECT count(*) FROM whisper_log").fetchone() == (1,)
 
@@ -157,13 +165,14 @@ def test_held_back_is_what_was_never_shown(state: State, clock: Clock) -> None:
         return [node for _, node in whispers.held_back(state, since, space, 10, least=least)]
 
     assert held("ormah") == [B, A]
-    found = [whispers.row(state, number) for number, _ in whispers.held_back(state, since, "ormah", 10)]
+    found = [whispers.considered(state, event, node) for event, node in whispers.held_back(state, since, "ormah", 10)]
     assert [(one.node_id, one.relevance, one.prompt) for one in found if one] == [
         (B, 0.47, "here again"),
         (A, 0.42, "here"),
     ]
     assert found[0] is not None
     assert found[0].event == best
+    record(state, Considered(C, 0.9, 0.9), space="ormah", session_id=None, prompt="tried by hand")
     assert (held("ormah", 0.45), held("ormah", 0.48)) == ([B], [])
     assert held(None) == [B]
     assert held("other") == [C]
@@ -171,7 +180,6 @@ def test_held_back_is_what_was_never_shown(state: State, clock: Clock) -> None:
     assert held("ormah") == [A]
     record(state, Considered(A, 0.3, 0.3, "exploring"), space=None)
     assert held("ormah") == []
-    assert whispers.row(state, 10_000) is None
 
 
 def test_held_back_is_looked_for_in_the_last_prompts(
@@ -187,7 +195,7 @@ def test_held_back_is_looked_for_in_the_last_prompts(
 
 def test_a_use_is_claimed_once(state: State) -> None:
     event = record(state, Considered(A, 0.6, 0.7), Considered(B, 0.6, 0.7))
-    assert [whispers.claim_use(state, event, node) for node in (A, A, B, C)] == [True, False, True, False]
+    assert [whispers.claim_use(state, event, node) for node in (A, A, B, C, C)] == [True, False, True, True, False]
 
 
 def test_recording_costs_less_than_a_whisper_notices(state: State) -> None:

@@ -37,7 +37,7 @@ def said(
 def decided(
     rows: Iterable[Judgement], vector: np.ndarray | None = PROMPT, text: str = "this text's hash"
 ) -> int | None:
-    found = verdicts(vector, text, [A], Judgements.of(rows, "m")).get(A)
+    found = verdicts(vector, text, Judgements.of(rows, "m")).get(A)
     return None if found is None else found.signal
 
 
@@ -69,8 +69,3 @@ def test_without_a_vector_the_same_text_is_known() -> None:
     assert decided([said(-1, text="this text's hash")], vector=None) == -1
     assert decided([said(-1)], vector=None) is None
     assert decided([said(-1)], vector=np.ones(3, np.float32)) is None, "of another length, it is another model's"
-
-
-def test_nobody_else_is_spoken_of() -> None:
-    other = "00000002-6d0a-4c1e-9a55-0a52b0f4f9d1"
-    assert verdicts(at(1.0), "x", [other], Judgements.of([said(-1)], "m")) == {}
