@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from ormahd.embedding.token_vectors import calibration, cosines, pack
+from ormahd.embedding.token_vectors import calibration
 
 if TYPE_CHECKING:
     from ormahd.embedding.embedder import DocumentVectors, QueryVectors
@@ -21,22 +21,17 @@ if TYPE_CHECKING:
 EVERY: Final = 11
 """One in `EVERY` calibration texts is used for the measurement."""
 QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-POWER: Final = 2.0
-"""Exponent of the mean in late interaction, the same as in the search (`search.gather.POWER`)."""
 APART: Final = 1e-4
 """Minimum distance between two quantiles when they are interpolated."""
 
 
 class Scale(Struct, frozen=True):
-    """How similar a model finds unrelated texts: quantiles of their cosines, and of their late interactions."""
+    """How similar a model finds unrelated texts: quantiles of their cosines."""
 
     cosine: tuple[float, ...]
-    late: tuple[float, ...]
 
 
-USUAL: Final = Scale(
-    cosine=(-0.0646, -0.0159, 0.0286, 0.0781, 0.1905, 0.2454), late=(0.0731, 0.1063, 0.1323, 0.1802, 0.2776, 0.3516)
-)
+USUAL: Final = Scale(cosine=(-0.0646, -0.0159, 0.0286, 0.0781, 0.1905, 0.2454))
 """The scale of the default model. `tests/contract/test_scale.py` measures it again."""
 
 
@@ -48,33 +43,21 @@ def texts() -> list[str]:
 def measure(queries: Sequence[QueryVectors], documents: Sequence[DocumentVectors]) -> Scale:
     """Return the scale of a model. `queries`, `documents`: its vectors of `texts()`, embedded as queries and as
     notes."""
-    cosine, late = [], []
-    for at, query in enumerate(queries):
-        for other, document in enumerate(documents):
-            if at == other:
-                continue
-            piece = document.pieces[0]
-            cosine.append(float(query.vector @ piece.vector))
-            if len(piece.tokens) and len(query.tokens):
-                packed = np.frombuffer(pack(piece.tokens), np.ubyte).reshape(len(piece.tokens), -1)
-                best = np.clip(cosines(packed, query.tokens).max(axis=0), 0.0, 1.0) ** POWER
-                late.append(float(best.mean() ** (1.0 / POWER)))
-    return Scale(_quantiles(cosine), _quantiles(late or [0.0]))
-
-
-def _quantiles(values: Sequence[float]) -> tuple[float, ...]:
-    return tuple(round(float(one), 4) for one in np.quantile(values, QUANTILES))
+    cosine = [
+        float(query.vector @ document.pieces[0].vector)
+        for at, query in enumerate(queries)
+        for other, document in enumerate(documents)
+        if at != other
+    ]
+    return Scale(tuple(round(float(one), 4) for one in np.quantile(cosine, QUANTILES)))
 
 
 def usual_cosine(scale: Scale, value: float) -> float:
-    """Return the cosine of the default model that corresponds to `value`, a cosine of the model with this scale."""
-    return _convert(value, scale.cosine, USUAL.cosine)
+    """Return the cosine of the default model that corresponds to `value`, a cosine of the model with this scale.
 
-
-def usual_late(scale: Scale, value: float) -> float:
-    """Return the late interaction of the default model that corresponds to `value`, one of the model with this
-    scale."""
-    return _convert(value, scale.late, USUAL.late)
+    It is interpolated between quantiles; 1 and -1 stay.
+    """
+    return float(np.interp(value, _rising(scale.cosine), [-1.0, *USUAL.cosine, 1.0]))
 
 
 def own_cosine(scale: Scale | None, value: float) -> float:
@@ -83,11 +66,6 @@ def own_cosine(scale: Scale | None, value: float) -> float:
     `scale` None: the model is the default one.
     """
     return value if scale is None else float(np.interp(value, [-1.0, *USUAL.cosine, 1.0], _rising(scale.cosine)))
-
-
-def _convert(value: float, own: Sequence[float], usual: Sequence[float]) -> float:
-    """Convert a similarity from the scale `own` to the scale `usual`, linearly between quantiles. 1 and -1 stay."""
-    return float(np.interp(value, _rising(own), [-1.0, *usual, 1.0]))
 
 
 def _rising(own: Sequence[float]) -> list[float]:

@@ -8,10 +8,9 @@ allowed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -68,50 +67,10 @@ def verdicts(
     return {one.judgement.node_id: one for one in same}  # the latest of each memory
 
 
-SHOWN = 20
-"""Maximum number of judgements that a trace lists for one memory."""
-
-
-class Row(Struct, frozen=True):
-    """One judgement that a boost was computed from.
-
-    `cosine`: between the judged prompt and the current one; `days`: the judgement's age; `weight`: that in the mean.
-    """
-
-    judgement: Judgement
-    cosine: float
-    days: float
-    weight: float
-
-    @property
-    def trace(self) -> dict[str, Any]:
-        return {
-            "event": self.judgement.event, "signal": self.judgement.signal, "source": self.judgement.source,
-            "cosine": round(self.cosine, 4), "days": round(self.days, 2), "weight": round(self.weight, 6),
-        }  # fmt: skip
-
-
-class Boost(Struct, frozen=True):
-    """The value added to a memory's relevance, and the number of `judgements` that it was computed from."""
-
-    value: float
-    judgements: int
-    _rows: Callable[[], tuple[Row, ...]] = tuple
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """The judgements that the boost was computed from, largest weight first (at most `SHOWN`)."""
-        return self._rows()
-
-    @property
-    def trace(self) -> dict[str, Any]:
-        return {"boost": self.value, "judgements": self.judgements, "rows": [row.trace for row in self.rows]}
-
-
 def boosts(
     vector: Float | None, node_ids: Iterable[str], judgements: Judgements, *, now: datetime,
     scale: Scale | None = None,
-) -> dict[str, Boost]:  # fmt: skip
+) -> dict[str, float]:  # fmt: skip
     """Return `{node id: boost}` for the nodes that were judged for a prompt similar to this one.
 
     `vector`: the prompt's unit vector, None for no boosts; `scale`: the scale of the embedding model's similarities,
@@ -139,21 +98,7 @@ def boosts(
     total = np.bincount(of, weights, len(nodes))
     signed = np.bincount(of, weights * judgements.signals[places], len(nodes))
 
-    def rows(number: int) -> tuple[Row, ...]:
-        mine = np.flatnonzero(of == number)
-        heaviest = mine[np.argsort(-weights[mine], kind="stable")][:SHOWN]
-        aged = cosines * source * np.exp2(-days / HALF_LIFE_DAYS)
-        return tuple(
-            Row(judgements.rows[places[at]], float(cosines[at]), float(days[at]), float(aged[at])) for at in heaviest
-        )
-
-    return {
-        node: Boost(
-            float(signed[number] / total[number]) * MAX_BOOST, int(np.count_nonzero(of == number)), partial(rows, number)
-        )
-        for number, node in enumerate(nodes)
-        if total[number] > 0
-    }  # fmt: skip
+    return {node: float(signed[at] / total[at]) * MAX_BOOST for at, node in enumerate(nodes) if total[at] > 0}
 
 
 def judged(vector: Float | None, node_id: str, judgements: Judgements, scale: Scale | None = None) -> bool:

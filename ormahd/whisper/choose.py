@@ -15,7 +15,7 @@ from ormahd.search.gather import kinds
 from ormahd.search.shape import certainty
 from ormahd.settings import WhisperSettings
 from ormahd.text.sameness import says_the_same
-from ormahd.whisper.affinity import Boost, Verdict
+from ormahd.whisper.affinity import Verdict
 from ormahd.whisper.gather import Pool
 from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, Shown, context_key
 
@@ -101,14 +101,14 @@ def floor(candidates: Iterable[Candidate], heard: Heard, settings: WhisperSettin
             one.dropped = f"floor: relevance {one.relevance:.3f} below {least}"
 
 
-def boost(candidates: Iterable[Candidate], boosts: Mapping[str, Boost], settings: WhisperSettings) -> None:
+def boost(candidates: Iterable[Candidate], boosts: Mapping[str, float], settings: WhisperSettings) -> None:
     """Add each candidate's affinity to its relevance. Drop it if judged of no use, or if then below `log_relevance`.
 
     `boosts`: `{node id: boost}`.
     """
     logged = log_relevance(settings)
     for one in alive(candidates):
-        delta = boosts[one.id].value if one.id in boosts else 0.0
+        delta = boosts.get(one.id, 0.0)
         one.numbers["before_feedback"] = one.relevance
         one.numbers["affinity"] = delta
         one.relevance = after_feedback(one.relevance, delta)

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ormahd.embedding.scale import Scale, usual_cosine, usual_late
+from ormahd.embedding.scale import Scale, usual_cosine
 from ormahd.index.reader import Reader
 from ormahd.index.rows import CandidateRow, EdgeRow, Filter, NodeRow
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Tier
@@ -227,9 +227,8 @@ def _candidates(
         if row is None or row.id == self_id:
             continue  # forgotten meanwhile; or the self node, whose title says nothing
         numbers = dict(hit.numbers)
-        if prompt.scale is not None and "late_rare" in numbers:  # the gate was fitted with the default model
+        if prompt.scale is not None and "cosine" in numbers:  # the gate was fitted with the default model
             numbers["cosine"] = usual_cosine(prompt.scale, numbers["cosine"])
-            numbers["late_rare"] = usual_late(prompt.scale, numbers["late_rare"])
         shared = prompt.stems.keys() & said[row.digest]
         if "words" in numbers:
             numbers["common"] = common_words(numbers["words"], prompt.notes)

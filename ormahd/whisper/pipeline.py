@@ -226,7 +226,7 @@ class _Course:
             self._embedded[text] = self.ormah.embed_query(text)
         return self._embedded[text]
 
-    def _boosts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, affinity.Boost]:
+    def _boosts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, float]:
         """Return `{node id: boost}` by judgements on similar prompts.
 
         Empty for a prompt that asks for a time, or whose language the model does not read.

@@ -9,29 +9,27 @@ import pytest
 from ormahd.embedding import model as choose
 from ormahd.embedding import scale
 from ormahd.embedding.embedder import Embedder
-from ormahd.embedding.scale import USUAL, Scale, usual_cosine, usual_late
+from ormahd.embedding.scale import USUAL, Scale, usual_cosine
 from ormahd.settings import EmbeddingSettings
 from tests.contract.models_as_folders import folder
 
-CROWDED = Scale(cosine=(0.70, 0.72, 0.74, 0.76, 0.80, 0.83), late=(0.80, 0.82, 0.84, 0.86, 0.88, 0.90))
+CROWDED = Scale(cosine=(0.70, 0.72, 0.74, 0.76, 0.80, 0.83))
 
 
 def test_the_default_model_has_the_usual_scale(model: Embedder) -> None:
     texts = scale.texts()
     found = scale.measure([model.embed_query(text) for text in texts], model.embed_documents(texts))
     assert found.cosine == pytest.approx(USUAL.cosine, abs=0.02)
-    assert found.late == pytest.approx(USUAL.late, abs=0.02)
     assert model.embed_query("one").scale is None
 
 
 def test_similarities_are_converted_by_their_quantiles() -> None:
     assert usual_cosine(CROWDED, 0.74) == pytest.approx(USUAL.cosine[2], abs=0.01)
-    assert usual_late(CROWDED, 0.90) == pytest.approx(USUAL.late[-1], abs=0.01)
     assert usual_cosine(CROWDED, 1.0) == pytest.approx(1.0)
     assert usual_cosine(USUAL, 0.5) == pytest.approx(0.5, abs=0.01)
     values = [usual_cosine(CROWDED, value / 100) for value in range(-100, 101)]
     assert values == sorted(values)
-    flat = Scale(cosine=(1.0,) * 6, late=(0.0,) * 6)
+    flat = Scale(cosine=(1.0,) * 6)
     assert usual_cosine(flat, 1.0) <= 1.0
 
 

@@ -18,7 +18,7 @@ from ormahd.model.node import Found, NodeType, Tier
 from ormahd.settings import WhisperSettings
 from ormahd.text.words import words
 from ormahd.whisper import choose
-from ormahd.whisper.affinity import Boost, Verdict
+from ormahd.whisper.affinity import Verdict
 from ormahd.whisper.gather import OTHER_SPACES, Pool, place_factor
 from ormahd.whisper.relevance import PART, WITNESSES, asks, common_words, few_words, relevance
 from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, context_key, recompute
@@ -175,7 +175,7 @@ def judgement(signal: int, space: str | None = "ormah") -> Verdict:
 def test_said_to_be_of_no_use_it_is_silent_however_relevant() -> None:
     one = candidate(0.95)
     choose.heed([one], {one.id: judgement(-1)}, HERE)
-    choose.boost([one], {one.id: Boost(-0.15, 1)}, SETTINGS)
+    choose.boost([one], {one.id: -0.15}, SETTINGS)
     assert one.dropped == "feedback: said to be of no use for a prompt that means the same (cosine 0.97)"
     assert (one.relevance, one.numbers["verdict"]) == (pytest.approx(0.83, abs=0.01), -1.0)
 
@@ -275,7 +275,7 @@ def test_a_gate_below_the_floor_lowers_it_also_for_temporal_prompts() -> None:
 def test_feedback_lifts_a_borderline_candidate_and_lowers_a_noisy_one() -> None:
     """Seeds: "It can rescue a borderline candidate or slightly suppress a noisy one"; then the floor below the gate."""
     up, down, out = candidate(0.12, order=0.46), candidate(0.5), candidate(0.11)
-    boosts = {up.id: Boost(0.1, 1), down.id: Boost(-0.15, 1), out.id: Boost(-0.06, 1)}
+    boosts = {up.id: 0.1, down.id: -0.15, out.id: -0.06}
     choose.boost([up, down, out], boosts, SETTINGS)
     assert up.relevance == pytest.approx(0.25, abs=0.01)
     assert up.order == pytest.approx(0.56)
@@ -287,7 +287,7 @@ def test_feedback_lifts_a_borderline_candidate_and_lowers_a_noisy_one() -> None:
 
 def test_feedback_never_leaves_the_scale() -> None:
     one = candidate(0.98)
-    choose.boost([one], {one.id: Boost(0.15, 3)}, SETTINGS)
+    choose.boost([one], {one.id: 0.15}, SETTINGS)
     assert 0.98 < one.relevance < 1.0
 
 
@@ -417,7 +417,7 @@ def test_a_trace_adds_up() -> None:
     read = candidate(0.6)
     what = heard(Intent.IDENTITY, identity=0.7)
     judged(one, linked, read, what=what, identity=[linked.id])
-    choose.boost([one, linked, read], {one.id: Boost(0.07, 2)}, SETTINGS)
+    choose.boost([one, linked, read], {one.id: 0.07}, SETTINGS)
     for each in (one, linked, read):
         assert recompute(each.numbers) == pytest.approx(each.relevance)
 
