@@ -102,8 +102,8 @@ class PromptEvidence(Struct, frozen=True):
     """Number of notes in the vault."""
     stems: Mapping[str, float]
     """`{stem: rarity}` of the prompt's words, without stop words. The rarity is 0 for words that all memories have."""
-    words: Mapping[str, float]
-    """`{word: weight}`; empty if the model reads the prompt's language."""
+    words: Sequence[Mapping[str, float]]
+    """`{word: weight}` of each clause; empty if the model reads the prompt's language."""
     unknown: tuple[str, ...]
     """Exact names in the prompt that no memory contains."""
     asks: float

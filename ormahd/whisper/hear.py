@@ -32,7 +32,7 @@ other models' similarities are converted (`scale`)."""
 MOST_WORDS: Final = 24
 """Maximum number of words (or Chinese, Japanese, Korean characters) of a prompt that can be a mere acknowledgement."""
 
-_SIGNS = "\u3005\u3041-\u30ff\u3131-\u318e\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
+_SIGNS = "\u0e01-\u0e4f\u3005\u3041-\u30ff\u3131-\u318e\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
 """Scripts whose phrases are compared character by character, because spaces between words are optional."""
 _TOKENS = re.compile(rf"[{_SIGNS}]|[^\W_{_SIGNS}]+")
 
@@ -47,18 +47,25 @@ class Choice(Struct, frozen=True):
     options: tuple[Sequence, ...]
 
 
-def acknowledges(text: str) -> bool:
-    """Return whether a text consists only of phrases from `phrases.txt`; punctuation is ignored."""
+GREETING, ORDER = 1, 2
+"""What a phrase is, as flags: marked by ^ or ! in `phrases.txt`."""
+
+
+def acknowledges(text: str, *, orders: bool = True) -> bool:
+    """Return whether a text consists only of phrases from `phrases.txt`; punctuation is ignored.
+
+    It does not, if it has an order behind a greeting: that begins the work. `orders`: whether other orders do.
+    """
     words = tokens(text, MOST_WORDS + 1)
     if not words or len(words) > MOST_WORDS:
         return False
-    known = _phrases()
-    reached = {0}
+    reached = {(0, 0)}
     for start in range(len(words)):
-        if start in reached:
-            for phrase in known.get(words[start], ()):
-                reached |= _ends(phrase, words, start)
-    return len(words) in reached
+        for flags in [flags for at, flags in reached if at == start]:
+            for phrase, kind in _phrases().get(words[start], ()):
+                if not (kind == ORDER and (flags & GREETING or not orders)):
+                    reached |= {(end, flags | kind) for end in _ends(phrase, words, start)}
+    return any(at == len(words) for at, _ in reached)
 
 
 def tokens(text: str, most: int) -> Words:
@@ -82,15 +89,16 @@ def _ends(phrase: Sequence, words: Words, start: int) -> set[int]:
 
 
 @cache
-def _phrases() -> dict[str, list[Sequence]]:
-    """Return `{word: phrases that may begin with it}`, read from `phrases.txt`."""
-    found: dict[str, list[Sequence]] = {}
+def _phrases() -> dict[str, list[tuple[Sequence, int]]]:
+    """Return `{word: phrases that may begin with it, each with its flag}`, read from `phrases.txt`."""
+    found: dict[str, list[tuple[Sequence, int]]] = {}
     for line in Path(__file__).with_name("phrases.txt").read_text("utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
             for template in line.split(","):
-                phrase = _sequence(template)
+                phrase = _sequence(template.strip().lstrip("^!"))
+                kind = {"^": GREETING, "!": ORDER}.get(template.strip()[:1], 0)
                 for word in _beginnings(phrase):
-                    found.setdefault(word, []).append(phrase)
+                    found.setdefault(word, []).append((phrase, kind))
     return found
 
 
