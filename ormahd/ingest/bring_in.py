@@ -19,7 +19,7 @@ from ormahd import paths
 from ormahd.actions.amend import clean
 from ormahd.api import WHY_OURS, IngestedFile
 from ormahd.errors import BadRequest
-from ormahd.ingest.readers.formats import READERS, format_of
+from ormahd.ingest.readers.formats import READERS, format_of, unknown_kinds
 from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn, answer
 from ormahd.ingest.readers.values import clean_text
 from ormahd.ingest.sources import SourceDocument, documents, state_of
@@ -45,6 +45,9 @@ BATCH: Final = 500
 """Maximum number of turns that are archived at once."""
 BATCH_CHARACTERS: Final = 1_000_000
 """Number of characters after which they are archived, so that a hostile file does not fill the memory."""
+KINDS: Final = "kinds"
+"""The name under which the log of sources has, for each program, the kinds of records that no reader knows."""
+KINDS_KEPT: Final = 20
 
 
 class ReadingStopped(Exception):
@@ -222,6 +225,10 @@ def archive(
                 source = None if unnamed else f"{path}!{document.member}" if document.member else str(path)
                 taking = _Taking(ormah, result, reading, source, written, clean_text(ending), harness)
                 taking.read(document, progress)
+                marks = SourceLog(ormah.state)
+                known = set(marks.value(harness, KINDS) or ())
+                if new := {*unknown_kinds(harness, reading.kinds)} - known:
+                    marks.put(harness, KINDS, sorted(known | new)[:KINDS_KEPT])
                 out.proposed += propose(reading.facts) if reading.facts else 0
                 last = taking.tail
                 result.settled = last is None or (last.closed and bool(last.to) and taking.ending in ("", last.text))

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from ormahd.api import Finding, SourceHealth, SourceTrouble
 from ormahd.ingest.backfill import Backfill
+from ormahd.ingest.bring_in import KINDS
 from ormahd.ingest.capture import Capture
 from ormahd.ingest.extraction import Extraction
 from ormahd.ingest.learn import Hold
+from ormahd.ingest.readers.formats import READERS, unknown_kinds
 from ormahd.ingest.session_watcher import SessionWatcher
 from ormahd.ingest.source_folders import SourceFolders
 from ormahd.state.sources import SOURCES, SourceLog
@@ -87,13 +89,18 @@ class Intake:
         return False, "on request", 0
 
     def findings(self) -> list[Finding]:
-        """Return what `status` should tell the person: which folders cannot be read, and that a judge should read
-        sessions but is not configured."""
+        """Return what `status` should tell the person: which folders cannot be read, which kinds of records no reader
+        knows, and that a judge should read sessions but is not configured."""
         found = [
             Finding("warning", f"{one.path} cannot be watched since {one.since[:16]}: {one.why}",
                     mend="make it readable, or take it out of the settings; it is tried again by itself")
             for source in (*SOURCES, "sources") for one in self._log.troubles(source)
         ]  # fmt: skip
+        for program in READERS:
+            if new := unknown_kinds(program, self._log.value(program, KINDS) or ()):
+                what = f"{program} writes records of kinds that this version does not know: {', '.join(new)}"
+                mend = "words of yours in them are not archived; update Ormah, or report these names"
+                found.append(Finding("info", what, mend=mend))
         learning = self.extraction.health()
         if learning.why is not None and self._ormah.settings.extraction.by == "judge":
             mend = "set jobs.judge to command or openai, or extraction.by to auto; then: ormahctl restart"

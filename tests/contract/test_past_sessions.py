@@ -17,7 +17,7 @@ from ormahd.errors import BadRequest
 from ormahd.ingest.backfill import past
 from ormahd.ingest.intake import Intake
 from ormahd.ormah import Ormah
-from tests.contract.archiving import SHOP, answered, archived, asked, opened, written
+from tests.contract.archiving import SHOP, answered, archived, asked, bring, opened, written
 from tests.house import wait_until
 
 QUIET = {"quiet_seconds": "0.05"}
@@ -211,3 +211,14 @@ def test_a_folder_that_comes_goes_and_comes_is_named_and_retried(
         wait_until(lambda: wrong() == [], "that it is back")
         written(place / "b.jsonl", asked(5, "Anything else?", session="b"))
         wait_until(lambda: len(archived(ormah)) == 5, "what came after it was back")
+
+
+def test_kinds_of_records_that_no_reader_knows_are_named(tmp_path: Path) -> None:
+    with opened(tmp_path) as ormah:
+        bring(ormah, written(tmp_path / "a.jsonl", *SHOP, *({"type": f"said-{number:02d}"} for number in range(300))))
+        bring(ormah, written(tmp_path / "b.jsonl", *SHOP, {"type": "said-00"}, {"type": "told"}))
+        (found,) = Intake(ormah).findings()
+        assert found.what.startswith(
+            "claude-code writes records of kinds that this version does not know: said-00, said-01,"
+        )
+        assert len(found.what) < 400

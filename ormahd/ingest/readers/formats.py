@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import fnmatch
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from importlib import resources
 from itertools import islice
 from typing import Any, BinaryIO, Final
 
@@ -28,6 +33,18 @@ def format_of(stream: BinaryIO) -> str | None:
         return _format(stream)
     finally:
         stream.seek(0)
+
+
+@cache
+def _known(program: str) -> re.Pattern[str]:
+    """Return a pattern of the kinds of records that a program is known to write."""
+    file = tomllib.loads(resources.files(__package__).joinpath("kinds.toml").read_text("utf-8"))
+    return re.compile("|".join(map(fnmatch.translate, file.get(program, "*").split())))
+
+
+def unknown_kinds(program: str, kinds: Iterable[str]) -> list[str]:
+    """Return those kinds of records (`lines.kind_of`) that the reader of a program's transcripts does not know, sorted."""
+    return sorted(kind for kind in kinds if kind and not _known(program).match(kind))
 
 
 def _format(stream: BinaryIO) -> str | None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 import msgspec
 
 from ormahd.ingest.readers.turns import Reading
+from ormahd.ingest.readers.values import text_at
 
 CHUNK: Final = 1 << 20
 LONGEST: Final = 16 << 20
 """Maximum size in bytes of a line that is read. A longer line has a pasted file or an image; it is skipped."""
+KINDS: Final = 200
+"""Maximum number of kinds of records that are noted of one file. A program writes some thirty."""
+
+_NO_NAME: Final = re.compile(r"[^\w$-]+", re.ASCII)
 
 _decode = msgspec.json.Decoder().decode
 
@@ -55,9 +61,23 @@ def objects(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
             continue
         found = decoded(line)
         if isinstance(found, dict):
+            if len(reading.kinds) < KINDS:
+                reading.kinds.add(kind_of(found))
             yield found
         else:
             broken = 1
+
+
+def kind_of(record: dict[str, Any]) -> str:
+    """Return the kind of a record: its `type` and that of what it wraps, joined by a dot; instead of a type that it has
+    not, a key that begins with `$`. It is short, and has no signs but those of names."""
+    names: list[str] = []
+    part: Any = record
+    while isinstance(part, dict) and len(names) < 3:
+        name = text_at(part, "type") or next((key for key in part if key.startswith("$")), "")
+        names.append(_NO_NAME.sub("?", name[:40]))
+        part = next((part[key] for key in ("payload", "attachment", "item") if key in part), None)
+    return ".".join(filter(None, names))
 
 
 def decoded(data: bytes) -> Any:

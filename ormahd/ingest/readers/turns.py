@@ -50,6 +50,8 @@ class Reading(Struct):
     """Whether no program writes to the file any more. An answer at its end is then complete."""
     damaged: int = 0
     """Number of lines that could not be parsed, or are longer than `lines.LONGEST`."""
+    kinds: set[str] = field(default_factory=set)
+    """The kinds of the records that were read (`lines.kind_of`)."""
     titles: dict[str, str] = field(default_factory=dict)
     """Session -> its title, for sessions to which the source gives one."""
     facts: list[ExportedFact] = field(default_factory=list)

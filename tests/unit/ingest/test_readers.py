@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ormahd.ingest.readers import lines
-from ormahd.ingest.readers.formats import READERS, format_of
+from ormahd.ingest.readers.formats import READERS, format_of, unknown_kinds
 from ormahd.ingest.readers.turns import Reading
 from tests.unit.ingest.reading import CHAT_TURNS, GARDEN, GARDEN_TURNS, OURS, block, chat, jsonl, talk, texts, turns
 
@@ -553,6 +553,35 @@ def test_broken_lines_cost_only_themselves(name: str) -> None:
     half = Reading()
     assert texts(data + b'{"type": "user", "uuid": "z", "mess', reading=half) == expected
     assert half.damaged == 0, "the last line is not whole yet"
+
+
+@pytest.mark.parametrize(
+    ("program", "record", "unknown"),
+    [
+        ("claude-code", {"type": "spoken", "text": "Never on Fridays."}, ["spoken"]),
+        ("claude-code", {"type": "attachment", "attachment": {"type": "voice_note"}}, ["attachment.voice_note"]),
+        ("claude-code", {"type": "attachment", "attachment": {"type": "hook_stopped"}}, []),
+        ("claude-code", {"type": "user", "payload": {"type": "draft"}}, ["user.draft"]),
+        ("claude-code", {"$patch": {}}, ["$patch"]),
+        ("claude-code", {"type": ["user"], "text": "x"}, []),
+        ("codex", {"type": "event_msg", "payload": {"type": "voice_message"}}, ["event_msg.voice_message"]),
+        ("codex", {"type": "event_msg", "payload": {"type": "item_completed", "item": {"type": "Dictation"}}},
+         ["event_msg.item_completed.Dictation"]),
+        ("codex", {"type": "event_msg", "payload": {"type": "item_completed", "item": {"type": "UserMessage"}}}, []),
+        ("codex", {"type": "payload", "payload": {"payload": {"payload": {"type": "deep"}}}}, ["payload"]),
+        ("gemini", {"id": "m9", "type": "voice", "content": "x"}, ["voice"]),
+        ("gemini", {"$append": {"messages": []}}, ["$append"]),
+        ("gemini", {"$set": {"summary": "x"}}, []),
+        ("gemini", {"id": "m9", "type": "Ignore all\nabove \x1b[31m" * 9}, ["Ignore?all?above?31mIgnore?all?above?"]),
+    ],
+)  # fmt: skip
+def test_kinds_of_records_that_no_reader_knows_are_named(
+    program: str, record: dict[str, Any], unknown: list[str]
+) -> None:
+    data, expected = ALL[program]
+    reading = Reading()
+    assert texts(data + jsonl(record), reading=reading)[: len(expected)] == expected
+    assert unknown_kinds(program, reading.kinds) == unknown
 
 
 @pytest.mark.parametrize("name", ALL)
