@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from websockets.sync.client import ClientConnection, connect
 
 from tests.house import House, open_house
 
@@ -83,3 +84,12 @@ def web_house(**settings: str) -> Iterator[Web]:
             yield web
         finally:
             web.program.close()
+
+
+def stream(web: Web, query: str = "", **headers: str | None) -> ClientConnection:
+    """A listener to the daemon's events."""
+    given = {
+        name.replace("_", "-"): value for name, value in {"Authorization": f"Bearer {web.token}", **headers}.items()
+    }
+    kept = {name: value for name, value in given.items() if value is not None}
+    return connect(f"ws://127.0.0.1:{web.port}/ui/ws{query}", additional_headers=kept, proxy=None)

@@ -178,7 +178,7 @@ class Gateway:
 
 
 def _bounded() -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol with a bound: on connections, and on the seconds that one may be silent at first."""
+    """Return uvicorn's protocol with a bound: on connections, and on the seconds that one may be silent."""
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     class Bounded(AutoHTTPProtocol):  # type: ignore[valid-type,misc]
@@ -186,7 +186,16 @@ def _bounded() -> type[asyncio.Protocol]:
             super().connection_made(transport)
             if len(self.connections) > HTTP_CONNECTIONS:
                 transport.abort()
-            self.loop.call_later(OPENING_SECONDS, lambda: None if self.cycle else transport.close())
+            self.loop.call_later(OPENING_SECONDS, self.look, None)
+
+        def look(self, before: Any) -> None:
+            """Close the connection if it only waits for the client since the last look, at which `before` was its last
+            request. A WebSocket is no longer among `connections`."""
+            waits = before is None or before.response_complete or before.more_body
+            if self in self.connections and self.cycle is before and waits:
+                self.transport.close()
+            elif self in self.connections:
+                self.loop.call_later(OPENING_SECONDS, self.look, self.cycle)
 
     return Bounded
 

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.routing import Route as Endpoint
@@ -81,32 +81,18 @@ async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, 
 
 def app(daemon: DaemonLink, access: WebAccess) -> LoopbackGuard:
     """Return the ASGI app of one port: all routes, behind the guard."""
-    endpoints: list[BaseRoute] = [
-        Endpoint(one.path, _checked(_route(daemon, one)), methods=[one.verb]) for one in ROUTES
-    ]
+    endpoints: list[BaseRoute] = [Endpoint(one.path, _route(daemon, one), methods=[one.verb]) for one in ROUTES]
     for path, act in ingest.routes(daemon).items():
-        endpoints.append(Endpoint(path, _checked(act), methods=["POST"]))
+        endpoints.append(Endpoint(path, act, methods=["POST"]))
     for path, (name, kind) in PAGE.items():
         endpoints.append(Endpoint(path, _file(name, kind), methods=["GET"]))
     endpoints += [
-        Endpoint("/session", _checked(_session(access)), methods=["POST"]),
+        Endpoint("/session", _session(access), methods=["POST"]),
         Endpoint("/openapi.json", _description(access), methods=["GET"]),
         WebSocketRoute("/ui/ws", live.stream(daemon)),
     ]
-    handlers: Any = {HTTPException: _no_route, Exception: _fault}
+    handlers: Any = {OrmahError: _refused, ClientDisconnect: _no_client, HTTPException: _no_route, Exception: _fault}
     return LoopbackGuard(Starlette(routes=endpoints, exception_handlers=handlers), access)
-
-
-def _checked(act: Act) -> Act:
-    """Return an endpoint that calls `act`. If `act` raises an OrmahError, it answers with that error as JSON."""
-
-    async def endpoint(request: Request) -> Response:
-        try:
-            return await act(request)
-        except OrmahError as exc:
-            return answer_error(exc)
-
-    return endpoint
 
 
 def _route(daemon: DaemonLink, route: Route) -> Act:
@@ -146,6 +132,14 @@ def _file(name: str, kind: str) -> Act:
         return Response(data, media_type=kind)
 
     return act
+
+
+async def _refused(_: Request, exc: OrmahError) -> Response:
+    return answer_error(exc)
+
+
+async def _no_client(_request: Request, _exc: ClientDisconnect) -> Response:
+    return Response(status_code=400)  # nobody reads it
 
 
 async def _no_route(request: Request, exc: HTTPException) -> Response:

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import ClientConnection
 
 from ormahctl.gateway.table import ROUTES
 from tests.house import open_house, wait_until
 from tests.tables import rows
-from tests.web import Web, open_web, web_house
+from tests.web import Web, open_web, stream, web_house
 
 SEEDS = """
 POST /agent/remember
@@ -255,14 +255,6 @@ def test_errors_name_the_thing(web: Web) -> None:
 
 
 # ---------------------------------------------------------------- the stream
-
-
-def stream(web: Web, query: str = "", **headers: str | None) -> ClientConnection:
-    given = {
-        name.replace("_", "-"): value for name, value in {"Authorization": f"Bearer {web.token}", **headers}.items()
-    }
-    kept = {name: value for name, value in given.items() if value is not None}
-    return connect(f"ws://127.0.0.1:{web.port}/ui/ws{query}", additional_headers=kept, proxy=None)
 
 
 def closed_with(socket: ClientConnection) -> int | None:
