@@ -23,7 +23,7 @@ BOOTED: Final = Path("/run/systemd/system")
 
 
 def tool(*command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of systemd or launchd. The return code is 127 if it is not installed, 124 after `TOOL_SECONDS`."""
+    """Run a command of systemd, launchd or an agent. The return code is 127 if it is not installed, 124 after `TOOL_SECONDS`."""
     environ = dict(os.environ)
     runtime = f"/run/user/{os.getuid()}"
     if not environ.get("XDG_RUNTIME_DIR") and os.path.isdir(runtime):

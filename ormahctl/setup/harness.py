@@ -14,7 +14,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -290,12 +289,12 @@ def add_server(agent: Agent, words: Sequence[str]) -> bool:
     installed: then a person pastes `Agent.snippet`.
 
     Raises:
-        Unavailable: the command failed.
+        Unavailable: the command failed, or did not end.
     """
     command = agent.adding(words)
     if command is None or shutil.which(command[0]) is None:
         return False
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = managers.tool(*command)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise Unavailable(

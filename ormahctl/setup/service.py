@@ -83,7 +83,6 @@ def launchd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
     text = _template(f"{managers.LABEL}.plist")
     text = text.replace("<string>@ORMAHD@</string>", words)
     text = text.replace("@SOCKET@", escape(_checked(os.path.abspath(socket))))
-    text = text.replace("@LOG@", escape(str(paths.home() / "Library" / "Logs" / "ormahd.err.log")))
     pattern = r"    <key>PATH</key>\n    <string>[^<]*</string>"
     return {managers.plist(): re.sub(pattern, lambda _: pairs, text).encode()}
 

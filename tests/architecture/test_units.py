@@ -26,7 +26,6 @@ PLIST = ROOT / "launchd" / f"{LABEL}.plist"
 LAUNCHD_KEYS = {
     "Label": str, "ProgramArguments": list, "Sockets": dict, "RunAtLoad": bool, "KeepAlive": dict, "ThrottleInterval": int,
     "ProcessType": str, "ExitTimeOut": int, "SoftResourceLimits": dict, "EnvironmentVariables": dict,
-    "StandardErrorPath": str,
 }  # fmt: skip
 """launchd.plist(5), as far as we use it. An unknown key is ignored by launchd without a word: here it fails."""
 
@@ -40,7 +39,6 @@ def filled() -> dict:
     for name, value in {
         "@ORMAHD@": "/usr/local/bin/ormahd",
         "@SOCKET@": "/Users/me/run/o.sock",
-        "@LOG@": "/Users/me/ormahd.log",
     }.items():
         assert f"<string>{value}</string>" not in text
         text = text.replace(f"<string>{name}</string>", f"<string>{value}</string>")

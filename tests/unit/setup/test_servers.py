@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ormahctl import managers
 from ormahctl.setup import connect, harness, standing
 from ormahctl.setup.edit import Json
 from ormahctl.setup.harness import AGENTS, HARNESSES
@@ -207,7 +208,9 @@ def test_a_snippet_is_seen_once_it_was_pasted(home: Path, agent: str) -> None:
         ("vscode", ["--add-mcp", json.dumps({"name": "ormah", "type": "stdio", "command": WORDS[0], "args": ["mcp"]})]),
     ],
 )
-def test_a_program_that_adds_servers_by_itself_is_asked_to(home: Path, agent: str, typed: list[str]) -> None:
+def test_a_program_that_adds_servers_by_itself_is_asked_to(
+    home: Path, agent: str, typed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = AGENTS[agent]
     os.environ["PATH"] = f"{home}:/usr/bin:/bin"
     assert harness.add_server(one, WORDS) is False, "it is not installed: a person pastes the snippet"
@@ -218,6 +221,10 @@ def test_a_program_that_adds_servers_by_itself_is_asked_to(home: Path, agent: st
     assert (home / "typed").read_text().splitlines() == typed
     program.write_text("#!/bin/sh\necho no such thing >&2; exit 3\n")
     with pytest.raises(Unavailable, match="failed: no such thing"):
+        harness.add_server(one, WORDS)
+    program.write_text("#!/bin/sh\nsleep 600\n")
+    monkeypatch.setattr(managers, "TOOL_SECONDS", 0.3)
+    with pytest.raises(Unavailable, match="did not answer within"):
         harness.add_server(one, WORDS)
 
 
