@@ -10,3 +10,11 @@ from typing import Any
 def rows(file: Path, name: str) -> list[tuple[Any, ...]]:
     """The rows of the table `name` in a TOML file."""
     return [tuple(row) for row in tomllib.loads(file.read_text("utf-8"))[name]]
+
+
+NUMBERS = {
+    "long": "9" * 5000, "negative": "-" + "9" * 5000, "wide": "9" * 25, "large": "1e999", "-large": "-1e999", "small": "1e-9999",
+    "exponent": "1e" + "9" * 30, "-exponent": "1e-" + "9" * 30, "longer": "1e" + "9" * 5000, "fraction": "0." + "1" * 5000,
+    "both": "9" * 5000 + "." + "9" * 5000, "listed": "[" + "9" * 5000 + "]",
+}  # fmt: skip
+"""Numbers of JSON that no computer counts with: more digits than Python reads, or beyond what a float holds."""

@@ -73,7 +73,6 @@ GUESTS: dict[str, tuple[str, ...]] = {
     "rapidfuzz": ("ormahd/jobs/neighbours", "ormahd/search/exact"),
     "httpx": ("ormahd/judge/endpoint",),
     "rich": ("ormahctl/",),
-    "ijson": ("ormahd/ingest/readers/",),
     "Stemmer": ("ormahd/text/language",),
     "pathspec": ("ormahd/ingest/",),
     "pypdf": ("ormahd/ingest/",),

@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any, BinaryIO, Final
 
+from ormahd.ingest.readers.lines import decoded
 from ormahd.ingest.readers.turns import Reading
 
 CHUNK: Final = 1 << 16
 LONGEST: Final = 64 << 20
-"""Maximum size in bytes of one object, such as a conversation: with a longer one the file counts as damaged."""
+"""Maximum size in bytes of one object, such as a conversation. A longer one is skipped."""
+_SIGN: Final = re.compile(rb'["{}]')
+_STRING: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+(["\\])?', re.DOTALL)
+"""Matches the rest of a string; the group is its end, or a backslash at the end of what was read."""
 
 
 class Repaired:
     """Wraps a stream so that reading it gives valid UTF-8: invalid bytes are replaced, and UTF-16 with a byte order
     mark is converted."""
 
-    def __init__(self, stream: BinaryIO, most: int | None = None) -> None:
-        """`most`: number of bytes after which reading raises ValueError, unless `taken` is set back to 0 before."""
+    def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._most = most
-        self.taken = 0
         self._decoder: codecs.IncrementalDecoder | None = None
-        self._rest = b""
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = CHUNK) -> bytes:
         """Return about `size` bytes, at least one; b"" only at the end of the stream."""
-        if size == 0:  # ijson reads 0 bytes to see whether the stream yields bytes or text
-            return b""
         while True:
-            chunk = self._stream.read(size if size > 0 else CHUNK)
-            self.taken += len(chunk)
-            if self._most is not None and self.taken > self._most:
-                raise ValueError(f"an object has more than {self._most >> 20} MB")
+            chunk = self._stream.read(size)
             if self._decoder is None:
                 wide = chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
                 name = "utf-16" if wide else "utf-8"
@@ -45,41 +40,45 @@ class Repaired:
                 return text.encode("utf-8", "replace")
 
 
-def items(stream: BinaryIO, reading: Reading, prefix: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the objects in the JSON array that a stream consists of; if it is a single object instead, yield that. With
-    `prefix`, yield those there. If the JSON is cut off or invalid, that is counted in `reading.damaged`."""
-    import ijson
-
-    sign, source = first_sign(stream), Repaired(stream, LONGEST)
-    try:
-        for item in ijson.items(source, prefix or "item" * (sign == b"["), use_float=True) if sign else ():
-            source.taken = 0
-            if isinstance(item, dict):
-                yield item
-            else:
-                reading.damaged += 1
-    except (ijson.JSONError, ValueError, RecursionError):
-        reading.damaged += 1
+def items(stream: BinaryIO, reading: Reading, *, inside: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a JSON file that have `inside` other objects around them, in their order. What is cut off,
+    too long or invalid is counted in `reading.damaged`, and the rest is read."""
+    for data in _objects(Repaired(stream), inside):
+        found = decoded(data)
+        if isinstance(found, dict):
+            yield found
+        else:
+            reading.damaged += 1
 
 
-def members(stream: BinaryIO, reading: Reading, name: str) -> Iterator[dict[str, Any]]:
-    """Read a stream that consists of a single JSON object. Yield the object with the scalar fields that come before its
-    list `name`, then the objects in that list, one at a time. If the JSON is cut off or invalid, that is counted in
-    `reading.damaged`."""
-    import ijson
-
-    head: dict[str, Any] = {}
-    try:
-        for prefix, event, value in ijson.parse(Repaired(stream, LONGEST)):
-            if prefix == name:
+def _objects(source: Repaired, inside: int) -> Iterator[bytes]:
+    """Yield the bytes of these objects; b"" for one that is cut off or too long."""
+    kept: list[bytes] = []
+    size = depth = 0
+    string = escaped = False
+    while chunk := source.read():
+        at, start, escaped = int(escaped), 0, False
+        while True:
+            if string and (rest := _STRING.match(chunk, at)):
+                at, string, escaped = rest.end(), rest[1] != b'"', rest[1] == b"\\"
+            if string or not (found := _SIGN.search(chunk, at)):
                 break
-            if event in {"string", "boolean"}:
-                head[prefix] = value
-    except (ijson.JSONError, ValueError, RecursionError):
-        pass  # it is counted when the list is read
-    yield head
-    stream.seek(0)
-    yield from items(stream, reading, f"{name}.item")
+            at = found.end()
+            if found[0] == b'"':
+                string = True
+            elif found[0] == b"{":
+                if depth == inside:
+                    start, kept, size = found.start(), [], 0
+                depth += 1
+            elif depth:
+                depth -= 1
+                if depth == inside:
+                    yield b"".join([*kept, chunk[start:at]]) if size <= LONGEST else b""
+        if depth > inside and size <= LONGEST:
+            kept.append(chunk[start:])
+            size += len(chunk) - start
+    if depth > inside:
+        yield b""
 
 
 def first_sign(stream: BinaryIO) -> bytes:
@@ -92,4 +91,4 @@ def first_sign(stream: BinaryIO) -> bytes:
 
 def number(value: Any) -> float | None:
     """Return a JSON number as a float; None for anything else."""
-    return float(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

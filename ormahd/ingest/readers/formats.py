@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, BinaryIO, Final
 
 from ormahd.ingest.readers import chatgpt, claude_ai, claude_ai_memories, claude_code, codex, gemini, plain
-from ormahd.ingest.readers.arrays import LONGEST, Repaired, first_sign
+from ormahd.ingest.readers.arrays import Repaired, first_sign, items
 from ormahd.ingest.readers.lines import lines, objects
 from ormahd.ingest.readers.turns import Reading, SessionTurn
 from ormahd.ingest.readers.values import text_at
@@ -22,6 +22,8 @@ Reader = Callable[[BinaryIO, Reading], Iterator[SessionTurn]]
 READERS: Final[dict[str, Reader]] = {
     one.NAME: one.read for one in (claude_code, codex, gemini, chatgpt, claude_ai, claude_ai_memories, plain)
 }
+WHOLE: Final = frozenset({gemini.NAME, chatgpt.NAME, claude_ai.NAME, claude_ai_memories.NAME})
+"""The formats of files that are an array or a single object."""
 LOOKED_AT: Final = 60
 """Number of JSON lines that are examined: several lines without conversation may come before the first prompt."""
 
@@ -49,15 +51,14 @@ def unknown_kinds(program: str, kinds: Iterable[str]) -> list[str]:
 
 def _format(stream: BinaryIO) -> str | None:
     sign = first_sign(stream)
-    if sign == b"[":
-        return _by_keys(stream, depth=2)
-    if sign == b"{":
-        for line in islice(objects(stream, Reading()), LOOKED_AT):
+    if sign in {b"{", b"["}:
+        for line in islice(objects(stream, Reading()), LOOKED_AT) if sign == b"{" else ():
             found = _of_line(line)
             if found is not None:
                 return found
         stream.seek(0)
-        return _by_keys(stream, depth=1)
+        found = _of_line(gemini.head_of(stream) or next(items(stream, Reading()), {}))
+        return found if found in WHOLE else None
     texts = (line.decode("utf-8", "replace") for line in islice(lines(Repaired(stream), Reading()), 400))  # type: ignore[arg-type]
     return plain.NAME if any(plain.SPEAKER.match(text) for text in texts) else None
 
@@ -82,33 +83,3 @@ def _of_line(line: dict[str, Any]) -> str | None:
     if kind in {"user", "gemini"} and has >= {"id", "content"}:
         return gemini.NAME
     return codex.NAME if kind == "message" and has >= {"role", "content"} else None
-
-
-def _by_keys(stream: BinaryIO, *, depth: int) -> str | None:
-    """Return the format of a stream that is a JSON array (`depth` 2: the keys of its first object decide) or a single
-    object over many lines (`depth` 1)."""
-    import ijson
-
-    at = 0
-    keys: set[str] = set()
-    try:
-        for event, value in ijson.basic_parse(Repaired(stream, LONGEST)):
-            if event in {"start_map", "start_array"}:
-                at += 1
-            elif event in {"end_map", "end_array"}:
-                at -= 1
-                if at < depth:
-                    break
-            elif event == "map_key" and at == depth:
-                keys.add(value)
-                if value == "mapping":
-                    return chatgpt.NAME
-                if value == "chat_messages":
-                    return claude_ai.NAME
-                if value in claude_ai_memories.KEYS:
-                    return claude_ai_memories.NAME
-                if {"sessionId", "messages"} <= keys:
-                    return gemini.NAME
-    except (ijson.JSONError, ValueError, RecursionError):
-        pass
-    return None

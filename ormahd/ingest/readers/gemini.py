@@ -10,14 +10,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ormahd.ingest.readers.arrays import members
-from ormahd.ingest.readers.lines import decoded, lines, objects
+from ormahd.ingest.readers.arrays import CHUNK, items
+from ormahd.ingest.readers.lines import decoded, objects
 from ormahd.ingest.readers.turns import Reading, SessionTurn, answer
 from ormahd.ingest.readers.values import clean_text, iso_time, key_of, text_at, texts_of, typed
 from ormahd.process.own_files import open_regular
@@ -28,6 +29,7 @@ KEPT: Final = 100_000
 """Number of messages after which the earlier ones are no longer recognised in a new list."""
 
 _HOOK = re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)", re.DOTALL)
+_LIST: Final = re.compile(rb'"messages"\s{0,100}:\s{0,100}\[')
 _SUMMARY: Final = re.compile(rb'"timestamp":"([\w:.+-]{1,40})","type":"user","content":\[\{"text":"<state_snapshot>')
 TAIL: Final = 4_000_000
 """Number of bytes at the end of a chat in which a compression is looked for: more than one turn adds."""
@@ -149,8 +151,8 @@ class _Chat(Struct):
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     """Yield the turns of a chat."""
-    chat = _Chat(reading)
-    for line in _parts(stream, reading):
+    chat, head = _Chat(reading), head_of(stream)
+    for line in chain([head], items(stream, reading, inside=1)) if head else objects(stream, reading):
         if not chat.subagent:
             yield from chat.take(line)
     yield from chat.answered(closed=reading.rested)
@@ -167,13 +169,14 @@ def last_compression(chat: str | None) -> str:
         return ""
 
 
-def _parts(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a chat as JSON objects. A chat of older versions is a single object instead: yield its other
-    fields and its messages, one at a time, as if they were lines."""
-    first = decoded(next((one for one in lines(stream, Reading()) if one.strip()), b""))
+def head_of(stream: BinaryIO) -> dict[str, Any]:
+    """Return the fields before the list of messages of a chat that is a single object, as older versions wrote it; {} for
+    any other stream. Then set the stream back to its beginning."""
+    begin = stream.read(CHUNK)
     stream.seek(0)
-    whole = not isinstance(first, dict) or ("sessionId" in first and MESSAGES in first)
-    yield from members(stream, reading, MESSAGES) if whole else objects(stream, reading)
+    listed = _LIST.search(begin)
+    head = decoded(begin[: listed.end()] + b"]}") if listed else None
+    return head if isinstance(head, dict) else {}
 
 
 def _of(line: dict[str, Any]) -> tuple[str, str]:

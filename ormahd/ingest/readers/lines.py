@@ -88,7 +88,7 @@ def decoded(data: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return _whole(json.loads(data.decode("utf-8", "replace"), strict=False))
+        return _whole(json.loads(data.decode("utf-8", "replace"), strict=False, parse_int=float))
     except (ValueError, RecursionError):
         return None
 

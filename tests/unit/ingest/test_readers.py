@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import uuid
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from ormahd.ingest.readers import lines
 from ormahd.ingest.readers.formats import READERS, format_of, unknown_kinds
 from ormahd.ingest.readers.turns import Reading
+from tests.tables import NUMBERS
 from tests.unit.ingest.reading import CHAT_TURNS, GARDEN, GARDEN_TURNS, OURS, block, chat, jsonl, talk, texts, turns
 
 # ------------------------------------------------------------ Claude Code
@@ -582,6 +584,15 @@ def test_kinds_of_records_that_no_reader_knows_are_named(
     reading = Reading()
     assert texts(data + jsonl(record), reading=reading)[: len(expected)] == expected
     assert unknown_kinds(program, reading.kinds) == unknown
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("name", [name for name in ALL if name != "text"])
+def test_a_number_that_no_computer_counts_with_costs_nothing(name: str, number: str) -> None:
+    data, expected = ALL[name]
+    odd = re.sub(rb"^(\[?\{)", rb'\1"odd": %s, ' % NUMBERS[number].encode(), data, flags=re.MULTILINE)
+    assert odd != data
+    assert texts(odd) == expected
 
 
 @pytest.mark.parametrize("name", ALL)
