@@ -39,7 +39,7 @@ def as_json(value: Any) -> Response:
     return Response(msgspec.json.encode(value), media_type="application/json")
 
 
-def answer_error(error: OrmahError) -> Response:
+async def answer_error(_: Request, error: OrmahError) -> Response:
     """Return the HTTP response for an error of the daemon."""
     shown = ErrorBody(code=error.code, message=error.message, hint=error.hint, data=dict(error.data))
     return error_response(415 if error.data.get("reason") == WRONG_KIND else STATUS.get(error.code, 500), shown)
@@ -134,4 +134,5 @@ def _query(request: Request, names: dict[str, str], lists: set[str]) -> dict[str
 def _invalid(exc: msgspec.ValidationError) -> BadRequest:
     """Convert msgspec's error to a BadRequest that names the field."""
     field, said = field_and_fault(str(exc))
+    field = "" if field.startswith("[") else field[:200]  # a place in what is no object of ours
     return BadRequest(f"{field or 'the body'}: {said}", hint="see /openapi.json", data={"field": field})

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -232,9 +232,5 @@ async def _web(gateway: Gateway, params: dict[str, object]) -> dict[str, object]
     return await open_routes(gateway, params)
 
 
-ORDERS: Final[dict[str, Callable[[Gateway, dict[str, object]], Awaitable[dict[str, object]]]]] = {
-    "status": _status,
-    "stop": _stop,
-    "web": _web,
-}
+ORDERS: Final = {"status": _status, "stop": _stop, "web": _web}
 """{name of an order: function that carries it out}. Commands send orders with `reach.order`."""

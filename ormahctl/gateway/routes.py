@@ -91,7 +91,7 @@ def app(daemon: DaemonLink, access: WebAccess) -> LoopbackGuard:
         Endpoint("/openapi.json", _description(access), methods=["GET"]),
         WebSocketRoute("/ui/ws", live.stream(daemon)),
     ]
-    handlers: Any = {OrmahError: _refused, ClientDisconnect: _no_client, HTTPException: _no_route, Exception: _fault}
+    handlers: Any = {OrmahError: answer_error, ClientDisconnect: _hung_up, HTTPException: _no_route, Exception: _fault}
     return LoopbackGuard(Starlette(routes=endpoints, exception_handlers=handlers), access)
 
 
@@ -134,11 +134,7 @@ def _file(name: str, kind: str) -> Act:
     return act
 
 
-async def _refused(_: Request, exc: OrmahError) -> Response:
-    return answer_error(exc)
-
-
-async def _no_client(_request: Request, _exc: ClientDisconnect) -> Response:
+async def _hung_up(_request: Request, _exc: ClientDisconnect) -> Response:
     return Response(status_code=400)  # nobody reads it
 
 

@@ -10,6 +10,7 @@ import asyncio
 import codecs
 import json
 import logging
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -72,6 +73,10 @@ async def _tell(writer: asyncio.StreamWriter, from_server: MemoryObjectReceiveSt
 NO_REQUEST: Final = 'this is no JSON-RPC 2.0 request: "jsonrpc" has to be "2.0", "method" a text, "params" an object'
 
 
+_HUGE: Final = re.compile(rb"-?(?<!\d)\d{4000,}(?:\.\d*)?")
+"""Matches a number with more digits than Python reads."""
+
+
 class Refusal(Struct, frozen=True):
     """The error that answers a line which is no valid message."""
 
@@ -93,7 +98,7 @@ def understood(line: bytes) -> types.JSONRPCMessage | Refusal | None:
     if message is not None and not (isinstance(message, types.JSONRPCNotification) and b'"id"' in line):
         return message
     try:
-        found: Any = json.loads(line.decode("utf-8").rstrip("\r\n"))
+        found: Any = json.loads(_HUGE.sub(b"null", line).decode("utf-8").rstrip("\r\n"))
         half = LONE_SURROGATE.search(json.dumps(found, ensure_ascii=False))
     except RecursionError:
         return _refusal(None, types.PARSE_ERROR, "this line is nested too deeply to be read")
@@ -111,10 +116,10 @@ def understood(line: bytes) -> types.JSONRPCMessage | Refusal | None:
         return None
     key = found.get("id")
     known = key if isinstance(key, (int, str)) and not isinstance(key, bool) else None
-    if half is not None:
+    if half is not None or _HUGE.search(line):
         known = None if isinstance(known, str) and LONE_SURROGATE.search(known) else known
-        said = f"this line is no valid JSON: {half_of_a_pair(half[0])}"
-        return _refusal(known, types.PARSE_ERROR, said)
+        why = half_of_a_pair(half[0]) if half is not None else "a number in it has too many digits"
+        return _refusal(known, types.PARSE_ERROR, f"this line is no valid JSON: {why}")
     if "id" in found and known is None:
         return _refusal(None, types.INVALID_REQUEST, "the id of a request is a text or an integer")
     return _refusal(known, types.INVALID_REQUEST, NO_REQUEST)

@@ -19,7 +19,7 @@ from websockets.sync.client import ClientConnection
 
 from ormahctl.gateway.table import ROUTES
 from tests.house import open_house, wait_until
-from tests.tables import rows
+from tests.tables import NUMBERS, rows
 from tests.web import Web, open_web, stream, web_house
 
 SEEDS = """
@@ -249,6 +249,17 @@ def test_errors_name_the_thing(web: Web) -> None:
         answer = web.program.post("/agent/remember", content=broken, headers=JSON)
         assert answer.status_code == 400
         assert why in answer.json()["error"]["message"]
+    for number in NUMBERS.values():
+        for body in (
+            f'{{"query": "x", "limit": {number}}}',
+            f'{{"query": {number}}}',
+            f'{{"{number}": 1}}',
+            number,
+            f"[{number}]",
+        ):
+            answer = web.program.post("/agent/recall", content=body.encode(), headers=JSON)
+            assert answer.status_code == 400, (body[:60], answer.text[:300])
+            assert len(answer.text) < 1_000
     assert web.program.post("/agent/remember", content=b"content=x").status_code == 415
     assert web.program.post("/agent/remember", content=b" " * 17_000_000, headers=JSON).status_code == 413
     assert web.program.get("/admin/health", headers={"X-Agent-Id": "x" * 200}).status_code == 400

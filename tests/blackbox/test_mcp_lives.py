@@ -20,6 +20,7 @@ from ormahctl.gateway import reach
 from ormahd.vault.merge_driver import SHIM
 from tests.blackbox.talking import ERAS, SCRIPT, ids, talking
 from tests.house import House, open_house, wait_until
+from tests.tables import NUMBERS
 
 HELLO = {
     "jsonrpc": "2.0", "id": 0, "method": "initialize",
@@ -173,13 +174,36 @@ def test_what_the_agent_cancelled_is_not_waited_for(shared: House) -> None:
         "params": {"name": "recall", "arguments": {"query": "heron"}},
     }
     ids: list[Any] = [[5], {"of": 5}, None, 5.5, True, "5", 5]
-    cancelled = [{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": one}} for one in ids]
+    given: list[Any] = [
+        [5],
+        [],
+        "5",
+        5,
+        None,
+        True,
+        {},
+        {"reason": [5]},
+        {"requestId": 6, "reason": {}},
+        *({"requestId": one} for one in ids),
+    ]
+    cancelled = [{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": one} for one in given]
     shared.signal(signal.SIGSTOP)
     try:
         found = answers(shared, HELLO, {"jsonrpc": "2.0", "method": "notifications/initialized"}, call, *cancelled)
     finally:
         shared.signal(signal.SIGCONT)
     assert [one["id"] for one in found] == [0]
+
+
+def test_a_number_that_no_computer_counts_with_is_an_answer_to_its_request(shared: House) -> None:
+    calls = [
+        f'{{"jsonrpc": "2.0", "id": "{name}", "method": "tools/call", "params": {{"name": "recall", "arguments": {{"query": "x", "limit": {number}}}}}}}\n'
+        for name, number in NUMBERS.items()
+    ]
+    done = shared.ctl("mcp", input=json.dumps(HELLO) + "\n" + "".join(calls))
+    found = {one["id"]: one for one in map(json.loads, done.stdout.splitlines())}
+    assert found.keys() == {HELLO["id"], *NUMBERS}
+    assert [name for name in NUMBERS if "error" not in found[name] and not found[name]["result"].get("isError")] == []
 
 
 def test_without_a_home_it_says_so(house: House) -> None:
