@@ -63,7 +63,7 @@ class Timetable:
             every = scheduler.every(max(1, round(hours * 3600))).seconds.do(self._due.add, name).tag(name)
             last = self.runner.runs.latest(name)
             if last is not None:
-                every.next_run = _local(max(soonest, last + timedelta(hours=hours)))
+                every.next_run = _local(max(soonest, min(last, soonest) + timedelta(hours=hours)))
         return scheduler
 
     def _hours(self, name: str) -> float:

@@ -16,6 +16,7 @@ from ormahd.state.runs import STOPPED, Runs
 from tests.contract.jobs_house import CHANGES_OF, House, Small, open_house, tagging
 from tests.house import wait_until
 
+LAST = datetime(9999, 12, 31, 23, tzinfo=UTC)
 HOURS = {"index_updater": 1, "auto_linker": 24, "decay_manager": 24}
 
 
@@ -60,11 +61,14 @@ def test_a_fresh_vault_has_nothing_to_catch_up(house: House) -> None:
     assert [task.past.run_count for task in runner.tasks()] == [0, 0, 0]
 
 
-def test_a_run_that_was_planned_while_the_clock_was_ahead_is_planned_anew(house: House) -> None:
+@pytest.mark.parametrize(
+    "ahead", [timedelta(hours=25), timedelta(days=40), timedelta(days=2_000), LAST - datetime.now(UTC)]
+)
+def test_a_run_that_was_planned_while_the_clock_was_ahead_is_planned_anew(house: House, ahead: timedelta) -> None:
     ran: list[str] = []
     house.several(1)
     for name in HOURS:
-        last_ran(house, name, -timedelta(days=2_000))
+        last_ran(house, name, -ahead)
     _, timetable = make(house, ran)
     timetable.start()
     for name, hours in HOURS.items():
