@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -198,20 +199,31 @@ def test_histories_with_the_same_files_are_joined_too(two: Two) -> None:
     settle(other, one)
 
 
-@pytest.mark.parametrize("kind", ["link", "submodule", "attributes"])
-def test_what_is_no_file_is_refused_by_name(two: Two, kind: str) -> None:
+ATTRIBUTES = {
+    ".gitattributes": ("*.md filter=cat\n", "*.md merge=union\n", "* text=auto\n", "* -text\n*.md merge=ormah\n*.md eol=crlf\n", ""),
+    "global/.gitattributes": ("*.md ident\n", "fact/** working-tree-encoding=UTF-16\n", "[attr]x filter=cat\n*.md x\n"),
+    "global/fact/.gitattributes": ("*.md -merge\n", "\ufeff*.md filter=cat\n"),
+    ".GITATTRIBUTES": ("*.md filter=cat\n",), "new/.GitAttributes": ("*.md export-ignore\n",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "rules"), [("x", "link"), ("x", "submodule"), *((path, one) for path, some in ATTRIBUTES.items() for one in some)]
+)  # fmt: skip
+def test_what_is_no_file_is_refused_by_name(two: Two, path: str, rules: str) -> None:
     one, other = two
-    if kind == "link":
-        (one.root / "x").symlink_to("a.md")
-    elif kind == "attributes":
-        (one.root / ".gitattributes").write_text("*.md filter=cat\n")
-    else:
+    if rules == "link":
+        (one.root / path).symlink_to("a.md")
+    elif rules == "submodule":
         one.git("update-index", "--add", "--cacheinfo", f"160000,{one.vault.head()},x")
-        (one.root / "x").mkdir()
+        (one.root / path).mkdir()
+    else:
+        (one.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (one.root / path).write_text(rules)
     one.store({})
     one.push()
     before = other.vault.head()
-    with pytest.raises(Conflict, match=r"no vault may have: '(x|\.gitattributes)'"):
+    with pytest.raises(Conflict, match=f"no vault may have: '{re.escape(path)}'"):
         other.join()
     assert other.vault.head() == before
     other.sound()
