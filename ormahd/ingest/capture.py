@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ormahd.errors import OrmahError
 from ormahd.ingest.bring_in import REST, archive
+from ormahd.ingest.sources import shown
 from ormahd.process import priority
 from ormahd.state.sources import SourceLog
 
@@ -146,7 +147,7 @@ class Capture:
             SourceLog(self._ormah.state).brought(wish.source, found.out.added)
         self._archived()
         if found.out.status == "failed":
-            log.warning("a transcript could not be read: %s: %s", file, found.out.error)
+            log.warning("a transcript could not be read: %s: %s", shown(file), found.out.error)
         elif not found.settled:
             with self._changed:
                 self._later[file] = time.monotonic() + REST + 1.0, _Wish(wish.source)

@@ -29,10 +29,11 @@ from ormahd.config import load
 from ormahd.errors import Ambiguous
 from ormahd.index.rows import SOURCE_PREFIX, SourceRow
 from ormahd.ingest.bring_in import ours
-from ormahd.ingest.documents.finding import hidden, shown, walk_documents
+from ormahd.ingest.documents.finding import hidden, walk_documents
 from ormahd.ingest.documents.in_place import read_in_place
 from ormahd.ingest.documents.reading import DOCUMENTS, Unreadable, read_bytes
 from ormahd.ingest.folders import FolderWatch, resting
+from ormahd.ingest.sources import shown
 from ormahd.model.change import FileState
 from ormahd.process import priority
 from ormahd.state.sources import SourceLog

@@ -42,11 +42,19 @@ class SourceDocument(Struct, frozen=True):
 
 
 def state_of(path: Path) -> SourceState:
-    """Return a file's size, modification time and inode. Raises OSError, also if the path is no regular file."""
+    """Return a file's size, modification time and inode. Raises OSError, also if the path is no regular file, or cannot
+    be named."""
+    if shown(path) != str(path):
+        raise OSError(0, "its name is not UTF-8")
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise OSError(0, "it is no file")
     return SourceState(found.st_size, found.st_mtime_ns, found.st_ino)
+
+
+def shown(file: Path) -> str:
+    """Return a path as text; another than the path if that is not UTF-8, which no program can name then."""
+    return str(file).encode("utf-8", "replace").decode()
 
 
 def is_session_file(path: Path) -> bool:

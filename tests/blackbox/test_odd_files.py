@@ -139,17 +139,28 @@ def test_memories_that_say_the_same_have_one_place_in_an_answer(house: House) ->
     assert "· and 3 that say the same" in said
 
 
+NOT_UTF8 = (
+    b"na\xffme.md", b"\xed\xa0\x80.md", b"sub\xfe/in.md", b"\xff\xfe\xfd.txt", b"\xe9t\xe9.pdf", b"caf\xe9/inner/deep.md", b"\xf0\x9f.markdown",
+    b"\xc3(.jsonl", b"a\x80.json", b"\xfe/s.jsonl",
+)  # fmt: skip
+
+
 def test_a_name_that_is_not_utf8_keeps_nothing_else_from_being_read(house: House) -> None:
     house.start()
-    folder = os.fsencode(house.home / "docs")
-    os.mkdir(folder)
-    for name, text in ((b"na\xffme.md", "dawn"), (b"good.md", "dusk"), (b"\xc3(.jsonl", "noon")):
+    folder, sessions = os.fsencode(house.home / "docs"), os.fsencode(house.home / ".claude/projects")
+    for name in (*NOT_UTF8, b"good.md"):
+        os.makedirs(os.path.dirname(folder + b"/" + name), exist_ok=True)
         with open(folder + b"/" + name, "w") as file:
-            file.write(f"# Crane\n\nThe quay crane is oiled at {text}.\n")
+            file.write(f"# Crane\n\nThe quay crane is oiled at {len(name)}.\n")
+    for name in (*NOT_UTF8[-3:], b"good.jsonl"):
+        os.makedirs(os.path.dirname(sessions + b"/-src/" + name), exist_ok=True)
+        with open(sessions + b"/-src/" + name, "w") as file:
+            file.write("User: hello\nAssistant: hello\n")
     done = house.ctl("ingest", os.fsdecode(folder))
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("was left out: its name is not UTF-8") == 2
+    assert done.stderr.count("was left out: its name is not UTF-8") == len(NOT_UTF8)
     house.json("sources", "add", os.fsdecode(folder))
     wait_until(lambda: house.json("sources")["sources"][0]["sections"] == 1, "the other file of the source")
-    assert list(house.json("sources")["sources"][0]["troubles"].values()) == ["its name is not UTF-8: rename it"]
+    assert [*house.json("sources")["sources"][0]["troubles"].values()] == ["its name is not UTF-8: rename it"] * 7
     assert house.json("doctor", status=1)["findings"]
+    assert house.json("ingest", "--backfill", "--dry-run")["files"] == [os.fsdecode(sessions + b"/-src/good.jsonl")]

@@ -15,7 +15,7 @@ from ormahd.errors import BadRequest
 from ormahd.ingest.bring_in import allowed, named, ours, refuse_ours
 from ormahd.ingest.documents.reading import DOCUMENTS, PDF_MARK, Unreadable, read_bytes
 from ormahd.ingest.readers.formats import format_of
-from ormahd.ingest.sources import ENDINGS, documents, walk
+from ormahd.ingest.sources import ENDINGS, documents, shown, walk
 from ormahd.vault.excluded import conflicted_copy, json_setting
 
 if TYPE_CHECKING:
@@ -77,11 +77,6 @@ def walk_documents(folder: Path, without: tuple[Path, ...]) -> list[Path]:
             and not any(one.search(file.relative_to(vault).as_posix()) for one in excluded)
         ]  # fmt: skip
     return sorted(found)
-
-
-def shown(file: Path) -> str:
-    """Return a path as text; another than the path if that is not UTF-8, which no program can name then."""
-    return str(file).encode("utf-8", "replace").decode()
 
 
 def _excluded_in_obsidian(folder: Path) -> tuple[Path, list[re.Pattern[str]]]:
