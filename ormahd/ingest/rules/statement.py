@@ -115,7 +115,7 @@ def _own(text: str, speech: RuleLanguage) -> Iterator[FoundMemory]:
             if not no_name and _stands(rest, speech, least=1):
                 told = _told(f"{tells} {rest}", speech)
                 plain = told.startswith(tells) and (taste or not speech.lists["join"].search(rest))
-                yield FoundMemory(kind, told if plain else _told(text, speech), about_self=True)
+                yield FoundMemory(kind, told if plain else _told(_cut(text, speech), speech), about_self=True)
             return
 
 
@@ -150,7 +150,8 @@ def _cut(text: str, speech: RuleLanguage) -> str:
 
 
 def _finished(memory: FoundMemory, speech: RuleLanguage, day: date) -> FoundMemory:
-    """Return a memory with absolute dates, a title and a full stop."""
+    """Return a memory with absolute dates, a title and a full stop. A preference in the person's own words is about the
+    person, unless it says where it holds."""
     file, recurring = speech.file, memory.type is NodeType.PREFERENCE
     text = absolute(f"{memory.content[:1].upper()}{memory.content[1:]}", file["dates"], day, recurring=recurring)
     before, _, after = file["said"].partition("{}")
@@ -159,4 +160,5 @@ def _finished(memory: FoundMemory, speech: RuleLanguage, day: date) -> FoundMemo
         title = title[: title.rfind(" ", 0, TITLE)].rstrip(" ,;:") + "…"
     text = f"{text.removesuffix('.')} {file['since'].format(day.isoformat())}" if memory.lasting else text
     end = "" if text.endswith((".", "!", "”", '."', "»", "“")) else "."
-    return structs.replace(memory, title=title[:1].upper() + title[1:], content=text + end)
+    about_self = memory.about_self or (recurring and text.startswith(before) and not speech.lists["scope"].search(text))
+    return structs.replace(memory, title=title[:1].upper() + title[1:], content=text + end, about_self=about_self)

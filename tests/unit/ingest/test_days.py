@@ -43,7 +43,7 @@ SAID = [
     (ANGELES, EVENING, "Remember that the crane was inspected yesterday.", "2026-11-01"),
     (ANGELES, EVENING, "Remember that the boat is back in two days.", "2026-11-04"),
     (ANGELES, EVENING, "Remember that the audit is on Tuesday.", "2026-11-03"),
-    (ANGELES, EVENING, "Remember that the lease was signed a week ago.", "2026-10-26"),
+    (ANGELES, EVENING, "Remember that our lease was signed a week ago.", "2026-10-26"),
     (ANGELES, EVENING, "Merk dir, dass die Demo morgen um zehn ist.", "2026-11-03"),
     (ANGELES, EVENING, "Recuerda que la demo es mañana a las diez.", "2026-11-03"),
     (ANGELES, EVENING, "Retiens que la démo est demain à dix heures.", "2026-11-03"),

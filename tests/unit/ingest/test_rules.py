@@ -75,6 +75,17 @@ def said(*texts: str, time: str | None = None) -> list[MemoryCandidate]:
             "We use gitmoji (since 2026-11-27).",
         ),
         ("I'm vegetarian, my husband isn't", "fact", "The user is vegetarian."),
+        (
+            "My daughter is called Noor and she's six, so no long days",
+            "person",
+            "The user's daughter is called Noor and she's six.",
+        ),
+        (
+            "It's decided: the billing migration comes before search in Q3",
+            "decision",
+            "It's decided: the billing migration comes before search in Q3 (said on 2026-11-27).",
+        ),
+        ("Beschlossen: der Umzug ist in Q1 2027", "decision", "Beschlossen: der Umzug ist in Q1 2027."),
         ("I live in Zug and Ulm", "fact", 'The user said: "I live in Zug and Ulm."'),
         ("Always run the linter first here.", "preference", "Always run the linter first in this project."),
         ("Antworte ab jetzt auf Deutsch", "preference", "Antworte ab jetzt auf Deutsch."),
@@ -98,6 +109,27 @@ def said(*texts: str, time: str | None = None) -> list[MemoryCandidate]:
 )
 def test_found(text: str, type_: str, content: str) -> None:
     assert [(one.type.value, one.content) for one in said(text)] == [(type_, content)]
+
+
+@pytest.mark.parametrize(
+    ("text", "about_self"),
+    [
+        ("Schlag mir nie wieder Hotels mit Animation vor", True),
+        ("Schreib Befehle für mich grundsätzlich ohne sudo", True),
+        ("no me des nunca la solución directamente, solo pistas", True),
+        ("Ne me propose jamais de vols de nuit", True),
+        ("Frag mich bei uns immer, bevor du pushst.", False),
+        ("Use pnpm from now on", False),
+        ("note for later: at work we have SQL Server 2019", True),
+        ("Merk dir: zuhause läuft nur Debian 12", True),
+        ("recuerda que en el trabajo hay un proxy", True),
+        ("retiens que notre fils a quatre ans", True),
+        ("remember that our daughter is called Noor", True),
+        ("remember that our main branch is called trunk", False),
+    ],
+)
+def test_what_is_about_the_person_is_marked_so(text: str, about_self: bool) -> None:
+    assert [one.about_self for one in said(text)] == [about_self]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +239,9 @@ def test_words_of_others_jokes_and_halves_are_left_alone(text: str) -> None:
         "remember: the threshold is 0.7", "remember that the address is 12 Mill Lane", "the interval is 90 seconds, remember that",
         "Merk dir: die neue IP ist 203.0.113.40", "Merk dir bitte: das Intervall ist 90 Sekunden",
         "recuerda que la dirección es Calle Mayor 4", "recuerda que el umbral es 0,7", "retiens que l'adresse est 12 rue des Lilas",
-        "retiens que le seuil est 0,7",
+        "retiens que le seuil est 0,7", "The contract ends on July 31, remember that", "keep in mind that the exam starts on Monday",
+        "La defensa es el 18 de septiembre, no lo olvides", "el contrato termina el 31 de julio, tenlo presente",
+        "Merk dir: der Vertrag endet am 31. Juli", "retiens que le bail finit le 31 juillet",
     ],
 )  # fmt: skip
 def test_a_subject_that_only_the_conversation_explains_is_left_alone(text: str) -> None:
