@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from ormahd.api import ExtractionTurn
 from ormahd.ingest.readers.values import local_time
 from ormahd.model.node import NodeType
 from ormahd.text.quoting import shortened
@@ -31,8 +32,6 @@ ANSWERED: Final = 400
 """The same for what the person answers, which only helps to understand the person: turns of the agent, and read ones."""
 GAP: Final = "\n[…]\n"
 TITLE: Final = 200
-GIVEN: Final = 0.7
-"""The confidence of a memory if the model states none."""
 WHO: Final = {"user": "person", "assistant": "agent"}
 
 
@@ -53,42 +52,30 @@ class MemoryCandidate(Struct, frozen=True):
     """Words of the earlier statement that this memory makes wrong; "" if it corrects nothing."""
 
 
-class ShownTurn(Struct, frozen=True):
-    """A turn as shown to a model. `turn`: its number in the batch, from 1. `who`: `person` or `agent`. `time`: in
-    the person's time zone. `read`:
-    whether the turn was read before; it is then shown only so that the model understands the other turns."""
-
-    turn: int
-    who: str
-    time: str | None
-    text: str
-    read: bool
-
-
 class TurnBatch(Struct, frozen=True):
     """Consecutive turns of one session that a model is shown together. `keys`: the key of turn number 1, 2 and so on,
     also of a turn that was deleted. `fresh`: the keys of the unread turns. `end`: how many turns of the session,
     counted from its beginning, are read after this batch."""
 
-    turns: tuple[ShownTurn, ...]
+    turns: tuple[ExtractionTurn, ...]
     keys: tuple[str, ...]
     fresh: frozenset[str]
     end: int
 
 
-class Remembered(Struct, frozen=True):
+class Remembered(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A memory as a model proposes it. `turns`: the numbers, in the batch, of the turns that say it; the memory is
     dated by the first of these. `corrects`: words of the earlier fact that this memory makes wrong; "" if there is
     none."""
 
-    turns: Sequence[int]
+    turns: list[int]
     type: NodeType
     title: str
     content: str
-    about_self: bool = False
-    tags: Sequence[str] = ()
-    confidence: float = GIVEN
-    corrects: str = ""
+    about_self: bool
+    tags: list[str]
+    confidence: float
+    corrects: str
 
 
 def batches(some: UnreadTurns, most: int = BATCH) -> Iterator[TurnBatch]:
@@ -110,7 +97,7 @@ def batches(some: UnreadTurns, most: int = BATCH) -> Iterator[TurnBatch]:
         start = end
 
 
-def show(keys: Sequence[str], turns: Mapping[str, Archived], fresh: Collection[str]) -> tuple[ShownTurn, ...]:
+def show(keys: Sequence[str], turns: Mapping[str, Archived], fresh: Collection[str]) -> tuple[ExtractionTurn, ...]:
     """Return the turns with these keys in the form in which a model is shown them. A turn's number is the position of
     its key in `keys`, from 1. A key that `turns` (key -> turn) does not have is skipped, but counted. `fresh`: the
     keys of the unread turns."""
@@ -131,11 +118,11 @@ def candidates(batch: TurnBatch, found: Sequence[Remembered]) -> list[MemoryCand
     ]  # fmt: skip
 
 
-def _shown(one: Archived, number: int, *, read: bool) -> ShownTurn:
+def _shown(one: Archived, number: int, *, read: bool) -> ExtractionTurn:
     most = ANSWERED if read or one.role != "user" else LONGEST
     text = one.text if len(one.text) <= most else one.text[: most * 2 // 3] + GAP + one.text[-most // 3 :]
-    return ShownTurn(number, WHO.get(one.role, one.role), local_time(one.time), text, read)
+    return ExtractionTurn(number, WHO.get(one.role, one.role), local_time(one.time), text, read)
 
 
-def _size(turn: ShownTurn) -> int:
+def _size(turn: ExtractionTurn) -> int:
     return len(msgspec.json.encode(turn).decode()) + 10

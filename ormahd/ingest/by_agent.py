@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ormahd.actions.projects import home_of
-from ormahd.api import ExtractionBatch, ExtractionTurn, RefusedItem
+from ormahd.api import ExtractionBatch, RefusedItem
 from ormahd.ingest.batches import Remembered, TurnBatch, batches, candidates, show
 from ormahd.ingest.checks import REASONS, Checks
 from ormahd.ingest.learn import Hold, Learning, is_open, learn, propose, readable, unread
@@ -39,6 +40,11 @@ class AgentMemory(Remembered, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     batch_id: str
     type: NodeType = NodeType.FACT
+    about_self: bool = False
+    tags: list[str] = []
+    confidence: float = 0.7
+    """Agents state none where they are rather sure."""
+    corrects: str = ""
 
 
 class _HandedOut(Struct, frozen=True):
@@ -154,10 +160,7 @@ class AgentReading:
 
     def _shown(self, tail: SessionTail, batch: TurnBatch, number: int) -> ExtractionBatch:
         home = home_of(self._ormah, tail.cwd)
-        turns = [
-            ExtractionTurn(one.turn, one.who, one.time, harmless(redact(one.text).text), one.read)
-            for one in batch.turns
-        ]
+        turns = [replace(one, text=harmless(redact(one.text).text)) for one in batch.turns]
         return ExtractionBatch(f"s{number}", tail.id, tail.harness, None if home is None else home.space, turns)
 
     def _store(

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Struct
 
 from ormahd.ingest.batches import Remembered, candidates
 from ormahd.judge.asking import JudgeQuestion
-from ormahd.model.node import NodeType
 
 if TYPE_CHECKING:
     from ormahd.ingest.batches import MemoryCandidate, TurnBatch
@@ -37,20 +35,8 @@ INSTRUCTIONS: Final = (
 )
 
 
-class LearnedAnswer(Struct, frozen=True, forbid_unknown_fields=True):
-    turns: list[int]
-    type: NodeType
-    title: str
-    content: str
-    about_self: bool
-    tags: list[str]
-    confidence: float
-    corrects: str
-
-
 def read(asker: Asker, batch: TurnBatch, *, whole: bool) -> list[MemoryCandidate]:
     """Return the memories that the judge proposes from a batch. `whole`: raise Unusable if any part of the judge's
     answer is unusable, instead of returning the rest. Raises JudgeGone, Unusable."""
     data = msgspec.to_builtins(batch.turns)
-    said = asker.ask(JudgeQuestion(TASK, INSTRUCTIONS, list(data), LearnedAnswer, whole=whole))
-    return candidates(batch, [msgspec.convert(one, Remembered, from_attributes=True) for one in said])
+    return candidates(batch, asker.ask(JudgeQuestion(TASK, INSTRUCTIONS, list(data), Remembered, whole=whole)))

@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.actions.amend import clean
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from ormahd.ingest.batches import MemoryCandidate
     from ormahd.note.values import NoteLink
     from ormahd.ormah import Ormah
-    from ormahd.sessions.archive import Archived
+    from ormahd.sessions.archive import Archived, SessionTail
     from ormahd.state.extraction import Way
     from ormahd.text.statement import Statement
 
@@ -69,14 +68,6 @@ _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 ORIGIN: Final = "session"
 
 
-class Origin(Struct, frozen=True):
-    """The session in which candidates were found. `space`: the space of its project; None if it has none."""
-
-    session: str
-    harness: str
-    space: str | None
-
-
 class Checks:
     """Decides which candidates become memories; refuses those that are unfit, known or forgotten. Each candidate is
     also compared with those that the same object has accepted before."""
@@ -94,9 +85,11 @@ class Checks:
         self.replaces = 0
         """Number of accepted candidates that seem to replace an older memory."""
 
-    def check(self, one: MemoryCandidate, origin: Origin, turns: Mapping[str, Archived]) -> PlannedMemory | str:
-        """Return the memory to store; or if the candidate is refused, the reason, a key of `REASONS`. `turns`: key ->
-        turn of the session."""
+    def check(
+        self, one: MemoryCandidate, tail: SessionTail, space: str | None, turns: Mapping[str, Archived]
+    ) -> PlannedMemory | str:
+        """Return the memory to store; or if the candidate is refused, the reason, a key of `REASONS`. `tail`: the session
+        in which it was found; `space`: of its project, None if it has none; `turns`: key -> turn of the session."""
         first = turns.get(one.turns[0]) if one.turns else None
         found: list[str] = []
         title = " ".join((clean(self._ormah, one.title, found) or "").split())[:MAX_TITLE]
@@ -107,9 +100,9 @@ class Checks:
             return FORGOTTEN
         if self._way == "rules" and one.turns[0] in self._turns:
             return KNOWN
-        space = None if one.about_self else origin.space
+        space = None if one.about_self else space
         created = _when(first.time, self._ormah.moment())
-        links = self._repeats(title, content, one.type, space, one.turns[0], origin, created)
+        links = self._repeats(title, content, one.type, space, one.turns[0], tail, created)
         if isinstance(links, str):
             return links
         tags = [ABOUT_SELF] if one.about_self else []
@@ -117,7 +110,7 @@ class Checks:
         node_id = self._ormah.new_id(self._taken)
         made = PlannedMemory(
             node_id, one.type.value, space, title, content, tuple(tags[:TAGS]), min(max(one.confidence, 0.0), 1.0),
-            created, f"{ORIGIN}:{origin.harness}", f"{word_of(origin.session)}#{one.turns[0]}",
+            created, f"{ORIGIN}:{tail.harness}", f"{word_of(tail.id)}#{one.turns[0]}",
             first.place, one.corrects, tuple(links),
         )  # fmt: skip
         try:
@@ -129,14 +122,14 @@ class Checks:
         return made
 
     def _repeats(
-        self, title: str, content: str, kind: NodeType, space: str | None, turn: str, origin: Origin, time: datetime
+        self, title: str, content: str, kind: NodeType, space: str | None, turn: str, tail: SessionTail, time: datetime
     ) -> str | list[NoteLink]:
         """Return `KNOWN` or `WHISPERED`, the reason why a text is not new; or edges to the memories that it replaces
         because it says again what was so before them. `turn`, `time`: key and time of the turn that says it. If it
         seems to replace an older memory, add one to `self.replaces`."""
         now = self._ormah.moment()
         near = self._near(title, content)
-        told = whispers.told_in(self._ormah.state, key_of(origin.session) or "")
+        told = whispers.told_in(self._ormah.state, key_of(tail.id) or "")
         rows = self._ormah.index.notes([*{*near, *told}], connections=False)
         newer = read(title, content, kind)
         replaced = False

@@ -19,7 +19,7 @@ from ormahd.actions.projects import home_of, settle
 from ormahd.actions.tombstones import bury, of_statements, turn_of
 from ormahd.actions.views import headline, stem
 from ormahd.errors import Conflict
-from ormahd.ingest.checks import REASONS, WAITS, Checks, Origin, note_of
+from ormahd.ingest.checks import REASONS, WAITS, Checks, note_of
 from ormahd.ingest.orders import can_be_acted_on
 from ormahd.ingest.readers.turns import SessionTurn
 from ormahd.ingest.readers.values import local_time
@@ -115,15 +115,9 @@ def unread(ormah: Ormah, tail: SessionTail, way: Way) -> UnreadTurns:
 def readable(ormah: Ormah) -> list[SessionTail]:
     """Return the sessions that may be read for memories, newest first: all but those that began in a folder that the
     setting `sessions.exclude` now excludes."""
-    patterns = ormah.settings.sessions.exclude
-    excluded: dict[str, bool] = {}
-
-    def hidden(cwd: str | None) -> bool:
-        if cwd is not None and cwd not in excluded:
-            excluded[cwd] = is_excluded(cwd, patterns)
-        return cwd is not None and excluded[cwd]
-
-    return [one for one in ormah.sessions.tails() if not patterns or not hidden(one.cwd)]
+    tails, patterns = ormah.sessions.tails(), ormah.settings.sessions.exclude
+    hidden = {cwd for cwd in {one.cwd for one in tails} if patterns and cwd is not None and is_excluded(cwd, patterns)}
+    return [one for one in tails if one.cwd not in hidden]
 
 
 def is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | None) -> bool:
@@ -145,11 +139,11 @@ def propose(
     turns = {one.key: one for one in some.turns}
     fresh = some.fresh if fresh is None else fresh
     home = home_of(ormah, some.tail.cwd)
-    origin = Origin(some.tail.id, some.tail.harness, None if home is None else home.space)
+    space = None if home is None else home.space
     before = checks.replaces
     for one in candidates:
         if any(turn in fresh for turn in one.turns):
-            found = checks.check(one, origin, turns)
+            found = checks.check(one, some.tail, space, turns)
             if isinstance(found, str):
                 out.refused[found] += 1
             elif can_be_acted_on(one.type, found.content):

@@ -48,9 +48,10 @@ def look_at(ormah: Ormah, params: IngestPathParams) -> IngestPathResult:
         raise BadRequest(f"kind is {kind[:60]!r}", hint="conversation or document")
     refuse_ours(ormah, place)
     talks, texts = [place], [place]
-    if place.is_dir():
+    if place.is_dir():  # text files in a folder where an agent stores its transcripts are no documents
+        of_agent = any(home in (place, *place.parents) for _, home in paths.transcript_folders())
         talks = [] if kind == DOCUMENT else walk(place, without)
-        texts = [] if kind == CONVERSATION or _is_of_agent(place) else walk_documents(place, without)
+        texts = [] if kind == CONVERSATION or of_agent else walk_documents(place, without)
     if not kind or not place.is_dir():
         talks = [file for file in talks if (kind or kind_of(file)) == CONVERSATION]
         texts = [file for file in texts if (kind or kind_of(file)) == DOCUMENT]
@@ -130,10 +131,3 @@ def kind_of(file: Path) -> str:
             return CONVERSATION if known or head[:2] in {b'{"', b"[{"} else DOCUMENT
     except OSError:
         return DOCUMENT  # its reader says why it cannot be read
-
-
-def _is_of_agent(folder: Path) -> bool:
-    """Return whether a folder is one in which an agent stores its transcripts, or is inside one. Text files in such a
-    folder are no documents."""
-    homes = [place for _, place in paths.transcript_folders()]
-    return any(folder == home or home in folder.parents for home in homes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -49,7 +49,7 @@ def read_in_place(
     notes: dict[str, Note] = {}
     for number, one in enumerate(sections):
         text = normalise(one.text)
-        path = _path(file, one.line, notes)
+        path = f"{file}:{one.line}" if f"{file}:{one.line}" not in notes else f"{file}:{one.line}.{number + 1}"
         tags = [tag for tag in (*whole.tags, *body_tags(text)) if tag != ABOUT_SELF]
         links = [NoteLink(EdgeType.RELATED_TO, target, body=True) for target in body_links(text)]
         aliases = (stem, *whole.aliases) if number == 0 else ()
@@ -59,19 +59,6 @@ def read_in_place(
             aliases=tuple(dict.fromkeys(aliases)), links=tuple(links), content=text, everywhere=space is None,
         )  # fmt: skip
     return ReadInPlace(found.digest, notes)
-
-
-def _path(file: Path, line: int, taken: dict[str, Note]) -> str:
-    return next(path for path in _paths(file, line) if path not in taken)
-
-
-def _paths(file: Path, line: int) -> Iterator[str]:
-    """Yield paths for a row: with the line, and for further sections of one long line with a number behind it."""
-    yield f"{file}:{line}"
-    number = 2
-    while True:
-        yield f"{file}:{line}.{number}"
-        number += 1
 
 
 def _title(name: str, heading: str) -> str:

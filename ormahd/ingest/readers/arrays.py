@@ -87,8 +87,3 @@ def first_sign(stream: BinaryIO) -> bytes:
     found = Repaired(stream).read(4096).lstrip()[:1]
     stream.seek(0)
     return found
-
-
-def number(value: Any) -> float | None:
-    """Return a JSON number as a float; None for anything else."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final, Literal
 
-from ormahd.ingest.readers.arrays import items, number
+from ormahd.ingest.readers.arrays import items
 from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn, with_last_answers
 from ormahd.ingest.readers.values import branch, clean_text, iso_time, key_of, text_at, texts_of
 
@@ -51,7 +51,7 @@ def _shown(talk: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     nodes = {name: node for name, node in talk["mapping"].items() if isinstance(node, dict)}
     leaf = talk.get("current_node")
     if leaf not in nodes:
-        made = {name: number((node.get("message") or {}).get("create_time")) or 0.0 for name, node in nodes.items()}
+        made = {name: iso_time((node.get("message") or {}).get("create_time")) or "" for name, node in nodes.items()}
         leaf = max(
             (name for name, node in nodes.items() if not node.get("children")), key=made.__getitem__, default=None
         )

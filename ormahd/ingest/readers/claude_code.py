@@ -183,19 +183,14 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     for line in objects(stream, reading):
         kind = line.get("type")
         if not isinstance(kind, str) or kind not in TOLD:
-            _take_title(line, kind, reading)
+            title = text_at(line, "customTitle") or text_at(line, "aiTitle")
+            session = text_at(line, "sessionId") or reading.name
+            if title and session and not (kind == "ai-title" and session in reading.titles):  # the person's comes first
+                reading.titles[session] = title
         elif line.get("isSidechain") is not True:
             yield from tree.take(line)
     yield from tree.answers(closed=reading.rested)
     reading.withdrawn |= tree.withdrawn()
-
-
-def _take_title(line: dict[str, Any], kind: Any, reading: Reading) -> None:
-    """Store the session's title if a line has one. A title that the person gave comes before one that was made."""
-    title = text_at(line, "customTitle") or text_at(line, "aiTitle")
-    session = text_at(line, "sessionId") or reading.name
-    if title and session and not (kind == "ai-title" and session in reading.titles):
-        reading.titles[session] = title
 
 
 def _calls(node: _Node | None) -> bool:
