@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ormahd.model.change import Kind
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
-from ormahd.text.standing import Compared, Relation, compare
+from ormahd.text.standing import Compared, compare
 from ormahd.text.statement import Statement, read
 
 if TYPE_CHECKING:
@@ -114,5 +114,5 @@ class Reworded:
 
 
 def _gist(found: Compared) -> Gist:
-    told = found.verdict is not Relation.UNRELATED and found.replaced >= LIKELY
+    told = found.replaced >= LIKELY
     return told, found.old if told else "", found.new if told else ""

@@ -91,9 +91,8 @@ class Near(Result):
     created: str
     similarity: float
     """Cosine."""
-    standing: str = "unrelated"
-    """The relation that the words show: the new memory `replaced` this one, `both` hold, they say the `same`, or they
-    are `unrelated`."""
+    standing: str = "both"
+    """The relation that the words show: the new memory `replaced` this one, they say the `same`, or `both` hold."""
 
 
 class Edge(Result):

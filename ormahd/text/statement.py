@@ -7,47 +7,29 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from collections.abc import Sequence
+from importlib import resources
 
 from msgspec import Struct
 
 from ormahd.model.node import NodeType
 from ormahd.text.facts import Sort, Term, pieces
-from ormahd.text.statement_words import (
-    ADDED,
-    ADDRESSING,
-    CHANGED,
-    CHANGED_RUNS,
-    CHANGED_STEMS,
-    CONDITIONS,
-    DOMAINS,
-    EMPTY,
-    FORMER,
-    INSTEAD,
-    LABELLED,
-    LANGUAGES,
-    LIVING,
-    MOVING,
-    NEGATIONS,
-    NO_LONGER,
-    NOW,
-    NOW_PHRASES,
-    OWNING,
-    PARTICLES,
-    PAST,
-    PLACES,
-    PREFERRING,
-    SELF,
-    SELF_RUNS,
-    VERBS,
-)
 from ormahd.text.words import fold, stem
+
+_FILE = tomllib.loads(resources.files(__package__).joinpath("statement_words.toml").read_text("utf-8"))
+_WORDS = {name: frozenset(listed.split()) for name, listed in (_FILE["words"] | _FILE["domains"]).items()}
+_PATTERNS = {name: re.compile(pattern) for name, pattern in (_FILE["patterns"] | _FILE["added"]).items()}
+OPPOSITES = tuple(frozenset(pair.split("~")) for pair in _WORDS["opposites"])
+"""Pairs of words that exclude each other."""
 
 MAX_TEXT = 2_000
 """Maximum number of characters of a memory that are read."""
 MAX_SENTENCES = 12
 MAX_TOKENS = 40
 """Maximum number of tokens of a sentence. Further ones are dropped."""
+NEAR = 26
+"""Number of characters beside words such as "instead of" in which the value of before is named."""
 HAN_WEIGHT = 0.4
 """Weight of a token that is one Chinese character. A word has two or three."""
 
@@ -62,16 +44,8 @@ class Token(Struct, frozen=True, gc=False):
     """The word or value as written."""
     weight: float
     """How much it counts when words in common are summed."""
-    amount: float = 0.0
-    """The value of a number or time."""
     unit: str = ""
-    """The dimension of `amount`."""
-    lead: str = ""
-    """The word before it."""
-    next: str = ""
-    """The word after it."""
-    turned: bool = False
-    """True shortly after words such as "instead of", "from" or "no longer": the token says what was so before."""
+    """The dimension of a number."""
 
 
 class Sentence(Struct, frozen=True):
@@ -81,8 +55,10 @@ class Sentence(Struct, frozen=True):
     head: int
     """Number of tokens that are the subject: those before the verb or a colon."""
     negated: bool
-    text: str
-    """The sentence as written."""
+    changed: bool
+    """Whether it asserts that something changed, and does not only consider, plan, ask or reject it."""
+    turned: frozenset[str]
+    """Keys of the tokens beside words such as "instead of", "from" or "no longer": these say what was so before."""
 
 
 class Statement(Struct, frozen=True):
@@ -94,38 +70,24 @@ class Statement(Struct, frozen=True):
     type: NodeType
     keys: dict[str, float]
     """`{key: largest weight}` of all tokens."""
-    title: frozenset[str]
-    """Keys of the title's tokens."""
+    labels: frozenset[str]
+    """Keys of things with their number, such as camera 3."""
     head: frozenset[str]
     """Keys of the title's tokens, and of those that are the subject of a sentence."""
-    language: str
     plain: frozenset[str]
     """All words, folded."""
     negated: bool
-    changed: bool
-    """Whether a verb says that something changed."""
-    now: bool
+    turned: frozenset[str]
     added: bool
-    former: bool
-    owning: bool
-    living: bool
-    preferring: bool
-    past: bool
-    gone: bool
-    """Whether it says that something ended ("no longer", "ceased")."""
     places: frozenset[str]
     """Its words that distinguish variants of a thing: staging, guests, winter."""
     domains: frozenset[str]
-    """General topics (`DOMAINS`): home, price, state."""
-    states: frozenset[str]
-    """Its words that say how far a task is ("started", "done")."""
+    """Which of home and work it is about."""
     about_self: bool
     conditions: frozenset[str]
     """Stems of its words after "if", "when" or "unless"."""
     talk: float
     """Share of its sentences that ask, exclaim or address somebody. Such talk states little."""
-    count: int
-    """Number of sentences of its content."""
 
 
 def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa: A002 - a memory's word
@@ -151,60 +113,55 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
                 head.add(token.key)
     named = frozenset(token.key for token in sentences[0].tokens) if titled else frozenset()
     body = fold(text)
-    return Statement(
-        sentences, titled, type, keys, named, frozenset(head) | named, language, words,
-        negated=any(one.negated for one in sentences),
-        changed=_changes(body, words, language),
-        now=bool(words & NOW) or NOW_PHRASES.search(body) is not None,
-        added=ADDED.get(language, ADDED["en"]).search(body) is not None,
-        former=FORMER.search(body) is not None,
-        owning=OWNING.search(folded) is not None,
-        living=LIVING.search(body) is not None,
-        preferring=type is NodeType.PREFERENCE or PREFERRING.search(body) is not None,
-        past=PAST.search(body) is not None,
-        gone=NO_LONGER.search(body) is not None,
-        places=words & PLACES | _runs(folded, PLACES),
-        domains=_domains(folded, words),
-        states=words & DOMAINS["state"] | _runs(folded, DOMAINS["state"]),
-        about_self=bool(words & SELF) or SELF_RUNS.search(folded) is not None,
-        conditions=_conditions(body),
-        talk=_talk(said := [part for part in raw[1 if title else 0 : MAX_SENTENCES + 1] if part.strip()]),
-        count=len(said),
-    )  # fmt: skip
-
-
-def _talk(parts: Sequence[str]) -> float:
-    """Return the share of the sentences `parts` that ask, exclaim or address somebody."""
-    return sum(_SPOKEN.search(part) is not None or ADDRESSING.search(fold(part)) is not None for part in parts) / max(
-        1, len(parts)
+    parts = [part for part in raw[1 if title else 0 : MAX_SENTENCES + 1] if part.strip()]
+    spoken = sum(
+        _SPOKEN.search(part) is not None or _PATTERNS["addressing"].search(fold(part)) is not None for part in parts
     )
+    domains = {name for name in ("home", "work") if _WORDS[name] & words or _runs(folded, _WORDS[name])}
+    return Statement(
+        sentences, titled, type, keys, frozenset(token.key for one in sentences for token in one.tokens if token.sort is Sort.LABEL),
+        frozenset(head) | named, words,
+        negated=any(one.negated for one in sentences),
+        turned=frozenset().union(*(one.turned for one in sentences)),
+        added=_PATTERNS.get(language, _PATTERNS["en"]).search(body) is not None,
+        places=words & _WORDS["places"] | _runs(folded, _WORDS["places"]),
+        domains=frozenset(domains | {"home"} if _PATTERNS["moving"].search(body) else domains),
+        about_self=bool(words & _WORDS["self"]) or _PATTERNS["self_runs"].search(folded) is not None,
+        conditions=_conditions(body),
+        talk=spoken / max(1, len(parts)),
+    )  # fmt: skip
 
 
 def _sentence(text: str) -> Sentence:
     tokens: list[Token] = []
     found = list(pieces(text))
-    turned_at = [match.end() for match in INSTEAD.finditer(fold(text))] if len(fold(text)) == len(text) else []
+    folded = fold(text)
+    asserted = _PATTERNS["hedged"].search(folded) is None
+    beside: list[tuple[int, int]] = []
+    if asserted and len(folded) == len(text):
+        beside += [(match.end(), match.end() + NEAR) for match in _PATTERNS["instead"].finditer(folded)]
+        beside += [(match.start() - NEAR, match.start()) for match in _PATTERNS["gone"].finditer(folded)]
+    turned: set[str] = set()
     colon = re.search(r"[:：]\s", text)
     head: int | None = None
-    negated, lead = False, ""
+    negated = False
     label: Token | None = None
     for at, piece in enumerate(found):
         low = piece.key
         if colon is not None and head is None and piece.at > colon.start():
             head = len(tokens)
         plain = piece.sort in (Sort.WORD, Sort.NAME, Sort.HAN)
-        if plain and (low in NEGATIONS or low.endswith("n't")):
+        if plain and (low in _WORDS["negations"] or low.endswith("n't")):
             negated = True
         if head is None and tokens and plain and _verb(low, at, found):
             head = len(tokens)
-        if plain and low in EMPTY and not _named(piece, text):
-            lead = low
+        if plain and low in _WORDS["empty"] and not _named(piece, text):
             continue
-        if plain and (low in NEGATIONS or low in NOW):
-            lead = low
+        if plain and (low in _WORDS["negations"] or low in _WORDS["now"]):
             continue
-        near = any(end <= piece.at <= end + 28 for end in turned_at)
-        token = _token(piece, lead, found[at + 1].key if at + 1 < len(found) else "", turned=near)
+        token = _token(piece)
+        if any(begin <= piece.at <= end for begin, end in beside):
+            turned.add(token.key)
         if (
             piece.sort is Sort.NUMBER
             and not piece.unit
@@ -213,14 +170,14 @@ def _sentence(text: str) -> Sentence:
             and tokens[-1] is label
             and low[1:].isdigit()
         ):
-            tokens[-1] = Token(f"{label.key}{low}", Sort.LABEL, f"{label.text} {piece.text}", 1.5, lead=label.lead)
+            tokens[-1] = Token(f"{label.key}{low}", Sort.LABEL, f"{label.text} {piece.text}", 1.5)
         else:
             tokens.append(token)
-        label = token if low.rstrip("s") in LABELLED or low in LABELLED else None
-        lead = low
+        label = token if low.rstrip("s") in _WORDS["labelled"] or low in _WORDS["labelled"] else None
     if head is None:
         head = min(2, len(tokens))
-    return Sentence(tuple(tokens[:MAX_TOKENS]), min(head, MAX_TOKENS), negated, text)
+    changed = asserted and _changes(folded)
+    return Sentence(tuple(tokens[:MAX_TOKENS]), min(head, MAX_TOKENS), negated, changed, frozenset(turned))
 
 
 def _named(piece: Term, text: str) -> bool:
@@ -233,21 +190,17 @@ def _named(piece: Term, text: str) -> bool:
     return piece.text[:1].isupper() and text[: piece.at].rstrip()[-1:].isalnum()
 
 
-def _token(piece: Term, lead: str, behind: str, *, turned: bool) -> Token:
-    # Strings are interned, because the same words occur in many memories.
-    key, text, lead, behind = map(sys.intern, (piece.key, piece.text, lead, behind))
+def _token(piece: Term) -> Token:
+    key, text = map(sys.intern, (piece.key, piece.text))  # the same words occur in many memories
     if piece.sort is Sort.HAN:
-        return Token(key, piece.sort, text, HAN_WEIGHT, lead=lead, next=behind, turned=turned)
+        return Token(key, piece.sort, text, HAN_WEIGHT)
     if piece.sort in (Sort.WORD, Sort.NAME):
-        return Token(
-            sys.intern(stem(key)), piece.sort, text, 1.3 if piece.sort is Sort.NAME and piece.at else 1.0,
-            lead=lead, next=behind, turned=turned,
-        )  # fmt: skip
-    return Token(key, piece.sort, text, 1.0, piece.amount, piece.unit, lead, behind, turned)
+        return Token(sys.intern(stem(key)), piece.sort, text, 1.3 if piece.sort is Sort.NAME and piece.at else 1.0)
+    return Token(key, piece.sort, text, 1.0, piece.unit)
 
 
 def _verb(word: str, at: int, found: Sequence[Term]) -> bool:
-    if word in VERBS:
+    if word in _WORDS["verbs"]:
         return True
     return (
         at > 0
@@ -259,25 +212,19 @@ def _verb(word: str, at: int, found: Sequence[Term]) -> bool:
     )
 
 
-def _changes(text: str, words: frozenset[str], language: str) -> bool:
-    if language == "zh":
-        return CHANGED_RUNS.search(text) is not None
-    if PARTICLES.search(text):
-        return True
-    return not CHANGED.isdisjoint(words) or any(
-        word.endswith(("ed", "ing")) and word.removesuffix("ing").removesuffix("ed") in CHANGED_STEMS for word in words
-    )
-
-
-def _domains(text: str, words: frozenset[str]) -> frozenset[str]:
-    found = {name for name, known in DOMAINS.items() if not known.isdisjoint(words) or _runs(text, known)}
-    return frozenset(found | {"home"} if MOVING.search(text) else found)
+def _changes(text: str) -> bool:
+    words = set(_WORD.findall(text))
+    return (
+        any(_PATTERNS[name].search(text) for name in ("changed_runs", "particles", "now_phrases", "no_longer"))
+        or not words.isdisjoint(_WORDS["changed"] | _WORDS["now"])
+        or any(word.endswith(("ed", "ing")) and word.removesuffix("ing").removesuffix("ed") in _WORDS["changed_stems"] for word in words)
+    )  # fmt: skip
 
 
 def _conditions(text: str) -> frozenset[str]:
     found: set[str] = set()
     for match in _CONDITION.finditer(text):
-        found.update(stem(word) for word in match[1].split()[:4] if word not in EMPTY)
+        found.update(stem(word) for word in match[1].split()[:4] if word not in _WORDS["empty"])
     return frozenset(found)
 
 
@@ -291,12 +238,12 @@ def _runs(text: str, listed: frozenset[str]) -> frozenset[str]:
 def _language(text: str, words: frozenset[str]) -> str:
     if not text.isascii() and len(_HAN.findall(text)) > 2:
         return "zh"
-    hits = {language: len(words & known) for language, known in LANGUAGES.items()}
+    hits = {language: len(words & set(known.split())) for language, known in _FILE["languages"].items()}
     best = max(hits, key=lambda one: hits[one])
     return best if hits[best] else "en"
 
 
-_CONDITION = re.compile(rf"\b(?:{'|'.join(sorted(CONDITIONS))})\s+((?:[^\W_]+\s*){{1,6}})")
+_CONDITION = re.compile(rf"\b(?:{'|'.join(sorted(_WORDS['conditions']))})\s+((?:[^\W_]+\s*){{1,6}})")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _BULLET = re.compile(r"^\s*(?:[-*+>]|\d+[.)]|#+)\s+")
 _SENTENCE = re.compile(r"(?<!\b[A-Z][a-z]\.)(?<!\bProf\.)(?<=[.!?])\s+(?=\S)|\s*;\s+|\s+[–—]\s+|(?<=[。！？；])")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ormahd.model.node import NodeType
+from tests.quality import tasks
 from tests.quality.sets import rows
 
 HERE = Path(__file__).parent
@@ -71,23 +72,32 @@ def minimal() -> list[Pair]:
     return found
 
 
-def bystanders(least: float) -> list[Pair]:
-    """Of two people's memories and of the sets above those of one space that are near one another and no pair: both hold."""
-    found: list[Pair] = []
-    some = [("dev", one) for pair in dev() for one in (pair.older, pair.newer)]
-    partner = {a: b for pair in dev() for a, b in ((pair.older, pair.newer), (pair.newer, pair.older))}
+def crowds() -> list[Pair]:
+    """All pairs of memories of one vault (`kind` is random): each of `tasks` dev, of two people, of the month.
+
+    Both hold unless the vault says otherwise. Pairs of two spaces are left out: nobody compares them.
+    """
+    groups: list[tuple[str, list[Memory], set[tuple[Memory, Memory]]]] = []
+    for vault in tasks.vaults("dev"):
+        by_age = sorted(vault.memories, key=lambda one: one.created)
+        known = {one.key: _memory(one.space or ".", one.type, one.title, one.content) for one in by_age}
+        groups.append(("tasks", list(known.values()), {(known[a], known[b]) for a, b in vault.replaced}))
     for half in ("dev", "held"):
-        for _, _, kind, space, _, title, content in rows(HERE / "corpus" / f"{half}-memories.tsv"):
-            if not kind.endswith("outdated"):
-                some.append((half + " corpus", _memory(space, kind.partition("/")[0], title, content)))
-    vectors = embed([one for _, one in some])
-    cosines = vectors @ vectors.T
-    for a, b in combinations(range(len(some)), 2):
-        (group, one), (other_group, other) = some[a], some[b]
-        if group != other_group or cosines[a, b] < least or partner.get(one) == other:
-            continue
-        if one.space == other.space or one.space is None or other.space is None:
-            found.append(Pair(group, "both", "bystander", "en", one, other))
+        lines = [row for row in rows(HERE / "corpus" / f"{half}-memories.tsv") if not row[2].endswith("outdated")]
+        some = [
+            _memory(space, kind.partition("/")[0], title, content) for _, _, kind, space, _, title, content in lines
+        ]
+        groups.append(("corpus", some, set()))
+    lines = sorted(rows(HERE / "month" / "memories.tsv"), key=lambda row: int(row[1]))
+    month = {row[0]: _memory(row[4], row[3].partition("/")[0], row[6], row[7]) for row in lines}
+    groups.append(("month", list(month.values()), {(month[row[2]], month[row[0]]) for row in lines if row[2] in month}))
+    found: list[Pair] = []
+    for source, some, replaced in groups:
+        found += [
+            Pair(source, "replaced" if two in replaced else "both", "random", "en", *two)
+            for two in combinations(some, 2)
+            if two[0].space == two[1].space or None in (two[0].space, two[1].space) or two in replaced
+        ]
     return found
 
 
@@ -109,7 +119,7 @@ def talk(shared: Path, least: float, every: int) -> list[Pair]:
         for at in range(0, len(said), every):
             later = [to for to in range(len(said)) if here[to].created > here[at].created and cosines[at, to] >= least]
             later.sort(key=lambda to: (-cosines[at, to], to))
-            found += [Pair("talk", "both", "bystander", "en", said[at], said[to]) for to in later[:3]]
+            found += [Pair("talk", "both", "random", "en", said[at], said[to]) for to in later[:3]]
     return found
 
 

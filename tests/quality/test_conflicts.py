@@ -9,7 +9,8 @@ import pytest
 from ormahd.model.node import NodeType
 from ormahd.text.standing import Relation, compare
 from ormahd.text.statement import read
-from tests.quality.standing_sets import Memory, embed
+from tests.quality.sets import rows
+from tests.quality.standing_sets import HERE, Memory, embed
 from tests.quality.whisper import memories
 
 MOST = {"dev": 1, "held": 1}
@@ -32,3 +33,15 @@ def test_two_peoples_memories_hold_none(half: str) -> None:
             if told.verdict is Relation.REPLACED:
                 found.append((one.key, other.key, round(told.replaced, 2)))
     assert len(found) <= MOST[half], found
+
+
+def test_later_memories_that_share_a_word_or_a_number_replace_nothing() -> None:
+    for one, title, content, other, other_title, later in rows(HERE / "bystanders.tsv"):
+        older, newer = (
+            Memory(None, NodeType(one), title or None, content),
+            Memory(None, NodeType(other), other_title or None, later),
+        )
+        vectors = embed([older, newer])
+        texts = [read(memory.title, memory.content, memory.type) for memory in (older, newer)]
+        cosine = float(vectors[0] @ vectors[1])
+        assert compare(*texts, cosine).verdict is Relation.BOTH, (content, later, cosine)
