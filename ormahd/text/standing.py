@@ -17,9 +17,11 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from functools import cache
 from importlib import resources
+from itertools import product
 from operator import mul
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from ormahd.model.node import NodeType
 from ormahd.text.facts import VALUES, Sort
@@ -29,7 +31,7 @@ from ormahd.text.words import alike
 
 HAPPENINGS = frozenset({NodeType.EVENT, NodeType.OBSERVATION})
 """Types of memories about a moment. Two such memories rarely contradict each other."""
-COMPARED = 3
+COMPARED = 4
 """Number of pairs of sentences that are aligned word by word: those that have most words in common."""
 
 
@@ -61,14 +63,46 @@ class Aligned(Struct, frozen=True):
     sentence."""
 
 
-class StandingEvidence(Struct, frozen=True):
-    """What the relation of two memories is computed from, and the words in which they differ."""
+class Features(Struct, frozen=True):
+    """What the relation of two memories is computed from. Shares are of the words' weights, from 0 to 1."""
 
+    cosine: float
+    """The cosine of their vectors."""
+    cover_least: float
+    cover_most: float
+    """The share of a memory's words that the other one has: of the memory with the smaller and the larger share."""
+    subject: float
+    """The share of a memory's subjects and title that the other one has: the larger of both shares."""
+    predicate_old: float
+    predicate_new: float
+    """The share of the words behind the subjects of the older and the newer memory that the other one has."""
+    slot: float
+    """The largest share of common words around two different values of one sort and unit."""
+    swap: float
+    """The share of common words of two sentences that have different values or names at one place."""
+    only: float
+    """The same of two sentences that differ in nothing but one place, whatever words it has."""
+    change: float
+    """How much a sentence of the newer memory which asserts a change has in common with the older memory."""
+    turned: float
+    """The weight of a memory's values that the other one names as former: "instead of", "from … to", "is gone"."""
+    apart: float
+    """Number of signs that they are about different cases: places, numbered things, conditions, moments."""
+    own: float
+    """Whether both are about the user's home, or both about the user's work."""
+    talk: float
+    """The larger share of sentences that ask, exclaim or address somebody."""
+    equal: float
+    """The smaller share of common words, cubed, without what differs in values or negation."""
+
+
+class StandingEvidence(Struct, frozen=True):
+    """The features of two memories, and the words in which they differ."""
+
+    features: Features
     related: bool
-    """Whether they have a subject, a slot or a value in common, or both are about the user's home or work. Without it
-    neither replaced the other."""
-    numbers: dict[str, float]
-    """`{name of a feature: value}`."""
+    """Whether the newer one asserts something, and they have a subject, a slot or a value in common, or both are about
+    the user's home or work. Without it neither replaced the other."""
     best: Aligned | None
     """The pair of sentences with most in common; None if no two can be aligned."""
     rivals: tuple[tuple[Token, Token], ...]
@@ -79,51 +113,51 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence
     """Return the features of a pair of memories, and how they differ. `cosine`: that of their vectors."""
     old, new = older.keys, newer.keys
     met_old, met_new = _met(old, new), _met(new, old)
-    cover_old, cover_new = _share(old, met_old), _share(new, met_new)
+    covers = sorted((_share(old, met_old), _share(new, met_new)))
     subject = max(
-        len(older.head & met_old) / len(older.head) if older.head else 0.0,
-        len(newer.head & met_new) / len(newer.head) if newer.head else 0.0,
+        len(keys & met) / len(keys) if keys else 0.0 for keys, met in ((older.head, met_old), (newer.head, met_new))
     )
+    tail_old, tail_new = _tail(older), _tail(newer)
     aligned = _aligned(older, newer)
-    best = aligned[0] if aligned else None
     rivals, slot = _rivals(older, newer, met_old, met_new)
-    swap = _swap(best)
+    asserted = [sentence for sentence in newer.sentences if sentence.asserted]
+
+    # The places in which two sentences differ, behind their subjects.
+    places = [(two, place) for two in aligned for place in two.places if not place.head]
+    swap = max((two.share / len(two.places) for two, place in places if _of_one_sort(place)), default=0.0)
+    only = max((two.share / (1.0 + two.more + two.less) for two, _ in places if len(two.places) == 1), default=0.0)
 
     # A change counts more, the more its sentence has in common with the older memory.
     change = max((
         min(1.0, 0.25 + 0.25 * sum(token.weight for token in sentence.tokens if token.key in met_new))
-        for sentence in newer.sentences if sentence.changed
+        for sentence in asserted if sentence.changed
     ), default=0.0)  # fmt: skip
 
-    # The newer memory names the older one's value as what was so before: "instead of", "from … to", "is gone".
-    values = {
-        token.key for sentence in older.sentences for at, token in enumerate(sentence.tokens)
-        if at >= sentence.head or token.sort in VALUES or token.sort is Sort.NAME
-    }  # fmt: skip
-    turned = sum(old[key] for key in _met(dict.fromkeys(values, 1.0), dict.fromkeys(newer.turned, 1.0)))
-
+    turned = _turned(older, newer)
     opposite = any(
         len(pair & older.plain) == 1 and len(pair & newer.plain) == 1 and pair & older.plain != pair & newer.plain
         for pair in OPPOSITES
     )  # fmt: skip
+    denied = opposite or older.negated != any(sentence.negated for sentence in asserted)
     labels_old, labels_new = ({key for key in keys if key in one.labels} for keys, one in ((old, older), (new, newer)))
-    apart = bool(older.places - newer.plain and newer.places - older.plain) or bool(
-        labels_old - labels_new and labels_new - labels_old
-    )
-    conditions = bool(older.conditions - newer.plain and newer.conditions - older.plain)
-    denied = older.negated != newer.negated
-    differ = max(min(1.0, slot), swap, float(denied or opposite))
+    apart = (
+        bool(older.places - newer.plain and newer.places - older.plain) or bool(labels_old - labels_new and labels_new - labels_old),
+        bool(older.conditions - newer.plain and newer.conditions - older.plain),
+        {older.type, newer.type} <= HAPPENINGS,
+    )  # fmt: skip
     own = older.about_self and newer.about_self and bool(older.domains & newer.domains)
-    numbers = {
-        "cosine": cosine,
-        "cover_least": min(cover_old, cover_new), "cover_most": max(cover_old, cover_new),
-        "length": min(1.5, (len(old) + len(new)) / 40),
-        "subject": subject, "slot": slot, "swap": swap, "change": change, "turned": min(1.5, turned),
-        "opposite": float(opposite) * max(min(cover_old, cover_new), subject),
-        "apart": float(apart) + float(conditions) + float({older.type, newer.type} <= HAPPENINGS), "added": float(newer.added and not older.added), "own": float(own),
-        "talk": max(older.talk, newer.talk), "equal": min(cover_old, cover_new) ** 3 * (1.0 - differ),
-    }  # fmt: skip
-    return StandingEvidence(bool(slot or swap or subject or turned or own), numbers, best, rivals)
+    features = Features(
+        cosine=cosine, cover_least=covers[0], cover_most=covers[1], subject=subject,
+        predicate_old=_share(tail_old, tail_old.keys() & met_old), predicate_new=_share(tail_new, tail_new.keys() & met_new),
+        slot=slot, swap=swap, only=only, change=change, turned=min(1.5, turned), apart=sum(apart), own=own,
+        talk=max(older.talk, newer.talk), equal=covers[0] ** 3 * (1.0 - max(min(1.0, slot), swap, denied)),
+    )  # fmt: skip
+    return StandingEvidence(
+        features,
+        any(sentence.asserted for sentence in _content(newer)) and bool(slot or swap or subject or turned or own),
+        aligned[0] if aligned else None,
+        rivals,
+    )
 
 
 def _met(keys: Mapping[str, float], others: Mapping[str, float]) -> frozenset[str]:
@@ -170,36 +204,49 @@ def _slots(one: Statement) -> list[tuple[Token, dict[str, float]]]:
     title = one.sentences[0].tokens if one.titled else ()
     return [
         (token, {other.key: other.weight for other in (*title, *sentence.tokens) if other.sort not in VALUES})
-        for sentence in one.sentences for token in sentence.tokens if token.sort in VALUES
+        for sentence in one.sentences if sentence.asserted for token in sentence.tokens if token.sort in VALUES
     ]  # fmt: skip
 
 
-def _swap(best: Aligned | None) -> float:
-    """Return how likely the closest sentences differ in one value or name only, outside their subjects: from 0 to 1."""
-    for place in best.places if best is not None else ():
-        old, new = {token.sort for token in place.old}, {token.sort for token in place.new}
-        if not place.head and ((old & VALUES and new & VALUES) or Sort.NAME in old & new):
-            return best.share / len(best.places) if best is not None else 0.0
-    return 0.0
+def _turned(one: Statement, other: Statement) -> float:
+    """Return the sum of the weights of values in `one` that `other` names as former."""
+    values = {
+        token.key: token.weight for sentence in one.sentences for at, token in enumerate(sentence.tokens)
+        if at >= sentence.head or token.sort in VALUES or token.sort is Sort.NAME
+    }  # fmt: skip
+    return sum(values[key] for key in _met(values, dict.fromkeys(other.turned, 1.0)))
+
+
+def _content(one: Statement) -> tuple[Sentence, ...]:
+    """Return the sentences of a memory without its title."""
+    return one.sentences[one.titled and len(one.sentences) > 1 :]
+
+
+def _tail(one: Statement) -> dict[str, float]:
+    """Return {key: weight} of the tokens behind the subject of each sentence of the content."""
+    return {token.key: token.weight for sentence in _content(one) for token in sentence.tokens[sentence.head :]}
+
+
+def _of_one_sort(place: Mismatch) -> bool:
+    """Whether both sides of a place have a value, or both have a name."""
+    old, new = {token.sort for token in place.old}, {token.sort for token in place.new}
+    return bool((old & VALUES and new & VALUES) or Sort.NAME in old & new)
 
 
 def _aligned(older: Statement, newer: Statement) -> list[Aligned]:
-    """Return the `COMPARED` pairs of sentences with most words in common, aligned, closest first. Titles are left
-    out."""
+    """Return the `COMPARED` pairs of sentences with most words in common, aligned, closest first: those that the newer
+    memory asserts. A title is aligned with a title."""
+    pairs = [*product(_content(older), _content(newer))]
+    if older.titled and newer.titled:
+        pairs.append((older.sentences[0], newer.sentences[0]))
     rough = []
-    for at, one in enumerate(older.sentences):
-        for place, other in enumerate(newer.sentences):
-            titles = (older.titled and at == 0 and len(older.sentences) > 1) + (
-                newer.titled and place == 0 and len(newer.sentences) > 1
-            )
-            if titles:
-                continue
-            keys = {token.key for token in other.tokens}
-            shared = sum(token.weight for token in one.tokens if token.key in keys)
-            if one.tokens and other.tokens:
-                rough.append((shared, -at, -place, one, other))
-    rough.sort(key=lambda row: row[:3], reverse=True)
-    found = [_align(one, other) for _, _, _, one, other in rough[:COMPARED]]
+    for at, (one, other) in enumerate(pairs):
+        keys = {token.key for token in other.tokens}
+        shared = sum(token.weight for token in one.tokens if token.key in keys)
+        if one.tokens and other.tokens and other.asserted:
+            rough.append((shared, -at, one, other))
+    rough.sort(key=lambda row: row[:2], reverse=True)
+    found = [_align(one, other) for _, _, one, other in rough[:COMPARED]]
     return sorted(found, key=lambda one: (-one.share * min(one.shared, 2.0), len(one.places)))
 
 
@@ -237,6 +284,8 @@ RULES = frozenset({NodeType.PREFERENCE, NodeType.DECISION, NodeType.PROCEDURE, N
 memory, nor a global rule with a memory of a space."""
 REPLACED_AT = 0.95
 """Minimum probability at which a memory counts as replaced. Below it both are shown, and nothing is suggested."""
+NEWER_AT = 0.2
+"""Minimum probability at which the newer memory is placed directly before the older one."""
 WHOLE = 0.85
 """Minimum of the feature `equal` (the share of common words, cubed, without differences in values) from which two
 memories say the same, whatever the fitted probability."""
@@ -272,12 +321,10 @@ class Compared(Struct, frozen=True):
 class Weights(Struct, frozen=True):
     """The weights and thresholds of the fitted logistic regression."""
 
-    names: tuple[str, ...]
-    """The names of the features."""
     constants: dict[str, float]
     """`{relation: constant}`."""
     weights: dict[str, tuple[float, ...]]
-    """`{relation: weights, in the order of the features and their products}`."""
+    """`{relation: weights, in the order of `Features` and of their products}`."""
     same_at: float
     """Minimum probability for the verdict SAME."""
 
@@ -294,7 +341,7 @@ def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
     """Return how `newer` relates to `older`. `cosine`: between their vectors."""
     evidence = weigh(older, newer, cosine)
     told = weights()
-    values = products([evidence.numbers[name] for name in told.names])
+    values = products(astuple(evidence.features))
     logits = {
         standing: told.constants[standing] + sum(map(mul, told.weights[standing], values)) for standing in Relation
     }
@@ -302,10 +349,12 @@ def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
     powers = {standing: math.exp(logit - most) for standing, logit in logits.items()}
     total = sum(powers.values())
     chance = {standing: power / total for standing, power in powers.items()}
+    if not evidence.related:
+        chance[Relation.REPLACED] = 0.0
     subject, old, new = _difference(evidence)
-    if evidence.related and chance[Relation.REPLACED] >= REPLACED_AT:
+    if chance[Relation.REPLACED] >= REPLACED_AT:
         verdict = Relation.REPLACED
-    elif chance[Relation.SAME] >= told.same_at or evidence.numbers["equal"] >= WHOLE:
+    elif chance[Relation.SAME] >= told.same_at or evidence.features.equal >= WHOLE:
         verdict = Relation.SAME
     else:
         verdict = Relation.BOTH
@@ -322,8 +371,7 @@ def weights() -> Weights:
     """Return the fitted logistic regression. Its file is read once."""
     row = json.loads(resources.files(__package__).joinpath("standing_weights.json").read_bytes())
     return Weights(
-        tuple(row["names"]), row["constants"], {name: tuple(some) for name, some in row["weights"].items()},
-        row["same_at"],
+        row["constants"], {name: tuple(some) for name, some in row["weights"].items()}, row["same_at"]
     )  # fmt: skip
 
 

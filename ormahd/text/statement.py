@@ -55,8 +55,10 @@ class Sentence(Struct, frozen=True):
     head: int
     """Number of tokens that are the subject: those before the verb or a colon."""
     negated: bool
+    asserted: bool
+    """Whether it says what is so, and does not only consider, plan, ask, quote or reject it."""
     changed: bool
-    """Whether it asserts that something changed, and does not only consider, plan, ask or reject it."""
+    """Whether it asserts that something changed."""
     turned: frozenset[str]
     """Keys of the tokens beside words such as "instead of", "from" or "no longer": these say what was so before."""
 
@@ -87,7 +89,8 @@ class Statement(Struct, frozen=True):
     conditions: frozenset[str]
     """Stems of its words after "if", "when" or "unless"."""
     talk: float
-    """Share of its sentences that ask, exclaim or address somebody. Such talk states little."""
+    """Share of its sentences that ask, exclaim or address somebody: 1 for a speaker's words about themselves. Such talk
+    states little."""
 
 
 def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa: A002 - a memory's word
@@ -128,7 +131,7 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
         domains=frozenset(domains | {"home"} if _PATTERNS["moving"].search(body) else domains),
         about_self=bool(words & _WORDS["self"]) or _PATTERNS["self_runs"].search(folded) is not None,
         conditions=_conditions(body),
-        talk=spoken / max(1, len(parts)),
+        talk=1.0 if words & _WORDS["self"] and _SPEAKER.match(content) else spoken / max(1, len(parts)),
     )  # fmt: skip
 
 
@@ -139,7 +142,9 @@ def _sentence(text: str) -> Sentence:
     asserted = _PATTERNS["hedged"].search(folded) is None
     beside: list[tuple[int, int]] = []
     if asserted and len(folded) == len(text):
-        beside += [(match.end(), match.end() + NEAR) for match in _PATTERNS["instead"].finditer(folded)]
+        for match in _PATTERNS["instead"].finditer(folded):
+            cut = _PATTERNS["but"].search(folded, match.end(), match.end() + NEAR)
+            beside.append((match.end(), cut.start() if cut else match.end() + NEAR))
         beside += [(match.start() - NEAR, match.start()) for match in _PATTERNS["gone"].finditer(folded)]
     turned: set[str] = set()
     colon = re.search(r"[:：]\s", text)
@@ -177,7 +182,7 @@ def _sentence(text: str) -> Sentence:
     if head is None:
         head = min(2, len(tokens))
     changed = asserted and _changes(folded)
-    return Sentence(tuple(tokens[:MAX_TOKENS]), min(head, MAX_TOKENS), negated, changed, frozenset(turned))
+    return Sentence(tuple(tokens[:MAX_TOKENS]), min(head, MAX_TOKENS), negated, asserted, changed, frozenset(turned))
 
 
 def _named(piece: Term, text: str) -> bool:
@@ -247,6 +252,7 @@ _CONDITION = re.compile(rf"\b(?:{'|'.join(sorted(_WORDS['conditions']))})\s+((?:
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _BULLET = re.compile(r"^\s*(?:[-*+>]|\d+[.)]|#+)\s+")
 _SENTENCE = re.compile(r"(?<!\b[A-Z][a-z]\.)(?<!\bProf\.)(?<=[.!?])\s+(?=\S)|\s*;\s+|\s+[–—]\s+|(?<=[。！？；])")
+_SPEAKER = re.compile(r"[A-Z]\w+: ")
 _SPOKEN = re.compile(r"[!?！？]\W*$")
 _WORD = re.compile(r"[^\W_]+(?:'t)?")
 _HAN = re.compile("[\u3400-\u9fff]")

@@ -14,20 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import astuple
 
-from ormahd.text.standing import REPLACED_AT, Relation, products, weigh
+from ormahd.text.standing import NEWER_AT, REPLACED_AT, Features, Relation, products, weigh
 from ormahd.text.statement import Statement, read
 from tests.quality.standing_sets import Memory, Pair, crowds, dev, embed, minimal, own, talk
 
 WEIGHTS = Path(__file__).parents[2] / "ormahd" / "text" / "standing_weights.json"
 STANDINGS = tuple(Relation)
-STRENGTH = 0.01
+STRENGTH = 0.02
 """Inverse of the regularisation (L2, on standardised numbers)."""
 FOLDS = 6
 NEAR = 0.2
 """Least cosine of two memories of one vault that are compared although nobody made a pair of them."""
-TALK = 300.0
-"""Pairs that all turns of conversations count for together."""
 EVERY = 4
 """Of the turns of a conversation each so manieth is compared with later ones."""
 PRECISION = 0.97
@@ -36,8 +35,8 @@ SAME_PRECISION = 0.85
 """Lower, because a merge also needs that no word parts the two (`text.sameness`)."""
 
 
-def gather(shared: Path) -> tuple[list[Pair], Any, Any, Any, Any, Any]:
-    """Pairs, names of the numbers, the numbers (one row a pair), labels, how much each pair counts, whether it is related."""
+def gather(shared: Path) -> tuple[list[Pair], Any, Any, Any]:
+    """Pairs, the numbers (one row a pair), labels, whether it is related."""
     pairs = [*own(), *dev(), *minimal(), *crowds(), *talk(shared, NEAR, EVERY)]
     vectors = embed([one for pair in pairs for one in (pair.older, pair.newer)])
     cosines = (vectors[0::2] * vectors[1::2]).sum(axis=1)
@@ -54,21 +53,21 @@ def gather(shared: Path) -> tuple[list[Pair], Any, Any, Any, Any, Any]:
         weigh(statement(pair.older), statement(pair.newer), float(cosine))
         for pair, cosine in zip(pairs, cosines, strict=True)
     ]  # fmt: skip
-    names = tuple(found[0].numbers)
-    table = np.array([products([one.numbers[name] for name in names]) for one in found])
+    table = np.array([products(astuple(one.features)) for one in found])
     labels = np.array([STANDINGS.index(Relation(pair.label)) for pair in pairs])
-    spoken = np.array([pair.source == "talk" for pair in pairs])
-    counts = np.where(spoken, TALK / max(1, spoken.sum()), 1.0)
-    return pairs, names, table, labels, counts, np.array([one.related for one in found])
+    return pairs, table, labels, np.array([one.related for one in found])
 
 
-def fit(table: Any, labels: Any, counts: Any) -> tuple[Any, Any]:
+def fit(table: Any, labels: Any) -> tuple[Any, Any]:
     """Constants and weights (one row a standing) for the numbers as they are."""
     from sklearn.linear_model import LogisticRegression
 
     mean, spread = table.mean(axis=0), table.std(axis=0)
     spread = np.where(spread < 1e-6, 1.0, spread)
-    made = LogisticRegression(C=STRENGTH, max_iter=5000).fit((table - mean) / spread, labels, sample_weight=counts)
+    made = LogisticRegression(C=STRENGTH, max_iter=5000).fit(
+        (table - mean) / spread,
+        labels,
+    )
     some = made.coef_ / spread
     return made.intercept_ - some @ mean, some
 
@@ -79,26 +78,22 @@ def chances(constants: Any, some: Any, table: Any) -> Any:
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def crossed(table: Any, labels: Any, counts: Any, pairs: list[Pair]) -> Any:
-    """Each pair's chances, by numbers that were fitted without it, and without its conversation."""
-    fold = np.random.default_rng(1).integers(0, FOLDS, len(labels))
-    conversations = sorted({str(pair.older.space) for pair in pairs if pair.source == "talk"})
-    for at, pair in enumerate(pairs):
-        if pair.source == "talk":
-            fold[at] = conversations.index(str(pair.older.space)) % FOLDS
+def crossed(table: Any, labels: Any, pairs: list[Pair]) -> Any:
+    """Each pair's chances, by numbers that were fitted without its vault or conversation."""
+    groups = sorted({pair.group for pair in pairs})
+    of_group = dict(zip(groups, np.random.default_rng(1).permutation(len(groups)) % FOLDS, strict=True))
+    fold = np.array([of_group[pair.group] for pair in pairs])
     found = np.zeros((len(labels), len(STANDINGS)))
     for one in range(FOLDS):
         rest = fold != one
-        found[~rest] = chances(*fit(table[rest], labels[rest], counts[rest]), table[~rest])
+        found[~rest] = chances(*fit(table[rest], labels[rest]), table[~rest])
     return found
 
 
-def threshold(chance: Any, right: Any, counts: Any, precision: float) -> float:
+def threshold(chance: Any, right: Any, precision: float) -> float:
     """The least chance from which, of all that reach it, so many are right."""
     order = np.argsort(-chance)
-    hits = np.cumsum(right[order] * counts[order])
-    total = np.cumsum(counts[order])
-    good = np.flatnonzero(hits / total >= precision)
+    good = np.flatnonzero(np.cumsum(right[order]) / np.arange(1, len(order) + 1) >= precision)
     return float(chance[order[good[-1]]]) if len(good) else 1.0
 
 
@@ -112,29 +107,31 @@ def main() -> None:
     asked = parser.parse_args()
     if not (asked.shared / "locomo.py").exists():
         parser.error(f"{asked.shared} is missing: the shared benchmarks are needed to fit")
-    pairs, names, table, labels, counts, related = gather(asked.shared)
-    chance = crossed(table, labels, counts, pairs)
+    pairs, table, labels, related = gather(asked.shared)
+    chance = crossed(table, labels, pairs)
     replaced, same = STANDINGS.index(Relation.REPLACED), STANDINGS.index(Relation.SAME)
     chance[~related, replaced] = 0.0
     source = np.array([pair.source for pair in pairs])
     counted = (source != "minimal") & (source != "talk")  # made to be hard, and too many of one kind
-    at = round(threshold(chance[counted, replaced], labels[counted] == replaced, counts[counted], PRECISION), 3)
-    same_at = round(
-        max(0.5, threshold(chance[counted, same], labels[counted] == same, counts[counted], SAME_PRECISION)), 3
-    )
-    print(f"{len(pairs)} pairs, {len(names)} numbers; replaced from {at}, same from {same_at}")
+    at = round(threshold(chance[counted, replaced], labels[counted] == replaced, PRECISION), 3)
+    same_at = round(max(0.5, threshold(chance[counted, same], labels[counted] == same, SAME_PRECISION)), 3)
+    moved = np.log(REPLACED_AT / (1 - REPLACED_AT)) - np.log(at / (1 - at))
+    odds = chance[:, replaced] * np.exp(moved)
+    chance[:, replaced] = odds / (1 - chance[:, replaced] + odds)
+    print(f"{len(pairs)} pairs; replaced from {at}, same from {same_at}")
     for name in dict.fromkeys(source):
         here = source == name
-        told = here & (chance[:, replaced] >= at)
+        told, near = here & (chance[:, replaced] >= REPLACED_AT), here & (chance[:, replaced] >= NEWER_AT)
         wanted = here & (labels == replaced)
         alike = here & (chance[:, same] >= same_at) & ~told
         print(
             f"{name}: {here.sum()} pairs; replaced found {(told & wanted).sum()} of {wanted.sum()}, wrong {(told & ~wanted).sum()}; "
+            f"newer first {(near & wanted).sum()}, wrong {(near & ~wanted).sum()}; "
             f"same found {(alike & (labels == same)).sum()} of {(here & (labels == same)).sum()}, wrong {(alike & (labels != same)).sum()}"
         )
     if asked.misses:
         for pair, row, right in zip(pairs, chance, labels, strict=True):
-            if (row[replaced] >= at) != (right == replaced):
+            if (row[replaced] >= REPLACED_AT) != (right == replaced):
                 print(
                     f"{'missed' if right == replaced else 'WRONG '} {row.round(2)} {pair.source} {pair.kind} {pair.language}"
                 )
@@ -142,13 +139,13 @@ def main() -> None:
                     f"    {pair.older.type} {pair.older.title or ''}: {pair.older.content}\n    {pair.newer.type} {pair.newer.title or ''}: {pair.newer.content}"
                 )
     if asked.fit:
-        constants, some = fit(table, labels, counts)
-        constants[replaced] += np.log(REPLACED_AT / (1 - REPLACED_AT)) - np.log(at / (1 - at))
+        constants, some = fit(table, labels)
+        constants[replaced] += moved
         WEIGHTS.write_text(
             json.dumps(
                 {
                     "made": date.today().isoformat(), "pairs": {name: int((source == name).sum()) for name in dict.fromkeys(source)},
-                    "same_at": same_at, "names": list(names),
+                    "same_at": same_at, "names": Features.__struct_fields__,
                     "constants": {one.value: round(float(value), 4) for one, value in zip(STANDINGS, constants, strict=True)},
                     "weights": {one.value: [round(float(value), 4) for value in row] for one, row in zip(STANDINGS, some, strict=True)},
                 },

@@ -39,6 +39,12 @@ class Pair:
     language: str
     older: Memory
     newer: Memory
+    vault: str = ""
+
+    @property
+    def group(self) -> str:
+        """What is fitted or measured as a whole: a vault, a conversation, the pairs of one memory."""
+        return self.vault or self.older.content
 
 
 def own() -> list[Pair]:
@@ -77,24 +83,26 @@ def crowds() -> list[Pair]:
 
     Both hold unless the vault says otherwise. Pairs of two spaces are left out: nobody compares them.
     """
-    groups: list[tuple[str, list[Memory], set[tuple[Memory, Memory]]]] = []
+    groups: list[tuple[str, str, list[Memory], set[tuple[Memory, Memory]]]] = []
     for vault in tasks.vaults("dev"):
         by_age = sorted(vault.memories, key=lambda one: one.created)
         known = {one.key: _memory(one.space or ".", one.type, one.title, one.content) for one in by_age}
-        groups.append(("tasks", list(known.values()), {(known[a], known[b]) for a, b in vault.replaced}))
+        groups.append(("tasks", vault.name, list(known.values()), {(known[a], known[b]) for a, b in vault.replaced}))
     for half in ("dev", "held"):
         lines = [row for row in rows(HERE / "corpus" / f"{half}-memories.tsv") if not row[2].endswith("outdated")]
         some = [
             _memory(space, kind.partition("/")[0], title, content) for _, _, kind, space, _, title, content in lines
         ]
-        groups.append(("corpus", some, set()))
+        groups.append(("corpus", half, some, set()))
     lines = sorted(rows(HERE / "month" / "memories.tsv"), key=lambda row: int(row[1]))
     month = {row[0]: _memory(row[4], row[3].partition("/")[0], row[6], row[7]) for row in lines}
-    groups.append(("month", list(month.values()), {(month[row[2]], month[row[0]]) for row in lines if row[2] in month}))
+    groups.append(
+        ("month", "month", list(month.values()), {(month[row[2]], month[row[0]]) for row in lines if row[2] in month})
+    )
     found: list[Pair] = []
-    for source, some, replaced in groups:
+    for source, vault_name, some, replaced in groups:
         found += [
-            Pair(source, "replaced" if two in replaced else "both", "random", "en", *two)
+            Pair(source, "replaced" if two in replaced else "both", "random", "en", *two, vault_name)
             for two in combinations(some, 2)
             if two[0].space == two[1].space or None in (two[0].space, two[1].space) or two in replaced
         ]
@@ -119,7 +127,7 @@ def talk(shared: Path, least: float, every: int) -> list[Pair]:
         for at in range(0, len(said), every):
             later = [to for to in range(len(said)) if here[to].created > here[at].created and cosines[at, to] >= least]
             later.sort(key=lambda to: (-cosines[at, to], to))
-            found += [Pair("talk", "both", "random", "en", said[at], said[to]) for to in later[:3]]
+            found += [Pair("talk", "both", "random", "en", said[at], said[to], space) for to in later[:3]]
     return found
 
 

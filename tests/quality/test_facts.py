@@ -18,6 +18,8 @@ def test_floors() -> None:
     with facts.daemon("held") as house:
         figures = facts.measure(house, facts.pairs("held"))
     said = figures.table()  # which pairs are wrong is not told: who mends the product would tune it on them
-    assert figures.precision >= 0.85, said  # wanted: .95
+    assert figures.precision >= 0.9, said  # wanted: .97
+    for fault in ("older first", "whispered as if it held"):
+        assert len(figures.replaced(fault)) <= 0.18 * len(figures.of("replaced")), said  # wanted: .08 and .15
     assert figures.strange_merges == 0, said
     assert figures.both_hold >= 0.95, said

@@ -128,11 +128,13 @@ class Figures:
             wrong.add("newer not among 3")
         if old in said.whispered:
             if old not in said.whisper_marked:
-                wrong.add("whispered as if it held")
+                wrong.add("whispered unmarked")
             if new not in said.whispered:
                 wrong.add("whispered without the newer")
             elif said.whispered.index(old) < said.whispered.index(new):
                 wrong.add("whispered above the newer")
+            if "whispered unmarked" in wrong and new not in said.whispered[: said.whispered.index(old)]:
+                wrong.add("whispered as if it held")
         if new in said.whisper_marked:
             wrong.add("newer marked in a whisper")
         if not said.whispered:
@@ -183,7 +185,7 @@ class Figures:
                     f"newer marked {part('newer marked')}, newer not among 3 {part('newer not among 3')}"
                 ),
                 (
-                    f"whisper: older as if it held {part('whispered as if it held')}, above the newer "
+                    f"whisper: older as if it held {part('whispered as if it held')}, unmarked {part('whispered unmarked')}, above the newer "
                     f"{part('whispered above the newer')}, without it {part('whispered without the newer')}, "
                     f"newer marked {part('newer marked in a whisper')}, silent {part('silence')}"
                 ),
