@@ -48,7 +48,7 @@ from ormahd.model.change import FileState
 from ormahd.model.node import Connection, EdgeType, NodeType, Strength, is_node_id
 from ormahd.note.values import NoteKind
 from ormahd.process import priority, sql
-from ormahd.text.standing import Compared, Relation, comparable, compare
+from ormahd.text.standing import NEWER_AT, Compared, comparable, compare
 from ormahd.text.statement import Statement
 from ormahd.text.statement import read as read_statement
 from ormahd.text.words import query_terms
@@ -175,7 +175,7 @@ class Reader:
         self.strength: Mapping[str, Strength] = {}
         """Strength of nodes, by id. Nodes that are not in it have the default."""
         self.counted = full_text.Frequencies()
-        self._compared: dict[tuple[str, str], Compared | None] = {}
+        self._compared: dict[tuple[str, str], Compared] = {}
         """(digest of the older note, digest of the newer) -> whether its words show that the newer replaced it."""
         self._beside = priority.ParallelThreads("search-text")
         self.lagging: Callable[[], bool] = lambda: False
@@ -486,9 +486,9 @@ class Reader:
         ordered = {node_id: found[node_id] for node_id in chosen if node_id in found}
         return embedding_cache.token_vectors(ordered, store.embedder.late_dimensions)
 
-    def replacing(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
+    def on_one_matter(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
         """Return (older id, newer id) -> comparison for those of `pairs` (older id, newer id, cosine) in which the
-        words show that the newer memory replaced the older one."""
+        newer memory may have replaced the older one, by a chance of at least `NEWER_AT`."""
         rows = self.notes(list({node_id for pair in pairs for node_id in pair[:2]}), connections=False)
         statement = functools.cache(_statement)
         found: dict[tuple[str, str], Compared] = {}
@@ -501,7 +501,7 @@ class Reader:
             if (both := (one.digest, other.digest)) not in self._compared:
                 self._compared[both] = compare(statement(one), statement(other), cosine)
             compared = self._compared[both]
-            if compared is not None and compared.verdict is Relation.REPLACED:
+            if compared.replaced >= NEWER_AT:
                 found[older, newer] = compared
         return found
 

@@ -192,8 +192,8 @@ class Trace(Struct):
     dropped: str | None = None
     """The reason why the candidate is no result: the stage that dropped it and its limit. None: it is a result."""
     path: list[dict[str, Any]] = field(default_factory=list)
-    """For an activated result: the edge that leads to it. For a newer memory that was placed before the memory that it
-    replaced: the id of the replaced memory."""
+    """For an activated result: the edge that leads to it. For a newer memory that was placed before an older one: the
+    older one's id."""
     older_than: str | None = None
     """Id of the newer memory that replaced this one."""
 

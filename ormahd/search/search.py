@@ -1,14 +1,14 @@
 """The search pipeline: hear → gather → fuse → shape → activate → renew → cut.
 
-`rank` runs all stages. `replaced` finds results that a newer memory replaced; `renew` places the newer memory before
-such a result, and marks the older one. To find them, the texts of the best results are compared with each other and
+`rank` runs all stages. `newer_of` finds the newer memory on the matter of a result; `renew` places it before that result,
+and marks the older one if it was replaced. To find it, the texts of the best results are compared with each other and
 with similar candidates. What is recorded takes precedence over this comparison: an `evolved_from` or `contradicts`
 edge, or a person's decision that both memories hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -23,21 +23,24 @@ from ormahd.search.exact import Exact, look, rare_words
 from ormahd.search.fuse import SEEDS, Fused, activate, fuse, seat
 from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Trace, gather, hear, max_sim
 from ormahd.search.shape import Evidence, Named, Shaped, shape
-from ormahd.text.standing import Compared
+from ormahd.text.standing import Relation
 
 FIRST = 10
 """Number of best results that are compared with other candidates. Later results are seldom read."""
 PARTNERS = 3
 """Number of newer memories that each of the `FIRST` best results is compared with, nearest first."""
-PAIRS = 8
+PAIRS = 12
 """Maximum number of pairs compared for one query, nearest first: comparing two texts for the first time is slow."""
 NEAREST = 12
 """Number of neighbours fetched by vectors for a memory that `replaced_of_all` checks."""
-NEAR = 0.35
+NEAR = 0.25
 """Minimum cosine of two memories that are compared."""
 BEHIND = 0.999
 """Factor on a memory's score that gives the score of the older memory that it replaced, or the largest score of
 an archived memory that it was made from: these are placed directly behind it."""
+LEVEL = 0.35
+"""Minimum score of a newer memory that only may have replaced an older one, as a share of the older one's. Below it the
+older one answers the question alone, and the order stays."""
 BOTH = frozenset({EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM})
 """Types of edges whose two memories both still hold, so neither replaced the other."""
 
@@ -61,19 +64,27 @@ def never(_older: str, _newer: str, _cosine: float) -> bool:
     return False
 
 
-def replaced(
+class Newer(Struct, frozen=True):
+    """The memory that is placed before an older one. `replaces`: whether it replaced the older one; else they are on
+    one matter, and both may hold."""
+
+    node_id: str
+    replaces: bool
+
+
+def newer_of(
     index: Reader,
     ids: Sequence[str],
     pool: Mapping[str, CandidateRow],
     chosen: Filter,
     holds: Holds = undecided,
     reworded: Reworded = never,
-) -> dict[str, str]:
-    """Return `{older id: newer id}` for those memories in `ids` that a newer memory replaced; if several did, the
-    newest.
+) -> dict[str, Newer]:
+    """Return `{older id: newer memory}` for those memories in `ids` that have a newer one on the same matter.
 
-    `pool`: candidates that may be the newer memory. With an `evolved_from` edge, any memory that passes the filter
-    `chosen` may be the newer one. `holds`, `reworded`: see the types `Holds` and `Reworded`.
+    Of several that replaced it the newest is returned; of several that only may have, the likeliest. `pool`: candidates
+    that may be the newer memory. With an `evolved_from` edge, any memory that passes the filter `chosen` may be it.
+    `holds`, `reworded`: see the types `Holds` and `Reworded`.
     """
     edges = index.edges_of(list(ids))
     apart = {frozenset((edge.source, edge.target)) for edge in edges if edge.edge in BOTH}
@@ -81,41 +92,23 @@ def replaced(
     passing = set(index.keep(sorted(set(evolved.values())), chosen))
     found = {older: newer for older, newer in evolved.items() if newer in passing}
     pairs = [pair for pair in _near(index, ids, pool) if frozenset(pair[:2]) not in apart and pair[0] not in found]
-    told = {two: said for two, said in index.replacing(pairs).items() if not holds(*two)}
+    told = {two: said for two, said in index.on_one_matter(pairs).items() if not holds(*two)}
     cosines = {pair[:2]: pair[2] for pair in pairs}
     edited = [two for two in told if reworded(*two, cosines[two])]
-    turned = index.replacing([(newer, older, cosines[older, newer]) for older, newer in edited])
+    turned = index.on_one_matter([(newer, older, cosines[older, newer]) for older, newer in edited])
     stands = {two: said for two, said in told.items() if two not in edited}
-    between = {two for two in _between(stands, ids, pool) if frozenset(two) not in apart and not holds(*two)}
-    found |= dict(sorted({*stands, *between}, key=lambda two: (pool[two[1]].created, two[1])))  # the newest is the last
-    found |= {older: newer for older, newer in turned if older in ids}  # an edit is newer than both were when made
-    return {older: _last(older, found) for older in found}
-
-
-def _between(
-    told: Mapping[tuple[str, str], Compared], ids: Collection[str], pool: Mapping[str, CandidateRow]
-) -> set[tuple[str, str]]:
-    """Return pairs (older, newer) of memories that both replaced the same words of a third memory, each by other
-    words.
-
-    The newer memory of such a pair replaced the other one, even if a comparison of their texts does not show it.
-    `told`: {(older id, newer id): comparison of the texts}.
-    """
-    found = set()
-    for (first, middle), said in told.items():
-        for (again, last), other in told.items():
-            one_matter = first == again and said.subject == other.subject and said.old == other.old != ""
-            differ = "" not in {said.new, other.new} and said.new.casefold() != other.new.casefold()
-            later = middle in ids and pool[middle].created < pool[last].created
-            if one_matter and differ and later and _speaks_for(pool[middle].space, pool[last].space):
-                found.add((middle, last))
-    return found
+    by_age = sorted(stands, key=lambda two: (pool[two[1]].created, two[1]))  # the newest is the last
+    likely = {two: stands[two] for two in by_age} | turned  # an edit is newer than both were when made
+    found |= {two[0]: two[1] for two, said in likely.items() if said.verdict is Relation.REPLACED and two[0] in ids}
+    by_chance = sorted(likely, key=lambda two: (likely[two].replaced, two))
+    marks = {older: Newer(_last(newer, found), replaces=False) for older, newer in by_chance if older in ids}
+    return marks | {older: Newer(_last(older, found), replaces=True) for older in found}
 
 
 def replaced_of_all(
     index: Reader, ids: Sequence[str], chosen: Filter, holds: Holds = undecided, reworded: Reworded = never
 ) -> dict[str, str]:
-    """Return the result of `replaced` for memories that do not come from a search.
+    """Return `{older id: newer id}` for those of `ids` that a newer memory replaced. They do not come from a search.
 
     Each is compared with its nearest neighbours that pass the filter `chosen`.
     """
@@ -124,9 +117,9 @@ def replaced_of_all(
         vectors = index.vectors(node_id)
         near = [] if vectors is None else index.search_vectors(vectors[0], NEAREST, chosen)
         some = list(dict.fromkeys([node_id, *(other for other, _ in near)]))
-        marks = replaced(index, some[: PARTNERS + 1], index.candidates(some), chosen, holds, reworded)
-        if node_id in marks:
-            found[node_id] = marks[node_id]
+        marks = newer_of(index, some[: PARTNERS + 1], index.candidates(some), chosen, holds, reworded)
+        if node_id in marks and marks[node_id].replaces:
+            found[node_id] = marks[node_id].node_id
     return found
 
 
@@ -165,26 +158,26 @@ def _speaks_for(older: str | None, newer: str | None) -> bool:
     return newer in (older, None)
 
 
-def _last(older: str, found: Mapping[str, str]) -> str:
-    """Follow the replacements in `found` ({older id: newer id}) from `older`, and return the id at the end of the
-    chain."""
-    met = {older}
-    while (newer := found[older]) in found and newer not in met:
+def _last(one: str, found: Mapping[str, str]) -> str:
+    """Follow the replacements in `found` ({older id: newer id}) from the memory `one`, and return the id at the end of
+    the chain."""
+    met = {one}
+    while (newer := found.get(one)) is not None and newer not in met:
         met.add(newer)
-        older = newer
-    return newer
+        one = newer
+    return one
 
 
 def renew(
     shown: Sequence[Trace],
-    marks: Mapping[str, str],
+    marks: Mapping[str, Newer],
     known: Mapping[str, Trace],
     limit: int,
     numbers: Callable[[str], dict[str, float]],
 ) -> list[Trace]:
-    """Return the results, at most `limit`, with each newer memory placed before the older one that it replaced.
+    """Return the results, at most `limit`, with each newer memory placed before the older one.
 
-    A newer memory that was not a result is inserted. `marks`: {older id: newer id}, as `replaced` returns them.
+    A newer memory that was not a result is inserted. `marks`: {older id: newer memory}, as `newer_of` returns them.
     `known`: {node id: trace} of all candidates. `numbers`: function that returns `Trace.numbers` of a candidate.
     """
     found: dict[str, Trace] = {}
@@ -192,10 +185,11 @@ def renew(
         if trace.node_id in found:
             continue
         newer = marks.get(trace.node_id)
-        if newer is not None:
-            trace.older_than = newer
-            if newer not in found:
-                found[newer] = _lifted(newer, trace, known, numbers)
+        score = known[newer.node_id].score if newer is not None and newer.node_id in known else 0.0
+        if newer is not None and (newer.replaces or score >= LEVEL * trace.score):
+            trace.older_than = newer.node_id if newer.replaces else None
+            if newer.node_id not in found:
+                found[newer.node_id] = _lifted(newer.node_id, trace, known, numbers)
                 trace.numbers = {**trace.numbers, "renewed": round(trace.score * BEHIND, 6)}
                 trace.score = trace.recompute()
         found[trace.node_id] = trace
@@ -217,7 +211,7 @@ def _lifted(newer: str, older: Trace, known: Mapping[str, Trace], numbers: Calla
     """Return the trace of the newer memory, with the score that the older memory had."""
     trace = known.get(newer) or Trace(newer, {}, source="activated")
     trace.numbers = {**(trace.numbers or numbers(newer)), "renewed": older.score}
-    trace.path = [*trace.path, {"replaces": older.node_id}]
+    trace.path = [*trace.path, {"newer_than": older.node_id}]
     trace.score, trace.dropped = older.score, None
     return trace
 
@@ -261,7 +255,7 @@ class Ranked(Struct, frozen=True):
     """Space (None: global) -> the largest unweighted late interaction of its candidates. It shows which space the
     question is about, whatever the caller's space is."""
     pool: Mapping[str, CandidateRow] = field(default_factory=dict)
-    """{node id: candidate}, for a later call of `replaced`. Empty unless `rank` was called with `renewed=False`."""
+    """{node id: candidate}, for a later call of `newer_of`. Empty unless `rank` was called with `renewed=False`."""
 
 
 class Rules(Struct, frozen=True):
@@ -321,7 +315,7 @@ def rank(
     if renewed:
         first = [trace.node_id for trace in shown[:FIRST]]
         rows |= index.candidates([node_id for node_id in first if node_id not in rows])
-        marks = replaced(index, first, rows, heard.chosen, holds, reworded)
+        marks = newer_of(index, first, rows, heard.chosen, holds, reworded)
         shown = renew(shown, marks, {trace.node_id: trace for trace in [*traces, *activated]}, heard.limit, numbers)
     there = {trace.node_id for trace in shown}
     for trace in merged:

@@ -23,7 +23,7 @@ from ormahd.model.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.note.values import short_name
 from ormahd.search.gather import EmbedQuery
 from ormahd.search.parts import rank_parts
-from ormahd.search.search import BEHIND, Hit, Holds, Ranked, Reworded, Rules, never, rank, replaced
+from ormahd.search.search import BEHIND, LEVEL, Hit, Holds, Newer, Ranked, Reworded, Rules, never, newer_of, rank
 from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, stems, words
 from ormahd.whisper.by_words import relevance_by_words, weights
@@ -316,9 +316,9 @@ def renew(
 ) -> tuple[list[Candidate], list[Candidate], frozenset[str]]:
     """Return (chosen memories, standing preferences, ids of replaced memories), with newer memories added.
 
-    If a newer memory replaced a chosen one or a preference, it is placed before the older one, which is marked
-    (`older_than`). If the newer memory must not be shown (`NOT_RENEWED`), the older one is dropped. The ids are those
-    of all replaced memories among the best candidates.
+    A newer memory on the matter of a chosen one or a preference is placed before it. If it replaced the older one, that
+    is marked (`older_than`), or dropped if the newer one must not be shown (`NOT_RENEWED`). The ids are those of all
+    replaced memories among the best candidates.
     """
     everyone = [*pool.candidates, *pool.preferences]
     by_id = {one.id: one for one in reversed(everyone)}
@@ -327,49 +327,49 @@ def renew(
     near = [one.id for one in sorted(everyone, key=lambda one: -one.order)[:10]]
     ids = list(dict.fromkeys([*(one.id for one in (*chosen, *preferences)), *near]))
     considered = {**pool.rows, **index.candidates([node_id for node_id in by_id if node_id not in pool.rows])}
-    marks = replaced(index, ids, considered, Filter(alive_at=now), holds, reworded)
-    there = {one.id for one in (*chosen, *preferences)}
-    found = _in_order(index, chosen, marks, by_id, there, pool)
+    marks = newer_of(index, ids, considered, Filter(alive_at=now), holds, reworded)
+    found = _in_order(index, chosen, marks, by_id, pool)
     standing = _in_order(
-        index, [one for one in preferences if one.id not in {two.id for two in found}], marks, by_id, there, pool
+        index, [one for one in preferences if one.id not in {two.id for two in found}], marks, by_id, pool
     )
-    return found, standing, frozenset(marks)
+    return found, standing, frozenset(one for one, newer in marks.items() if newer.replaces)
 
 
 def _in_order(
     index: Reader,
     some: Sequence[Candidate],
-    marks: Mapping[str, str],
+    marks: Mapping[str, Newer],
     by_id: Mapping[str, Candidate],
-    there: set[str],
     pool: Pool,
 ) -> list[Candidate]:
     found: dict[str, Candidate] = {}
     listed = {one.id: one for one in some}
     for one in some:
-        newer_id = marks.get(one.id)
-        if newer_id is None or newer_id in found:
-            one.older_than = newer_id
+        mark = marks.get(one.id)
+        if mark is not None and mark.replaces:
+            one.older_than = mark.node_id
+        if mark is None or mark.node_id in found:
             found.setdefault(one.id, one)
             continue
-        newer = listed.get(newer_id) or by_id.get(newer_id) or _read(index, newer_id, one, pool)
-        if newer is None or (newer.dropped is not None and newer.dropped.startswith(NOT_RENEWED)):
-            one.dropped = f"older: replaced by {newer_id}, which is not said again"
-            there.discard(one.id)
+        newer = listed.get(mark.node_id) or by_id.get(mark.node_id) or _read(index, mark.node_id, one, pool)
+        barred = newer is None or (newer.dropped is not None and newer.dropped.startswith(NOT_RENEWED))
+        if newer is None or barred or (not mark.replaces and newer.score < LEVEL * one.score):
+            if mark.replaces:
+                one.dropped = f"older: replaced by {mark.node_id}, which is not said again"
+            else:
+                found.setdefault(one.id, one)
             continue
         newer.dropped = None
         newer.relevance = newer.numbers["renewed"] = max(one.relevance, newer.relevance)
         newer.order = max(one.order, newer.order)
         one.order = min(one.order, newer.order * BEHIND)
-        one.older_than = newer_id
-        there.add(newer_id)
-        found[newer_id] = newer
+        found[newer.id] = newer
         found[one.id] = one
     return list(found.values())
 
 
 def _read(index: Reader, node_id: str, older: Candidate, pool: Pool) -> Candidate | None:
-    """Return the memory `node_id`, which replaced `older` but was not found by the search, as a new candidate.
+    """Return the memory `node_id`, which is newer than `older` but was not found by the search, as a new candidate.
 
     It is added to `pool`. None if there is no such memory any more.
     """
