@@ -38,7 +38,7 @@ NEAR = 0.25
 BEHIND = 0.999
 """Factor on a memory's score that gives the score of the older memory that it replaced, or the largest score of
 an archived memory that it was made from: these are placed directly behind it."""
-LEVEL = 0.35
+LEVEL = 0.25
 """Minimum score of a newer memory that only may have replaced an older one, as a share of the older one's. Below it the
 older one answers the question alone, and the order stays."""
 BOTH = frozenset({EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM})
