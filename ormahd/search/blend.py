@@ -23,8 +23,14 @@ from ormahd.text.words import words
 
 Float = NDArray[np.float64]
 
-PIECES: Final = ("earlier", "company", "named", "other_named", "asks", "time", "long")
-"""Names of the pieces of evidence (see `pieces`), each of which has a weight in `blend.json`."""
+PIECES: Final = (
+    *("turn_earlier", "turn_company", "turn_crowd", "turn_named", "turn_other_named", "turn_asks", "turn_time", "turn_rule"),
+    *("note_itself", "note_rare", "note_words", "note_focus", "note_window", "note_named", "note_time"),
+    *("long_itself", "long_rare", "long_plain", "long_words", "long_window", "long_whole", "long_company", "long_crowd"),
+    *("long_rule", "any_crowded"),
+)  # fmt: skip
+"""Names of the pieces of evidence (see `pieces`), each of which has a weight in `blend.json`: the kind of text for which
+the piece counts, and what it says. Left out are pieces that got no weight in any fit."""
 PART: Final = "part_"
 """Prefix of the numbers in a trace that hold weight × value of a piece of evidence. Their sum plus `base` is
 `logit`."""
@@ -33,21 +39,25 @@ MIDDLE: Final = 2.0
 """The score is the logistic function of SLOPE × (logit - MIDDLE): its usual range is that of a similarity (0.2 to
 0.8). So the factors and boosts that are applied afterwards change it as they change a similarity, and the best
 notes do not all reach 1."""
-LONG: Final = 30.0
-"""Number of tokens (two sentences) from which a note counts as long. In a longer note its head (the name before a
+SHORT: Final = 30.0
+"""Number of tokens (two sentences) up to which a note counts as short. In a longer note its head (the name before a
 colon) and its question mark count less."""
-LONGEST: Final = 240.0
-"""Number of tokens from which all notes count as equally long, so that the longer of two documents is not favoured."""
+LONG: Final = 480.0
+"""Number of tokens from which a note counts as long. In between it is partly short and partly long."""
+TALK: Final = (300.0, 6000.0)
+"""Number of tokens of a conversation's candidates up to which its company counts in full, and from which it counts as a
+crowd, in which any word is found."""
 
 
 class StageEvidence(Struct, frozen=True):
     """Results of the earlier stages, as arrays in the order of the n candidates; m is the number of tokens of the
     query."""
 
-    earlier: Float
-    """The score of the earlier stages: fused rank and similarity."""
-    plain: Float
-    """Late interaction (MaxSim) with equal weights of all tokens."""
+    witnesses: Mapping[str, Float]
+    """What each witness says of each note: `earlier` (the score of the earlier stages: fused rank and similarity), `rare`
+    and `plain` (late interaction, weighted by rarity and with equal weights), `words` (words in common), `focus`, `window`
+    (cosine of the nearest piece with the question's rare words, and with the question) and `whole` (cosine of the mean of
+    all pieces)."""
     matches: NDArray[np.float32]
     """For each token of the query, its squared similarity to the nearest token of the note: float32[n, m]."""
     shares: NDArray[np.float32]
@@ -61,31 +71,44 @@ class StageEvidence(Struct, frozen=True):
 def pieces(text: str, rows: Sequence[CandidateRow], found: StageEvidence) -> dict[str, Float]:
     """Return the evidence for each candidate of the query `text`, by the names in `PIECES`.
 
-    - `earlier`: the score of the earlier stages.
+    The kinds are `turn` (a short text without a title, as in a conversation), `note` (a short text with a title) and
+    `long`. A piece is multiplied by how much the candidate is of that kind; the shares of the three add up to 1. What a
+    piece says is one of the `witnesses`, or:
+
     - `company`: late interaction of the query with the note and the other candidates of its conversation as one text. Often
-      one of them names what the question asks about, and another one has the answer.
+      one of them names what the question asks about, and another one has the answer. `crowd` is the same, in a
+      conversation so long that it has most words; `crowded` says how long it is.
     - `named`: the query contains a word of the note's head (the name before a colon at its beginning: its speaker or subject).
     - `other_named`: the query names the head of another candidate, but not that of this note.
     - `asks`: the note ends with a question mark.
     - `time`: the query asks for a time, and the note names one.
-    - `long`: unweighted late interaction, for notes that are longer than `LONG`.
+    - `rule`: the note states a standing instruction or a preference, which shares few words with what it is for.
+    - `itself`: 1, so that kinds of text are compared with each other.
     """
-    said = frozenset(words(text))
+    asked = frozenset(words(text))
     each = [row.traits for row in rows]
-    lengths = np.where(found.lengths > 0, found.lengths, LONG)
-    brief = np.minimum(1.0, LONG / lengths)
-    named = np.array([not one.head.isdisjoint(said) for one in each], np.float64)
-    headed = np.array([bool(one.head) for one in each], np.float64)
+    lengths = np.where(found.lengths > 0, found.lengths, SHORT).astype(np.float64)
+    brief = np.minimum(1.0, SHORT / lengths)
+    named = np.array([not one.head.isdisjoint(asked) for one in each], np.float64)
     when = asks_for_time(text)
-    return {
-        "earlier": found.earlier,
-        "company": _company(found),
+    company = _company(found)
+    crowded = np.clip(np.log(np.maximum(found.near @ lengths, 1.0) / TALK[0]) / np.log(TALK[1] / TALK[0]), 0.0, 1.0)
+    says = {
+        **found.witnesses,
+        "company": company * (1.0 - crowded),
+        "crowd": company * crowded,
+        "crowded": crowded,
         "named": named * brief,
-        "other_named": headed * (1.0 - named) * max(named, default=0.0) * brief,
+        "other_named": np.array([bool(one.head) for one in each]) * (1.0 - named) * max(named, default=0.0) * brief,
         "asks": np.array([one.asks for one in each], np.float64) * brief,
         "time": np.array([when and one.tells_time for one in each], np.float64),
-        "long": found.plain * np.log(np.clip(lengths / LONG, 1.0, LONGEST / LONG)),
+        "rule": np.array([one.rules for one in each], np.float64),
+        "itself": np.ones(len(rows)),
     }
+    long = np.clip(np.log(lengths / SHORT) / np.log(LONG / SHORT), 0.0, 1.0)
+    titled = np.array([row.title is not None for row in rows], np.float64)
+    share = {"turn": (1 - long) * (1 - titled), "note": (1 - long) * titled, "long": long, "any": np.float64(1)}
+    return {name: share[name.partition("_")[0]] * says[name.partition("_")[2]] for name in PIECES}
 
 
 def _company(found: StageEvidence) -> Float:

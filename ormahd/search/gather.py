@@ -13,8 +13,10 @@ short dialogue), and with equal weights (best for long messages).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from importlib import resources
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -43,20 +45,10 @@ from ormahd.text.words import (
 SHORT: Final = 2_000
 """Number of characters at the beginning of a text in which words for types are looked for. A longer text usually
 states its request at the beginning."""
-WORDS: Final[Mapping[NodeType, frozenset[str]]] = {
-    NodeType.DECISION: frozenset(
-        ["decide", "decides", "decided", "decision", "decisions", "agreed", "chose", "chosen", "entscheiden", "entschieden", "entscheidung", "entscheidungen", "beschlossen", "choisi", "decidimos", "decidido", "decisiones", "decisione", "decisioni", "deciso", "decisao", "decisoes", "besloten", "beslissing", "beslissingen"]
-    ),
-    NodeType.PROCEDURE: frozenset(
-        ["procedure", "procedures", "runbook", "runbooks", "checklist", "checklists", "steps", "anleitung", "anleitungen", "ablauf", "schritte", "vorgehen", "etapes", "procedimiento", "procedimientos", "pasos", "procedura", "procedimento", "passos", "stappen"]
-    ),
-    NodeType.PREFERENCE: frozenset(
-        ["prefer", "prefers", "preferred", "preference", "preferences", "bevorzuge", "bevorzugt", "vorliebe", "vorlieben", "prefere", "prefiere", "prefiero", "preferencia", "preferencias", "preferisco", "preferisce", "preferenze", "voorkeur", "voorkeuren"]
-    ),
-}  # fmt: skip
-"""Memory type -> words that name it, in the form that `words` returns: folded, without accents. English, German,
-French, Spanish, Italian, Portuguese, Dutch."""
-_WHO: Final = frozenset(["who", "whom", "whose", "wer", "wem", "wen", "qui", "quien", "quienes", "chi", "quem"])
+_FILE: Final = tomllib.loads(resources.files(__package__).joinpath("query_words.toml").read_text("utf-8"))
+WORDS: Final = {NodeType(kind): frozenset(named.split()) for kind, named in _FILE["types"].items()}
+"""Memory type -> words that name it, in the form that `words` returns."""
+_WHO: Final = frozenset(_FILE["who"].split())
 """First words of questions that ask for a person."""
 NAMING: Final = frozenset().union(*WORDS.values())
 """The words in `WORDS`, of all types."""
@@ -73,29 +65,12 @@ def kinds(text: str) -> frozenset[NodeType]:
 
 T = TypeVar("T")
 
-_IDLE = frozenset(
-    [
-        *("anything", "do", "doing", "done", "happen", "happened", "happening", "have", "memories", "memory", "new"),
-        *("notes", "recap", "remember", "remembered", "say", "something", "stuff", "summarise", "summarize", "summary"),
-        *("talk", "talked", "tell", "things", "thing", "update", "updates", "work", "worked", "working"),
-    ]
-)
+_IDLE: Final = frozenset(_FILE["idle"].split())
 """Words without a topic. A question of only such words and a time, such as "what did we do yesterday", asks for
 everything of that time."""
-_IDLE_ELSEWHERE = frozenset(
-    [
-        *("il", "on", "s"),
-        *("acordamos", "ai", "algo", "alles", "appris", "arrive", "avait", "bei", "choses", "cosas", "das"),
-        *("decide", "decidees", "er", "es", "est", "etait", "etwas", "eu", "fait", "faites", "fue", "gab"),
-        *("gearbeitet", "gemacht", "geschafft", "geschah", "geschehen", "getan", "habia", "hast", "hay"),
-        *("hecho", "hemos", "hice", "hicimos", "hiciste", "hizo", "ihr", "ist", "lo", "los", "machten"),
-        *("neu", "neues", "nuevo", "ocurrio", "ont", "pasado", "paso", "passe", "passiert", "passierte"),
-        *("qu", "que", "quelque", "quoi", "rien", "se", "sucedio", "taten", "trabajado", "trabajamos"),
-        *("travaille", "uns", "va", "war", "waren", "was", "wir", "wurde"),
-    ]
-)
+_IDLE_ELSEWHERE: Final = frozenset(_FILE["idle_elsewhere"].split())
 """The words of `_IDLE` in German, Spanish and French."""
-_IDLE_HAN = frozenset("我们你咱了做干些什么事情的吗呢啊发生过有哪是都在那这决定说聊讨论工作完成哪里吧与和")
+_IDLE_HAN: Final = frozenset(_FILE["idle_han"])
 """Characters of Chinese questions without a topic. Chinese text is split into pairs of characters."""
 
 
@@ -287,8 +262,9 @@ def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: TokenVect
     return Late(rare, plain, lengths, matches, shares)
 
 
-LEAST_COSINE: Final = 0.1
-"""Cosine below which a memory is no candidate. Right answers have 0.31 to 0.57 with the default model."""
+LEAST_COSINE: Final = 0.05
+"""Cosine below which a memory is no candidate. Right answers have 0.31 to 0.57 with the default model; long ones, with
+code in them, as little as 0.06."""
 MIN_POOL: Final = 100
 """Minimum number of candidates fetched by words and by vectors each, so that later stages can drop many."""
 

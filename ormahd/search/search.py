@@ -24,6 +24,7 @@ from ormahd.search.fuse import SEEDS, Fused, activate, fuse, seat
 from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Trace, gather, hear, max_sim
 from ormahd.search.shape import Evidence, Named, Shaped, shape
 from ormahd.text.standing import Relation
+from ormahd.vectors.matrix import DECIMALS
 
 FIRST = 10
 """Number of best results that are compared with other candidates. Later results are seldom read."""
@@ -419,7 +420,13 @@ def _evidence(index: Reader, rows: Sequence[CandidateRow], gathered: Gathered) -
         return None
     late = max_sim(meaning.tokens, meaning.weights, ids, stored)
     cosines = index.similarities(np.stack([meaning.focus, meaning.vector]), ids)
-    return Evidence(cosines[:, 0], cosines[:, 1], late)
+    whole = cosines[:, 1].copy()
+    for at, node_id in enumerate(ids):
+        vectors = index.vectors(node_id)
+        if vectors is not None and len(vectors) > 1:
+            mean = vectors.mean(axis=0)
+            whole[at] = float(mean @ meaning.vector) / max(float(np.linalg.norm(mean)), 1e-9)
+    return Evidence(cosines[:, 0], cosines[:, 1], whole.round(DECIMALS), late)
 
 
 def _cut(traces: list[Trace], heard: ParsedQuery) -> list[Trace]:

@@ -84,6 +84,8 @@ class Evidence(Struct, frozen=True):
     """Cosine with `Meaning.focus`, which stresses the question's rare words."""
     cosine: Float
     """Cosine with the question's vector as the model computes it: an absolute measure that a gate can use."""
+    whole: Float
+    """Cosine of the question's vector with the mean of the vectors of all pieces of the note."""
     late: Late
 
 
@@ -182,8 +184,11 @@ def shape(
         blended = (1.0 - factors["blend"]) * factors["rrf_norm"] + factors["blend"] * judged["similarity"]
         earlier = np.where(known, blended, earlier)
         late = evidence.late
-        witness = StageEvidence(earlier, judged["late_plain"], late.matches, late.shares, late.lengths, near)
-        learned = pieces(heard.text, rows, witness)
+        witnesses = {
+            "earlier": earlier, "rare": judged["late_rare"], "plain": judged["late_plain"], "words": judged["words"],
+            "focus": judged["focus"], "window": judged["cosine"], "whole": np.nan_to_num(evidence.whole),
+        }  # fmt: skip
+        learned = pieces(heard.text, rows, StageEvidence(witnesses, late.matches, late.shares, late.lengths, near))
         judged |= {"earlier": earlier} | fitted().weigh(learned)
     before = _scores(earlier, factors)
     scores = _scores(np.where(known, judged["likely"], earlier), factors) if judged else before

@@ -4,6 +4,8 @@ Pure."""
 from __future__ import annotations
 
 import re
+import tomllib
+from importlib import resources
 from typing import Final
 
 from msgspec import Struct
@@ -14,23 +16,15 @@ BEGINNING: Final = 600
 """Number of characters at the beginning of a note that are read. They usually say what it is about."""
 ENDING: Final = 40
 """Number of characters at the end of a note that are read."""
+_FILE: Final = tomllib.loads(resources.files(__package__).joinpath("traits.toml").read_text("utf-8"))
 _HEAD: Final = re.compile(r"\s*(\w[\w .'’-]{0,30}):\s")
 """Matches a name and a colon at the beginning of a note. It tells who speaks, or what the note is about."""
 _ENDS: Final = re.compile(r"[?？؟]\W*$")
-_TIME: Final = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|ago|last|next|weekend|weeks?|months?|years?|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-    r"|january|february|march|april|june|july|august|september|october|november|december|spring|summer|autumn|winter"
-    r"|gestern|heute|morgen|vor|letzte[nrs]?|nachste[nrs]?|woche|monat|jahr|januar|februar|marz|mai|juni|juli|oktober|dezember"
-    r"|(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch"
-    r"|ayer|hoy|manana|semana|mes|ano|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre"
-    r"|hier|aujourd'hui|demain|semaine|mois|annee|janvier|fevrier|mars|avril|juin|juillet|aout|septembre|octobre|novembre|decembre"
-    r"|(?:19|20)\d\d|\d\d?:\d\d)\b|[昨今明]天|[上下]周|[上下]个?月|[去今明]年|\d月"
-)
+_TIME: Final = re.compile(_FILE["time"])
 """Matches words for times in a folded English, German, Spanish, French or Chinese text."""
-_WHEN: Final = re.compile(
-    r"\b(?:when|how long|how recently|since when|(?:what|which) (?:date|day|week|month|year|time)"
-    r"|wann|wie lange|seit wann|cuando|cuanto tiempo|quand|combien de temps|depuis quand)\b|什么时候|何时|哪天|多久"
-)
+_RULE: Final = re.compile(_FILE["rule"])
+"""Matches words of standing instructions and preferences, in a folded English, German, French, Spanish or Chinese text."""
+_WHEN: Final = re.compile(_FILE["when"])
 """Matches words that ask for a time, in a folded text."""
 
 
@@ -43,15 +37,18 @@ class Traits(Struct, frozen=True):
     """Whether the note ends with a question mark."""
     tells_time: bool
     """Whether the note's beginning names a date or a period."""
+    rules: bool = False
+    """Whether the note's beginning states a standing instruction or a preference."""
 
 
 def traits(beginning: str, ending: str) -> Traits:
     """Return the traits of a note. `beginning`, `ending`: the first and the last characters of its text."""
-    head = _HEAD.match(beginning)
+    head, folded = _HEAD.match(beginning), fold(beginning)
     return Traits(
         frozenset(words(head[1])) if head else frozenset(),
         _ENDS.search(ending) is not None,
-        _TIME.search(fold(beginning)) is not None,
+        _TIME.search(folded) is not None,
+        _RULE.search(folded) is not None,
     )
 
 

@@ -1,15 +1,17 @@
-"""Fits the weights of `ormahd/search/blend.json` on the shared benchmarks' dev sets and on `tests/quality/memory.tsv`.
+"""Fits the weights of `ormahd/search/blend.json` on the shared benchmarks' dev sets and on sets of `tests/quality`.
 
     python -m tests.bench fit [--shared DIR] [--evidence FILE] [--write]
 
-The first run embeds the texts, searches each question, and keeps the evidence of all candidates in FILE; later runs only
-fit, which takes seconds and gives the same table. Without the shared directory (`../shared/bench`) there is nothing to
-fit on, and it says so.
+The first run embeds the texts, searches each question, and keeps the evidence of all candidates in FILE (and the indexes
+beside it); later runs only fit, which takes a minute and gives the same table. Without the shared directory
+(`../shared/bench`) there is nothing to fit on, and it says so.
 
 The fit is a conditional logistic regression: the weights make the right candidates of a question more likely than the
 others that were found for it. It is regularised, each set has the same influence, and evidence that speaks for a note
-cannot get a weight against it. The base is then set so that the chances to be right add up to what is right. The figures printed are of held folds: a conversation (a fifth of the questions of `memory`) is
-ranked by weights fitted without it.
+cannot get a weight against it. The base is then set so that the chances to be right add up to what is right. The figures
+printed are of held folds (a conversation, a vault, a project or a fifth of a set is ranked by weights fitted without it),
+beside the best of four plain references: dense, words, their fusion by reciprocal ranks, and unweighted MaxSim over the
+candidates.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -38,23 +40,31 @@ from ormahd.model.node import SearchQuery
 from ormahd.search import blend
 from ormahd.search.blend import PIECES
 from ormahd.search.exact import look
-from ormahd.search.fuse import fuse
+from ormahd.search.fuse import RANK, fuse
 from ormahd.search.gather import gather, hear
 from ormahd.search.search import Rules, score
 from ormahd.settings import EmbeddingSettings
 from tests.contract.index_notes import NOW, apply, note
-from tests.quality.calibration import calibration_error
-from tests.quality.sets import memory
+from tests.quality.calibration import calibration_error, own_sets
+from tests.quality.sets import long_notes, memory, sessions
+from tests.quality.tasks import vaults
 
 TABLE = Path(blend.__file__).with_name("blend.json")
-AGAINST = ("other_named", "asks")
-"""Evidence that may only lower a note's chance; all other may only raise it."""
+AGAINST = ("turn_other_named", "turn_asks")
+"""Evidence that may only lower a note's chance."""
+EITHER = ("note_itself", "long_itself", "any_crowded")
+"""Evidence of unknown direction; all other may only raise a note's chance."""
 RIDGE = 5.0
 """Strength of the regularisation, of 1,000 questions a set."""
 BLOCK = 8
 """Turns of a conversation that make one long note of the set `blocks`."""
 FOLDS = 5
+HELD = 10
+"""Number of parts into which the conversations, vaults, projects and fifths of each set are put; one part is held at a time."""
 K = 10
+DOCUMENTS = 600
+"""Number of pages of documentation; every second one is asked for."""
+REFERENCES = ("dense", "words", "fusion", "maxsim")
 
 
 @dataclass(frozen=True)
@@ -76,24 +86,32 @@ class Stated:
 
 @dataclass
 class Question:
-    """A question's candidates: their evidence float64[n, pieces], which of them are right, and today's order."""
+    """A question's candidates: their evidence float64[n, pieces], which of them are right, and today's order.
+
+    `plain`: the place of the first right note by each of `REFERENCES`; 0: beyond `K`.
+    """
 
     name: str
     fold: str
     evidence: Any
     right: Any
     tie: Any
+    plain: Sequence[int]
 
 
 def sets(shared: Path) -> dict[str, tuple[list[Stated], list[Asked]]]:
     """Return the notes and the questions of each set."""
     sys.path.insert(0, str(shared))
-    locomo, proactive = importlib.import_module("locomo"), importlib.import_module("proactive")
+    locomo, proactive, longtalk = map(importlib.import_module, ("locomo", "proactive", "longtalk"))
     spoken = locomo.load(str(shared / "data/locomo-dev"), "dev")
     turns = [Stated(n.id, n.space, _utc(n.created), None, n.content) for n in spoken.notes]
     asked = [Asked(q.text, q.space, frozenset(q.gold), q.space) for q in spoken.recall_questions]
     planted, prompts = proactive.load(shared / "data/proactive-dev")
     texts, questions = memory()
+    messages, asked_of_chats, _ = longtalk.load(shared / "data/longtalk-dev")
+    pages, summaries = long_notes(DOCUMENTS)
+    talk, asked_later = sessions()
+    began = NOW - timedelta(days=100)
     return {
         "locomo": (turns, asked),
         "blocks": _blocks(spoken.notes, asked[::2]),
@@ -105,6 +123,38 @@ def sets(shared: Path) -> dict[str, tuple[list[Stated], list[Asked]]]:
             [Stated(text.key, None, NOW, text.title, text.content) for text in texts],
             [Asked(q.text, None, frozenset([q.gold]), f"memory-{zlib.crc32(q.text.encode()) % FOLDS}") for q in questions],
         ),
+        "longtalk": (
+            [Stated(n.id, n.space, _utc(n.created), None, n.content) for n in messages],
+            [Asked(q.text, q.space, frozenset(q.gold), q.space) for q in asked_of_chats],
+        ),
+        "docs": (
+            [Stated(text.key, None, NOW, None, text.content) for text in pages],
+            [Asked(q.text, None, frozenset([q.gold]), f"docs-{zlib.crc32(q.text.encode()) % FOLDS}") for q in summaries[::2]],
+        ),
+        "sessions": (
+            [
+                Stated(text.key, text.key.split("/")[0], began + timedelta(minutes=20 * at), None, text.content)
+                for at, text in enumerate(talk)
+            ],
+            [Asked(q.text, q.gold.split("/")[0], frozenset([q.gold]), q.gold.split("/")[0]) for q in asked_later],
+        ),
+        "tasks": (
+            [Stated(f"{v.name}/{m.key}", v.name, m.created, m.title, m.content) for v in vaults("dev") for m in v.memories],
+            [
+                Asked(p.text, v.name, frozenset(f"{v.name}/{key}" for key in p.must), v.name)
+                for v in vaults("dev") for p in v.prompts if p.must
+            ],
+        ),
+        **{
+            name.split()[0]: (
+                [
+                    Stated(n.key, n.fields.get("space"), n.fields.get("created", now), n.fields.get("title"), n.content)
+                    for n in stored
+                ],
+                [Asked(p.text, p.space, p.right, f"{name}-{p.fold}") for p in prompts if p.right],
+            )
+            for name, (stored, prompts, now) in own_sets("dev").items()
+        },
     }  # fmt: skip
 
 
@@ -131,40 +181,57 @@ def gather_all(shared: Path, keep: Path) -> None:
     """Search every question in an index of its set, its own space alone and all spaces, and keep the evidence in `keep`."""
     held: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as place:
-        embedder = load(EmbeddingSettings(), Path(place, "models"))
-        for name, (notes, questions) in sets(shared).items():
-            index = Index.open(Path(place, name), clock=lambda: NOW)
-            index.attach(embedder)
-            key_of = {str(uuid.uuid5(uuid.NAMESPACE_URL, one.key)): one.key for one in notes}
-            apply(index, {
-                f"{at}/n_{node_id[:8]}.md": note(node_id, one.content, title=one.title, space=one.space, created=one.created)
-                for at, (node_id, one) in enumerate(zip(key_of, notes, strict=True))
-            })  # fmt: skip
-            index.wait_filled(3600.0)
-            for asked in questions:
-                for spaces in ([asked.space], None) if asked.space else (None,):
-                    query = SearchQuery(query=asked.text, limit=K, spaces=spaces)
-                    ids, pieces = evidence_of(index, query, embedder)
-                    number = len(rows)
-                    held[f"e{number}"] = np.stack([pieces[piece] for piece in PIECES], axis=1)
-                    held[f"r{number}"] = np.array([key_of[one] in asked.gold for one in ids])
-                    held[f"t{number}"] = np.argsort(np.argsort(ids))
-                    rows.append({"name": f"{name}/{'own' if spaces else 'all'}", "fold": asked.fold})
-            index.close()
-            print(f"{name}: {len(notes)} notes, {len(questions)} questions", flush=True)
+    place = keep.with_suffix("")
+    embedder = load(EmbeddingSettings(), place / "models")
+    for name, (notes, questions) in sets(shared).items():
+        index = Index.open(place / name, clock=lambda: NOW)
+        index.attach(embedder)
+        key_of = {str(uuid.uuid5(uuid.NAMESPACE_URL, one.key)): one.key for one in notes}
+        apply(index, {
+            f"{at}/n_{node_id[:8]}.md": note(node_id, one.content, title=one.title, space=one.space, created=one.created)
+            for at, (node_id, one) in enumerate(zip(key_of, notes, strict=True))
+        })  # fmt: skip
+        index.wait_filled(3600.0)
+        for asked in questions:
+            for spaces in ([asked.space], None) if asked.space else (None,):
+                found = evidence_of(index, SearchQuery(query=asked.text, limit=K, spaces=spaces), embedder)
+                if found is None:
+                    continue
+                ids, pieces, orders = found
+                number = len(rows)
+                held[f"e{number}"] = np.stack([pieces[piece] for piece in PIECES], axis=1)
+                held[f"r{number}"] = np.array([key_of[one] in asked.gold for one in ids])
+                held[f"t{number}"] = np.argsort(np.argsort(ids))
+                hits = [[key_of[one] in asked.gold for one in order[:K]] for order in orders]
+                places = [hit.index(True) + 1 if any(hit) else 0 for hit in hits]
+                rows.append({"name": f"{name}/{'own' if spaces else 'all'}", "fold": asked.fold, "plain": places})
+        index.close()
+        print(f"{name}: {len(notes)} notes, {len(questions)} questions", flush=True)
     np.savez_compressed(keep, rows=json.dumps(rows), pieces=json.dumps(PIECES), **held)
 
 
-def evidence_of(index: Index, query: SearchQuery, embedder: Embedder) -> tuple[list[str], Mapping[str, Any]]:
-    """Return the candidates that ranking finds for a query, and the evidence that the blend weighs."""
+def evidence_of(
+    index: Index, query: SearchQuery, embedder: Embedder
+) -> tuple[list[str], Mapping[str, Any], list[list[str]]] | None:
+    """Return the candidates that ranking finds for a query, the evidence that the blend weighs, and the order of each
+    of `REFERENCES`; None if the model does not read the query."""
     rules = Rules()
     heard = hear(query, space=None, now=NOW)
     gathered = gather(index, heard, embedder.embed_query, rules.min_pool)
     exact = look(index, heard)
     fused = fuse(gathered, keep=rules.compared, exact=exact.boost.keys())
-    _, rows, _, shaped = score(index, fused, gathered, heard, exact)
-    return [row.id for row in rows], shaped.evidence
+    _, rows, evidence, shaped = score(index, fused, gathered, heard, exact)
+    if gathered.meaning is None or evidence is None:
+        return None
+    ids = [row.id for row in rows]
+    dense = [one for one, _ in index.search_vectors(gathered.meaning.vector, rules.min_pool, heard.chosen)]
+    worded = [one for one, _ in index.search_text(query.query, rules.min_pool, heard.chosen)]
+    votes: Counter[str] = Counter()
+    for order in (dense, worded):
+        votes.update({one: 1 / (RANK + at) for at, one in enumerate(order, 1)})  # type: ignore[misc]
+    fusion = sorted(votes, key=lambda one: (-votes[one], one))
+    plain = evidence.late.plain
+    return ids, shaped.evidence, [dense, worded, fusion, [ids[at] for at in np.lexsort((ids, -plain))]]
 
 
 def kept(file: Path) -> list[Question]:
@@ -173,8 +240,19 @@ def kept(file: Path) -> list[Question]:
     if json.loads(str(data["pieces"])) != list(PIECES):
         raise SystemExit(f"{file} holds other evidence than blend.PIECES; delete it, so that it is gathered again")
     rows = json.loads(str(data["rows"]))
+    folds: dict[str, set[str]] = {}
+    for row in rows:
+        folds.setdefault(row["name"].split("/")[0], set()).add(row["fold"])
+    part = {(name, fold): f"{at % HELD}" for name, some in folds.items() for at, fold in enumerate(sorted(some))}
     return [
-        Question(row["name"], row["fold"], data[f"e{at}"], data[f"r{at}"], data[f"t{at}"])
+        Question(
+            row["name"],
+            part[row["name"].split("/")[0], row["fold"]],
+            data[f"e{at}"],
+            data[f"r{at}"],
+            data[f"t{at}"],
+            row["plain"],
+        )
         for at, row in enumerate(rows)
     ]
 
@@ -199,7 +277,7 @@ def fit(questions: Sequence[Question]) -> tuple[Any, float]:
         slope = scaled.T @ (worth[owner] * (share / every[owner] - share * right / good[owner])) + RIDGE * weights
         return float((worth * (np.log(every) - np.log(good))).sum() + RIDGE / 2 * weights @ weights), slope
 
-    bounds = [(None, 0.0) if piece in AGAINST else (0.0, None) for piece in PIECES]
+    bounds = [(None, None) if piece in EITHER else (None, 0.0) if piece in AGAINST else (0.0, None) for piece in PIECES]
     weights = least(loss, np.zeros(len(PIECES)), bounds) / spread
     return weights, _base(evidence @ weights, right, worth[owner] / sizes[owner])
 
@@ -250,6 +328,22 @@ def figures(
     }
 
 
+def references(questions: Sequence[Question]) -> dict[str, str]:
+    """Return for each set the largest any@10 and mean reciprocal rank of `REFERENCES`, in words."""
+    places: dict[str, list[Sequence[int]]] = {}
+    for one in questions:
+        places.setdefault(one.name, []).append(one.plain)
+    found = {}
+    for name, some in places.items():
+        ranks = np.array(some, np.float64)
+        any10, mrr = (ranks > 0).mean(axis=0), np.divide(1, ranks, where=ranks > 0, out=0 * ranks).mean(axis=0)
+        found[name] = " ".join(
+            f"{what} {values.max():.3f} ({REFERENCES[values.argmax()]})"
+            for what, values in (("best", any10), ("", mrr))
+        )
+    return found
+
+
 def options(args: list[str], description: str | None, *, evidence: str, written: str) -> argparse.Namespace:
     """Return the options of a program that fits. `evidence`: the usual file's name; `written`: what `--write` writes."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -290,11 +384,12 @@ def main(args: list[str]) -> None:
     held = {fold: fit([one for one in questions if one.fold != fold]) for fold in folds}
     weights, base = fit(questions)
     now = blend.fitted()
+    best = references(questions)
     shipped = (np.array([now.weights[piece] for piece in PIECES]), now.base)
     for title, by in (("held folds", held), ("shipped table", dict.fromkeys(folds, shipped))):
         print(title)
         for name, (any10, mrr, error) in figures(questions, by).items():
-            print(f"  {name:15} any@10 {any10:.3f}  MRR {mrr:.3f}  calibration error {error:.4f}")
+            print(f"  {name:15} any@10 {any10:.3f}  MRR {mrr:.3f}  calibration error {error:.4f}  {best[name]}")
     for at, piece in enumerate(PIECES):
         print(
             f"  {piece:12} {weights[at]:+8.3f}  over the folds {min(w[at] for w, _ in held.values()):+8.3f} to {max(w[at] for w, _ in held.values()):+8.3f}"

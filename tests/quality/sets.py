@@ -1,6 +1,7 @@
-"""Texts and questions to measure retrieval with, of two kinds that the ranking was not fitted to.
+"""Texts and questions to measure retrieval with, which the ranking is fitted to besides the shared benchmarks.
 
 `memory`: a developer's short notes (`memory.tsv`), asked in words that the note does not use.
+`sessions`: prompts and long answers of a coding assistant (`sessions.tsv`), in six projects, asked about later.
 `long_notes`: documentation of installed libraries, 200 to 800 words each, without the line that sums it up; that line
 is the question. What is installed decides the notes, so the floors are relative (`test_floors.py`).
 """
@@ -11,6 +12,7 @@ import contextlib
 import hashlib
 import importlib
 import inspect
+import pkgutil
 import random
 import re
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 MEMORY = Path(__file__).with_name("memory.tsv")
+SESSIONS = Path(__file__).with_name("sessions.tsv")
 LIBRARIES = (
     "argparse", "asyncio", "collections", "datetime", "decimal", "difflib", "logging", "random", "string", "subprocess",
     "unittest", "unittest.mock", "numpy", "numpy.linalg", "numpy.random", "scipy.optimize", "scipy.signal", "scipy.stats",
@@ -25,6 +28,8 @@ LIBRARIES = (
     "sklearn.model_selection", "sklearn.preprocessing", "networkx", "sympy", "sympy.solvers",
 )  # fmt: skip
 LEAST_WORDS, MOST_WORDS = 200, 800
+CODE_LINES = 60
+"""Most lines of code in an answer of `sessions`."""
 
 
 def rows(file: Path, columns: int | None = None) -> list[list[str]]:
@@ -52,6 +57,18 @@ def memory() -> tuple[list[Text], list[Question]]:
     for key, _, title, content, asked in rows(MEMORY):
         texts.append(Text(key, title, content))
         questions += [Question(one.strip(), key) for one in asked.split(" | ") if one.strip()]
+    return texts, questions
+
+
+def sessions() -> tuple[list[Text], list[Question]]:
+    """Prompts and answers as notes, with keys `project/number.asked` and `project/number.answered`; the answer is right."""
+    texts, questions = [], []
+    for number, (project, code, typed, asked, answer) in enumerate(rows(SESSIONS, 5)):
+        source = inspect.getsource(pkgutil.resolve_name(code)).splitlines()[:CODE_LINES]
+        block = "\n".join(["", "", "```python", *source, "```", ""])
+        key = f"{project}/{number}"
+        texts += [Text(f"{key}.asked", None, typed), Text(f"{key}.answered", None, answer.replace(" ¶ ", block))]
+        questions.append(Question(asked, f"{key}.answered"))
     return texts, questions
 
 

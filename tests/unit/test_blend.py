@@ -7,17 +7,17 @@ import pytest
 
 from ormahd.index.rows import CandidateRow
 from ormahd.model.node import NodeType, Strength, Tier
-from ormahd.search.blend import LONG, PART, PIECES, Blend, StageEvidence, fitted, pieces, recompute
+from ormahd.search.blend import LONG, PART, PIECES, SHORT, TALK, Blend, StageEvidence, fitted, pieces, recompute
 from ormahd.text.traits import asks_for_time, traits
 
 
-def row(number: int, text: str = "") -> CandidateRow:
+def row(number: int, text: str = "", title: str | None = None) -> CandidateRow:
     return CandidateRow(
         f"n{number}",
         NodeType.FACT,
         Tier.WORKING,
         None,
-        None,
+        title,
         len(text),
         False,
         1.0,
@@ -33,14 +33,14 @@ def witness(
     some = np.array(matches, np.float32)
     size, width = some.shape
     return StageEvidence(
-        np.zeros(size), np.full(size, 0.5), some, np.full(width, 1 / max(width, 1), np.float32), np.full(size, tokens),
+        dict.fromkeys(("earlier", "rare", "plain", "words", "focus", "window", "whole"), np.full(size, 0.5)), some, np.full(width, 1 / max(width, 1), np.float32), np.full(size, tokens),
         np.eye(size, dtype=bool) if near is None else np.array(near),
     )  # fmt: skip
 
 
 def test_the_contributions_of_a_thousand_random_candidates_add_up() -> None:
     random = np.random.default_rng(7)
-    numbers = fitted().weigh({name: random.normal(scale=2.0, size=1_000) for name in PIECES})
+    numbers = fitted().weigh({name: random.normal(scale=0.5, size=1_000) for name in PIECES})
     for at in range(1_000):
         one = {name: float(values[at]) for name, values in numbers.items()}
         assert sum(one[PART + name] for name in PIECES) + one["base"] == pytest.approx(one["logit"], abs=1e-6)
@@ -52,59 +52,91 @@ def test_the_shipped_table_has_a_weight_for_each_piece_of_the_right_sign() -> No
     blend = fitted()
     assert set(blend.weights) == set(PIECES)
     assert all(
-        weight <= 0.0 if name in ("asks", "other_named") else weight >= 0.0 for name, weight in blend.weights.items()
-    )
-    assert blend.weights["earlier"] > 0.0
+        weight <= 0.0 if name in ("turn_asks", "turn_other_named") else weight >= 0.0
+        for name, weight in blend.weights.items() if name.partition("_")[2] not in ("itself", "crowded")
+    )  # fmt: skip
+    assert blend.weights["turn_earlier"] > 0.0
     assert blend.made
     assert blend.sets
 
 
 def test_more_of_one_piece_moves_the_score_by_its_weight() -> None:
-    blend = Blend("2026-01-01", {}, -1.0, dict.fromkeys(PIECES, 0.0) | {"time": 2.0})
-    with_it, without = blend.weigh({name: np.array([float(name == "time"), 0.0]) for name in PIECES})["logit"]
+    blend = Blend("2026-01-01", {}, -1.0, dict.fromkeys(PIECES, 0.0) | {"turn_time": 2.0})
+    with_it, without = blend.weigh({name: np.array([float(name == "turn_time"), 0.0]) for name in PIECES})["logit"]
     assert (with_it, without) == (1.0, -1.0)
 
 
-def test_a_very_good_text_leaves_room_for_boosts() -> None:
+@pytest.mark.parametrize("kind", ["turn", "note", "long"])
+def test_a_very_good_text_leaves_room_for_boosts(kind: str) -> None:
     """The boosts of names and titles are powers: from a score near 1 everything would tie at 1."""
-    best = fitted().weigh(
-        {name: np.array([0.75 if name == "earlier" else 0.9 * (name in ("company", "long"))]) for name in PIECES}
-    )
-    assert best["logit"][0] > 5.0
+    good = {
+        "itself": 1.0,
+        "earlier": 0.75,
+        "company": 0.9,
+        "rare": 0.9,
+        "plain": 0.9,
+        "words": 0.7,
+        "focus": 0.75,
+        "window": 0.75,
+        "whole": 0.7,
+    }
+    best = fitted().weigh({
+        name: np.array([good.get(name.partition("_")[2], 0.0) if name.startswith(kind) else 0.0]) for name in PIECES
+    })  # fmt: skip
+    assert best["logit"][0] > 3.0
     assert 0.5 < best["likely"][0] < 0.85
 
 
 def test_a_named_head_counts_for_its_note_and_against_others() -> None:
     rows = [row(0, "Ana: the boat is blue"), row(1, "Ben: the boat is red"), row(2, "The boat is green")]
     found = pieces("what colour is the boat that Ana has", rows, witness([[0.5]] * 3))
-    assert found["named"].tolist() == [1.0, 0.0, 0.0]
-    assert found["other_named"].tolist() == [0.0, 1.0, 0.0]
+    assert found["turn_named"].tolist() == [1.0, 0.0, 0.0]
+    assert found["turn_other_named"].tolist() == [0.0, 1.0, 0.0]
     nobody = pieces("what colour is the boat", rows, witness([[0.5]] * 3))
-    assert not nobody["named"].any()
-    assert not nobody["other_named"].any()
+    assert not nobody["turn_named"].any()
+    assert not nobody["turn_other_named"].any()
 
 
-def test_in_a_long_note_the_head_and_the_question_count_less() -> None:
-    rows = [row(0, "Ana: where is the boat?")]
-    short, long = (pieces("Ana", rows, witness([[0.5]], tokens=tokens)) for tokens in (10, int(4 * LONG)))
-    assert (short["named"][0], short["asks"][0], short["long"][0]) == (1.0, 1.0, 0.0)
-    assert (long["named"][0], long["asks"][0]) == (0.25, 0.25)
-    assert long["long"][0] > 0.0
+@pytest.mark.parametrize(("tokens", "title", "turn", "titled", "long"), [
+    (SHORT, None, 1.0, 0.0, 0.0), (SHORT, "Boats", 0.0, 1.0, 0.0), (5, None, 1.0, 0.0, 0.0),
+    ((SHORT * LONG) ** 0.5, None, 0.5, 0.0, 0.5), ((SHORT * LONG) ** 0.5, "Boats", 0.0, 0.5, 0.5),
+    (LONG, None, 0.0, 0.0, 1.0), (9 * LONG, "Boats", 0.0, 0.0, 1.0),
+])  # fmt: skip
+def test_a_piece_counts_as_much_as_the_text_is_of_its_kind(
+    tokens: float, title: str | None, turn: float, titled: float, long: float
+) -> None:
+    rows = [row(0, "Ana: where is the boat?", title)]
+    found = pieces("Ana", rows, witness([[0.5]], tokens=int(tokens)))
+    assert found["turn_earlier"][0] == pytest.approx(0.5 * turn)
+    assert found["note_itself"][0] == pytest.approx(titled)
+    assert found["long_itself"][0] == pytest.approx(long)
+    assert found["turn_asks"][0] == pytest.approx(turn * min(1.0, SHORT / tokens))
 
 
 def test_company_adds_what_the_conversation_says() -> None:
     near = [[True, True, False], [True, True, False], [False, False, True]]
     found = pieces("harbor light", [row(at) for at in range(3)], witness([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], near))
-    assert found["company"].tolist() == pytest.approx([1.0, 1.0, np.sqrt(0.5)])
+    assert found["turn_company"].tolist() == pytest.approx([1.0, 1.0, np.sqrt(0.5)])
+    assert not found["turn_crowd"].any()
+
+
+def test_a_long_conversation_is_a_crowd() -> None:
+    found = pieces("light", [row(0), row(1)], witness([[1.0], [0.0]], [[True] * 2] * 2, tokens=int(TALK[1])))
+    assert (found["long_company"].any(), found["long_crowd"].tolist()) == (False, [1.0, 1.0])
+    assert found["any_crowded"].tolist() == [1.0, 1.0]
 
 
 def test_nothing_to_compare_is_no_evidence() -> None:
     nothing = np.zeros((0, 0), np.float32)
     none = StageEvidence(
-        np.zeros(0), np.zeros(0), nothing, np.zeros(0, np.float32), np.zeros(0, np.int64), nothing.astype(bool)
+        dict.fromkeys(("earlier", "rare", "plain", "words", "focus", "window", "whole"), np.zeros(0)),
+        nothing,
+        np.zeros(0, np.float32),
+        np.zeros(0, np.int64),
+        nothing.astype(bool),
     )
     assert all(values.tolist() == [] for values in pieces("harbor", [], none).values())
-    assert pieces("…", [row(0)], witness(np.zeros((1, 0)).tolist()))["company"].tolist() == [0.0]
+    assert pieces("…", [row(0)], witness(np.zeros((1, 0)).tolist()))["turn_company"].tolist() == [0.0]
 
 
 @pytest.mark.parametrize(("text", "head", "asks", "time"), [
@@ -132,3 +164,14 @@ def test_traits(text: str, head: set[str], asks: bool, time: bool) -> None:
 ])  # fmt: skip
 def test_questions_for_a_time(text: str, asks: bool) -> None:
     assert asks_for_time(text) is asks
+
+
+@pytest.mark.parametrize(("text", "rules"), [
+    ("Always show version numbers when I ask about libraries", True),
+    ("Could you help me? I prefer writing in the mornings", True),
+    ("Ich bevorzuge kurze Antworten", True),
+    ("以后都用中文回答", True),
+    ("The server runs on port 8080", False),
+])  # fmt: skip
+def test_texts_that_state_a_rule(text: str, rules: bool) -> None:
+    assert traits(text, text[-40:]).rules is rules
