@@ -68,6 +68,8 @@ class QueryVectors(Struct, frozen=True):
     """How well the model reads the text's language, from 0 to 1, see `reading.read_share`."""
     scale: Scale | None = None
     """The scale of the model's similarities; None for the default model and for `Hashing`."""
+    function_words: NDArray[np.bool_] | bool = False
+    """Which of its tokens are function words, as bool[m]; False: none, as far as is known."""
 
 
 class Embedder(Protocol):

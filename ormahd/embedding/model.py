@@ -32,6 +32,7 @@ from ormahd.embedding.scale import Scale
 from ormahd.embedding.token_vectors import OVERLAP, SEARCH_BACK, Codes, Float, Ids, Runtime, forward_pass, ids_of, split
 from ormahd.process import priority
 from ormahd.settings import EmbeddingSettings
+from ormahd.text.words import FUNCTION_WORDS, QUESTION_WORDS
 
 X = TypeVar("X")
 Made = tuple[Float, NDArray[np.uint32], Codes]
@@ -98,6 +99,7 @@ class Model:
         self._one = Lock()
         self._runtime = runtime
         self._tokenizer = about.tokenizer
+        self._function_words = [about.tokenizer.token_to_id(word) or 0 for word in FUNCTION_WORDS | QUESTION_WORDS]
         self._specials = int(about.tokenizer.num_special_tokens_to_add(is_pair=False))
         self.window = about.window
         """Maximum number of tokens in a forward pass of one text."""
@@ -150,7 +152,8 @@ class Model:
         one = forward_pass(self._runtime, [window])
         wide = token_vectors.unit(one.tokens)
         small = token_vectors.project(wide, self._basis)
-        return QueryVectors(token_vectors.unit(one.pooled)[0], one.ids, small, wide, read, self._scale)
+        common = np.isin(one.ids, self._function_words)
+        return QueryVectors(token_vectors.unit(one.pooled)[0], one.ids, small, wide, read, self._scale, common)
 
     # Texts to windows
 

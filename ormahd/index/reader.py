@@ -510,11 +510,10 @@ class Reader:
         rows = self.notes(list(dict.fromkeys(ids)), connections=False).values()
         return {row.id: (_statement(row), row.type, row.space) for row in rows}
 
-    def idf(self, token_ids: NDArray[np.uint32]) -> Float:
-        """Return how rare each of these token ids of the model is among the notes: ln((notes + 1) / (notes with the
-        token + 1))."""
+    def idf(self, token_ids: NDArray[np.uint32], function_words: NDArray[np.bool_] | bool = False) -> Float:
+        """Return how rare each of these token ids of the model is among the notes, see `VectorStore.idf`."""
         store = self.indexer.active
-        return store.idf(token_ids) if store else np.zeros(len(token_ids), np.float32)
+        return store.idf(token_ids, function_words) if store else np.zeros(len(token_ids), np.float32)
 
     def stats(self) -> Stats:
         ours = f"held = 1 AND NOT {FROM_SOURCE}"

@@ -24,6 +24,8 @@ from ormahd.settings import VectorSettings
 from ormahd.vectors.chroma import Chroma
 from ormahd.vectors.matrix import Matrix
 
+FEW_NOTES = 100
+"""Number of notes with which a function word has half the rarity that is counted (`VectorStore.idf`)."""
 _ONE = (0,)
 
 log = logging.getLogger(__name__)
@@ -117,12 +119,17 @@ class VectorStore:
             return self.matrix.nearest_each(vectors, limit)
         return [self.search(vector, limit) for vector in vectors]
 
-    def idf(self, token_ids: NDArray[np.uint32]) -> Float:
+    def idf(self, token_ids: NDArray[np.uint32], function_words: NDArray[np.bool_] | bool = False) -> Float:
         """Return how rare each of these token ids is among the notes: ln((notes + 1) / (notes with the token + 1)),
-        at least 0."""
+        at least 0.
+
+        Few notes do not show which words are common: "why" may be in none of them. So the value of function words
+        (`function_words`: whether a token is one) is multiplied by notes / (notes + `FEW_NOTES`).
+        """
         notes = len(self.matrix) + 1
         counts = np.array([self._df.get(int(token), 0) for token in token_ids], np.float32)
-        return np.asarray(np.maximum(np.log(notes / (counts + 1)), 0.0), np.float32)
+        scale = np.where(function_words, notes / (notes + FEW_NOTES), 1.0)
+        return np.asarray(np.maximum(np.log(notes / (counts + 1)), 0.0) * scale, np.float32)
 
     def best_pieces(self, ids: Sequence[str], vector: Float | None, most: int) -> dict[str, Pieces]:
         """Return node id -> the pieces whose tokens are compared with those of a query: all pieces, or of a long note

@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from importlib import resources
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct, field
@@ -62,8 +62,6 @@ def kinds(text: str) -> frozenset[NodeType]:
         found.add(NodeType.PERSON)
     return frozenset(found)
 
-
-T = TypeVar("T")
 
 _IDLE: Final = frozenset(_FILE["idle"].split())
 """Words without a topic. A question of only such words and a time, such as "what did we do yesterday", asks for
@@ -148,7 +146,7 @@ def subject(text: str) -> frozenset[str]:
     )
 
 
-def _tuple(values: list[T] | None) -> tuple[T, ...] | None:
+def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
     return None if values is None else tuple(values)
 
 
@@ -262,9 +260,8 @@ def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: TokenVect
     return Late(rare, plain, lengths, matches, shares)
 
 
-LEAST_COSINE: Final = 0.05
-"""Cosine below which a memory is no candidate. Right answers have 0.31 to 0.57 with the default model; long ones, with
-code in them, as little as 0.06."""
+LEAST_COSINE: Final = 0.1
+"""Cosine below which a memory is no candidate. Right answers have 0.31 to 0.57 with the default model."""
 MIN_POOL: Final = 100
 """Minimum number of candidates fetched by words and by vectors each, so that later stages can drop many."""
 
@@ -301,12 +298,10 @@ class Gathered(Struct, frozen=True):
 
 def understand(index: Reader, query: QueryVectors) -> Meaning:
     """Return a question as vectors, with its tokens weighted by how rare they are in the vault."""
-    weights = token_weights(index.idf(query.token_ids))
-    focus = query.vector
-    if len(weights):
-        pooled = weights @ query.wide
-        length = float(np.linalg.norm(pooled))
-        focus = np.asarray(pooled / length, np.float32) if length > 0 else query.vector
+    weights = token_weights(index.idf(query.token_ids, query.function_words))
+    pooled = weights @ query.wide
+    length = float(np.linalg.norm(pooled))
+    focus = np.asarray(pooled / length, np.float32) if length > 0 else query.vector
     return Meaning(query.vector, focus, query.tokens, weights)
 
 
@@ -319,10 +314,8 @@ def gather(index: Reader, heard: ParsedQuery, embed: EmbedQuery, least: int = MI
     pool = max((10 if heard.windowed else 3) * heard.limit, least)
     by_words = index.begin_text(heard.terms, pool, heard.chosen)
     query = embed(heard.text)
-    if query is None:
-        return Gathered(by_words(), [], None, pool, ["vectors"])
-    if query.read < READABLE:  # its vectors say nothing
-        return Gathered(by_words(), [], None, pool)
+    if query is None or query.read < READABLE:  # vectors of a language that the model does not read say nothing
+        return Gathered(by_words(), [], None, pool, ["vectors"] if query is None else [])
     meaning = understand(index, query)
     near = index.search_vectors(meaning.focus, pool, heard.chosen)
     kept = [(node_id, cosine) for node_id, cosine in near if cosine >= LEAST_COSINE]
