@@ -24,13 +24,14 @@ from ormahd.text.words import words
 Float = NDArray[np.float64]
 
 PIECES: Final = (
-    *("turn_earlier", "turn_company", "turn_crowd", "turn_named", "turn_other_named", "turn_asks", "turn_time", "turn_rule"),
-    *("note_itself", "note_rare", "note_words", "note_focus", "note_window", "note_named", "note_time"),
-    *("long_itself", "long_rare", "long_plain", "long_words", "long_window", "long_whole", "long_company", "long_crowd"),
-    *("long_rule", "any_crowded"),
+    *("turn_earlier", "turn_company", "turn_crowd", "turn_named", "turn_other_named", "turn_asks", "turn_time"),
+    *("ask_earlier", "ask_focus", "task_earlier", "task_rare", "task_words", "titled_rare", "titled_itself"),
+    *("note_talk", "note_crowd", "note_named", "note_asks", "note_time", "note_itself"),
+    *("long_earlier", "long_words", "long_rare", "long_whole", "long_company", "long_crowd", "long_asks", "long_rule"),
+    *("long_itself", "any_crowded"),
 )  # fmt: skip
-"""Names of the pieces of evidence (see `pieces`), each of which has a weight in `blend.json`: the kind of text for which
-the piece counts, and what it says. Left out are pieces that got no weight in any fit."""
+"""Names of the pieces of evidence (see `pieces`), each of which has a weight in `blend.json`: the kind of text or query
+for which the piece counts, and the evidence. Pieces that got no weight in any fit are left out."""
 PART: Final = "part_"
 """Prefix of the numbers in a trace that hold weight × value of a piece of evidence. Their sum plus `base` is
 `logit`."""
@@ -44,9 +45,15 @@ SHORT: Final = 30.0
 colon) and its question mark count less."""
 LONG: Final = 480.0
 """Number of tokens from which a note counts as long. In between it is partly short and partly long."""
+QUERY: Final = (5.0, 50.0)
+"""Number of tokens up to which a query counts as a question, and from which it counts as a description of a task."""
 TALK: Final = (300.0, 6000.0)
 """Number of tokens of a conversation's candidates up to which its company counts in full, and from which it counts as a
 crowd, in which any word is found."""
+ASKING: Final = 3.0
+"""Notes of one time count as a conversation in proportion to the share that ends with a question mark, times this; of
+fewer than `FEW` notes, as if they were so many. Notes that are stored together seldom ask."""
+FEW: Final = 4
 
 
 class StageEvidence(Struct, frozen=True):
@@ -54,10 +61,9 @@ class StageEvidence(Struct, frozen=True):
     query."""
 
     witnesses: Mapping[str, Float]
-    """What each witness says of each note: `earlier` (the score of the earlier stages: fused rank and similarity), `rare`
-    and `plain` (late interaction, weighted by rarity and with equal weights), `words` (words in common), `focus`, `window`
-    (cosine of the nearest piece with the question's rare words, and with the question) and `whole` (cosine of the mean of
-    all pieces)."""
+    """Name -> value for each note: `earlier` (the score of the earlier stages: fused rank and similarity), `rare` (late
+    interaction, weighted by rarity), `words` (words in common), `focus` (cosine of the nearest piece with the question's
+    rare words) and `whole` (cosine of the question with the mean of all pieces)."""
     matches: NDArray[np.float32]
     """For each token of the query, its squared similarity to the nearest token of the note: float32[n, m]."""
     shares: NDArray[np.float32]
@@ -71,13 +77,15 @@ class StageEvidence(Struct, frozen=True):
 def pieces(text: str, rows: Sequence[CandidateRow], found: StageEvidence) -> dict[str, Float]:
     """Return the evidence for each candidate of the query `text`, by the names in `PIECES`.
 
-    The kinds are `turn` (a short text without a title, as in a conversation), `note` (a short text with a title) and
-    `long`. A piece is multiplied by how much the candidate is of that kind; the shares of the three add up to 1. What a
-    piece says is one of the `witnesses`, or:
+    A piece is multiplied by how much the candidate is of its kind. A `long` text is compared as such. A short text is a
+    `turn` of a conversation if it begins with a speaker's name, as most candidates do; otherwise it is a `note`. For notes,
+    similarities count by the query: `ask` for a question, `task` for a longer text. `titled` is added for notes with a
+    title, and `any` counts for all. The evidence is one of `StageEvidence.witnesses`, or:
 
     - `company`: late interaction of the query with the note and the other candidates of its conversation as one text. Often
       one of them names what the question asks about, and another one has the answer. `crowd` is the same, in a
-      conversation so long that it has most words; `crowded` says how long it is.
+      conversation so long that it has most words; `crowded` says how long it is. `talk` is `company` for notes that need
+      not be a conversation: it counts if some of them ask.
     - `named`: the query contains a word of the note's head (the name before a colon at its beginning: its speaker or subject).
     - `other_named`: the query names the head of another candidate, but not that of this note.
     - `asks`: the note ends with a question mark.
@@ -89,39 +97,49 @@ def pieces(text: str, rows: Sequence[CandidateRow], found: StageEvidence) -> dic
     each = [row.traits for row in rows]
     lengths = np.where(found.lengths > 0, found.lengths, SHORT).astype(np.float64)
     brief = np.minimum(1.0, SHORT / lengths)
+    headed = np.array([bool(one.head) for one in each], np.float64)
     named = np.array([not one.head.isdisjoint(asked) for one in each], np.float64)
-    when = asks_for_time(text)
+    asks = np.array([one.asks for one in each], np.float64)
+    titled = np.array([row.title is not None for row in rows], np.float64)
+
     company = _company(found)
-    crowded = np.clip(np.log(np.maximum(found.near @ lengths, 1.0) / TALK[0]) / np.log(TALK[1] / TALK[0]), 0.0, 1.0)
-    says = {
+    crowded = _between(TALK, found.near @ lengths)
+    asking = np.minimum(1.0, ASKING * (found.near @ asks) / np.maximum(found.near.sum(axis=1), FEW))
+    evidence = {
         **found.witnesses,
         "company": company * (1.0 - crowded),
+        "talk": company * (1.0 - crowded) * asking,
         "crowd": company * crowded,
         "crowded": crowded,
         "named": named * brief,
-        "other_named": np.array([bool(one.head) for one in each]) * (1.0 - named) * max(named, default=0.0) * brief,
-        "asks": np.array([one.asks for one in each], np.float64) * brief,
-        "time": np.array([when and one.tells_time for one in each], np.float64),
+        "other_named": headed * (1.0 - named) * max(named, default=0.0) * brief,
+        "asks": asks * brief,
+        "time": asks_for_time(text) * np.array([one.tells_time for one in each], np.float64),
         "rule": np.array([one.rules for one in each], np.float64),
         "itself": np.ones(len(rows)),
     }
-    long = np.clip(np.log(lengths / SHORT) / np.log(LONG / SHORT), 0.0, 1.0)
-    titled = np.array([row.title is not None for row in rows], np.float64)
-    share = {"turn": (1 - long) * (1 - titled), "note": (1 - long) * titled, "long": long, "any": np.float64(1)}
-    return {name: share[name.partition("_")[0]] * says[name.partition("_")[2]] for name in PIECES}
+
+    long = _between((SHORT, LONG), lengths)
+    speaking = headed * (1.0 - titled)
+    turn = (1.0 - long) * speaking * min(1.0, 2.0 * float(speaking.mean()) if len(rows) else 0.0)
+    note = 1.0 - long - turn
+    task = _between(QUERY, np.full(len(rows), len(found.shares)))
+    share = {"turn": turn, "note": note, "ask": note * (1.0 - task), "task": note * task, "titled": note * titled, "long": long, "any": 1.0}  # fmt: skip
+    return {name: share[name.partition("_")[0]] * evidence[name.partition("_")[2]] for name in PIECES}
+
+
+def _between(bounds: tuple[float, float], values: Float) -> Float:
+    """Return 0 for values up to the first bound, 1 from the second, and in between by their logarithm."""
+    low, high = bounds
+    return np.asarray(np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0.0, 1.0), np.float64)
 
 
 def _company(found: StageEvidence) -> Float:
     """Return the late interaction of the query with each note's conversation: for each token of the query, the best
     match in any candidate of the conversation counts."""
-    together = found.matches.astype(np.float64)
-    alike: dict[bytes, NDArray[np.float64]] = {}
-    for at in np.flatnonzero(found.near.sum(axis=1) > 1):
-        key = found.near[at].tobytes()
-        if key not in alike:
-            alike[key] = found.matches[found.near[at]].max(axis=0).astype(np.float64)
-        together[at] = alike[key]
-    return np.asarray(np.sqrt(together @ found.shares.astype(np.float64)), np.float64)
+    talks = {of.tobytes(): of for of in found.near}
+    best = {talk: np.sqrt(found.matches[of].max(axis=0) @ found.shares) for talk, of in talks.items()}
+    return np.array([best[of.tobytes()] for of in found.near], np.float64)
 
 
 class Blend(FittedWeights, frozen=True):
@@ -131,11 +149,9 @@ class Blend(FittedWeights, frozen=True):
         """Return {name: value for each candidate}: each piece's weight × value, `base`, their sum `logit`, and
         the score `likely`."""
         parts = {PART + name: self.weights[name] * np.asarray(evidence[name], np.float64) for name in PIECES}
-        size = len(next(iter(parts.values())))
-        logit = np.full(size, self.base)
-        for part in parts.values():
-            logit = logit + part
-        return {**parts, "base": np.full(size, self.base), "logit": logit, "likely": likely(logit)}
+        base = np.full(len(parts[PART + PIECES[0]]), self.base)
+        logit = sum(parts.values(), base)
+        return {**parts, "base": base, "logit": logit, "likely": likely(logit)}
 
 
 def likely(logit: Float) -> Float:
@@ -145,9 +161,7 @@ def likely(logit: Float) -> Float:
 
 def recompute(numbers: Mapping[str, float]) -> float:
     """Return the score `likely`, computed from `numbers` (`Trace.numbers`)."""
-    logit = numbers["base"]
-    for name in PIECES:
-        logit = logit + numbers[PART + name]
+    logit = sum((numbers[PART + name] for name in PIECES), numbers["base"])
     return sigmoid(SLOPE * (logit - MIDDLE))
 
 

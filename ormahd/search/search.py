@@ -421,8 +421,7 @@ def _evidence(index: Reader, rows: Sequence[CandidateRow], gathered: Gathered) -
     late = max_sim(meaning.tokens, meaning.weights, ids, stored)
     cosines = index.similarities(np.stack([meaning.focus, meaning.vector]), ids)
     whole = cosines[:, 1].copy()
-    for at, node_id in enumerate(ids):
-        vectors = index.vectors(node_id)
+    for at, vectors in enumerate(map(index.vectors, ids)):
         if vectors is not None and len(vectors) > 1:
             mean = vectors.mean(axis=0)
             whole[at] = float(mean @ meaning.vector) / max(float(np.linalg.norm(mean)), 1e-9)

@@ -185,8 +185,8 @@ def shape(
         earlier = np.where(known, blended, earlier)
         late = evidence.late
         witnesses = {
-            "earlier": earlier, "rare": judged["late_rare"], "plain": judged["late_plain"], "words": judged["words"],
-            "focus": judged["focus"], "window": judged["cosine"], "whole": np.nan_to_num(evidence.whole),
+            "earlier": earlier, "rare": judged["late_rare"], "words": judged["words"], "focus": judged["focus"],
+            "whole": np.nan_to_num(evidence.whole),
         }  # fmt: skip
         learned = pieces(heard.text, rows, StageEvidence(witnesses, late.matches, late.shares, late.lengths, near))
         judged |= {"earlier": earlier} | fitted().weigh(learned)

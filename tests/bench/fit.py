@@ -24,8 +24,8 @@ import tempfile
 import uuid
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -44,15 +44,16 @@ from ormahd.search.fuse import RANK, fuse
 from ormahd.search.gather import gather, hear
 from ormahd.search.search import Rules, score
 from ormahd.settings import EmbeddingSettings
+from ormahd.text.words import query_terms
 from tests.contract.index_notes import NOW, apply, note
 from tests.quality.calibration import calibration_error, own_sets
 from tests.quality.sets import long_notes, memory, sessions
 from tests.quality.tasks import vaults
 
 TABLE = Path(blend.__file__).with_name("blend.json")
-AGAINST = ("turn_other_named", "turn_asks")
+AGAINST = ("other_named", "asks")
 """Evidence that may only lower a note's chance."""
-EITHER = ("note_itself", "long_itself", "any_crowded")
+EITHER = ("itself", "crowded")
 """Evidence of unknown direction; all other may only raise a note's chance."""
 RIDGE = 5.0
 """Strength of the regularisation, of 1,000 questions a set."""
@@ -65,6 +66,8 @@ K = 10
 DOCUMENTS = 600
 """Number of pages of documentation; every second one is asked for."""
 REFERENCES = ("dense", "words", "fusion", "maxsim")
+SMALL = (14, 10, None)
+"""Number of notes of the small vaults that a vault is cut into, each size once; None: it stays whole."""
 
 
 @dataclass(frozen=True)
@@ -139,11 +142,8 @@ def sets(shared: Path) -> dict[str, tuple[list[Stated], list[Asked]]]:
             [Asked(q.text, q.gold.split("/")[0], frozenset([q.gold]), q.gold.split("/")[0]) for q in asked_later],
         ),
         "tasks": (
-            [Stated(f"{v.name}/{m.key}", v.name, m.created, m.title, m.content) for v in vaults("dev") for m in v.memories],
-            [
-                Asked(p.text, v.name, frozenset(f"{v.name}/{key}" for key in p.must), v.name)
-                for v in vaults("dev") for p in v.prompts if p.must
-            ],
+            [replace(one, space=name) for name, (stored, _) in of_tasks().items() for one in stored],
+            [replace(one, space=name) for name, (_, prompts) in of_tasks().items() for one in prompts],
         ),
         **{
             name.split()[0]: (
@@ -156,6 +156,55 @@ def sets(shared: Path) -> dict[str, tuple[list[Stated], list[Asked]]]:
             for name, (stored, prompts, now) in own_sets("dev").items()
         },
     }  # fmt: skip
+
+
+def of_tasks() -> dict[str, tuple[list[Stated], list[Asked]]]:
+    """Return the notes and the prompts of each vault of `tasks`, asked in no space."""
+    return {
+        v.name: (
+            [Stated(f"{v.name}/{m.key}", m.space, m.created, m.title, m.content) for m in v.memories],
+            [Asked(p.text, None, frozenset(f"{v.name}/{key}" for key in p.must), v.name) for p in v.prompts if p.must],
+        )
+        for v in vaults("dev")
+    }  # fmt: skip
+
+
+def small_vaults(
+    known: Mapping[str, tuple[list[Stated], list[Asked]]],
+) -> Iterator[tuple[str, list[Stated], list[Asked]]]:
+    """Return vaults as people begin with, by name of the set: short notes, every second without its title.
+
+    `small`: each vault cut down to some notes (`SMALL`), once as if stored within minutes. `mixed`: the whole vault. The
+    questions of `memory` are asked as questions, and as their words alone.
+    """
+    began = NOW - timedelta(hours=3)
+    notes, questions = known["memory"]
+    terms = [replace(q, text=" ".join(query_terms(q.text))) for q in questions]
+    memories = [replace(one, space=(None, "shop", "app")[_number(one.key) % 3]) for one in notes]
+    month = [replace(q, space=None) for q in known["month"][1]]
+    every = [("memory", memories, [*questions, *terms]), ("month", known["month"][0], month)]
+    every += [("tasks", *vault) for vault in of_tasks().values()]
+    for name, stored, asked in every:
+        for size in SMALL:
+            some = sorted(stored, key=lambda one: _number(one.key, size))
+            parts = max(1, round(len(some) / size)) if size else 1
+            for part in (some[at::parts] for at in range(parts)):
+                vault = [
+                    replace(
+                        one, title=one.title if _number(one.key, "title", size) % 2 else None,
+                        created=began + timedelta(seconds=2 * at) if size == SMALL[0] else one.created,
+                    )
+                    for at, one in enumerate(part)
+                ]  # fmt: skip
+                keys = {one.key for one in vault}
+                yield (
+                    f"{'small' if size else 'mixed'}-{name}", vault,
+                    [replace(q, gold=q.gold & keys) for q in asked if q.gold & keys],
+                )  # fmt: skip
+
+
+def _number(*of: object) -> int:
+    return zlib.crc32(repr(of).encode())
 
 
 def _blocks(turns: Sequence[Any], asked: Sequence[Asked]) -> tuple[list[Stated], list[Asked]]:
@@ -183,8 +232,10 @@ def gather_all(shared: Path, keep: Path) -> None:
     rows: list[dict[str, Any]] = []
     place = keep.with_suffix("")
     embedder = load(EmbeddingSettings(), place / "models")
-    for name, (notes, questions) in sets(shared).items():
-        index = Index.open(place / name, clock=lambda: NOW)
+    known = sets(shared)
+    every = [*((name, *one) for name, one in known.items()), *small_vaults(known)]
+    for number, (name, notes, questions) in enumerate(every):
+        index = Index.open(place / (name if name in known else f"{name}-{number}"), clock=lambda: NOW)
         index.attach(embedder)
         key_of = {str(uuid.uuid5(uuid.NAMESPACE_URL, one.key)): one.key for one in notes}
         apply(index, {
@@ -198,10 +249,10 @@ def gather_all(shared: Path, keep: Path) -> None:
                 if found is None:
                     continue
                 ids, pieces, orders = found
-                number = len(rows)
-                held[f"e{number}"] = np.stack([pieces[piece] for piece in PIECES], axis=1)
-                held[f"r{number}"] = np.array([key_of[one] in asked.gold for one in ids])
-                held[f"t{number}"] = np.argsort(np.argsort(ids))
+                at = len(rows)
+                held[f"e{at}"] = np.stack([pieces[piece] for piece in PIECES], axis=1)
+                held[f"r{at}"] = np.array([key_of[one] in asked.gold for one in ids])
+                held[f"t{at}"] = np.argsort(np.argsort(ids))
                 hits = [[key_of[one] in asked.gold for one in order[:K]] for order in orders]
                 places = [hit.index(True) + 1 if any(hit) else 0 for hit in hits]
                 rows.append({"name": f"{name}/{'own' if spaces else 'all'}", "fold": asked.fold, "plain": places})
@@ -277,7 +328,8 @@ def fit(questions: Sequence[Question]) -> tuple[Any, float]:
         slope = scaled.T @ (worth[owner] * (share / every[owner] - share * right / good[owner])) + RIDGE * weights
         return float((worth * (np.log(every) - np.log(good))).sum() + RIDGE / 2 * weights @ weights), slope
 
-    bounds = [(None, None) if piece in EITHER else (None, 0.0) if piece in AGAINST else (0.0, None) for piece in PIECES]
+    says = [piece.partition("_")[2] for piece in PIECES]
+    bounds = [(None, None) if one in EITHER else (None, 0.0) if one in AGAINST else (0.0, None) for one in says]
     weights = least(loss, np.zeros(len(PIECES)), bounds) / spread
     return weights, _base(evidence @ weights, right, worth[owner] / sizes[owner])
 
@@ -302,7 +354,8 @@ def least(loss: Any, start: Any, bounds: Sequence[Any]) -> Any:
 
 
 def _set(one: Question) -> str:
-    return one.name.split("/")[0]
+    """Return the set that a question counts in: all small vaults are one, all mixed ones another."""
+    return one.name.split("/")[0].split("-")[0]
 
 
 def figures(
