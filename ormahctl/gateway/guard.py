@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from ormahd.api import ErrorBody
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types ormah"
 )
 HEADERS: Final = {
     "Content-Security-Policy": POLICY,
@@ -39,10 +39,11 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-PUBLIC: Final = frozenset(
-    {("GET", "/"), ("HEAD", "/"), ("GET", "/page.js"), ("GET", "/page.css"), ("GET", "/icon.svg"), ("POST", "/session")}
-)
-"""(method, path) of the routes that need neither cookie nor token. None of them shows anything of the vault."""
+PUBLIC: Final = frozenset({("GET", "/"), ("HEAD", "/"), ("POST", "/session")})
+"""(method, path) of the routes that need neither cookie nor token, besides `STATIC`. Without a cookie none of them shows
+anything of the vault."""
+STATIC: Final = "/static/"
+"""Where the paths of the files begin that the page loads."""
 SAFE: Final = frozenset({"GET", "HEAD"})
 OWN_SITES: Final = frozenset({"same-origin", "none"})
 ODD_PATH: Final = re.compile(r"//|\\|%2f|%5c|%2e|%00|[\x00-\x20\x7f]|/\.{1,2}(/|$)", re.IGNORECASE)
@@ -66,9 +67,11 @@ class LoopbackGuard:
     It sets `scope["ormah_caller"]`: `person` for a browser's session, `program` for the token, "" for a public route.
     """
 
-    def __init__(self, app: ASGIApp, access: WebAccess) -> None:
+    def __init__(self, app: ASGIApp, access: WebAccess, closed: str) -> None:
         self._app = app
         self._access = access
+        self._closed = closed
+        """The page for a browser without a session."""
 
     def _hosts(self) -> set[str]:
         return {f"{host}:{self._access.port}" for host in ("127.0.0.1", "localhost", "[::1]")}
@@ -79,7 +82,7 @@ class LoopbackGuard:
         try:
             scope["ormah_caller"] = self._admit(scope)
         except Refused as refused:
-            await _refuse(refused, scope, receive, send)
+            await self._refuse(refused, scope, receive, send)
             return
         await self._app(scope, receive, _with_headers(send))
 
@@ -98,8 +101,10 @@ class LoopbackGuard:
         token = headers.get("authorization")
         if not opens_page:
             self._same_site(headers, unsafe=socket or (method not in SAFE and token is None))
-        if not socket and (method, raw) in PUBLIC:
-            return ""
+        person = any(self._access.has_session(one) for one in _cookies(headers.getlist("cookie"), self._access.cookie))
+        if not socket and ((method, raw) in PUBLIC or (method in SAFE and raw.startswith(STATIC))):
+            ours = headers.get("sec-fetch-site") in {None, *OWN_SITES}
+            return "person" if raw == "/" and person and ours else ""
         if token is not None:
             kind, _, value = token.partition(" ")
             if kind.lower() != "bearer" or not self._access.is_token(value.strip()):
@@ -107,9 +112,7 @@ class LoopbackGuard:
                     401, "unauthorized", "the token is not valid", "it is in the file that `ormahctl web` names"
                 )
             return "program"
-        if not any(
-            self._access.has_session(value) for value in _cookies(headers.getlist("cookie"), self._access.cookie)
-        ):
+        if not person:
             raise Refused(401, "unauthorized", "a token is needed", "run: ormahctl web")
         return "person"
 
@@ -126,6 +129,17 @@ class LoopbackGuard:
         program = headers.get("authorization") is not None
         if unsafe and not program and site is None and origin is None:
             raise Refused(403, "forbidden", "it does not say which page it comes from", "programs send the token")
+
+    async def _refuse(self, refused: Refused, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": CLOSED, "reason": str(refused)})
+            return
+        reads = "text/html" in Headers(scope=scope).get("accept", "")
+        answer = error_response(refused.status, refused.body)
+        if reads and refused.status == 401:
+            answer = HTMLResponse(self._closed, 401)
+        await answer(scope, receive, _with_headers(send))
 
 
 def _cookies(lines: Iterable[str], name: str) -> list[str]:
@@ -146,20 +160,12 @@ def error_response(status: int, error: ErrorBody, headers: Mapping[str, str] | N
     return Response(msgspec.json.encode({"error": error}), status, headers, "application/json")
 
 
-async def _refuse(refused: Refused, scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] == "websocket":
-        await receive()
-        await send({"type": "websocket.close", "code": CLOSED, "reason": str(refused)})
-        return
-    await error_response(refused.status, refused.body)(scope, receive, _with_headers(send))
-
-
 def _with_headers(send: Send) -> Send:
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
-                headers[name] = value
+                headers.setdefault(name, value)
         await send(message)
 
     return wrapped

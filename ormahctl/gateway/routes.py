@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -20,6 +19,7 @@ from ormahctl.gateway import ingest, live, openapi
 from ormahctl.gateway.access import WebAccess
 from ormahctl.gateway.exchange import QUICK_SECONDS, answer_error, as_json, asker, body, parameters
 from ormahctl.gateway.guard import LoopbackGuard, error_response
+from ormahctl.gateway.page import views
 from ormahctl.gateway.table import ROUTES, Route
 from ormahd.api import ErrorBody
 from ormahd.rpc.wire import BadRequest, OrmahError
@@ -32,10 +32,6 @@ log = logging.getLogger("ormahctl.gateway")
 
 Act = Callable[[Request], Awaitable[Response]]
 
-PAGE: Final = {
-    "/": ("index.html", "text/html"), "/page.js": ("page.js", "text/javascript"), "/page.css": ("page.css", "text/css"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
-}  # fmt: skip
 _open: WeakKeyDictionary[Gateway, WebAccess] = WeakKeyDictionary()
 """{gateway that serves HTTP: access to its port}. A process has one gateway; tests may have more."""
 
@@ -84,15 +80,14 @@ def app(daemon: DaemonLink, access: WebAccess) -> LoopbackGuard:
     endpoints: list[BaseRoute] = [Endpoint(one.path, _route(daemon, one), methods=[one.verb]) for one in ROUTES]
     for path, act in ingest.routes(daemon).items():
         endpoints.append(Endpoint(path, act, methods=["POST"]))
-    for path, (name, kind) in PAGE.items():
-        endpoints.append(Endpoint(path, _file(name, kind), methods=["GET"]))
     endpoints += [
+        *views.routes(daemon),
         Endpoint("/session", _session(access), methods=["POST"]),
         Endpoint("/openapi.json", _description(access), methods=["GET"]),
         WebSocketRoute("/ui/ws", live.stream(daemon)),
     ]
     handlers: Any = {OrmahError: answer_error, ClientDisconnect: _hung_up, HTTPException: _no_route, Exception: _fault}
-    return LoopbackGuard(Starlette(routes=endpoints, exception_handlers=handlers), access)
+    return LoopbackGuard(Starlette(routes=endpoints, exception_handlers=handlers), access, views.render("closed.html"))
 
 
 def _route(daemon: DaemonLink, route: Route) -> Act:
@@ -125,15 +120,6 @@ def _description(access: WebAccess) -> Act:
     return act
 
 
-def _file(name: str, kind: str) -> Act:
-    data = (importlib.resources.files("ormahctl.gateway") / "page" / name).read_bytes()
-
-    async def act(_: Request) -> Response:
-        return Response(data, media_type=kind)
-
-    return act
-
-
 async def _hung_up(_request: Request, _exc: ClientDisconnect) -> Response:
     return Response(status_code=400)  # nobody reads it
 
@@ -141,6 +127,8 @@ async def _hung_up(_request: Request, _exc: ClientDisconnect) -> Response:
 async def _no_route(request: Request, exc: HTTPException) -> Response:
     found = f"{request.method} {request.url.path[:200]}"
     error = ErrorBody(code="not_found", message=f"there is no route {found}", hint="see /openapi.json")
+    if "text/html" in request.headers.get("accept", ""):
+        return views.failure(request, error, exc.status_code)
     return error_response(exc.status_code, error, exc.headers)
 
 

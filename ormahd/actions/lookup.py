@@ -24,6 +24,7 @@ from ormahd.api import (
     Tension,
     WhisperedMemory,
     WhisperedPrompt,
+    WhispersParams,
     WhispersResult,
 )
 from ormahd.errors import NotFound, OrmahError
@@ -155,25 +156,24 @@ def newest(ormah: Ormah, narrowing: Narrowing, limit: int) -> ListResult:
     return ListResult(memories, ormah.index.count(chosen), ormah.index.stats().by_space, lacking)
 
 
-def whispered(ormah: Ormah, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> WhispersResult:  # fmt: skip
-    """Return recent prompts with the memories whispered for them, newest first.
-
-    `space`: only prompts from this space ("global": only prompts from outside of any space).
-    """
-    prompts = whispers.prompts(ormah.state, since=since, before=before, space=space, limit=limit)
+def whispered(
+    ormah: Ormah, params: WhispersParams, *, since: datetime | None, before: datetime | None
+) -> WhispersResult:
+    """Return recent prompts with the memories whispered for them, newest first."""
+    prompts = whispers.prompts(
+        ormah.state, since=since, before=before, space=params.space,
+        node_id=params.node_id and ormah.anyone(params.node_id), limit=params.limit,
+    )  # fmt: skip
     shown = whispers.shown(ormah.state, [one.event for one in prompts])
     rows = ormah.index.notes(list({one.node_id for some in shown.values() for one in some}), connections=False)
 
-    def memory(one: whispers.LoggedMemory) -> WhisperedMemory:
-        row = rows.get(one.node_id)
-        title = None if row is None else headline(row.title, row.content, 200)
-        return WhisperedMemory(one.node_id, one.node_id[:8], title, one.shown, round(one.relevance, 4))
-
+    titles = {row.id: headline(row.title, row.content, 200) for row in rows.values()}
     return WhispersResult([
         WhisperedPrompt(
             one.event, iso(one.time) or "", one.agent, one.session_id, one.space, one.prompt[:BEGINNING],
             None if one.outcome == SPOKEN else one.outcome, round(one.milliseconds, 1),
-            [memory(said) for said in shown.get(one.event, ())],
+            [WhisperedMemory(mine.node_id, mine.node_id[:8], titles.get(mine.node_id), mine.shown, round(mine.relevance, 4))
+             for mine in shown.get(one.event, ())],
         )
         for one in prompts
     ])  # fmt: skip

@@ -192,6 +192,8 @@ class WhispersParams(Params):
     """ISO 8601; a bare date means the end of that day."""
     space: str | None = None
     """Only prompts from this space; `global`: only prompts without a space."""
+    node_id: str | None = None
+    """Only prompts for which this memory was whispered."""
     limit: Count = 50
 
 

@@ -327,9 +327,7 @@ def _whisper(whisper: Whisper, params: api.WhisperParams, caller: Caller) -> api
 
 def _whispers(ormah: Ormah, params: api.WhispersParams) -> api.WhispersResult:
     times = checked(Narrowing, {"created_after": params.since, "created_before": params.before})
-    return lookup.whispered(
-        ormah, since=times.created_after, before=times.created_before, space=params.space, limit=params.limit
-    )
+    return lookup.whispered(ormah, params, since=times.created_after, before=times.created_before)
 
 
 def _assign(ormah: Ormah, params: api.AssignSpaceParams, caller: Caller) -> api.AssignSpaceResult:

@@ -334,10 +334,11 @@ class LoggedMemory(Struct, frozen=True):
 
 def prompts(
     state: State, *, limit: int, since: datetime | None = None, before: datetime | None = None, space: str | None = None,
-    outcome: str | None = None,
+    outcome: str | None = None, node_id: str | None = None,
 ) -> list[LoggedPrompt]:  # fmt: skip
     """Return the prompts between two times, newest first. `space`: only prompts of this space; "global": only prompts
-    without a space; None: all. `outcome`: only prompts with this outcome."""
+    without a space; None: all. `outcome`: only prompts with this outcome. `node_id`: only prompts for which this memory
+    was shown."""
     conditions, values = ["1"], list[Any]()
     for sign, bound in ((">=", since), ("<=", before)):
         if bound is not None:
@@ -349,6 +350,9 @@ def prompts(
     if outcome is not None:
         conditions.append("outcome = ?")
         values.append(outcome)
+    if node_id is not None:
+        conditions.append("event IN (SELECT event FROM whisper_log WHERE node_id = ? AND shown IS NOT NULL)")
+        values.append(node_id)
     select = (
         "SELECT event, time, agent, session_id, space, outcome, milliseconds, prompt FROM whisper_event "
         f"WHERE {' AND '.join(conditions)} ORDER BY time DESC, rowid DESC LIMIT ?"

@@ -70,7 +70,7 @@ GUESTS: dict[str, tuple[str, ...]] = {
     "yaml": ("ormahd/note/",),
     "merge3": ("ormahd/text/diff",),
     "sdnotify": ("ormahd/daemon", "ormahd/process/supervisor"),
-    "rapidfuzz": ("ormahd/jobs/neighbours", "ormahd/search/exact"),
+    "rapidfuzz": ("ormahd/jobs/neighbours", "ormahd/search/exact", "ormahctl/gateway/page/"),
     "httpx": ("ormahd/judge/endpoint",),
     "rich": ("ormahctl/",),
     "Stemmer": ("ormahd/text/language",),
@@ -82,6 +82,9 @@ GUESTS: dict[str, tuple[str, ...]] = {
     "mcp_types": ("ormahctl/gateway/",),
     "starlette": ("ormahctl/gateway/",),
     "uvicorn": ("ormahctl/gateway/",),
+    "jinja2": ("ormahctl/gateway/page/",),
+    "markupsafe": ("ormahctl/gateway/page/",),
+    "markdown_it": ("ormahctl/gateway/page/",),
     "backports": ("ormahd/ingest/",),
     "compression": ("ormahd/ingest/",),
 }

@@ -14,6 +14,7 @@ from ormahd.actions.feedback import feedback
 from ormahd.actions.lookup import whispered
 from ormahd.actions.projects import is_unkept
 from ormahd.actions.remember import remember
+from ormahd.api import WhispersParams
 from ormahd.errors import NotFound
 from ormahd.ingest import bring_in
 from ormahd.ingest.by_agent import AgentReading
@@ -66,7 +67,7 @@ def test_a_prompt_of_an_excluded_folder_is_answered_and_not_stored(tmp_path: Pat
         assert not is_unkept(ormah, Caller("agent:codex", other), "t")
         with pytest.raises(NotFound):
             feedback(ormah, stored.node_id, 1, person)
-        log = whispered(ormah, since=None, before=None, space=None, limit=9).whispers
+        log = whispered(ormah, WhispersParams(limit=9), since=None, before=None).whispers
         assert [(one.prompt, one.silence) for one in log][-1] == ("", None), "it is counted"
         assert len(log) == 2
         hooked(hooks, "UserPromptSubmit", other, prompt="what of the kiwifruit?", session_id="t")

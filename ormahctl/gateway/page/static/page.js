@@ -1,0 +1,166 @@
+// Makes the page quick: links and forms fetch the whole page of their address and morph what differs. Without this script
+// every address can still be read. Answers are parsed once, as nodes; nothing is ever put in as a string.
+
+const policy = window.trustedTypes?.createPolicy("ormah", { createHTML: (text) => text }) ?? { createHTML: (text) => text };
+const live = document.getElementById("live");
+const find = document.querySelector("#find input");
+let going = null; // the AbortController of the fetch that will be shown
+let cursor = -1;
+let before = ""; // the key that came before, of two such as `g t`
+
+function say(text) {
+  if (live) live.textContent = text;
+}
+
+// ------------------------------------------------------------ getting and showing pages
+
+async function show(url, { method = "GET", body, push = true, scroll = true } = {}) {
+  going?.abort();
+  const mine = (going = new AbortController());
+  let answer, text;
+  try {
+    answer = await fetch(url, { method, body, headers: { "X-Ormah-Part": "main", Accept: "text/html" }, signal: mine.signal });
+    text = await answer.text();
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    return say("Ormah's page was closed. Run: ormahctl web");
+  }
+  if (mine !== going) return;
+  const page = new DOMParser().parseFromString(policy.createHTML(text), "text/html");
+  if (!page.getElementById("rail")) return location.reload();
+  const address = new URL(answer.url);
+  address.hash = new URL(url, location.href).hash;
+  if (push && address.href !== location.href) history.pushState(null, "", address);
+  document.title = page.title;
+  for (const id of ["rail", "main"]) {
+    Idiomorph.morph(document.getElementById(id), page.getElementById(id), {
+      ignoreActiveValue: true,
+      callbacks: { beforeAttributeUpdated: (name, node) => !(name === "open" && node.localName === "details") },
+    });
+  }
+  const wanted = page.querySelector("#find input");
+  if (document.activeElement !== find && wanted) find.value = wanted.getAttribute("value");
+  say("");
+  point(-1);
+  const target = address.hash && document.getElementById(address.hash.slice(1));
+  if (target) target.scrollIntoView({ block: "nearest" });
+  else if (scroll) window.scrollTo(0, 0);
+  const first = document.querySelector("main [autofocus]");
+  if (first && scroll) first.focus();
+}
+
+function plain(event) {
+  return event.button === 0 && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey);
+}
+
+document.addEventListener("click", (event) => {
+  const copy = event.target.closest("[data-copy]");
+  if (copy) {
+    navigator.clipboard.writeText(copy.dataset.copy).then(() => say(`Copied: ${copy.dataset.copy}`));
+    return;
+  }
+  const dialog = event.target.closest("[data-dialog]");
+  if (dialog) return document.getElementById(dialog.dataset.dialog).showModal();
+  const link = event.target.closest("a[href]");
+  if (!link || !plain(event) || link.origin !== location.origin || link.getAttribute("href").startsWith("#")) return;
+  event.preventDefault();
+  show(link.href);
+});
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method === "dialog") return;
+  event.preventDefault();
+  const body = new URLSearchParams(new FormData(form, event.submitter));
+  if (form.method === "post") return show(form.action, { method: "POST", body });
+  for (const [name, value] of [...body]) if (!value) body.delete(name, value);
+  show(`${form.getAttribute("action")}?${body}`);
+  if (form.id === "find") find.blur();
+});
+
+window.addEventListener("popstate", () => show(location.href, { push: false, scroll: false }));
+
+// ------------------------------------------------------------ search as one types, and chips
+
+let resting;
+document.addEventListener("input", (event) => {
+  if (event.target === find) {
+    clearTimeout(resting);
+    resting = setTimeout(() => search(location.pathname !== "/search"), 80);
+  } else if (event.target.closest(".chips") && event.target.matches("select, [type=checkbox]")) {
+    event.target.form.requestSubmit();
+  }
+});
+
+function search(push) {
+  const query = new URLSearchParams(push ? "" : location.search);
+  query.delete("before");
+  if (find.value) query.set("q", find.value);
+  else query.delete("q");
+  const address = `/search?${query}`;
+  if (!push) history.replaceState(null, "", address);
+  show(address, { push });
+}
+
+// ------------------------------------------------------------ keys
+
+function rows() {
+  return [...document.querySelectorAll("main .rows > li, main .hits > li, main .item")];
+}
+
+function point(at) {
+  const all = rows();
+  for (const one of document.querySelectorAll(".cursor")) one.classList.remove("cursor");
+  cursor = Math.min(at, all.length - 1);
+  if (cursor < 0) return;
+  all[cursor].classList.add("cursor");
+  all[cursor].scrollIntoView({ block: "nearest" });
+  all[cursor].querySelector("a.what, .what a, h2 a, a, button")?.focus({ preventScroll: true });
+}
+
+function press(key) {
+  const place = rows()[cursor] ?? document.querySelector("main");
+  const named = (root) => [...root.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key);
+  const found = named(place) ?? (cursor < 0 ? undefined : named(document.querySelector("main")));
+  found?.click();
+  return Boolean(found);
+}
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input, textarea, select, dialog[open]");
+  if (event.key === "k" && (event.ctrlKey || event.metaKey)) {
+    event.preventDefault();
+    return find?.select();
+  }
+  if (event.key === "Escape" && typing) return event.target.blur();
+  if (typing || event.ctrlKey || event.metaKey || event.altKey || !find) return;
+  const last = before;
+  before = event.key === "g" && last !== "g" ? "g" : "";
+  let done = true;
+  if (last === "g") document.querySelector(`[data-go="${CSS.escape(event.key)}"]`)?.click();
+  else if (event.key === "/") find.select();
+  else if (event.key === "?") document.getElementById("keys").showModal();
+  else if (event.key === "j") point(cursor + 1);
+  else if (event.key === "k") point(Math.max(0, cursor - 1));
+  else if (event.key === "Escape" && cursor >= 0) point(-1);
+  else if (event.key === "Escape" && location.pathname !== "/") history.back();
+  else done = before === "g" || press(event.key);
+  if (done) event.preventDefault();
+});
+
+// ------------------------------------------------------------ the link that opens the page
+
+const secret = new URLSearchParams(location.hash.slice(1)).get("t");
+if (secret) {
+  history.replaceState(null, "", "/");
+  const answer = await fetch("/session", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ token: secret }),
+  });
+  if (answer.ok) location.reload();
+  else {
+    const { message, hint } = (await answer.json()).error;
+    say(hint ? `${message}; ${hint}` : message);
+  }
+}

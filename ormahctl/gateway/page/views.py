@@ -1,0 +1,269 @@
+"""The views of the page, one function each: it calls the daemon and returns a template with its values.
+
+Each address is a whole page. Nothing that a view asks for counts as a use of a memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.resources
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from itertools import groupby
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from ormahctl.gateway.daemon import DaemonLink
+from ormahctl.gateway.exchange import QUICK_SECONDS, STATUS, asker
+from ormahctl.gateway.page import words
+from ormahd.api import METHODS, ErrorBody, Finding, NodeResult, OpResult, WhisperedPrompt
+from ormahd.rpc.wire import NotFound, OrmahError
+
+TODAY_ROWS: Final = 60
+WAITING_SHOWN: Final = 6
+LIFE_ROWS: Final = 50
+TURNS_AROUND: Final = 3
+DOCTOR_SECONDS: Final = 600.0
+"""Age at which the findings of the doctor are asked for again: it reads every note."""
+STATES: Final = {
+    "starting": "Loading", "reconciling": "Loading", "warming": "Loading", "ready": "Ready", "stopping": "Stopping",
+}  # fmt: skip
+
+View = Callable[["Visit"], Awaitable[Response]]
+
+
+class Visit:
+    """One request of a person for a page: calls of the daemon, and the answer."""
+
+    def __init__(self, desk: Desk, request: Request) -> None:
+        self.desk = desk
+        self.request = request
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        """Call a method of the daemon, and return its result. Raises OrmahError."""
+        kind, result = METHODS[method]
+        return await self.desk.daemon.call(
+            method, kind(**params), result, asker=asker(self.request), timeout=QUICK_SECONDS
+        )
+
+    def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        """Return a template as the answer."""
+        return HTMLResponse(render(template, path=self.request.url.path, **values), status)
+
+
+class Desk:
+    """What all visits share: the daemon, and the last findings of its doctor."""
+
+    def __init__(self, daemon: DaemonLink) -> None:
+        self.daemon = daemon
+        self.findings: list[Finding] = []
+        self.checked: str | None = None
+        """When the doctor looked last, as an ISO time; None: not yet."""
+        self._looked = -DOCTOR_SECONDS
+        self._look: asyncio.Task[None] | None = None
+
+    def examine(self, visit: Visit) -> None:
+        """Ask the doctor again in the background, if its last findings are old."""
+        if time.monotonic() - self._looked >= DOCTOR_SECONDS and (self._look is None or self._look.done()):
+            self._look = asyncio.create_task(self._examine(visit))
+
+    async def _examine(self, visit: Visit) -> None:
+        try:
+            await self.examined(visit)
+        except OrmahError:
+            return  # the daemon is down, which the page itself says; the next visit asks again
+
+    async def examined(self, visit: Visit, *, fix: bool = False) -> None:
+        """Ask the doctor, and keep what it finds. Raises OrmahError."""
+        found = await visit.ask("admin.doctor", fix=fix)
+        self.findings = [one for one in found.findings if one.level != "info"]
+        self.checked, self._looked = datetime.now(UTC).isoformat(), time.monotonic()
+
+
+# ---------------------------------------------------------------- templates and files
+
+
+@cache
+def files() -> Mapping[str, tuple[bytes, str]]:
+    """Return {path: (content, media type)} of the files that the page loads. A path has a hash of the content, so that
+    a browser may keep the file forever."""
+    kinds = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+    found = {}
+    for folder in ("static", "vendor"):
+        for file in (importlib.resources.files("ormahctl.gateway.page") / folder).iterdir():
+            stem, _, ending = file.name.rpartition(".")
+            if ending in kinds:
+                data = file.read_bytes()
+                found[f"/static/{stem}.{hashlib.sha256(data).hexdigest()[:12]}.{ending}"] = (data, kinds[ending])
+    return found
+
+
+@cache
+def _templates() -> Any:
+    found = words.environment()
+    paths = {".".join((name := path.split("/")[2].split("."))[:-2] + name[-1:]): path for path in files()}
+    found.globals |= {"file": paths.__getitem__, "now": lambda: datetime.now(UTC).isoformat()}
+    return found
+
+
+def render(template: str, **values: Any) -> str:
+    return str(_templates().get_template(template).render(values))
+
+
+async def _file(request: Request) -> Response:
+    data, kind = files()[request.url.path]
+    return Response(data, media_type=kind, headers={"Cache-Control": "public, max-age=31536000, immutable"})
+
+
+def failure(request: Request, error: ErrorBody, status: int) -> Response:
+    """Return a page that shows an error with its hint."""
+    return HTMLResponse(render("error.html", path=request.url.path, error=error, status=status), status)
+
+
+def routes(daemon: DaemonLink) -> list[BaseRoute]:
+    """Return the routes of the page."""
+    desk = Desk(daemon)
+
+    def endpoint(view: View) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            if request.scope["ormah_caller"] == "":  # only "/" is open without a session
+                return HTMLResponse(render("closed.html"))
+            try:
+                return await view(Visit(desk, request))
+            except OrmahError as exc:
+                body = ErrorBody(code=exc.code, message=exc.message, hint=exc.hint)
+                return failure(request, body, STATUS.get(exc.code, 500))
+
+        return answer
+
+    return [
+        *(Route(path, _file) for path in files()),
+        *(Route(path, endpoint(view), methods=["GET"]) for path, view in VIEWS.items()),
+    ]
+
+
+# ---------------------------------------------------------------- today
+
+
+class Happening(msgspec.Struct, frozen=True):
+    """One row of a list of what happened: an op or a whisper."""
+
+    time: str
+    op: OpResult | None = None
+    whisper: WhisperedPrompt | None = None
+
+
+async def today(visit: Visit) -> Response:
+    """What happened last, what waits for the person, and the state of the daemon."""
+    health, history, whispers, stats, waits = await asyncio.gather(
+        visit.ask("admin.health"), visit.ask("history.list", limit=TODAY_ROWS),
+        visit.ask("agent.whispers", limit=5 * TODAY_ROWS), visit.ask("admin.stats"), waiting_now(visit),
+    )  # fmt: skip
+    rows = [Happening(one.time, op=one) for one in history.ops]
+    rows += [Happening(one.time, whisper=one) for one in whispers.whispers if one.silence is None]
+    rows = sorted(rows, key=lambda one: datetime.fromisoformat(one.time), reverse=True)[:TODAY_ROWS]
+    days = [(name, list(some)) for name, some in groupby(rows, lambda one: words.day(one.time))]
+    return visit.page(
+        "today.html", health=health, state=STATES.get(health.phase, health.phase), days=days, stats=stats, waits=waits,
+    )  # fmt: skip
+
+
+class WaitingItem(msgspec.Struct, frozen=True):
+    """Something that a person has to decide on: a proposal, a conflict of a sync, or a finding of the doctor."""
+
+    kind: str
+    what: str
+    href: str
+    item: Any
+
+
+async def waiting_now(visit: Visit) -> list[WaitingItem]:
+    """Return all that waits for the person: conflicts, findings, then proposals."""
+    visit.desk.examine(visit)
+    proposals, conflicts = await asyncio.gather(visit.ask("agent.proposals"), visit.ask("admin.sync_conflicts"))
+    return [
+        *(
+            WaitingItem("conflict", f"{one.path}: {one.what}", "/waiting?kind=conflict", one)
+            for one in conflicts.conflicts
+        ),
+        *(WaitingItem("finding", one.what, "/waiting?kind=finding", one) for one in visit.desk.findings),
+        *(
+            WaitingItem("proposal", one.proposed_action, f"/waiting?kind=proposal#{one.short_id}", one)
+            for one in proposals.proposals
+        ),
+    ]
+
+
+# ---------------------------------------------------------------- one memory, one change
+
+
+async def memory(visit: Visit) -> Response:
+    """One memory: its text, its connections, where it is from, when it was told, and its history."""
+    node_id = visit.request.path_params["node_id"]
+    try:
+        node = await visit.ask("agent.get", node_id=node_id, touch=False)
+    except NotFound:
+        return await forgotten(visit, node_id)
+    life, told, turns = await asyncio.gather(
+        visit.ask("history.life", node_id=node.id, limit=LIFE_ROWS),
+        visit.ask("agent.whispers", node_id=node.id, limit=5),
+        around(visit, node),
+    )
+    edges = [("→", one) for one in node.connections.out] + [("←", one) for one in node.connections.incoming]
+    edges.sort(key=lambda one: one[1].edge)
+    kinds = [(kind, list(some)) for kind, some in groupby(edges, lambda one: one[1].edge)]
+    return visit.page(
+        "memory.html",
+        node=node,
+        life=life.versions,
+        at=opened(visit, life.versions),
+        told=told.whispers,
+        turns=turns,
+        kinds=kinds,
+    )
+
+
+async def forgotten(visit: Visit, node_id: str) -> Response:
+    """A memory that is not there any more: its history, from which it can be brought back."""
+    life = await visit.ask("history.life", node_id=node_id, limit=LIFE_ROWS)
+    return visit.page(
+        "forgotten.html", status=404, life=life.versions, at=opened(visit, life.versions), node_id=life.node_id
+    )
+
+
+def opened(visit: Visit, versions: list[Any]) -> int | None:
+    """Return the index of the version that the address opens (`?at=OP`), or None."""
+    wanted = visit.request.query_params.get("at")
+    return next((at for at, one in enumerate(versions) if wanted and one.commit.startswith(wanted)), None)
+
+
+async def around(visit: Visit, node: NodeResult) -> Any:
+    """Return the session that a memory was learned from, with the turns around it, and its turn; None if there is none."""
+    if node.said_in is None:
+        return None
+    try:
+        found = await visit.ask("agent.sessions", session_id=node.said_in.partition("#")[0])
+    except NotFound:
+        return None
+    turn = next((one.turn for one in found.memories if one.node_id == node.id), 0)
+    return found.sessions[0], [one for one in found.turns if abs(one.turn - turn) < TURNS_AROUND], turn
+
+
+async def change(visit: Visit) -> Response:
+    """One change of the vault, with the difference of each note."""
+    op = await visit.ask("history.show", op=visit.request.path_params["op"])
+    return visit.page("change.html", op=op)
+
+
+VIEWS: Final[Mapping[str, View]] = {
+    "/": today,
+    "/m/{node_id}": memory,
+    "/changes/{op}": change,
+}

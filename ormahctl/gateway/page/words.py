@@ -1,0 +1,219 @@
+"""Turn values of the daemon into text and HTML for the templates: times, names, markdown, differences of texts.
+
+A memory may hold any text. Everything that a template prints is escaped, with control characters shown as escapes
+(`render.safe`); the filters that return HTML escape what they put into it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup, escape
+from rapidfuzz.distance import Indel
+
+from ormahctl.commands.whisper import SAID
+from ormahctl.gateway.readable import named
+from ormahctl.render import count, lasting, line, past, safe
+from ormahd.api import OpResult
+
+TEXT_CHARACTERS: Final = 60_000
+"""Largest number of characters of one text on a page; longer ones are cut, and the page says so."""
+DIFF_LINES: Final = 400
+COMPARED: Final = 100_000_000
+"""Largest product of two numbers of words that are compared: a tenth of a second."""
+_CHANGED: Final = re.compile("<(?:ins|del)>(.*?)</", re.DOTALL)
+WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
+VERBS: Final = {
+    "remember": "remembered", "update": "changed", "forget": "forgot", "outdated": "marked as outdated", "edit": "edited",
+    "feedback": "judged", "link": "connected", "undo": "took back", "ingest": "learned", "merge": "merged",
+    "consolidate": "united", "decay": "archived", "promote": "promoted", "conflict": "found a conflict", "import": "imported",
+    "sync": "synchronised", "cluster": "moved", "strength": "counted", "init": "began the vault", "purge": "purged",
+}  # fmt: skip
+"""{kind of an op: what its source did}."""
+LEARNED: Final = {"ingest", "remember", "import"}
+
+
+class DiffLine(msgspec.Struct, frozen=True):
+    """Lines of a difference. `how`: `added`, `removed`, `same`, `where` (a position) or `field`. `html`: their text.
+    `words`: number of words that were added or removed."""
+
+    how: str
+    html: Markup
+    words: int = 0
+
+
+def environment() -> Environment:
+    """Return the environment of all templates, with the filters of this module."""
+    found = Environment(
+        autoescape=True, undefined=StrictUndefined, loader=PackageLoader("ormahctl.gateway.page"), trim_blocks=True,
+        lstrip_blocks=True, finalize=lambda value: safe(value) if type(value) is str else value,
+    )  # fmt: skip
+    found.filters |= {
+        "when": when, "who": who, "md": markdown, "diff": diff, "changed_words": changed_words, "marked": marked, "named": named,
+        "verb": lambda kind: VERBS.get(kind, kind), "tally": tally, "group": lambda op: "learned" if op.kind in LEARNED else "changed",
+        "line": line, "count": count, "sentence": sentence, "silence": lambda code: SAID.get(code, code),
+    }  # fmt: skip
+    found.tests |= {"past": past}
+    return found
+
+
+# ---------------------------------------------------------------- times and names
+
+
+def _local(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return (found.replace(tzinfo=UTC) if found.tzinfo is None else found).astimezone()
+
+
+def day(text: str) -> str:
+    """Return the day of an ISO time for a heading: Today, Yesterday, or `Thursday 26 November`."""
+    time, now = _local(text), datetime.now().astimezone()
+    if time.date() in (now.date(), now.date() - timedelta(days=1)):
+        return "Today" if time.date() == now.date() else "Yesterday"
+    return f"{time:%A} {time.day} {time:%B}" + (f" {time.year}" if time.year != now.year else "")
+
+
+def when(text: str | None, style: str = "") -> Markup:
+    """Return a `<time>` element: the clock of today, else the day. `style`: `clock` (only the clock), `ago` (its age)."""
+    if not text:
+        return Markup("–")
+    try:
+        time, now = _local(text), datetime.now().astimezone()
+    except ValueError:
+        return escape(line(text))
+    if style == "ago":
+        seconds = (now - time).total_seconds()
+        shown = "just now" if seconds < 60 else f"{lasting(seconds)} ago"
+    elif style == "clock" or time.date() == now.date():
+        shown = f"{time:%H:%M}"
+    else:
+        shown = f"{time.day} {time:%b}" + (f" {time.year}" if time.year != now.year else f" {time:%H:%M}")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(text, f"{time:%Y-%m-%d %H:%M:%S}", shown)
+
+
+def who(source: str) -> str:
+    """Return a source as people name it: `agent:claude-code` is Claude Code, `person` is you, `job:x` the job x."""
+    kind, _, name = source.partition(":")
+    if source == "person":
+        return "You"
+    if kind == "job":
+        return f"The job {line(name)}"
+    return line(name or source).replace("-", " ").title()
+
+
+def sentence(op: OpResult) -> Markup:
+    """Return what an op did as a sentence, its memory linked if it is one."""
+    subject = line(op.subject)
+    before, colon, title = subject.partition(": ")
+    verb = VERBS.get(op.kind or "") if colon and before.isalpha() else None
+    href = (
+        f"/m/{op.nodes[0]}" if len(op.nodes) == 1 or (op.kind == "remember" and op.nodes) else f"/changes/{op.commit}"
+    )
+    return Markup('<b>{}</b>{} <a href="{}"><bdi>{}</bdi></a>').format(
+        who(op.source), f" {verb}" if verb else ":", href, title if verb else subject
+    )
+
+
+# ---------------------------------------------------------------- texts
+
+
+def markdown(text: str) -> Markup:
+    """Return markdown as HTML. HTML in it is shown as text; images become links, so that nothing is loaded."""
+    return Markup(_MARKDOWN.render(safe(text[:TEXT_CHARACTERS])))  # noqa: S704 - made without raw HTML
+
+
+def _renderer() -> MarkdownIt:
+    found = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 20}).enable(
+        ["table", "strikethrough"]
+    )
+
+    def image(tokens: Any, at: int, *_: Any) -> str:
+        address = str(tokens[at].attrGet("src") or "")
+        return str(
+            Markup('<a href="{}" rel="noreferrer">picture: {}</a>').format(address, tokens[at].content or address)
+        )
+
+    found.renderer.rules["image"] = image  # type: ignore[attr-defined]
+    found.validateLink = lambda url: _OUTSIDE.match(url) is not None  # type: ignore[method-assign]
+    return found
+
+
+_OUTSIDE: Final = re.compile("(?:https?|mailto):", re.IGNORECASE)
+_MARKDOWN: Final = _renderer()
+
+
+def marked(text: str, query: str) -> Markup:
+    """Return a text with the words of `query` in `<mark>`, by the beginnings of words."""
+    words = [re.escape(word[: max(4, len(word) - 2)]) for word in re.findall(r"\w{3,}", query)][:20]
+    pieces = re.split(rf"\b((?:{'|'.join(words)})\w*)", safe(text), flags=re.IGNORECASE) if words else [safe(text)]
+    return Markup().join(
+        Markup("<mark>{}</mark>").format(one) if at % 2 else escape(one) for at, one in enumerate(pieces)
+    )
+
+
+def changed_words(before: str, after: str) -> tuple[Markup, Markup]:
+    """Return two texts, the first with its removed words in `<del>`, the second with its added words in `<ins>`."""
+    old, new = (WORDS.findall(safe(text)[:TEXT_CHARACTERS]) for text in (before, after))
+    if len(old) * len(new) > COMPARED:
+        return escape("".join(old)), escape("".join(new))
+    left, right = [], []
+    for one in Indel.opcodes(old, new):
+        removed, added = "".join(old[one.src_start : one.src_end]), "".join(new[one.dest_start : one.dest_end])
+        left.append(
+            escape(removed) if one.tag == "equal" else Markup("<del>{}</del>").format(removed) if removed else ""
+        )
+        right.append(escape(added) if one.tag == "equal" else Markup("<ins>{}</ins>").format(added) if added else "")
+    return Markup().join(left), Markup().join(right)
+
+
+def diff(text: str) -> Iterator[DiffLine]:
+    """Yield the lines of a `NoteChange.diff`. Of removed lines that added ones follow, the words that differ are marked."""
+    lines = safe(text).split("\n")[:DIFF_LINES]
+    headless = 0 if lines[0].startswith("@@") else len(lines)
+    body: int = lines.index("content:") if "content:" in lines else headless
+    for one in lines[:body]:
+        how = {"+": "added", "-": "removed"}.get(one[:1], "field")
+        yield DiffLine(how, escape(one[2:] if how != "field" else one))
+    at = body + (lines[body : body + 1] == ["content:"])
+    while at < len(lines):
+        removed = _run(lines, at, "-")
+        added = _run(lines, at + len(removed), "+")
+        if not removed and not added:
+            how = "where" if lines[at].startswith("@@") else "same"
+            yield DiffLine(how, escape("" if how == "where" else lines[at][1:]))
+            at += 1
+            continue
+        pair = changed_words("\n".join(removed), "\n".join(added))
+        for how, some, html in (("removed", removed, pair[0]), ("added", added, pair[1])):
+            if some:
+                changed = _CHANGED.findall(html)
+                alone = not (removed and added)
+                yield DiffLine(
+                    how, escape("\n".join(some)) if alone else html, sum(len(one.split()) for one in changed)
+                )
+        at += len(removed) + len(added)
+
+
+def _run(lines: list[str], at: int, sign: str) -> list[str]:
+    """Return the lines from `at` on that begin with `sign`, without it."""
+    found = []
+    while at < len(lines) and lines[at].startswith(sign):
+        found.append(lines[at][1:])
+        at += 1
+    return found
+
+
+def tally(text: str) -> str:
+    """Return how many words a `NoteChange.diff` adds and removes: `+12 −3 words`."""
+    lines = list(diff(text))
+    counts = {
+        sign: sum(one.words for one in lines if one.how == how) for sign, how in (("+", "added"), ("−", "removed"))
+    }
+    shown = [f"{sign}{number:,}" for sign, number in counts.items() if number]
+    return " ".join([*shown, "words"]) if shown else ""

@@ -1,0 +1,172 @@
+"""The page without a browser: every view with every shape of a memory is a whole document that loads and runs nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.house import open_house, wait_until, write_notes
+from tests.page import Reader
+from tests.web import open_web, web_house
+
+PAGE = Path(__file__).parents[2] / "ormahctl" / "gateway" / "page"
+
+HOSTILE = {
+    "script": ("<script>alert(1)</script>", "<script>alert(2)</script> & <img src=x onerror=alert(3)> \"'"),
+    "template": ("</template></main></body>", "</template></textarea></title><svg onload=alert(1)>{{ 7 * 7 }}{% raw %}"),
+    "markdown": ("[a](javascript:alert(1))", ("[a](javascript:alert(1)) [b](data:text/html,x) ![c](https://evil.example/p.png) <b>d</b>\n\n"
+                 "[e](//evil.example) <https://f.example>\n\n| g | h |\n|-|-|\n| i | j |\n\n```html\n<k>\n```\n\n[l]: javascript:m")),
+    "right to left": ("\u05e9\u05dc\u05d5\u05dd \u202egnp.exe", "\u05e9\u05dc\u05d5\u05dd \u202e evil \u2066 and \u200f end"),
+    "control": ("bell\x07 esc\x1b[31m", "null-like \x01 \x1b]0;owned\x07 \u2028 \x9b31m"),
+    "deep": ("deep", "> " * 5_000 + "x\n\n" + "[" * 5_000 + "\n\n" + "*a **b " * 5_000),
+    "long": ("t" * 300, "word " * 50 + "x" * 20_000),
+}  # fmt: skip
+NOTE = "---\nid: {id}\ntype: fact\ntitle: {title}\ntags: [{tags}]\ncreated: 2026-11-21T20:00:00Z\n---\n{content}\n"
+LARGE = "aaaaaaaa-0000-4000-8000-000000000001"
+TAGGED = "bbbbbbbb-0000-4000-8000-000000000002"
+
+
+@pytest.fixture(scope="module")
+def reader() -> Iterator[Reader]:
+    """The page of a house that has each hostile memory, one that is outdated and replaced, one that was learned, one forgotten."""
+    with open_house() as house:
+        house.start()
+        write_notes(house.vault, {
+            "large.md": NOTE.format(id=LARGE, title="Large", tags="big", content="<p>ten megabytes</p> " * 350_000),
+            "tagged.md": NOTE.format(id=TAGGED, title="T" * 2_000, tags=", ".join(f"t{n}" for n in range(10_000)), content="Many."),
+        })  # fmt: skip
+        found = Reader(open_web(house))
+        wait_until(
+            lambda: {one.id for one in house.call("agent.list").memories} >= {LARGE, TAGGED}, "the files are taken in"
+        )
+        yield found
+        found.web.program.close()
+
+
+@pytest.fixture(scope="module")
+def ids(reader: Reader) -> dict[str, str]:
+    call = reader.web.house.call
+    made = {
+        name: call("agent.remember", title=title, content=content, tags=["x<y"]).node_id
+        for name, (title, content) in HOSTILE.items()
+    }
+    made |= {"large": LARGE, "tagged": TAGGED}
+    call("agent.update", node_id=made["script"], content="<script>alert(4)</script> edited", tier="core")
+    made["newer"] = call("agent.remember", content="The newer <i>one</i>.", replaces=[made["markdown"]]).node_id
+    call(
+        "ingest.conversation",
+        content="User: From now on we deploy only on Tuesdays, never on Fridays.\nAssistant: <b>Noted</b>.\n",
+    )
+    made["learned"] = next(one.id for one in call("agent.list").memories if "Tuesdays" in one.content)
+    made["forgotten"] = call("agent.remember", title="<b>Went</b>", content="It went.").node_id
+    call("agent.forget", node_id=made["forgotten"])
+    call("agent.whisper", prompt="<script> when do we deploy, on Tuesdays or on Fridays?", session_id="s", space=None)
+    return made
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "large", "tagged", "newer", "learned"])
+def test_a_memory_is_shown_as_text(reader: Reader, ids: dict[str, str], name: str) -> None:
+    shown = reader.get(f"/m/{ids[name]}")
+    assert all(one in shown.text for one in ("Connections", "Where from", "Told", "History"))
+    assert len(shown.raw) < 700_000
+    if name in HOSTILE:
+        title, content = HOSTILE[name]
+        if title.isprintable():
+            assert title in shown.text
+        for one in re.findall(r"<\w+[ >]", content):
+            assert one in shown.text or name == "script", one
+
+
+def test_a_memory_says_what_became_of_it(reader: Reader, ids: dict[str, str]) -> None:
+    assert "Outdated since" in reader.get(f"/m/{ids['markdown']}").text
+    learned = reader.get(f"/m/{ids['learned']}").text
+    assert "Said in a session" in learned
+    assert "From now on we deploy only on Tuesdays" in learned
+    went = reader.get(f"/m/{ids['forgotten']}", 404)
+    assert "not there any more" in went.text
+    assert "<b>Went</b>" in went.text
+    changed = reader.get(f"/m/{ids['script']}")
+    first = next(one["href"] for one in changed.all("a") if "?at=" in one.get("href", ""))
+    opened = reader.get(first.partition("#")[0])
+    assert "alert(4)</script> edited" in opened.text
+    assert opened.all("div", **{"class": "added"})
+
+
+@pytest.mark.parametrize("path", ["/"])
+def test_a_list_shows_every_memory_as_text(reader: Reader, ids: dict[str, str], path: str) -> None:
+    shown = reader.get(path).text
+    assert "<script>alert(1)</script>" in shown
+    assert "gnp.exe" in shown
+
+
+def test_every_change_is_shown_with_its_difference(reader: Reader, ids: dict[str, str]) -> None:
+    for op in reader.web.house.call("history.list", limit=100).ops:
+        shown = reader.get(f"/changes/{op.commit[:12]}")
+        assert op.commit[:12] in shown.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("/m/00000000", 404, "Not found"), ("/m/zz", 400, "That did not work"), ("/changes/ffffffff", 404, "Not found"),
+        ("/nothing", 404, "there is no route GET /nothing"),
+    ],
+)  # fmt: skip
+def test_an_error_is_a_page(reader: Reader, path: str, status: int, text: str) -> None:
+    assert text in reader.get(path, status).text
+
+
+def test_an_empty_vault_says_what_will_be_here() -> None:
+    with web_house() as web:
+        shown = Reader(web).get("/")
+        assert "Nothing is remembered yet" in shown.text
+        assert "ormahctl setup" in shown.text
+        assert "Ready" in shown.text
+
+
+def test_without_a_session_the_page_says_how_to_open_it(reader: Reader) -> None:
+    for path, status in (("/", 200), (f"/m/{LARGE}", 401), ("/nothing", 401)):
+        found, headers, body = reader.web.raw("GET", path, {"Accept": "text/html", "Sec-Fetch-Mode": "navigate"})
+        assert (found, headers["content-type"]) == (status, "text/html; charset=utf-8")
+        assert b"ormahctl web" in body
+        assert b"Large" not in body
+    other: dict[str, str | None] = {
+        "Cookie": reader.cookie,
+        "Sec-Fetch-Site": "same-site",
+        "Sec-Fetch-Mode": "navigate",
+    }
+    assert b"ormahctl web" in reader.web.raw("GET", "/", other)[2], (
+        "what leads here from another port gets the closed page"
+    )
+
+
+def test_the_files_are_kept_by_their_content(reader: Reader) -> None:
+    shown = reader.get("/")
+    files = re.findall(r'(?:src|href)="(/static/[^"]+)"', shown.raw)
+    assert len(files) == 4
+    size = 0
+    for path in files:
+        status, headers, data = reader.web.raw("GET", path, {})
+        assert (status, headers["cache-control"]) == (200, "public, max-age=31536000, immutable")
+        assert hashlib.sha256(data).hexdigest()[:12] in path
+        size += len(data)
+    assert size < 60_000
+
+
+def test_the_vendored_files_are_those_of_their_packages() -> None:
+    for one in tomllib.loads((PAGE / "vendor" / "VENDOR.toml").read_text("utf-8")).values():
+        assert hashlib.sha256((PAGE / "vendor" / one["file"]).read_bytes()).hexdigest() == one["sha256"]
+        assert one["licence"]
+
+
+def test_nothing_is_put_into_the_page_as_a_string() -> None:
+    script = (PAGE / "static" / "page.js").read_text("utf-8")
+    assert len(re.findall(r"createPolicy", script)) == 1
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script)
+    texts = "".join(path.read_text("utf-8") for path in (PAGE / "templates").iterdir())
+    assert not re.search(r"style=|\|\s*safe\b|https?://|\son\w+=", texts)
