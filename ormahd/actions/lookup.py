@@ -137,14 +137,14 @@ BEGINNING: Final = 400
 """Maximum number of characters of a memory's text, or of a prompt, in a list."""
 
 
-def newest(ormah: Ormah, narrowing: Narrowing, limit: int) -> ListResult:
-    """Return the newest memories that match, newest first; including outdated and archived ones."""
+def newest(ormah: Ormah, narrowing: Narrowing, limit: int, skip: int = 0) -> ListResult:
+    """Return the newest memories that match but the first `skip`, newest first; including outdated and archived ones."""
     chosen = Filter(
         types=_tuple(narrowing.types), tiers=_tuple(narrowing.tiers), spaces=_tuple(narrowing.spaces),
         tags=_tuple(narrowing.tags), created_after=narrowing.created_after, created_before=narrowing.created_before,
     )  # fmt: skip
     lacking = ormah.lacking()
-    rows = ormah.index.notes(ormah.index.newest(chosen, limit), connections=False).values()
+    rows = ormah.index.notes(ormah.index.newest(chosen, skip + limit)[skip:], connections=False).values()
     memories = [
         ListedMemory(
             row.id, row.short_id, headline(row.title, row.content, 200), row.type.value, row.tier.value, row.space,
@@ -156,12 +156,10 @@ def newest(ormah: Ormah, narrowing: Narrowing, limit: int) -> ListResult:
     return ListResult(memories, ormah.index.count(chosen), ormah.index.stats().by_space, lacking)
 
 
-def whispered(
-    ormah: Ormah, params: WhispersParams, *, since: datetime | None, before: datetime | None
-) -> WhispersResult:
-    """Return recent prompts with the memories whispered for them, newest first."""
+def whispered(ormah: Ormah, params: WhispersParams, between: Narrowing) -> WhispersResult:
+    """Return prompts with the memories whispered for them, newest first. `between`: when the prompts came."""
     prompts = whispers.prompts(
-        ormah.state, since=since, before=before, space=params.space,
+        ormah.state, since=between.created_after, before=between.created_before, space=params.space,
         node_id=params.node_id and ormah.anyone(params.node_id), limit=params.limit,
     )  # fmt: skip
     shown = whispers.shown(ormah.state, [one.event for one in prompts])

@@ -144,6 +144,8 @@ class ListParams(Params):
     """Parameters for a list of the newest memories. Nothing is searched, and nothing counts as used."""
 
     limit: Count = 20
+    skip: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
+    """Number of the newest memories that are left out: those of the pages before."""
     types: list[str] | None = None
     tiers: list[str] | None = None
     spaces: list[str] | None = None

@@ -79,3 +79,5 @@ class UiSearchParams(Params):
     types: list[str] | None = None
     tiers: list[str] | None = None
     tags: list[str] | None = None
+    created_after: str | None = None
+    created_before: str | None = None

@@ -160,8 +160,10 @@ def handlers(parts: Parts) -> dict[str, Handler]:
         "agent.feedback": lambda p, caller, _: feedback(
             ormah, p.node_id, p.signal, caller, source=p.source, event=p.event
         ),
-        "agent.list": lambda p, *_: lookup.newest(ormah, checked(Narrowing, p), p.limit),
-        "agent.whispers": lambda p, *_: _whispers(ormah, p),
+        "agent.list": lambda p, *_: lookup.newest(ormah, checked(Narrowing, p), p.limit, p.skip),
+        "agent.whispers": lambda p, *_: lookup.whispered(
+            ormah, p, checked(Narrowing, {"created_after": p.since, "created_before": p.before})
+        ),
         "agent.spaces": lambda _, caller, __: projects.listed(ormah, caller),
         "agent.assign_space": lambda p, caller, _: _assign(ormah, p, caller),
         "agent.sessions": lambda p, *_: sessions(ormah, p.session_id, p.limit),
@@ -323,11 +325,6 @@ def _whisper(whisper: Whisper, params: api.WhisperParams, caller: Caller) -> api
     unkept = projects.is_unkept(whisper.ormah, caller, params.session_id)
     asked = Asked(params.prompt, space, params.session_id, caller.source, unkept=unkept)
     return whisper.whisper(asked, explain=params.explain)
-
-
-def _whispers(ormah: Ormah, params: api.WhispersParams) -> api.WhispersResult:
-    times = checked(Narrowing, {"created_after": params.since, "created_before": params.before})
-    return lookup.whispered(ormah, params, since=times.created_after, before=times.created_before)
 
 
 def _assign(ormah: Ormah, params: api.AssignSpaceParams, caller: Caller) -> api.AssignSpaceResult:

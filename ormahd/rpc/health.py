@@ -52,12 +52,10 @@ def health(parts: Parts) -> HealthResult:
 
 
 def _sync(ormah: Ormah, waiting: int) -> SyncHealth | None:
-    state, chosen = ormah.syncing, ormah.settings.sync
-    if not (chosen.interval_minutes or state.last or state.trouble):
+    seen, chosen = ormah.syncing, ormah.settings.sync
+    if not (chosen.interval_minutes or seen.last or seen.trouble):
         return None
-    return SyncHealth(
-        REMOTE, chosen.interval_minutes, iso(state.last), iso(state.offline_since), state.trouble, waiting
-    )
+    return SyncHealth(REMOTE, chosen.interval_minutes, iso(seen.last), iso(seen.offline_since), seen.trouble, waiting)
 
 
 def findings(

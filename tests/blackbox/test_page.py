@@ -97,11 +97,40 @@ def test_a_memory_says_what_became_of_it(reader: Reader, ids: dict[str, str]) ->
     assert opened.all("div", **{"class": "added"})
 
 
-@pytest.mark.parametrize("path", ["/"])
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/search", "/search?since=7d&tier=core", "/search?q=alert+evil", "/search?q=%3Cscript%3E&since=30d"],
+)
 def test_a_list_shows_every_memory_as_text(reader: Reader, ids: dict[str, str], path: str) -> None:
     shown = reader.get(path).text
-    assert "<script>alert(1)</script>" in shown
-    assert "gnp.exe" in shown
+    assert "<script>alert(" in shown
+    assert "?" in path or "gnp.exe" in shown
+
+
+def test_a_search_says_what_it_went_by(reader: Reader, ids: dict[str, str]) -> None:
+    said = reader.get("/search?q=Tuesdays&sessions=1")
+    assert "deploy only on" in said.text
+    assert said.all("option", value="1", selected="")
+    assert (
+        "As the vault was on"
+        in reader.get(f"/search?q=word&as_of={reader.web.house.git('rev-parse', 'HEAD')[:12]}").text
+    )
+    assert len(reader.get("/search?tag=x%3Cy&type=fact").all("a", **{"class": "what"})) == len(HOSTILE) - 1
+    assert "Nothing is found" in reader.get("/search?q=Tuesdays&type=goal").text
+    assert reader.get("/search?q=%21").text.count("newest first") == 1
+    assert f"/m/{ids['newer']}" in reader.get("/search?q=newer").raw
+
+
+def test_a_long_list_has_pages(reader: Reader, ids: dict[str, str]) -> None:
+    made = {reader.web.house.call("agent.remember", content=f"Number {n}.", space="pages").node_id for n in range(60)}
+    seen, address = set[str](), "/search?space=pages"
+    while address:
+        shown = reader.get(address)
+        found = {one["href"] for one in shown.all("a", **{"class": "what"})}
+        assert not found & seen
+        seen |= found
+        address = next(("/search" + one["href"] for one in shown.all("a") if "page=" in one.get("href", "")), "")
+    assert seen == {f"/m/{one}" for one in made}
 
 
 def test_every_change_is_shown_with_its_difference(reader: Reader, ids: dict[str, str]) -> None:
@@ -114,7 +143,7 @@ def test_every_change_is_shown_with_its_difference(reader: Reader, ids: dict[str
     ("path", "status", "text"),
     [
         ("/m/00000000", 404, "Not found"), ("/m/zz", 400, "That did not work"), ("/changes/ffffffff", 404, "Not found"),
-        ("/nothing", 404, "there is no route GET /nothing"),
+        ("/search?q=x&type=nonsense", 400, "nonsense"), ("/nothing", 404, "there is no route GET /nothing"),
     ],
 )  # fmt: skip
 def test_an_error_is_a_page(reader: Reader, path: str, status: int, text: str) -> None:

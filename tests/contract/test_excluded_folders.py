@@ -19,7 +19,7 @@ from ormahd.errors import NotFound
 from ormahd.ingest import bring_in
 from ormahd.ingest.by_agent import AgentReading
 from ormahd.ingest.extraction import Extraction
-from ormahd.model.node import CreateNodeRequest, NodeType
+from ormahd.model.node import CreateNodeRequest, Narrowing, NodeType
 from ormahd.ormah import Ormah
 from ormahd.rpc.hooks import Hooks
 from ormahd.sessions.excluded import is_excluded
@@ -67,7 +67,7 @@ def test_a_prompt_of_an_excluded_folder_is_answered_and_not_stored(tmp_path: Pat
         assert not is_unkept(ormah, Caller("agent:codex", other), "t")
         with pytest.raises(NotFound):
             feedback(ormah, stored.node_id, 1, person)
-        log = whispered(ormah, WhispersParams(limit=9), since=None, before=None).whispers
+        log = whispered(ormah, WhispersParams(limit=9), Narrowing()).whispers
         assert [(one.prompt, one.silence) for one in log][-1] == ("", None), "it is counted"
         assert len(log) == 2
         hooked(hooks, "UserPromptSubmit", other, prompt="what of the kiwifruit?", session_id="t")

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import groupby
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.requests import Request
@@ -23,18 +24,28 @@ from starlette.routing import BaseRoute, Route
 from ormahctl.gateway.daemon import DaemonLink
 from ormahctl.gateway.exchange import QUICK_SECONDS, STATUS, asker
 from ormahctl.gateway.page import words
+from ormahctl.gateway.readable import FOUND
+from ormahctl.render import line
+from ormahctl.times import When
 from ormahd.api import METHODS, ErrorBody, Finding, NodeResult, OpResult, WhisperedPrompt
 from ormahd.rpc.wire import NotFound, OrmahError
 
 TODAY_ROWS: Final = 60
 WAITING_SHOWN: Final = 6
 LIFE_ROWS: Final = 50
+LIST_ROWS: Final = 50
+SEARCH_ROWS: Final = 20
 TURNS_AROUND: Final = 3
 DOCTOR_SECONDS: Final = 600.0
 """Age at which the findings of the doctor are asked for again: it reads every note."""
 STATES: Final = {
     "starting": "Loading", "reconciling": "Loading", "warming": "Loading", "ready": "Ready", "stopping": "Stopping",
 }  # fmt: skip
+
+REASONS: Final = {
+    **FOUND, "temporal": "from the time that the query names", "id": "it has this id",
+}  # fmt: skip
+"""{how a result was found: in words}; a plain search is not said."""
 
 View = Callable[["Visit"], Awaitable[Response]]
 
@@ -201,6 +212,62 @@ async def waiting_now(visit: Visit) -> list[WaitingItem]:
     ]
 
 
+# ---------------------------------------------------------------- search
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """What the address of a search says. `since`: a word for an age, such as `7d`. `as_of`: a day or a change."""
+
+    q: str = ""
+    type: str = ""
+    tier: str = ""
+    space: str = ""
+    tag: str = ""
+    since: str = ""
+    as_of: str = ""
+    sessions: str = ""
+    page: str = ""
+
+    def narrowing(self) -> dict[str, Any]:
+        """Return the parameters of a list or a search that narrow it."""
+        found: dict[str, Any] = {
+            f"{name}s": [getattr(self, name)] for name in ("type", "tier", "space", "tag") if getattr(self, name)
+        }
+        after = When().read(self.since) if self.since else None
+        return found | ({"created_after": after.isoformat()} if after else {})
+
+
+async def search(visit: Visit) -> Response:
+    """Memories that match a query, best first; or all, newest first; or what was said in sessions."""
+    given = visit.request.query_params
+    chosen = Chosen(**{name: given.get(name, "").strip() for name in Chosen.__struct_fields__})
+    if not any(map(str.isalnum, chosen.q)):  # the first signs of a query that is being typed
+        chosen = msgspec.structs.replace(chosen, q="")
+    narrowing = chosen.narrowing()
+    whole = {name: value for name, value in narrowing.items() if name.startswith("created")}
+    if chosen.q and chosen.sessions:
+        asked = visit.ask("agent.recall", query=chosen.q, sessions=True, limit=SEARCH_ROWS, **whole)
+    elif chosen.q and chosen.as_of:
+        asked = visit.ask(
+            "agent.recall", query=chosen.q, as_of=chosen.as_of, space=None, limit=SEARCH_ROWS, **narrowing
+        )
+    elif chosen.q:
+        asked = visit.ask("ui.search", query=chosen.q, limit=SEARCH_ROWS, **narrowing)
+    else:
+        number = int(chosen.page) if chosen.page.isdecimal() else 1
+        asked = visit.ask("agent.list", limit=LIST_ROWS, skip=LIST_ROWS * (number - 1), **narrowing)
+    if chosen.q:
+        found, listed = await asyncio.gather(asked, visit.ask("agent.list", limit=1))
+    else:
+        found = listed = await asked
+    older = None
+    if not chosen.q and listed.total > number * LIST_ROWS:
+        fields = {**msgspec.structs.asdict(chosen), "page": number + 1}
+        older = urlencode({name: value for name, value in fields.items() if value})
+    spaces = [(name, f"{line(name)} ({number:,})") for name, number in sorted(listed.spaces.items())]
+    return visit.page("search.html", chosen=chosen, found=found, spaces=spaces, older=older, reasons=REASONS)
+
+
 # ---------------------------------------------------------------- one memory, one change
 
 
@@ -264,6 +331,7 @@ async def change(visit: Visit) -> Response:
 
 VIEWS: Final[Mapping[str, View]] = {
     "/": today,
+    "/search": search,
     "/m/{node_id}": memory,
     "/changes/{op}": change,
 }

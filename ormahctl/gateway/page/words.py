@@ -29,6 +29,33 @@ COMPARED: Final = 100_000_000
 """Largest product of two numbers of words that are compared: a tenth of a second."""
 _CHANGED: Final = re.compile("<(?:ins|del)>(.*?)</", re.DOTALL)
 WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
+COMMON: Final = frozenset(
+    [
+        "the",
+        "and",
+        "for",
+        "are",
+        "was",
+        "how",
+        "what",
+        "who",
+        "why",
+        "when",
+        "where",
+        "with",
+        "that",
+        "this",
+        "from",
+        "our",
+        "you",
+        "does",
+        "did",
+        "has",
+        "have",
+        "not",
+    ]
+)
+"""Words of a query that are not marked in its results."""
 VERBS: Final = {
     "remember": "remembered", "update": "changed", "forget": "forgot", "outdated": "marked as outdated", "edit": "edited",
     "feedback": "judged", "link": "connected", "undo": "took back", "ingest": "learned", "merge": "merged",
@@ -150,7 +177,9 @@ _MARKDOWN: Final = _renderer()
 
 def marked(text: str, query: str) -> Markup:
     """Return a text with the words of `query` in `<mark>`, by the beginnings of words."""
-    words = [re.escape(word[: max(4, len(word) - 2)]) for word in re.findall(r"\w{3,}", query)][:20]
+    words = [re.escape(word[: max(4, len(word) - 2)]) for word in re.findall(r"\w{3,}", query) if word not in COMMON][
+        :20
+    ]
     pieces = re.split(rf"\b((?:{'|'.join(words)})\w*)", safe(text), flags=re.IGNORECASE) if words else [safe(text)]
     return Markup().join(
         Markup("<mark>{}</mark>").format(one) if at % 2 else escape(one) for at, one in enumerate(pieces)

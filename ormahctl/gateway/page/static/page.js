@@ -94,7 +94,7 @@ document.addEventListener("input", (event) => {
 
 function search(push) {
   const query = new URLSearchParams(push ? "" : location.search);
-  query.delete("before");
+  query.delete("page");
   if (find.value) query.set("q", find.value);
   else query.delete("q");
   const address = `/search?${query}`;
@@ -132,7 +132,10 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     return find?.select();
   }
-  if (event.key === "Escape" && typing) return event.target.blur();
+  if (event.key === "Escape" && typing) {
+    if (event.target === find) event.preventDefault(); // or the browser empties it, below results that stay
+    return event.target.blur();
+  }
   if (typing || event.ctrlKey || event.metaKey || event.altKey || !find) return;
   const last = before;
   before = event.key === "g" && last !== "g" ? "g" : "";
