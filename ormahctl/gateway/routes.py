@@ -20,6 +20,7 @@ from ormahctl.gateway.access import WebAccess
 from ormahctl.gateway.exchange import QUICK_SECONDS, answer_error, as_json, asker, body, parameters
 from ormahctl.gateway.guard import LoopbackGuard, error_response
 from ormahctl.gateway.page import views
+from ormahctl.gateway.page.forms import FORMS
 from ormahctl.gateway.table import ROUTES, Route
 from ormahd.api import ErrorBody
 from ormahd.rpc.wire import BadRequest, OrmahError
@@ -81,7 +82,7 @@ def app(daemon: DaemonLink, access: WebAccess) -> LoopbackGuard:
     for path, act in ingest.routes(daemon).items():
         endpoints.append(Endpoint(path, act, methods=["POST"]))
     endpoints += [
-        *views.routes(daemon),
+        *views.routes(daemon, FORMS),
         Endpoint("/session", _session(access), methods=["POST"]),
         Endpoint("/openapi.json", _description(access), methods=["GET"]),
         WebSocketRoute("/ui/ws", live.stream(daemon)),

@@ -16,7 +16,7 @@ from ormahd.actions.amend import PERSON, amending
 from ormahd.actions.tombstones import of_notes, with_lines
 from ormahd.actions.tombstones import path as path_of_tombstones
 from ormahd.actions.views import headline, iso
-from ormahd.api import UndoChange, UndoConflict, UndoneOp
+from ormahd.api import UndoChange, UndoConflict, UndoneOp, UndoParams
 from ormahd.errors import Conflict
 from ormahd.git.oplog import UNDOES
 from ormahd.git.oplog import parse as parse_message
@@ -67,8 +67,9 @@ class UndoPiece(Struct, frozen=True):
         return self.now is None or self.wanted is None or self.now.path != self.wanted.path
 
 
-def take_back(ormah: Ormah, op: Op, caller: Caller, *, force: bool, run: str | None) -> UndoneOp | NotUndone:
-    """Undo one op. `force`: also remove a note that the op created and that was edited since.
+def take_back(ormah: Ormah, op: Op, caller: Caller, wish: UndoParams, run: str | None) -> UndoneOp | NotUndone:
+    """Undo one op. `wish.force`: also remove a note that the op created and that was edited since. `wish.dry_run`: change
+    nothing, and say what would be done.
 
     Raises:
         VaultBusy: another git operation is under way; nothing is queued. Conflict: a file changed twice meanwhile.
@@ -77,11 +78,11 @@ def take_back(ormah: Ormah, op: Op, caller: Caller, *, force: bool, run: str | N
     if ormah.reconciler.told != ormah.vault.head():
         ormah.reconciler.scan()  # a person moved HEAD by hand: the index must follow first
     pairs = changed(ormah.vault, ormah.vault.git.resolve(f"{op.commit}^1"), op.commit)
-    return amending(ormah, lambda: _attempt(ormah, op, pairs, caller, force, run))
+    return amending(ormah, lambda: _attempt(ormah, op, pairs, caller, wish, run))
 
 
 def _attempt(
-    ormah: Ormah, op: Op, pairs: Mapping[str, Pair], caller: Caller, force: bool, run: str | None
+    ormah: Ormah, op: Op, pairs: Mapping[str, Pair], caller: Caller, wish: UndoParams, run: str | None
 ) -> UndoneOp | NotUndone:
     now = _today(ormah, pairs)
     loose = _uncommitted(ormah, pairs, now)
@@ -103,7 +104,7 @@ def _attempt(
     for key, (before, after) in pairs.items():
         ours = now[key]
         joined = join(after, ours, before)
-        if joined.conflicts and force and before is None:
+        if joined.conflicts and wish.force and before is None:
             pieces[key] = UndoPiece(ours, None, edited=False)
             continue
         clashes += [_of_merge(ormah, op, one, ours or after or before) for one in joined.conflicts]
@@ -114,6 +115,8 @@ def _attempt(
         return NotUndone(tuple(clashes))
 
     changes = [_change(key, piece) for key, piece in pieces.items() if piece.now != piece.wanted]
+    if wish.dry_run:
+        return _undone(op, "", changes) if changes else NotUndone()
     tx = ormah.vault.transaction(
         undo_subject(op), kind=Kind.UNDO, source=caller.source, body=undo_body(op, changes, reasons), run=run,
         person=caller.source == PERSON, trailers=[(UNDOES, op.name), *caller.trailers],

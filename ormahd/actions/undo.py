@@ -65,7 +65,7 @@ def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int
     past = {done.op: done for done in (undone_by(ormah, commit) for commit in caller.done)}
     ops = _named(ormah, wish.ops, past) if by_name else _of_run_or_job(ormah, wish)
     if len(ops) == 1 and by_name:
-        return UndoResult([past.get(ops[0].commit) or _one(ormah, ops[0], caller, force=wish.force)], [], [])
+        return UndoResult([past.get(ops[0].commit) or _one(ormah, ops[0], caller, wish)], [], [])
 
     out = UndoResult([], [], [], find_op(ormah.vault, caller.done[0]).run if past else ormah.new_run())
     with saying(
@@ -80,7 +80,7 @@ def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int
             why = DONE if _undone_by(ormah, op) else _beyond(ormah, op)
             if why is None:
                 try:
-                    done = take_back(ormah, op, caller, force=wish.force, run=out.run)
+                    done = take_back(ormah, op, caller, wish, out.run)
                 except Conflict as exc:
                     done = NotUndone((_in_the_way(op, exc),))
                 if isinstance(done, UndoneOp):
@@ -102,14 +102,14 @@ def undo_merge(ormah: Ormah, merge_id: str, caller: Caller) -> UndoMergeResult:
     op = find_op(ormah.vault, merge_id, kind=Kind.MERGE)
     if not caller.done:
         _check(ormah, op)
-    done = undone_by(ormah, caller.done[0]) if caller.done else _one(ormah, op, caller, force=False)
+    done = undone_by(ormah, caller.done[0]) if caller.done else _one(ormah, op, caller, UndoParams())
     lines = [f"Undone: {op.subject}"]
     lines += [f"{change.did}: {change.title or change.path}" for change in done.changes]
     return UndoMergeResult("\n".join([*lines, f"commit: {done.commit[:8]}"]), op.commit, done.commit, done.nodes)
 
 
-def _one(ormah: Ormah, op: Op, caller: Caller, *, force: bool) -> UndoneOp:
-    done = take_back(ormah, op, caller, force=force, run=None)
+def _one(ormah: Ormah, op: Op, caller: Caller, wish: UndoParams) -> UndoneOp:
+    done = take_back(ormah, op, caller, wish, None)
     if isinstance(done, UndoneOp):
         return done
     if done.clashes:

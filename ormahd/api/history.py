@@ -97,6 +97,8 @@ class UndoParams(Params):
     """An ISO time, or a date."""
     force: bool = False
     """Also remove a note that the op added and that was edited since."""
+    dry_run: bool = False
+    """Change nothing; the result, without commits, says what undoing each op by itself would do."""
     request_id: str | None = None
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import tomllib
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.blackbox.two_houses import level, two_houses
 from tests.house import open_house, wait_until, write_notes
-from tests.page import Reader
+from tests.page import Document, Reader
 from tests.web import open_web, web_house
 
 PAGE = Path(__file__).parents[2] / "ormahctl" / "gateway" / "page"
@@ -67,6 +70,13 @@ def ids(reader: Reader) -> dict[str, str]:
     call("agent.forget", node_id=made["forgotten"])
     call("agent.whisper", prompt="<script> when do we deploy, on Tuesdays or on Fridays?", session_id="s", space=None)
     return made
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "large", "tagged"])
+def test_forms_show_a_memory_as_text(reader: Reader, ids: dict[str, str], name: str) -> None:
+    shown = reader.get(f"/m/{ids[name]}/edit")
+    assert ("Save" in shown.text) != (name in {"control", "right to left", "large"})
+    reader.get(f"/m/{ids[name]}/outdated")
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, "large", "tagged", "newer", "learned"])
@@ -199,3 +209,179 @@ def test_nothing_is_put_into_the_page_as_a_string() -> None:
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script)
     texts = "".join(path.read_text("utf-8") for path in (PAGE / "templates").iterdir())
     assert not re.search(r"style=|\|\s*safe\b|https?://|\son\w+=", texts)
+
+
+# ---------------------------------------------------------------- forms
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Reader]:
+    """The page of a house of its own, for what changes the vault."""
+    with web_house(ORMAH_LINKING_SIMILARITY="1", ORMAH_JOBS_ENABLED="false") as web:
+        yield Reader(web)
+
+
+def kept(desk: Reader, text: str, **more: object) -> str:
+    return str(desk.web.house.call("agent.remember", content=text, **more).node_id)
+
+
+def last(desk: Reader) -> str:
+    """The subject and the author of the newest commit."""
+    return desk.web.house.git("log", "-1", "--format=%s (%an)").strip()
+
+
+def form(shown: Document) -> dict[str, str]:
+    """The hidden fields of a page's forms."""
+    return {one["name"]: one.get("value", "") for one in shown.all("input", type="hidden")}
+
+
+def test_a_memory_is_edited_and_the_edit_taken_back_twice(desk: Reader) -> None:
+    node = kept(desk, "The port is 8080.", title="Port", tags=["net"])
+    given = form(desk.get(f"/m/{node}/edit"))
+    assert (
+        desk.post(f"/m/{node}/edit", **given, title="Port", content="The port is 9443.\r\nBehind TLS.", tags="net, tls")
+        == f"/m/{node}"
+    )
+    assert last(desk) == "Update: Port (Ada Person)"
+    (note,) = [data for path, data in desk.web.house.notes().items() if node[:8] in path]
+    assert b"The port is 9443.\nBehind TLS." in note
+    for text in (b"8080", b"9443"):
+        op = desk.web.house.git("rev-parse", "HEAD").strip()
+        assert "What undoing it would do" in desk.get(f"/changes/{op}").text
+        assert op == desk.web.house.git("rev-parse", "HEAD").strip(), "a dry run changes nothing"
+        assert desk.post(f"/changes/{op}") == f"/m/{node}"
+        (note,) = [data for path, data in desk.web.house.notes().items() if node[:8] in path]
+        assert text in note
+    assert last(desk) == "Redo: Update: Port (Ada Person)"
+
+
+def test_an_edit_that_meets_another_keeps_both(desk: Reader) -> None:
+    node = kept(desk, "The queue is RabbitMQ.", title="Queue", tags=["one"])
+    given = form(desk.get(f"/m/{node}/edit"))
+    desk.web.house.call("agent.update", node_id=node, content="The queue is Kafka.", add_tags=["two"])
+    head = desk.web.house.git("rev-parse", "HEAD")
+    mine = {"content": "The queue is RabbitMQ 4.", "tags": "one"}
+    answer = desk.post(f"/m/{node}/edit", 200, **given, **mine)
+    assert "changed while you were editing" in answer
+    assert "The queue is Kafka." in answer
+    assert head == desk.web.house.git("rev-parse", "HEAD")
+    now = desk.web.house.call("agent.get", node_id=node, touch=False)
+    again = given | {"expect": now.digest}
+    assert desk.post(f"/m/{node}/edit", **again, **mine) == f"/m/{node}"
+    found = desk.web.house.call("agent.get", node_id=node, touch=False)
+    assert (found.content, found.tags) == ("The queue is RabbitMQ 4.", ["one", "two"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"), [({"confidence": "much"}, "a number from 0 to 1"), ({"type": "nonsense"}, "nonsense"), ({"content": " "}, "an empty memory")]
+)  # fmt: skip
+def test_what_cannot_be_saved_stays_in_the_form(desk: Reader, fields: dict[str, str], text: str) -> None:
+    node = kept(desk, "It stays.", title="Stays")
+    answer = desk.post(f"/m/{node}/edit", 200, **form(desk.get(f"/m/{node}/edit")), title="My new title", **fields)
+    assert text in answer
+    assert "Save" in answer
+    assert desk.web.house.call("agent.get", node_id=node, touch=False).title == "Stays"
+
+
+def test_outdated_forgotten_and_brought_back(desk: Reader) -> None:
+    node, newer = (
+        kept(desk, "We meet on Mondays.", title="Meeting"),
+        kept(desk, "We meet on Thursdays.", title="Meeting now"),
+    )
+    assert newer in desk.get(f"/m/{node}/outdated").raw
+    desk.post(f"/m/{node}/outdated", reason="it moved", by=newer)
+    assert "Outdated since" in desk.get(f"/m/{node}").text
+    desk.post(f"/m/{node}/outdated", revoke="1")
+    assert "Outdated since" not in desk.get(f"/m/{node}").text
+    desk.post(f"/m/{node}/forget")
+    assert last(desk) == "Forget: Meeting (Ada Person)"
+    gone = desk.get(f"/m/{node}", 404)
+    back = next(one["href"] for one in gone.all("a", **{"data-key": "u"}))
+    assert "bring back" in desk.get(back).text
+    assert desk.post(back) == f"/m/{node}"
+    assert desk.web.house.call("agent.get", node_id=node, touch=False).title == "Meeting"
+
+
+def test_an_undo_that_meets_a_later_edit_says_so(desk: Reader) -> None:
+    node = kept(desk, "Tea at four.", title="Tea")
+    made = desk.web.house.git("rev-parse", "HEAD").strip()
+    desk.web.house.call("agent.update", node_id=node, content="Tea at five.")
+    shown = desk.get(f"/changes/{made}")
+    assert "was not undone" in shown.text
+    assert "Remove it with its later edits" in shown.text
+    desk.post(f"/changes/{made}", force="1")
+    desk.get(f"/m/{node}", 404)
+
+
+def test_proposals_are_decided_and_found_again(desk: Reader) -> None:
+    call = desk.web.house.call
+    for content, days in (
+        ("Deploys of the shop happen on Fridays.", 90),
+        ("Deploys of the shop happen on Tuesdays.", 3),
+    ):
+        made = (datetime.now(UTC) - timedelta(days=days)).isoformat()
+        call("admin.import", lines=[json.dumps({"content": content, "title": "Deploy day", "created": made})])
+    call("admin.run_task", name="conflict_detector")
+    proposal = next(one for one in call("agent.proposals").proposals if "Fridays" in one.proposed_action)
+    assert "superseded" in desk.get("/").text
+    shown = desk.get("/waiting")
+    assert "Older: Deploy day" in shown.text
+    assert desk.post(f"/waiting/{proposal.id}", action="approved") == "/waiting"
+    assert last(desk).startswith("Superseded: Deploys of the shop happen on Fridays")
+    assert "Fridays" not in desk.get("/waiting").text
+    decided = desk.get("/waiting?status=all")
+    assert "approved" in decided.text
+    undo = next(one["href"] for one in decided.all("a", **{"data-key": "u"}))
+    desk.post(undo)
+    assert last(desk).startswith("Undo: ")
+
+
+def test_the_doctor_is_asked_in_the_background_and_on_demand(desk: Reader) -> None:
+    (desk.web.house.vault / "broken.md").write_text("---\ntitle: [unclosed\n---\nA text\n")
+    wait_until(
+        lambda: "broken.md" in desk.web.house.json("doctor", status=1)["findings"].__repr__(), "the file is found"
+    )
+    assert desk.post("/waiting/finding") == "/waiting?kind=finding"
+    assert "broken.md" in desk.get("/waiting?kind=finding").text
+    assert "broken.md" in desk.get("/").text
+
+
+def test_something_is_remembered(desk: Reader) -> None:
+    address = desk.post("/remember", content="Lunch is at <b>noon</b>.", space="")
+    assert "<b>noon</b>" in desk.get(address).text
+    assert last(desk).endswith("(Ada Person)")
+
+
+def test_a_conflict_of_a_sync_is_settled() -> None:
+    with two_houses() as (one, two, bare):
+        one.json("sync", "setup", str(bare))
+        two.json("sync", "setup", str(bare), "--yes")
+        node = one.call("agent.remember", content="The code is 1.", title="Code").node_id
+        level(one, two)
+        one.call("agent.update", node_id=node, content="The code is 2.")
+        two.call("agent.update", node_id=node, content="The code is <3>.")
+        one.call("admin.sync")
+        two.call("admin.sync")
+        found = next(house for house in (one, two) if house.call("admin.sync_conflicts").conflicts)
+        web = open_web(found)
+        reader = Reader(web)
+        shown = reader.get("/waiting")
+        assert "The code is <3>." in shown.text
+        assert "The code is 2." in shown.text
+        assert reader.post("/waiting/conflict", name=form(shown)["name"], action="keep") == "/waiting"
+        assert not found.call("admin.sync_conflicts").conflicts
+        web.program.close()
+
+
+def test_forms_of_others_are_refused(desk: Reader) -> None:
+    node = kept(desk, "It stays too.")
+    ours: dict[str, str | None] = {
+        "Cookie": desk.cookie, "Sec-Fetch-Site": "same-origin", "X-Ormah-Part": "main", "Content-Type": "application/x-www-form-urlencoded",
+    }  # fmt: skip
+    for change in (
+        {"X-Ormah-Part": None}, {"Content-Type": "text/plain"}, {"Content-Type": "multipart/form-data; boundary=x"}, {"Cookie": None},
+        {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Sec-Fetch-Site": None}, {"Origin": "http://127.0.0.1:1"},
+    ):  # fmt: skip
+        desk.web.raw("POST", f"/m/{node}/forget", ours | change)
+        assert desk.web.house.call("agent.get", node_id=node, touch=False).id == node, change
+    assert desk.web.raw("POST", f"/m/{node}/forget", ours)[0] == 303

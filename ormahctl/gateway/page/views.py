@@ -28,7 +28,7 @@ from ormahctl.gateway.readable import FOUND
 from ormahctl.render import line
 from ormahctl.times import When
 from ormahd.api import METHODS, ErrorBody, Finding, NodeResult, OpResult, WhisperedPrompt
-from ormahd.rpc.wire import NotFound, OrmahError
+from ormahd.rpc.wire import Conflict, NotFound, OrmahError
 
 TODAY_ROWS: Final = 60
 WAITING_SHOWN: Final = 6
@@ -36,6 +36,8 @@ LIFE_ROWS: Final = 50
 LIST_ROWS: Final = 50
 SEARCH_ROWS: Final = 20
 TURNS_AROUND: Final = 3
+PART: Final = "x-ormah-part"
+"""A header that the page's script sends with each request. No form of another site can send it."""
 DOCTOR_SECONDS: Final = 600.0
 """Age at which the findings of the doctor are asked for again: it reads every note."""
 STATES: Final = {
@@ -66,7 +68,7 @@ class Visit:
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a template as the answer."""
-        return HTMLResponse(render(template, path=self.request.url.path, **values), status)
+        return answer(self.request, render(template, path=self.request.url.path, **values), status)
 
 
 class Desk:
@@ -133,17 +135,22 @@ async def _file(request: Request) -> Response:
     return Response(data, media_type=kind, headers={"Cache-Control": "public, max-age=31536000, immutable"})
 
 
+def answer(request: Request, html: str, status: int) -> Response:
+    """Return a page as the answer. For the page's script the status is 200: browsers write others to their console."""
+    return HTMLResponse(html, 200 if PART in request.headers else status)
+
+
 def failure(request: Request, error: ErrorBody, status: int) -> Response:
     """Return a page that shows an error with its hint."""
-    return HTMLResponse(render("error.html", path=request.url.path, error=error, status=status), status)
+    return answer(request, render("error.html", path=request.url.path, error=error, status=status), status)
 
 
-def routes(daemon: DaemonLink) -> list[BaseRoute]:
-    """Return the routes of the page."""
+def routes(daemon: DaemonLink, forms: Mapping[str, View]) -> list[BaseRoute]:
+    """Return the routes of the page. `forms`: {path that takes a form: function that does what it asks for}."""
     desk = Desk(daemon)
 
     def endpoint(view: View) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
+        async def called(request: Request) -> Response:
             if request.scope["ormah_caller"] == "":  # only "/" is open without a session
                 return HTMLResponse(render("closed.html"))
             try:
@@ -152,11 +159,12 @@ def routes(daemon: DaemonLink) -> list[BaseRoute]:
                 body = ErrorBody(code=exc.code, message=exc.message, hint=exc.hint)
                 return failure(request, body, STATUS.get(exc.code, 500))
 
-        return answer
+        return called
 
     return [
         *(Route(path, _file) for path in files()),
         *(Route(path, endpoint(view), methods=["GET"]) for path, view in VIEWS.items()),
+        *(Route(path, endpoint(form), methods=["POST"]) for path, form in forms.items()),
     ]
 
 
@@ -204,7 +212,10 @@ async def waiting_now(visit: Visit) -> list[WaitingItem]:
             WaitingItem("conflict", f"{one.path}: {one.what}", "/waiting?kind=conflict", one)
             for one in conflicts.conflicts
         ),
-        *(WaitingItem("finding", one.what, "/waiting?kind=finding", one) for one in visit.desk.findings),
+        *(
+            WaitingItem("finding", f"{one.path}: {one.what}" if one.path else one.what, "/waiting?kind=finding", one)
+            for one in visit.desk.findings
+        ),
         *(
             WaitingItem("proposal", one.proposed_action, f"/waiting?kind=proposal#{one.short_id}", one)
             for one in proposals.proposals
@@ -324,14 +335,80 @@ async def around(visit: Visit, node: NodeResult) -> Any:
 
 
 async def change(visit: Visit) -> Response:
-    """One change of the vault, with the difference of each note."""
+    """One change of the vault: the difference of each note, and what undoing it would do."""
     op = await visit.ask("history.show", op=visit.request.path_params["op"])
-    return visit.page("change.html", op=op)
+    would, refused = None, None
+    if op.undone_by is None:
+        try:
+            would = (await visit.ask("history.undo", ops=[op.commit], dry_run=True)).undone[0]
+        except Conflict as exc:
+            refused = exc
+    clashes = refused.data.get("conflicts", []) if refused else []
+    forced = bool(clashes) and all(one["field"] == "note" and one["theirs"] is None for one in clashes)
+    return visit.page("change.html", op=op, would=would, refused=refused, clashes=clashes, forced=forced)
+
+
+async def edit(visit: Visit) -> Response:
+    """The form that changes a memory."""
+    node = await visit.ask("agent.get", node_id=visit.request.path_params["node_id"], touch=False)
+    return await editing(visit, node, as_fields(node))
+
+
+async def editing(visit: Visit, node: NodeResult, given: Mapping[str, str], **more: Any) -> Response:
+    """Return the form that changes a memory, with the fields `given`."""
+    names = (await visit.ask("agent.list", limit=1)).spaces.keys() - {"global"}
+    was = {name: fingerprint(value) for name, value in as_fields(node).items()}
+    values = {"error": None, "clash": None, "status": 200} | more
+    return visit.page("edit.html", node=node, given=given, was=was, spaces=sorted(names), **values)
+
+
+def fingerprint(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def as_fields(node: NodeResult) -> dict[str, str]:
+    """Return the fields of the form that changes a memory, as they stand in it at first."""
+    return {
+        "title": node.title or "", "content": node.content, "type": node.type, "tier": node.tier, "space": node.space or "",
+        "tags": ", ".join(node.tags), "confidence": f"{node.confidence:g}",
+    }  # fmt: skip
+
+
+async def outdated(visit: Visit) -> Response:
+    """The form that marks a memory as outdated, with the memories that may have replaced it."""
+    node = await visit.ask("agent.get", node_id=visit.request.path_params["node_id"], touch=False)
+    query = visit.request.query_params.get("find") or node.title or node.content[:300]
+    found = await visit.ask("ui.search", query=query, limit=8)
+    return visit.page(
+        "outdated.html", node=node, query=query, found=[one for one in found.results if one.id != node.id]
+    )
+
+
+# ---------------------------------------------------------------- waiting
+
+
+async def waiting(visit: Visit) -> Response:
+    """All that waits for the person, each with its decisions; or what was decided (`?status=all`)."""
+    given = visit.request.query_params
+    kind, decided = given.get("kind", ""), given.get("status") == "all"
+    waits = await waiting_now(visit)
+    counts = {name: sum(one.kind == name for one in waits) for name in ("proposal", "conflict", "finding")}
+    shown = [one for one in waits if kind in ("", one.kind)]
+    past = []
+    if decided:
+        rows = (await visit.ask("agent.proposals", status="all")).proposals
+        past, shown = [one for one in rows if one.status != "pending"], []
+    return visit.page(
+        "waiting.html", waits=shown, counts=counts, kind=kind, decided=decided, past=past, checked=visit.desk.checked
+    )
 
 
 VIEWS: Final[Mapping[str, View]] = {
     "/": today,
     "/search": search,
+    "/waiting": waiting,
+    "/m/{node_id}/edit": edit,
+    "/m/{node_id}/outdated": outdated,
     "/m/{node_id}": memory,
     "/changes/{op}": change,
 }

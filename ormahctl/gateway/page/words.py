@@ -57,12 +57,10 @@ COMMON: Final = frozenset(
 )
 """Words of a query that are not marked in its results."""
 VERBS: Final = {
-    "remember": "remembered", "update": "changed", "forget": "forgot", "outdated": "marked as outdated", "edit": "edited",
-    "feedback": "judged", "link": "connected", "undo": "took back", "ingest": "learned", "merge": "merged",
-    "consolidate": "united", "decay": "archived", "promote": "promoted", "conflict": "found a conflict", "import": "imported",
-    "sync": "synchronised", "cluster": "moved", "strength": "counted", "init": "began the vault", "purge": "purged",
+    "Remember": "remembered", "Update": "changed", "Forget": "forgot", "Outdated": "marked as outdated", "Edit": "edited",
+    "Undo": "took back", "Redo": "brought back", "Feedback": "judged", "Superseded": "marked as superseded",
 }  # fmt: skip
-"""{kind of an op: what its source did}."""
+"""{first word of an op's subject, before a colon: what its source did with the memory that follows}."""
 LEARNED: Final = {"ingest", "remember", "import"}
 
 
@@ -83,10 +81,10 @@ def environment() -> Environment:
     )  # fmt: skip
     found.filters |= {
         "when": when, "who": who, "md": markdown, "diff": diff, "changed_words": changed_words, "marked": marked, "named": named,
-        "verb": lambda kind: VERBS.get(kind, kind), "tally": tally, "group": lambda op: "learned" if op.kind in LEARNED else "changed",
-        "line": line, "count": count, "sentence": sentence, "silence": lambda code: SAID.get(code, code),
+        "did": did, "tally": tally, "group": lambda op: "learned" if op.kind in LEARNED else "changed",
+        "line": line, "count": count, "raw": escape, "sentence": sentence, "silence": lambda code: SAID.get(code, code),
     }  # fmt: skip
-    found.tests |= {"past": past}
+    found.tests |= {"past": past, "editable": editable}
     return found
 
 
@@ -134,17 +132,17 @@ def who(source: str) -> str:
     return line(name or source).replace("-", " ").title()
 
 
+def did(op: OpResult) -> tuple[str, str]:
+    """Return what the source of an op did, and with what: from its subject, `Update: How we deploy`."""
+    before, _, title = line(op.subject).partition(": ")
+    return (f" {VERBS[before]}", title) if before in VERBS else (":", line(op.subject))
+
+
 def sentence(op: OpResult) -> Markup:
     """Return what an op did as a sentence, its memory linked if it is one."""
-    subject = line(op.subject)
-    before, colon, title = subject.partition(": ")
-    verb = VERBS.get(op.kind or "") if colon and before.isalpha() else None
-    href = (
-        f"/m/{op.nodes[0]}" if len(op.nodes) == 1 or (op.kind == "remember" and op.nodes) else f"/changes/{op.commit}"
-    )
-    return Markup('<b>{}</b>{} <a href="{}"><bdi>{}</bdi></a>').format(
-        who(op.source), f" {verb}" if verb else ":", href, title if verb else subject
-    )
+    single = len(op.nodes) == 1 or (op.kind == "remember" and op.nodes)
+    href = f"/m/{op.nodes[0]}" if single else f"/changes/{op.commit[:12]}"
+    return Markup('<b>{}</b>{} <a href="{}"><bdi>{}</bdi></a>').format(who(op.source), did(op)[0], href, did(op)[1])
 
 
 # ---------------------------------------------------------------- texts
@@ -173,6 +171,11 @@ def _renderer() -> MarkdownIt:
 
 _OUTSIDE: Final = re.compile("(?:https?|mailto):", re.IGNORECASE)
 _MARKDOWN: Final = _renderer()
+
+
+def editable(text: str) -> bool:
+    """Whether a browser's text field keeps a text as it is: it has no control characters, and is not very long."""
+    return len(text) <= TEXT_CHARACTERS * 4 and safe(text) == text
 
 
 def marked(text: str, query: str) -> Markup:

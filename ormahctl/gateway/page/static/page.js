@@ -45,7 +45,7 @@ async function show(url, { method = "GET", body, push = true, scroll = true } = 
   const target = address.hash && document.getElementById(address.hash.slice(1));
   if (target) target.scrollIntoView({ block: "nearest" });
   else if (scroll) window.scrollTo(0, 0);
-  const first = document.querySelector("main [autofocus]");
+  const first = document.querySelector("main [data-focus]");
   if (first && scroll) first.focus();
 }
 

@@ -1,0 +1,136 @@
+"""What the forms of the page ask for, one function each: it calls the daemon, and leads to the view that shows the result.
+
+Forms are sent by the page's script only: with the header `X-Ormah-Part`, which a form of another site cannot send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from starlette.responses import RedirectResponse, Response
+
+from ormahctl.gateway.exchange import BODY_BYTES, STATUS, read
+from ormahctl.gateway.page import views
+from ormahctl.gateway.page.views import View, Visit
+from ormahctl.gateway.page.words import changed_words
+from ormahd.rpc.wire import BadRequest, Conflict, OrmahError
+
+FORM: Final = "application/x-www-form-urlencoded"
+EDITED: Final[Mapping[str, Callable[[str], Any]]] = {
+    "title": lambda text: text.strip() or None, "content": str, "type": str, "tier": str, "confidence": float,
+    "space": lambda text: text.strip() or None, "tags": lambda text: [one.strip() for one in text.split(",") if one.strip()],
+}  # fmt: skip
+"""{field of the form that changes a memory: function that makes the parameter of `agent.update` of its text}."""
+
+
+async def fields(visit: Visit) -> dict[str, str]:
+    """Return the fields of a form. Raises BadRequest if the page's script did not send it."""
+    headers = visit.request.headers
+    if views.PART not in headers or headers.get("content-type", "").partition(";")[0] != FORM:
+        raise BadRequest("this is no form of the page", hint="programs use the routes of /openapi.json")
+    found = parse_qs((await read(visit.request, BODY_BYTES)).decode("utf-8", "replace"), keep_blank_values=True)
+    return {name: values[-1].replace("\r\n", "\n") for name, values in found.items()}
+
+
+def to(address: str) -> Response:
+    return RedirectResponse(address, 303)
+
+
+async def remember(visit: Visit) -> Response:
+    given = await fields(visit)
+    done = await visit.ask("agent.remember", content=given.get("content", ""), space=given.get("space") or None)
+    return to(f"/m/{done.node_id}")
+
+
+async def edit(visit: Visit) -> Response:
+    """Change the fields of a memory that the person changed, if it is still as the form showed it. Else show the form
+    again, with what changed meanwhile."""
+    given = await fields(visit)
+    node = await visit.ask("agent.get", node_id=visit.request.path_params["node_id"], touch=False)
+    own = {
+        name: given[name]
+        for name in EDITED
+        if name in given and views.fingerprint(given[name]) != given.get(f"was_{name}")
+    }
+    try:
+        if own:
+            wished = {name: EDITED[name](text) for name, text in own.items()}
+            await visit.ask("agent.update", node_id=node.id, expect=given.get("expect") or None, **wished)
+    except (OrmahError, ValueError) as exc:
+        error = exc if isinstance(exc, OrmahError) else BadRequest("the confidence is a number from 0 to 1")
+        shown = views.as_fields(node) | own
+        clash = changed_words(node.content, shown["content"]) if isinstance(exc, Conflict) else None
+        return await views.editing(visit, node, shown, error=error, clash=clash, status=STATUS.get(error.code, 500))
+    return to(f"/m/{node.id}")
+
+
+async def outdated(visit: Visit) -> Response:
+    given = await fields(visit)
+    node_id = visit.request.path_params["node_id"]
+    by = given.get("other", "").strip() or given.get("by") or None
+    if given.get("revoke"):
+        await visit.ask("agent.outdated", node_id=node_id, revoke=True)
+    else:
+        await visit.ask("agent.outdated", node_id=node_id, reason=given.get("reason") or None, by=by)
+    return to(f"/m/{node_id}")
+
+
+async def forget(visit: Visit) -> Response:
+    await fields(visit)
+    node_id = visit.request.path_params["node_id"]
+    await visit.ask("agent.forget", node_id=node_id)
+    return to(f"/m/{node_id}")
+
+
+async def undo(visit: Visit) -> Response:
+    """Undo one change, and lead to its memory, or to the undo if it was about several."""
+    given = await fields(visit)
+    done = await visit.ask("history.undo", ops=[visit.request.path_params["op"]], force=bool(given.get("force")))
+    one = done.undone[0]
+    return to(f"/m/{one.nodes[0]}" if len(one.nodes) == 1 else f"/changes/{one.commit[:12]}")
+
+
+async def resolve(visit: Visit) -> Response:
+    """Approve or reject a proposal."""
+    given = await fields(visit)
+    proposal = visit.request.path_params["proposal_id"]
+    action, _, keep = given.get("action", "").partition(":")
+    wording = {
+        name: given[name]
+        for name in ("title", "content")
+        if not keep and given.get(name) not in (None, given.get(f"was_{name}"))
+    }
+    await visit.ask(
+        "agent.resolve_proposal", proposal_id=proposal, action=action, keep=keep or None,
+        **(wording if action == "approved" else {}),
+    )  # fmt: skip
+    return to("/waiting")
+
+
+async def settle(visit: Visit) -> Response:
+    """Settle a conflict of a sync: the vault's version stays, or this machine's is taken back."""
+    given = await fields(visit)
+    method = "admin.sync_take_back" if given.get("action") == "mine" else "admin.sync_resolve"
+    await visit.ask(method, name=given.get("name", ""))
+    return to("/waiting")
+
+
+async def examine(visit: Visit) -> Response:
+    """Ask the doctor now, who also mends what needs no decision if the form asks for it."""
+    given = await fields(visit)
+    await visit.desk.examined(visit, fix=bool(given.get("fix")))
+    return to("/waiting?kind=finding")
+
+
+FORMS: Final[Mapping[str, View]] = {
+    "/remember": remember,
+    "/m/{node_id}/edit": edit,
+    "/m/{node_id}/outdated": outdated,
+    "/m/{node_id}/forget": forget,
+    "/changes/{op}": undo,
+    "/waiting/conflict": settle,
+    "/waiting/finding": examine,
+    "/waiting/{proposal_id}": resolve,
+}
