@@ -3,6 +3,7 @@
 # make test   install and pass the whole suite (formatting, lint, types, tests): what has to hold before anything lands
 # make soak   the acceptance lines' full counts, and fifty times as many random examples, other ones each time (long)
 # make bench  figures, printed; kept by hand in tests/bench/README.md
+# make page-test  the page in a real browser; skipped where no Chromium is installed
 # make lint   formatting, lint and types alone, and the size of the product; make format mends the first two
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ COMPILED := $(VENV)/.compiled
 # Bytecode is kept, whatever the shell says: the suite starts hundreds of daemons, and each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run check test lint format soak bench install clean
+.PHONY: run check test page-test lint format soak bench install clean
 
 install: $(STAMP)
 
@@ -57,8 +58,11 @@ check: lint $(COMPILED)
 # something is broken for all, the run ends and says so (--maxfail, --session-timeout) before a CI service would cut it off.
 test: install
 	$(MAKE) --jobs 2 --output-sync lint $(COMPILED)
-	$(BIN)/pytest -m "not soak and not bench" -n 6 --dist loadfile --no-loadscope-reorder \
+	$(BIN)/pytest -m "not soak and not bench and not browser" -n 6 --dist loadfile --no-loadscope-reorder \
 		--maxfail 20 --session-timeout 4000
+
+page-test: install
+	$(BIN)/pytest tests/browser -m browser -rs
 
 soak: install
 	$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile soak --timeout 14400 -rA

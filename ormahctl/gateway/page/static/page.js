@@ -69,12 +69,13 @@ document.addEventListener("click", (event) => {
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.method === "dialog") return;
+  const [method, action] = [form.getAttribute("method"), form.getAttribute("action")]; // a field may be named `action`
+  if (method === "dialog") return;
   event.preventDefault();
   const body = new URLSearchParams(new FormData(form, event.submitter));
-  if (form.method === "post") return show(form.action, { method: "POST", body });
+  if (method === "post") return show(action, { method: "POST", body });
   for (const [name, value] of [...body]) if (!value) body.delete(name, value);
-  show(`${form.getAttribute("action")}?${body}`);
+  show(`${action}?${body}`);
   if (form.id === "find") find.blur();
 });
 

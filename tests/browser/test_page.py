@@ -1,0 +1,238 @@
+"""The page in a real browser, driven as a person drives it: `make page-test`. Skipped where no Chromium is installed.
+
+What a person does ends with a look into git or at the daemon, not at the page.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from ormahctl.gateway import reach
+from tests.house import House, open_house, wait_until
+from tests.web import open_web
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: make install")
+from selenium.common.exceptions import StaleElementReferenceException  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no Chromium: apt-get install chromium chromium-driver"),
+]
+FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --disable-dev-shm-usage"
+)
+
+
+class Person:
+    """A person at the browser: keys and looks."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        options = webdriver.ChromeOptions()
+        options.binary_location = CHROMIUM
+        for flag in FLAGS.split():
+            options.add_argument(flag)
+        options.add_argument(f"--user-data-dir={tempfile.mkdtemp(dir=house.home)}")
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        self.driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+        self.driver.get(open_web(house).link)
+        self.base = "/".join(self.driver.current_url.split("/")[:3])
+        self.sees("#rail")
+        self.seems()
+
+    def seems(self, *, dark: bool = False, width: int = 1280) -> None:
+        """Let the browser have this theme and width from now on."""
+        command = self.driver.execute_cdp_cmd
+        command(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
+        )
+        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        command("Emulation.setEmulatedMedia", {"features": [theme]})
+
+    def all(self, selector: str) -> list[Any]:
+        return list(self.driver.find_elements(By.CSS_SELECTOR, selector))
+
+    def sees(self, selector: str, text: str = "") -> Any:
+        """The first element of this kind that has the text; waits for it."""
+
+        def found() -> Any:
+            try:
+                return next((one for one in self.all(selector) if text in one.text), None)
+            except StaleElementReferenceException:
+                return None  # it was changed while it was looked at
+
+        return wait_until(
+            found,
+            lambda: f"{selector} with {text!r} at {self.driver.current_url}: {self.all('main')[0].text[:800]}",
+            30,
+        )
+
+    def at(self, path: str) -> None:
+        """Wait until the address begins with a path."""
+        wait_until(
+            lambda: self.driver.current_url.startswith(self.base + path),
+            lambda: f"{path}, not {self.driver.current_url}",
+            30,
+        )
+
+    def opens(self, path: str) -> None:
+        self.driver.get(self.base + path)
+
+    def types(self, *keys: str) -> None:
+        for key in keys:
+            self.driver.switch_to.active_element.send_keys(key)
+
+    def console(self) -> list[str]:
+        return [one["message"] for one in self.driver.get_log("browser")]
+
+    def asked(self) -> set[str]:
+        """The addresses that the browser asked for since the last call."""
+        events = [json.loads(one["message"])["message"] for one in self.driver.get_log("performance")]
+        return {one["params"]["request"]["url"] for one in events if one["method"] == "Network.requestWillBeSent"}
+
+
+@pytest.fixture(scope="module")
+def person() -> Iterator[Person]:
+    with open_house(ORMAH_LINKING_SIMILARITY="1", ORMAH_JOBS_ENABLED="false") as house:
+        house.start()
+        person = Person(house)
+        yield person
+        person.driver.quit()
+
+
+def kept(person: Person, text: str, **more: object) -> str:
+    return str(person.house.call("agent.remember", content=text, **more).node_id)
+
+
+def last(person: Person) -> str:
+    return person.house.git("log", "-1", "--format=%s").strip()
+
+
+def text_of(person: Person, node: str) -> str:
+    return next(data.decode() for path, data in person.house.notes().items() if node[:8] in path)
+
+
+def test_found_by_keys_and_back(person: Person) -> None:
+    node = kept(person, "The lighthouse keeper is called Ada.", title="Lighthouse keeper")
+    person.opens("/")
+    person.types("/", *"lighthouse")
+    person.sees("mark", "Lighthouse")
+    person.at("/search?q=lighthouse")
+    person.types(Keys.ESCAPE, "j", Keys.ENTER)
+    person.at(f"/m/{node}")
+    person.driver.back()
+    person.sees("mark", "Lighthouse")
+    assert person.all("#find input")[0].get_attribute("value") == "lighthouse"
+    person.types("g", "t")
+    person.sees("h2", "Today")
+    person.types("?")
+    assert person.sees("dialog[open]", "undo").is_displayed()
+    person.types(Keys.ESCAPE)
+
+
+def test_edited_and_taken_back_and_the_undo_taken_back(person: Person) -> None:
+    node = kept(person, "The port is 8080.", title="Port")
+    person.opens(f"/m/{node}")
+    person.types("e")
+    person.sees("textarea[name=content]").send_keys(Keys.CONTROL + Keys.END + Keys.NULL + " Behind TLS.")
+    person.sees("main button", "Save").click()
+    person.sees(".text", "Behind TLS.")
+    for text in ("The port is 8080.\n", "Behind TLS."):
+        person.types("j", "u")
+        person.sees("h2", "What undoing it would do")
+        person.types("u")
+        person.at(f"/m/{node}")
+        person.sees("h2", "History")
+        assert text in text_of(person, node)
+    assert last(person) == "Redo: Update: Port"
+
+
+def test_an_edit_that_meets_another_keeps_both(person: Person) -> None:
+    node = kept(person, "The queue is RabbitMQ.", title="Queue")
+    person.opens(f"/m/{node}/edit")
+    person.sees("textarea[name=content]").send_keys(Keys.CONTROL + Keys.END + Keys.NULL + " Version 4.")
+    person.house.call("agent.update", node_id=node, add_tags=["meanwhile"])
+    person.sees("main button", "Save").click()
+    person.sees(".problem", "changed since")
+    person.sees("main button", "Save").click()
+    person.sees(".text", "Version 4.")
+    assert "meanwhile" in text_of(person, node)
+    assert "Version 4." in text_of(person, node)
+
+
+def test_forgotten_and_brought_back(person: Person) -> None:
+    node = kept(person, "We meet on Mondays.", title="Meeting")
+    person.opens(f"/m/{node}")
+    person.types("x")
+    person.sees(".problem", "not there any more")
+    assert last(person) == "Forget: Meeting"
+    person.types("u")
+    person.sees("h2", "What undoing it would do")
+    person.types("u")
+    person.sees(".text", "We meet on Mondays.")
+    assert "We meet on Mondays." in text_of(person, node)
+
+
+def test_a_proposal_is_approved_and_found_again(person: Person) -> None:
+    for content, days in (("Deploys happen on Fridays.", 90), ("Deploys happen on Tuesdays.", 3)):
+        made = (datetime.now(UTC) - timedelta(days=days)).isoformat()
+        person.house.call(
+            "admin.import", lines=[json.dumps({"content": content, "title": "Deploy day", "created": made})]
+        )
+    person.house.call("admin.run_task", name="conflict_detector")
+    person.opens("/")
+    person.sees(".needs a", "Fridays").click()
+    person.sees(".item", "Fridays")
+    person.types("j", "a")
+    person.sees("main", "Nothing waits for you")
+    assert last(person).startswith("Superseded: Deploys happen on Fridays")
+    person.sees(".tabs a", "Decided").click()
+    person.sees(".rows .act", "Undo").click()
+    person.sees("h2", "What undoing it would do")
+    person.types("u")
+    wait_until(lambda: last(person).startswith("Undo: "), "the decision is taken back", 30)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1280, 640, 390])
+def test_every_view_is_quiet_and_fits(person: Person, dark: bool, width: int) -> None:
+    """No console message, no request to elsewhere, no sideways scroll (640: a zoom of 200 %)."""
+    hostile = (
+        "<script>alert(1)</script><img src=https://evil.example/x onerror=alert(2)> ![p](https://evil.example/p.png) "
+        + "w" * 900
+    )
+    node = kept(person, hostile, title="<b>" + "t" * 290, tags=["x" * 60])
+    op = person.house.git("rev-parse", "HEAD").strip()
+    person.seems(dark=dark, width=width)
+    person.console()
+    person.asked()
+    for path in ("/", "/search", "/search?q=script", f"/m/{node}", f"/m/{node}?at={op[:12]}", f"/m/{node}/edit", f"/m/{node}/outdated",
+                 f"/changes/{op}", "/waiting", "/waiting?status=all"):  # fmt: skip
+        person.opens(path)
+        wide, inner = person.driver.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+        assert wide <= inner, (path, wide)
+    assert person.console() == []
+    asked = person.asked()
+    assert asked
+    assert {one for one in asked if not one.startswith(person.base + "/")} == set()
+    person.house.call("agent.forget", node_id=node)
+
+
+def test_a_gateway_that_went_is_said(person: Person) -> None:
+    person.seems()
+    person.opens("/")
+    reach.stop(person.house.socket)
+    person.types("g", "s")
+    person.sees("#live", "Run: ormahctl web")
