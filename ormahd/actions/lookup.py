@@ -40,8 +40,6 @@ from ormahd.vault.history import find_node, find_standing, list_ops, readable
 from ormahd.watch.snapshot_files import CommitFiles
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from ormahd.index.rows import EdgeRow, NodeRow
     from ormahd.index.snapshots import IndexSnapshot
     from ormahd.model.node import Narrowing, Strength
@@ -170,8 +168,7 @@ def whispered(ormah: Ormah, params: WhispersParams, between: Narrowing) -> Whisp
         WhisperedPrompt(
             one.event, iso(one.time) or "", one.agent, one.session_id, one.space, one.prompt[:BEGINNING],
             None if one.outcome == SPOKEN else one.outcome, round(one.milliseconds, 1),
-            [WhisperedMemory(mine.node_id, mine.node_id[:8], titles.get(mine.node_id), mine.shown, round(mine.relevance, 4))
-             for mine in shown.get(one.event, ())],
+            [WhisperedMemory(it.node_id, it.node_id[:8], titles.get(it.node_id), it.shown, round(it.relevance, 4)) for it in shown.get(one.event, ())],
         )
         for one in prompts
     ])  # fmt: skip

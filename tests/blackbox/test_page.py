@@ -9,12 +9,15 @@ import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
+from ormahctl.gateway.page import words
 from tests.blackbox.two_houses import level, two_houses
 from tests.house import open_house, wait_until, write_notes
 from tests.page import Document, Reader
+from tests.pages import fault
 from tests.web import open_web, web_house
 
 PAGE = Path(__file__).parents[2] / "ormahctl" / "gateway" / "page"
@@ -109,7 +112,14 @@ def test_a_memory_says_what_became_of_it(reader: Reader, ids: dict[str, str]) ->
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/search", "/search?since=7d&tier=core", "/search?q=alert+evil", "/search?q=%3Cscript%3E&since=30d"],
+    [
+        "/",
+        "/search",
+        "/search?since=7d&tier=core",
+        "/search?q=alert+evil",
+        "/search?q=%3Cscript%3E&since=30d",
+        "/whispers/try?q=alert+script",
+    ],
 )
 def test_a_list_shows_every_memory_as_text(reader: Reader, ids: dict[str, str], path: str) -> None:
     shown = reader.get(path).text
@@ -385,3 +395,50 @@ def test_forms_of_others_are_refused(desk: Reader) -> None:
         desk.web.raw("POST", f"/m/{node}/forget", ours | change)
         assert desk.web.house.call("agent.get", node_id=node, touch=False).id == node, change
     assert desk.web.raw("POST", f"/m/{node}/forget", ours)[0] == 303
+
+
+# ---------------------------------------------------------------- whispers
+
+
+def test_whispers_are_listed_and_judged(desk: Reader) -> None:
+    node = kept(desk, "The boiler is serviced by Kessler every May.", title="Boiler service")
+    prompt = "who services the <b>boiler</b> every May?"
+    said = desk.web.house.call("agent.whisper", prompt=prompt, session_id="boiler", space=None)
+    assert [one.id for one in said.nodes] == [node]
+    desk.web.house.call("agent.whisper", prompt="thanks", session_id="boiler")
+    shown = desk.get("/whispers").text
+    assert prompt in shown
+    assert "it only acknowledges" in shown
+    assert "Test was told Boiler service" in desk.get("/").text
+    judged = desk.post(f"/whispers/{said.event}", node_id=node, signal="-1")
+    assert last(desk).startswith("Feedback: ")
+    assert "Undo" in desk.get(judged.partition("#")[0]).text
+    again = desk.web.house.call("agent.whisper", prompt=prompt, session_id="another", space=None)
+    assert again.silence == "judged"
+    assert "relevance" in desk.get(f"/m/{node}").text
+
+
+def test_bars_add_up_to_the_relevance(reader: Reader, ids: dict[str, str]) -> None:
+    seen = 0
+    for prompt in (
+        "when do we deploy, on Tuesdays or Fridays?",
+        "what is the newer one",
+        "which words are long",
+        "who am I",
+        "alert script",
+    ):
+        found = reader.web.house.call("agent.whisper", prompt=prompt, space=None, explain=True)
+        for one in found.trace["candidates"]:
+            bars = words.bars(one)
+            assert sum(bar.value for bar in bars) == pytest.approx(one["relevance"], abs=0.005)
+            assert "renewed" in one or not [bar for bar in bars if bar.name == "what came after"], one
+            seen += 1
+        shown = reader.get(f"/whispers/try?{urlencode({'q': prompt})}")
+        assert "As it would be now" in shown.text
+    assert seen >= 5
+
+
+def test_commands_that_the_page_names_exist() -> None:
+    for file in (PAGE / "templates").iterdir():
+        for span in re.findall(r"ormahctl (?:[a-z-]+ ?)+(?: --[a-z]+)?", file.read_text("utf-8")):
+            assert fault(span.strip()) is None, (file.name, span)

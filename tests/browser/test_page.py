@@ -185,6 +185,22 @@ def test_forgotten_and_brought_back(person: Person) -> None:
     assert "We meet on Mondays." in text_of(person, node)
 
 
+def test_judged_of_no_use_and_silent_from_then_on(person: Person) -> None:
+    kept(person, "The boiler is serviced by Kessler every May.", title="Boiler service")
+    prompt = "who services the boiler every May?"
+    assert person.house.call("agent.whisper", prompt=prompt, session_id="one", space=None).nodes
+    person.opens("/")
+    person.types("g", "h")
+    person.sees(".rows", prompt)
+    person.types("j", "-")
+    person.sees(".good-news", "not useful")
+    assert last(person).startswith("Feedback: ")
+    assert person.house.call("agent.whisper", prompt=prompt, session_id="two", space=None).silence == "judged"
+    person.sees(".rows a", prompt).click()
+    person.sees(".state", "Silent")
+    person.sees(".bars", "relevance")
+
+
 def test_a_proposal_is_approved_and_found_again(person: Person) -> None:
     for content, days in (("Deploys happen on Fridays.", 90), ("Deploys happen on Tuesdays.", 3)):
         made = (datetime.now(UTC) - timedelta(days=days)).isoformat()
@@ -219,7 +235,7 @@ def test_every_view_is_quiet_and_fits(person: Person, dark: bool, width: int) ->
     person.console()
     person.asked()
     for path in ("/", "/search", "/search?q=script", f"/m/{node}", f"/m/{node}?at={op[:12]}", f"/m/{node}/edit", f"/m/{node}/outdated",
-                 f"/changes/{op}", "/waiting", "/waiting?status=all"):  # fmt: skip
+                 f"/changes/{op}", "/waiting", "/waiting?status=all", "/whispers", "/whispers/try?q=script"):  # fmt: skip
         person.opens(path)
         wide, inner = person.driver.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
         assert wide <= inner, (path, wide)

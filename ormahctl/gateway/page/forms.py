@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from starlette.responses import RedirectResponse, Response
 
@@ -124,12 +124,24 @@ async def examine(visit: Visit) -> Response:
     return to("/waiting?kind=finding")
 
 
+async def judge(visit: Visit) -> Response:
+    """Say whether a memory was useful for the prompt for which it was whispered."""
+    given = await fields(visit)
+    event = visit.request.path_params["event"]
+    signal = 1 if given.get("signal") == "1" else -1
+    done = await visit.ask("agent.feedback", node_id=given.get("node_id", ""), signal=signal, event=event)
+    word = "useful" if signal > 0 else "not useful"
+    effect = f"Noted as {word} for prompts like “{done.prompt}”." if done.counted else "It was judged so before."
+    return to(f"/whispers?judged={done.commit or ''}&effect={quote(effect)}#{event}")
+
+
 FORMS: Final[Mapping[str, View]] = {
     "/remember": remember,
     "/m/{node_id}/edit": edit,
     "/m/{node_id}/outdated": outdated,
     "/m/{node_id}/forget": forget,
     "/changes/{op}": undo,
+    "/whispers/{event}": judge,
     "/waiting/conflict": settle,
     "/waiting/finding": examine,
     "/waiting/{proposal_id}": resolve,

@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from ormahctl.commands.whisper import fate
 from ormahctl.gateway.daemon import DaemonLink
 from ormahctl.gateway.exchange import QUICK_SECONDS, STATUS, asker
 from ormahctl.gateway.page import words
@@ -35,6 +36,7 @@ WAITING_SHOWN: Final = 6
 LIFE_ROWS: Final = 50
 LIST_ROWS: Final = 50
 SEARCH_ROWS: Final = 20
+BENCH_ROWS: Final = 12
 TURNS_AROUND: Final = 3
 PART: Final = "x-ormah-part"
 """A header that the page's script sends with each request. No form of another site can send it."""
@@ -186,7 +188,7 @@ async def today(visit: Visit) -> Response:
         visit.ask("agent.whispers", limit=5 * TODAY_ROWS), visit.ask("admin.stats"), waiting_now(visit),
     )  # fmt: skip
     rows = [Happening(one.time, op=one) for one in history.ops]
-    rows += [Happening(one.time, whisper=one) for one in whispers.whispers if one.silence is None]
+    rows += [Happening(one.time, whisper=one) for one in whispers.whispers if one.memories]
     rows = sorted(rows, key=lambda one: datetime.fromisoformat(one.time), reverse=True)[:TODAY_ROWS]
     days = [(name, list(some)) for name, some in groupby(rows, lambda one: words.day(one.time))]
     return visit.page(
@@ -403,10 +405,37 @@ async def waiting(visit: Visit) -> Response:
     )
 
 
+# ---------------------------------------------------------------- whispers
+
+
+async def whispers(visit: Visit) -> Response:
+    """The prompts of the last days, each with what was told or the reason of the silence."""
+    before = visit.request.query_params.get("before")
+    found = (await visit.ask("agent.whispers", limit=LIST_ROWS, before=before)).whispers
+    older = found[-1].time if len(found) == LIST_ROWS else None
+    judged, effect = (visit.request.query_params.get(name) for name in ("judged", "effect"))
+    return visit.page("whispers.html", rows=found, older=older, judged=judged, effect=effect)
+
+
+async def bench(visit: Visit) -> Response:
+    """What a prompt would be answered with now, and each candidate's numbers."""
+    given = visit.request.query_params
+    prompt, space = given.get("q", ""), given.get("space") or None
+    listed = visit.ask("agent.list", limit=1)
+    found = await visit.ask("agent.whisper", prompt=prompt, space=space, explain=True) if prompt.strip() else None
+    trace = found.trace if found and isinstance(found.trace, dict) else {}
+    best = sorted(trace.get("candidates", []), key=lambda one: -one["relevance"])[:BENCH_ROWS]
+    rows = [(one, fate(one, trace["weights"])) for one in best]
+    names = sorted((await listed).spaces.keys() - {"global"})
+    return visit.page("bench.html", prompt=prompt, space=space, found=found, rows=rows, spaces=names)
+
+
 VIEWS: Final[Mapping[str, View]] = {
     "/": today,
     "/search": search,
     "/waiting": waiting,
+    "/whispers": whispers,
+    "/whispers/try": bench,
     "/m/{node_id}/edit": edit,
     "/m/{node_id}/outdated": outdated,
     "/m/{node_id}": memory,

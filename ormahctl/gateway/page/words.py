@@ -6,8 +6,9 @@ A memory may hold any text. Everything that a template prints is escaped, with c
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -61,7 +62,21 @@ VERBS: Final = {
     "Undo": "took back", "Redo": "brought back", "Feedback": "judged", "Superseded": "marked as superseded",
 }  # fmt: skip
 """{first word of an op's subject, before a colon: what its source did with the memory that follows}."""
+EVIDENCE: Final = {
+    "text_base": "any memory, before it is looked at", "text_common": "words in common", "text_far": "far in meaning",
+    "text_lead": "closer than the next memory", "text_rare": "rare words of the prompt", "text_rank": "its place in the search",
+    "text_asks": "the prompt asks for something", "text_away": "no other project fits better",
+}  # fmt: skip
+"""{key in the trace of a whisper: what the evidence is}."""
 LEARNED: Final = {"ingest", "remember", "import"}
+
+
+class EvidenceBar(msgspec.Struct, frozen=True):
+    """One part of a relevance. `start`, `value`: where it begins and what it adds, from 0 to 1; a negative one takes away."""
+
+    name: str
+    start: float
+    value: float
 
 
 class DiffLine(msgspec.Struct, frozen=True):
@@ -81,7 +96,7 @@ def environment() -> Environment:
     )  # fmt: skip
     found.filters |= {
         "when": when, "who": who, "md": markdown, "diff": diff, "changed_words": changed_words, "marked": marked, "named": named,
-        "did": did, "tally": tally, "group": lambda op: "learned" if op.kind in LEARNED else "changed",
+        "did": did, "bars": bars, "tally": tally, "group": lambda op: "learned" if op.kind in LEARNED else "changed",
         "line": line, "count": count, "raw": escape, "sentence": sentence, "silence": lambda code: SAID.get(code, code),
     }  # fmt: skip
     found.tests |= {"past": past, "editable": editable}
@@ -238,6 +253,36 @@ def _run(lines: list[str], at: int, sign: str) -> list[str]:
     while at < len(lines) and lines[at].startswith(sign):
         found.append(lines[at][1:])
         at += 1
+    return found
+
+
+def bars(numbers: Mapping[str, Any]) -> list[EvidenceBar]:
+    """Return the parts of a candidate's relevance in the order in which a whisper computes it. They add up to it.
+
+    The evidence of the text adds up in log odds; each part is shown as what it changed of the chance so far. `numbers`:
+    the candidate in the trace of `agent.whisper`.
+    """
+    found, level, odds = list[EvidenceBar](), 0.0, 0.0
+
+    def to(name: str, value: float) -> None:
+        nonlocal level
+        if round(value - level, 4):
+            found.append(EvidenceBar(name, level, value - level))
+        level = value
+
+    for key, name in EVIDENCE.items():
+        if key in numbers:
+            odds += numbers[key]
+            to(name, 1 / (1 + math.exp(-odds)))
+    to("by words alone" if "by_words" in numbers else "exact names", numbers.get("text", level))
+    to("it is about you", max(level, numbers.get("identity", 0.0)))
+    to("its project", level * numbers.get("place", 1.0))
+    to("its confidence", level * numbers.get("certain", 1.0))
+    if "before_feedback" in numbers:
+        to("connections and what it replaced", numbers["before_feedback"])
+        if numbers.get("affinity"):
+            to("earlier judgements", numbers["relevance"])
+    to("what came after", numbers["relevance"])
     return found
 
 
