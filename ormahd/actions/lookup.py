@@ -151,7 +151,7 @@ def newest(ormah: Ormah, narrowing: Narrowing, limit: int, skip: int = 0) -> Lis
         )
         for row in rows
     ]  # fmt: skip
-    return ListResult(memories, ormah.index.count(chosen), ormah.index.stats().by_space, lacking)
+    return ListResult(memories, ormah.index.count(chosen), ormah.index.by_space(), lacking)
 
 
 def whispered(ormah: Ormah, params: WhispersParams, between: Narrowing) -> WhispersResult:

@@ -537,6 +537,12 @@ class Reader:
                 pending=self.indexer.pending(), bytes=self.database.bytes(),
             )  # fmt: skip
 
+    def by_space(self) -> dict[str, int]:
+        """Return {space: number of its memories}; `global` stands for memories without a space."""
+        select = f"SELECT coalesce(space, 'global'), count(*) FROM node n WHERE held = 1 AND NOT {FROM_SOURCE} GROUP BY 1 ORDER BY 1"
+        with self.database.read() as connection:
+            return dict(connection.execute(select))
+
     def size(self) -> int:
         """Return the bytes that the index takes on the disk, Chroma included."""
         total = 0

@@ -38,6 +38,7 @@ LIST_ROWS: Final = 50
 SEARCH_ROWS: Final = 20
 BENCH_ROWS: Final = 12
 TURNS_AROUND: Final = 3
+SPACES_SECONDS: Final = 30.0
 PART: Final = "x-ormah-part"
 """A header that the page's script sends with each request. No form of another site can send it."""
 DOCTOR_SECONDS: Final = 600.0
@@ -68,6 +69,14 @@ class Visit:
             method, kind(**params), result, asker=asker(self.request), timeout=QUICK_SECONDS
         )
 
+    async def spaces(self) -> dict[str, int]:
+        """Return {space: number of its memories}, at most `SPACES_SECONDS` old: they are counted each time."""
+        asked, found = self.desk.spaces
+        if time.monotonic() - asked > SPACES_SECONDS:
+            found = (await self.ask("agent.list", limit=1)).spaces
+            self.desk.spaces = (time.monotonic(), found)
+        return found
+
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a template as the answer."""
         return answer(self.request, render(template, path=self.request.url.path, **values), status)
@@ -81,6 +90,8 @@ class Desk:
         self.findings: list[Finding] = []
         self.checked: str | None = None
         """When the doctor looked last, as an ISO time; None: not yet."""
+        self.spaces: tuple[float, dict[str, int]] = (-SPACES_SECONDS, {})
+        """When the spaces were counted last, and what came of it."""
         self._looked = -DOCTOR_SECONDS
         self._look: asyncio.Task[None] | None = None
 
@@ -183,16 +194,16 @@ class Happening(msgspec.Struct, frozen=True):
 
 async def today(visit: Visit) -> Response:
     """What happened last, what waits for the person, and the state of the daemon."""
-    health, history, whispers, stats, waits = await asyncio.gather(
+    health, history, whispers, waits = await asyncio.gather(
         visit.ask("admin.health"), visit.ask("history.list", limit=TODAY_ROWS),
-        visit.ask("agent.whispers", limit=5 * TODAY_ROWS), visit.ask("admin.stats"), waiting_now(visit),
+        visit.ask("agent.whispers", limit=5 * TODAY_ROWS), waiting_now(visit),
     )  # fmt: skip
     rows = [Happening(one.time, op=one) for one in history.ops]
     rows += [Happening(one.time, whisper=one) for one in whispers.whispers if one.memories]
     rows = sorted(rows, key=lambda one: datetime.fromisoformat(one.time), reverse=True)[:TODAY_ROWS]
     days = [(name, list(some)) for name, some in groupby(rows, lambda one: words.day(one.time))]
     return visit.page(
-        "today.html", health=health, state=STATES.get(health.phase, health.phase), days=days, stats=stats, waits=waits,
+        "today.html", health=health, state=STATES.get(health.phase, health.phase), days=days, waits=waits,
     )  # fmt: skip
 
 
@@ -269,16 +280,13 @@ async def search(visit: Visit) -> Response:
     else:
         number = int(chosen.page) if chosen.page.isdecimal() else 1
         asked = visit.ask("agent.list", limit=LIST_ROWS, skip=LIST_ROWS * (number - 1), **narrowing)
-    if chosen.q:
-        found, listed = await asyncio.gather(asked, visit.ask("agent.list", limit=1))
-    else:
-        found = listed = await asked
+    found, spaces = await asyncio.gather(asked, visit.spaces())
     older = None
-    if not chosen.q and listed.total > number * LIST_ROWS:
+    if not chosen.q and found.total > number * LIST_ROWS:
         fields = {**msgspec.structs.asdict(chosen), "page": number + 1}
         older = urlencode({name: value for name, value in fields.items() if value})
-    spaces = [(name, f"{line(name)} ({number:,})") for name, number in sorted(listed.spaces.items())]
-    return visit.page("search.html", chosen=chosen, found=found, spaces=spaces, older=older, reasons=REASONS)
+    choices = [(name, f"{line(name)} ({number:,})") for name, number in sorted(spaces.items())]
+    return visit.page("search.html", chosen=chosen, found=found, spaces=choices, older=older, reasons=REASONS)
 
 
 # ---------------------------------------------------------------- one memory, one change
@@ -358,7 +366,7 @@ async def edit(visit: Visit) -> Response:
 
 async def editing(visit: Visit, node: NodeResult, given: Mapping[str, str], **more: Any) -> Response:
     """Return the form that changes a memory, with the fields `given`."""
-    names = (await visit.ask("agent.list", limit=1)).spaces.keys() - {"global"}
+    names = (await visit.spaces()).keys() - {"global"}
     was = {name: fingerprint(value) for name, value in as_fields(node).items()}
     values = {"error": None, "clash": None, "status": 200} | more
     return visit.page("edit.html", node=node, given=given, was=was, spaces=sorted(names), **values)
@@ -421,12 +429,11 @@ async def bench(visit: Visit) -> Response:
     """What a prompt would be answered with now, and each candidate's numbers."""
     given = visit.request.query_params
     prompt, space = given.get("q", ""), given.get("space") or None
-    listed = visit.ask("agent.list", limit=1)
     found = await visit.ask("agent.whisper", prompt=prompt, space=space, explain=True) if prompt.strip() else None
     trace = found.trace if found and isinstance(found.trace, dict) else {}
     best = sorted(trace.get("candidates", []), key=lambda one: -one["relevance"])[:BENCH_ROWS]
     rows = [(one, fate(one, trace["weights"])) for one in best]
-    names = sorted((await listed).spaces.keys() - {"global"})
+    names = sorted((await visit.spaces()).keys() - {"global"})
     return visit.page("bench.html", prompt=prompt, space=space, found=found, rows=rows, spaces=names)
 
 
