@@ -101,8 +101,9 @@ class StandingEvidence(Struct, frozen=True):
 
     features: Features
     related: bool
-    """Whether the newer one asserts something, and they have a subject, a slot or a value in common, or both are about
-    the user's home or work. Without it neither replaced the other."""
+    """Whether the newer one asserts something, they have a subject, a slot or a value in common, or both are about the
+    user's home or work, and each has words that the other lacks, or one denies or changes what the other says. Without
+    it neither replaced the other."""
     best: Aligned | None
     """The pair of sentences with most in common; None if no two can be aligned."""
     rivals: tuple[tuple[Token, Token], ...]
@@ -152,9 +153,13 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence
         slot=slot, swap=swap, only=only, change=change, turned=min(1.5, turned), apart=sum(apart), own=own,
         talk=max(older.talk, newer.talk), equal=covers[0] ** 3 * (1.0 - max(min(1.0, slot), swap, denied)),
     )  # fmt: skip
+    differs = bool(old.keys() - met_old and new.keys() - met_new) or denied or change > 0.0 or turned > 0.0
     return StandingEvidence(
         features,
-        any(sentence.asserted for sentence in _content(newer)) and bool(slot or swap or subject or turned or own),
+        differs
+        and features.equal < WHOLE
+        and any(sentence.asserted for sentence in _content(newer))
+        and bool(slot or swap or subject or turned or own),
         aligned[0] if aligned else None,
         rivals,
     )

@@ -98,12 +98,12 @@ def test_what_is_proposed(
 
 
 def test_a_proposal_shows_what_a_person_needs_to_decide(house: JobsHouse) -> None:
-    newer, older = two(house, title="Deploy day")
+    newer, older = two(house)
     ran = house.run(JOB)
     assert (ran.proposals, ran.applied, ran.commits) == (1, 0, [])
     (shown,) = house.runner([JOB]).proposals.list().proposals
     row = shown
-    assert row.proposed_action == f"Mark “Deploy day” as superseded by “{TUESDAYS}”"
+    assert row.proposed_action == f"Mark “{FRIDAYS}” as superseded by “{TUESDAYS}”"
     assert row.reason == (
         f"the newer one seems to replace the older one (Fridays → Tuesdays): before “{FRIDAYS}”, now “{TUESDAYS}”"
     )

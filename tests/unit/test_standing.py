@@ -50,6 +50,15 @@ def test_what_replaces_the_older_one(older: str, newer: str, ends: tuple[str, st
         ("The app supports German.", "The app also supports Polish."),
         ("Invoices are due after 14 days.", "Invoices are sent on the first of the month."),
         ("Im Test läuft Version 3.2.", "In der Produktion läuft Version 3.1."),
+        (
+            "Python packages of the shop are installed with uv here.",
+            "In the shop, Python packages are installed with uv.",
+        ),
+        (
+            "The blue kettle in the kitchen stands beside the stove.",
+            "The kettle in the kitchen stands beside the stove.",
+        ),
+        ("We leave at nine because of the festival.", "We leave at nine because of the festival."),
     ],
 )
 def test_what_holds_beside_it(older: str, newer: str) -> None:
