@@ -54,8 +54,9 @@ check: lint $(COMPILED)
 	$(BIN)/pytest tests/architecture tests/unit -m "not soak" -n 2 --dist loadfile
 
 # Most tests wait for processes, disks and quiet files: six at a time keep two cores busy, four left a third of them idle. In the
-# order of the folders: the files with the most tests first, as xdist would have it, leaves the long ones for the end. Types are checked beside pytest's first look at the files. Where
-# something is broken for all, the run ends and says so (--maxfail, --session-timeout) before a CI service would cut it off.
+# order of the folders: the files with the most tests first, as xdist would have it, leaves the long ones for the end. Types are
+# checked beside pytest's first look at the files. Where something is broken for all, the run ends and says so (--maxfail,
+# --session-timeout) before a CI service would cut it off.
 test: install
 	$(MAKE) --jobs 2 --output-sync lint $(COMPILED)
 	$(BIN)/pytest -m "not soak and not bench and not browser" -n 6 --dist loadfile --no-loadscope-reorder \

@@ -204,8 +204,9 @@ def sourced(candidates: Sequence[Candidate]) -> None:
 def gate(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings) -> list[Candidate]:
     """Return the candidates that pass the gate, the most relevant first, and drop the others.
 
-    Those that were judged useful for such a prompt pass it, before the others. For a prompt that asks for a time, all that `floor` kept pass: memories of the types that the prompt names first,
-    then those of this space, then the newest.
+    Those that were judged useful for such a prompt pass it, before the others. For a prompt that asks for a time, all
+    that `floor` kept pass: memories of the types that the prompt names first, then those of this space, then the
+    newest.
     """
     wished = kinds(heard.prompt) if heard.temporal else frozenset()
     chosen: list[Candidate] = []

@@ -30,32 +30,10 @@ COMPARED: Final = 100_000_000
 """Largest product of two numbers of words that are compared: a tenth of a second."""
 _CHANGED: Final = re.compile("<(?:ins|del)>(.*?)</", re.DOTALL)
 WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
-COMMON: Final = frozenset(
-    [
-        "the",
-        "and",
-        "for",
-        "are",
-        "was",
-        "how",
-        "what",
-        "who",
-        "why",
-        "when",
-        "where",
-        "with",
-        "that",
-        "this",
-        "from",
-        "our",
-        "you",
-        "does",
-        "did",
-        "has",
-        "have",
-        "not",
-    ]
-)
+COMMON: Final = frozenset([
+    "the", "and", "for", "are", "was", "how", "what", "who", "why", "when", "where", "with", "that", "this",
+    "from", "our", "you", "does", "did", "has", "have", "not",
+])  # fmt: skip
 """Words of a query that are not marked in its results."""
 VERBS: Final = {
     "Remember": "remembered", "Update": "changed", "Forget": "forgot", "Outdated": "marked as outdated", "Edit": "edited",
