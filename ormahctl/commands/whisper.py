@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
@@ -32,8 +31,8 @@ SAID: Final[dict[str, str]] = WORDS["silence"]
 EVIDENCE: Final[dict[str, Any]] = WORDS["evidence"]
 LEAST, SPOKEN = 6, 2
 """Number of memories that are explained (`--json` has all), and of reasons for and against each."""
-WORTH, FEEDBACK = 0.3, 9.0
-"""In log odds: the least effect that is worth a word; that of feedback of the size 1, and of what decides alone."""
+WORTH, DECIDES = 0.3, 9.0
+"""In log odds: the least effect that is worth a word, and that of what decides alone."""
 
 
 @click.command(
@@ -139,19 +138,14 @@ def fate(row: Mapping[str, Any], weights: Mapping[str, float]) -> str:
 
 def weighed(row: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, float]:
     """Return {evidence: what it adds to the log odds of a memory, compared to its usual value}, if that is `WORTH` it."""
-    alone = row.get("by_words", row.get("text_alone", 0.0))
-    parts = {one: row[f"text_{one}"] - weights[one] * EVIDENCE[one]["usual"] for one in weights if f"text_{one}" in row}
-    if "by_words" in row:  # then the other evidence does not count
-        parts = {"by_words": _log_odds(alone) - _log_odds(row["gate"])}
-    parts["twin" if row.get("twin") else "names"] = _log_odds(row.get("text", alone)) - _log_odds(alone)
-    parts |= {name: math.log(row.get(name) or 1.0) for name in ("certain", "place")}
-    parts |= {name: FEEDBACK * row.get(name, 0.0) for name in ("affinity", "verdict", "identity", "renewed")}
-    parts |= {"older_than": -FEEDBACK * ("older_than" in row), "time": FEEDBACK * (row["source"] == "temporal")}
+    parts = {
+        one["name"]: one["odds"] - weights.get(one["name"], 1.0) * EVIDENCE[one["name"]].get("usual", 0.0)
+        for one in row["parts"]
+        if one["name"] in EVIDENCE
+    }
+    parts |= {name: DECIDES * row.get(name, 0.0) for name in ("verdict", "renewed")}
+    parts |= {"older_than": -DECIDES * ("older_than" in row), "time": DECIDES * (row["source"] == "temporal")}
     return {name: effect for name, effect in parts.items() if abs(effect) >= WORTH}
-
-
-def _log_odds(chance: float) -> float:
-    return math.log(max(chance, 1e-3) / max(1 - chance, 1e-3))
 
 
 def _percent(chance: float) -> str:

@@ -1,7 +1,7 @@
 """Choose the few candidates that are whispered. Each step drops some of them and records the reason in `dropped`.
 
-Steps in order: `judge`, `heed`, `floor`, `boost`, `timely`, `identity`, `unknown`, `sourced`, `resting`, `gate`,
-`standing`, `explore`, `arrange`.
+Steps in order: `judge`, `heed`, `floor`, `boost`, `timely`, `identity`, `unknown`, `gate`, `choose`, `standing`,
+`explore`, `arrange`.
 """
 
 from __future__ import annotations
@@ -40,22 +40,18 @@ BELOW_GATE = "gate: relevance"
 """Beginning of the `dropped` reason of candidates below the gate. Exploration picks one of these."""
 
 
-def needed(one: Candidate, gate: float, settings: WhisperSettings) -> float:
-    """Return the relevance from which a candidate is told. `gate`: that of its kind, if it is neither archived nor from
-    a source."""
-    return max(gate, SOURCE_GATE * one.row.from_source, settings.archive_gate * one.archived)
-
-
 def alive(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the candidates that no stage has dropped."""
     return [one for one in candidates if one.dropped is None]
 
 
-def judge(pool: Pool, heard: Heard) -> None:
-    """Compute the relevance of each candidate and preference from its text, its confidence and its space.
+def judge(pool: Pool, heard: Heard, settings: WhisperSettings) -> None:
+    """Compute the relevance of each candidate and preference from its text, its confidence and its space; and its gate,
+    the relevance from which it is told.
 
     For a prompt about the user, memories linked to the self node are relevant even if they share no word with it.
-    Memories of another space get a low relevance (`OTHER_SPACES`), unless the prompt names that space.
+    Memories of another space get a low relevance (`OTHER_SPACES`), unless the prompt names that space. For a prompt that
+    asks for a time, all that `floor` keeps pass the gate, except archived ones and sections of files.
     """
     about_user = heard.scores.get(Intent.IDENTITY.value, 0.0) if Intent.IDENTITY in heard.intents else 0.0
     standing = {id(one) for one in pool.preferences}  # these must match by their text
@@ -68,6 +64,8 @@ def judge(pool: Pool, heard: Heard) -> None:
         one.order = one.score
         if one.source in ("activated", "conflict") and not linked:
             one.dropped = "gather: it came by an edge; its own text was not found"
+        usual = PREFERENCE_GATE if id(one) in standing else 0.0 if heard.temporal else settings.injection_gate
+        one.numbers["gate"] = max(usual, SOURCE_GATE * one.row.from_source, settings.archive_gate * one.archived)
 
 
 def heed(candidates: Iterable[Candidate], verdicts: Mapping[str, Verdict], asked: Asked) -> None:
@@ -181,32 +179,28 @@ def silenced(candidates: Iterable[Candidate], settings: WhisperSettings) -> bool
     )
 
 
-def resting(candidates: Sequence[Candidate], settings: WhisperSettings) -> Candidate | None:
-    """Drop archived candidates with a relevance below `archive_gate`.
-
-    Return the most relevant of them that would have passed the normal gate, or None.
-    """
-    held = []
+def gate(candidates: Iterable[Candidate]) -> None:
+    """Drop candidates with a relevance below their gate, unless they were judged useful for such a prompt."""
     for one in alive(candidates):
-        if one.archived and one.relevance < settings.archive_gate and not one.wanted:
-            one.dropped = f"archive: relevance {one.relevance:.3f} below {settings.archive_gate}"
-            held += [one] if one.relevance >= settings.injection_gate else []
+        if one.relevance < one.numbers["gate"] and not one.wanted:
+            kind = "archive" if one.archived else "source" if one.row.from_source else "gate"
+            one.dropped = f"{kind}: relevance {one.relevance:.3f} below {one.numbers['gate']:g}"
+
+
+def resting(candidates: Sequence[Candidate], settings: WhisperSettings) -> Candidate | None:
+    """Return the most relevant of the candidates that were dropped because they are archived, or None."""
+    held = [
+        one for one in candidates
+        if (one.dropped or "").startswith("archive") and one.relevance >= settings.injection_gate
+    ]  # fmt: skip
     return max(held, key=lambda one: (one.relevance, one.id), default=None)
 
 
-def sourced(candidates: Sequence[Candidate]) -> None:
-    """Drop sections of the person's folders with a relevance below `SOURCE_GATE`: nobody chose them to be told."""
-    for one in alive(candidates):
-        if one.row.from_source and one.relevance < SOURCE_GATE and not one.wanted:
-            one.dropped = f"source: relevance {one.relevance:.3f} below {SOURCE_GATE}"
+def choose(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings) -> list[Candidate]:
+    """Return the best candidates of those that passed the gate, the most relevant first, and drop the others.
 
-
-def gate(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings) -> list[Candidate]:
-    """Return the candidates that pass the gate, the most relevant first, and drop the others.
-
-    Those that were judged useful for such a prompt pass it, before the others. For a prompt that asks for a time, all
-    that `floor` kept pass: memories of the types that the prompt names first, then those of this space, then the
-    newest.
+    First come those that were judged useful for such a prompt. For a prompt that asks for a time: memories of the types
+    that the prompt names, then those of this space, then the newest.
     """
     wished = kinds(heard.prompt) if heard.temporal else frozenset()
     chosen: list[Candidate] = []
@@ -221,12 +215,9 @@ def gate(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSetting
             one.id,
         ),
     ):
-        sure = heard.temporal or one.wanted
-        if one.relevance < settings.injection_gate and not sure:
-            one.dropped = f"{BELOW_GATE} {one.relevance:.3f} below {settings.injection_gate}"
-        elif _joins(one, chosen):
+        if _joins(one, chosen):
             continue
-        elif len(chosen) >= settings.max_nodes:
+        if len(chosen) >= settings.max_nodes:
             one.dropped = f"gate: beyond the {settings.max_nodes} best"
         else:
             chosen.append(one)
@@ -265,11 +256,9 @@ def standing(preferences: Sequence[Candidate], chosen: Sequence[Candidate]) -> l
     left.sort(key=lambda one: (-one.relevance, one.id))
     found: list[Candidate] = []
     for one in left:
-        if one.relevance < PREFERENCE_GATE and not one.wanted:
-            one.dropped = f"preference: relevance {one.relevance:.3f} below {PREFERENCE_GATE}"
-        elif _joins(one, [*chosen, *found]):
+        if _joins(one, [*chosen, *found]):
             continue
-        elif len(found) >= PREFERENCES:
+        if len(found) >= PREFERENCES:
             one.dropped = f"preference: beyond the {PREFERENCES} best"
         else:
             found.append(one)

@@ -28,7 +28,7 @@ from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, stems, words
 from ormahd.whisper.by_words import relevance_by_words, weights
 from ormahd.whisper.named import by_names, has_twin, unknown_names
-from ormahd.whisper.relevance import FEW, RIVAL, asks, away, common_words, few_words, relevance
+from ormahd.whisper.relevance import FEW, RIVAL, TEXT_ALONE, asks, away, common_words, few_words, relevance
 from ormahd.whisper.types import Asked, Candidate, Heard, Intent
 
 OVERLAP: Final = 20_000
@@ -241,7 +241,7 @@ def _candidates(
             numbers |= {"place_found": float(found_at), "asks": prompt.asks, "away": prompt.away}
         # a memory found by an edge has no numbers of its own text, and so no relevance
         numbers |= relevance(numbers)
-        fits = numbers.get("text_alone", 0.0)
+        fits = numbers.get(TEXT_ALONE, 0.0)
         if prompt.words and hit.source == "search":
             fits = numbers["by_words"] = relevance_by_words(row, prompt.words)
         twin = has_twin(prompt.unknown, row)

@@ -32,7 +32,8 @@ from ormahd.whisper.greet import AgentCommands
 from ormahd.whisper.intents import small_talk
 from ormahd.whisper.relevance import fitted
 from ormahd.whisper.session import CONTENT, Sessions
-from ormahd.whisper.types import Asked, Candidate, Heard, Intent, Said, Silence, context_key, trace
+from ormahd.whisper.trace import trace
+from ormahd.whisper.types import Asked, Candidate, Heard, Intent, Said, Silence, context_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -169,25 +170,21 @@ class _Course:
     def _choose(self, heard: Heard, pool: Pool, verdicts: Mapping[str, Verdict]) -> Answer:
         candidates, settings = pool.candidates, self.settings
         request = generic.request(heard, self.asked.space)
-        choose.judge(pool, heard)
-        for some, gate in ((candidates, settings.injection_gate), (pool.preferences, choose.PREFERENCE_GATE)):
-            for one in some:
-                one.numbers["gate"] = choose.needed(one, gate, settings)
+        choose.judge(pool, heard, settings)
         everyone = [*candidates, *pool.preferences]
         choose.heed(everyone, verdicts, self.asked)
         choose.floor(candidates, heard, settings)
-        boosts = self._boosts(heard, [*candidates, *pool.preferences])
-        choose.boost(candidates, boosts, settings)
-        choose.boost(pool.preferences, boosts, settings)
+        boosts = self._boosts(heard, everyone)
+        choose.boost(everyone, boosts, settings)
         choose.timely(candidates, heard, self.asked, topical=bool(subject(heard.query)))
         choose.identity(candidates, heard, settings)
         said = stemmed([one.row for one in choose.alive(candidates)])
         generic.drop(candidates, request, said, self.ormah.index.frequencies)
         known = choose.unknown(candidates, self.before)
         choose.unknown(pool.preferences, self.before)
-        choose.sourced(candidates)
+        choose.gate(everyone)
         resting = choose.resting(candidates, settings)
-        chosen = choose.gate(candidates, heard, settings)
+        chosen = choose.choose(candidates, heard, settings)
         preferences = choose.standing(pool.preferences, chosen)
         chosen, preferences, old = renew.renew(
             self.ormah.index, chosen, preferences, pool, now=self.now, holds=self.ormah.learned.both_hold,

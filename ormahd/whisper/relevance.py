@@ -57,6 +57,8 @@ WITNESSES: Final = ("common", "far", "lead", "rare", "rank", "asks", "away")
 """Names of the evidence, see `witnesses`."""
 PART: Final = "text_"
 """Prefix of the names of the contributions in a trace. The contributions add up to the logit of `text_alone`."""
+TEXT_ALONE: Final = "text_alone"
+"""Name of the relevance by the text, in a trace."""
 RIVAL: Final = 0.3
 """Similarity that the next memory is assumed to have at least, if `lead` is computed. In a vault of few memories
 there may be none."""
@@ -128,7 +130,7 @@ def relevance(numbers: Mapping[str, float]) -> dict[str, float]:
     if evidence is None:
         return {}
     parts = fitted().contributions(evidence)
-    return {**parts, "text_alone": sigmoid(sum(parts.values()))}
+    return {**parts, TEXT_ALONE: sigmoid(sum(parts.values()))}
 
 
 @cache

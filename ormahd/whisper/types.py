@@ -1,28 +1,19 @@
-"""Values that pass between the stages of a whisper, and the trace that explains a whisper.
-
-`pipeline` lists the stages. The trace has all numbers of each candidate, and the stage that dropped it.
-"""
+"""Values that pass between the stages of a whisper, see `pipeline`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from ormahd.actions.views import headline
 from ormahd.embedding.scale import Scale
 from ormahd.index.rows import NodeRow
-from ormahd.model.chance import after_feedback
 from ormahd.model.node import Found, Tier
-
-if TYPE_CHECKING:
-    from ormahd.whisper.pipeline import Answer
-
 
 Float = NDArray[np.float32]
 
@@ -187,52 +178,3 @@ class Candidate(Struct):
 def context_key(row: NodeRow) -> str:
     """Return the key that stands for a memory in the record of a session. It changes when the note changes."""
     return f"{row.id}:{row.digest[:8]}"
-
-
-def trace(found: Answer, asked: Asked, weights: Mapping[str, float]) -> dict[str, Any]:
-    """Return the values that `--explain` shows of a whisper, as plain dicts, lists and scalars. `weights`: those of the
-    evidence on relevance."""
-    heard, pool = found.heard, found.pool
-    told: dict[str, Any] = {
-        "space": asked.space,
-        "silence": None if found.silence is None else found.silence.value,
-    }
-    if heard is not None:
-        told |= {
-            "prompt": heard.prompt,
-            "query": heard.query,
-            "intents": sorted(heard.intents),
-            "intent_scores": {name: round(score, 4) for name, score in heard.scores.items()},
-            "follow_up": heard.follow_up,
-            "after": None if heard.after is None else heard.after.isoformat(),
-            "before": None if heard.before is None else heard.before.isoformat(),
-        }
-    if found.request is not None:
-        told |= {"request": found.request.shown()}
-    if pool is not None:
-        told |= {
-            "weights": dict(weights),
-            "fits_better": pool.better,
-            "candidates": [shown(one) for one in pool.candidates],
-            "preferences": [shown(one) for one in pool.preferences],
-        }
-    return told
-
-
-def shown(one: Candidate) -> dict[str, Any]:
-    """Return the values that `--explain` shows of one candidate."""
-    return {
-        "node_id": one.id, "source": one.source, "project": one.row.space, "relevance": round(one.relevance, 6),
-        "order": round(one.order, 6), "shown": one.shown, "dropped": one.dropped, **one.numbers,
-        **({"older_than": one.older_than} if one.older_than else {}),
-        **({"also": one.also} if one.also else {}),
-        "title": headline(one.row.title, one.row.content),
-    }  # fmt: skip
-
-
-def recompute(numbers: Mapping[str, float]) -> float:
-    """Compute a candidate's relevance from its `numbers`, as the stages do. With it a trace can be checked."""
-    if "renewed" in numbers:  # set by `renew`
-        return numbers["renewed"]
-    relevance = max(numbers["text"], numbers["identity"]) * numbers["place"] * numbers["certain"]
-    return after_feedback(relevance, numbers.get("affinity", 0.0))

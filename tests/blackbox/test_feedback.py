@@ -9,7 +9,6 @@ import pytest
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.model.chance import after_feedback
-from ormahd.whisper.types import recompute
 from tests.blackbox import judging
 from tests.blackbox.judging import FLY, PROMPT, STAGING, judge, lines, remember, score, whisper
 from tests.house import House, open_house, wait_until
@@ -103,7 +102,7 @@ def test_said_outright_it_is_silent_for_that_prompt_and_speaks_again_when_undone
     (candidate,) = [one for one in said.trace["candidates"] if one["node_id"] == node]
     assert candidate["verdict"] == -1
     assert candidate["dropped"].startswith("feedback: said to be of no use for a prompt that means the same")
-    assert recompute(candidate) == pytest.approx(candidate["relevance"], abs=1e-6)
+    assert candidate["parts"][-1]["relevance"] == pytest.approx(candidate["relevance"], abs=1e-6)
     assert injected(house, alike) == [node], "for another prompt it is a bit less relevant, and no more than that"
     shown = house.ctl("whisper", "--session", "look", "--explain", prompt).stdout
     assert "left out" in shown

@@ -6,9 +6,8 @@ A memory may hold any text. Everything that a template prints is escaped, with c
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -41,11 +40,13 @@ VERBS: Final = {
 }  # fmt: skip
 """{first word of an op's subject, before a colon: what its source did with the memory that follows}."""
 EVIDENCE: Final = {
-    "text_base": "any memory, before it is looked at", "text_common": "words in common", "text_far": "far in meaning",
-    "text_lead": "closer than the next memory", "text_rare": "rare words of the prompt", "text_rank": "its place in the search",
-    "text_asks": "the prompt asks for something", "text_away": "no other project fits better",
+    "base": "any memory, before it is looked at", "common": "words in common", "far": "far in meaning",
+    "lead": "closer than the next memory", "rare": "rare words of the prompt", "rank": "its place in the search",
+    "asks": "the prompt asks for something", "away": "no other project fits better", "by_words": "by words alone",
+    "names": "exact names", "twin": "a name that only resembles one", "identity": "it is about you", "place": "its project",
+    "certain": "its confidence", "affinity": "earlier judgements", "renewed": "what it replaced",
 }  # fmt: skip
-"""{key in the trace of a whisper: what the evidence is}."""
+"""{name of a part in the trace of a whisper: what the evidence is}."""
 LEARNED: Final = {"ingest", "remember", "import"}
 
 
@@ -234,34 +235,15 @@ def _run(lines: list[str], at: int, sign: str) -> list[str]:
     return found
 
 
-def bars(numbers: Mapping[str, Any]) -> list[EvidenceBar]:
-    """Return the parts of a candidate's relevance in the order in which a whisper computes it. They add up to it.
-
-    The evidence of the text adds up in log odds; each part is shown as what it changed of the chance so far. `numbers`:
-    the candidate in the trace of `agent.whisper`.
-    """
-    found, level, odds = list[EvidenceBar](), 0.0, 0.0
-
-    def to(name: str, value: float) -> None:
-        nonlocal level
-        if round(value - level, 4):
-            found.append(EvidenceBar(name, level, value - level))
-        level = value
-
-    for key, name in EVIDENCE.items():
-        if key in numbers:
-            odds += numbers[key]
-            to(name, 1 / (1 + math.exp(-odds)))
-    to("by words alone" if "by_words" in numbers else "exact names", numbers.get("text", level))
-    to("it is about you", max(level, numbers.get("identity", 0.0)))
-    to("its project", level * numbers.get("place", 1.0))
-    to("its confidence", level * numbers.get("certain", 1.0))
-    if "before_feedback" in numbers:
-        to("connections and what it replaced", numbers["before_feedback"])
-        if numbers.get("affinity"):
-            to("earlier judgements", numbers["relevance"])
-    to("what came after", numbers["relevance"])
-    return found
+def bars(parts: Sequence[Mapping[str, Any]]) -> list[EvidenceBar]:
+    """Return the parts of a candidate's relevance that change it, in the order in which a whisper computes it. They add
+    up to it. `parts`: those of the candidate in the trace of `agent.whisper`."""
+    levels = [0.0, *(one["relevance"] for one in parts)]
+    found = [
+        EvidenceBar(EVIDENCE[one["name"]], level, one["relevance"] - level)
+        for one, level in zip(parts, levels, strict=False)
+    ]
+    return [one for one in found if round(one.value, 4)]
 
 
 def tally(text: str) -> str:

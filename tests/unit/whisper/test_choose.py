@@ -21,7 +21,8 @@ from ormahd.whisper import choose
 from ormahd.whisper.affinity import Verdict
 from ormahd.whisper.gather import OTHER_SPACES, Pool, place_factor
 from ormahd.whisper.relevance import PART, WITNESSES, asks, common_words, few_words, relevance
-from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, context_key, recompute
+from ormahd.whisper.trace import parts
+from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, context_key
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 SETTINGS = WhisperSettings()
@@ -62,8 +63,16 @@ def judged(*candidates: Candidate, asked: Asked = HERE, what: Heard | None = Non
     named = frozenset(words(what.prompt))
     for one in candidates:
         one.numbers["place"] = place_factor(one.row.space, asked, named)
-    choose.judge(found, what)
+    choose.judge(found, what, SETTINGS)
     return found
+
+
+def gated(candidates: list[Candidate], what: Heard, settings: WhisperSettings) -> list[Candidate]:
+    for one in candidates:
+        one.numbers["place"] = 1.0
+    choose.judge(pool(*candidates), what, settings)
+    choose.gate(candidates)
+    return choose.choose(candidates, what, settings)
 
 
 # ------------------------------------------------------------------------------------------------ relevance
@@ -86,9 +95,9 @@ def test_relevance_grows_with_what_speaks_for_a_memory() -> None:
 
 def test_the_contributions_to_a_relevance_add_up() -> None:
     for late, common, cosine, place in itertools.product((0.0, 0.4, 0.9), (0.0, 0.5), (-0.1, 0.6), (1.0, 12.0)):
-        parts = relevance(PLAIN | {"late_rare": late, "common": common, "cosine": cosine, "place_found": place})
-        logit = sum(parts[name] for name in ("text_base", *(PART + name for name in WITNESSES)))
-        assert sigmoid(logit) == pytest.approx(parts["text_alone"], abs=1e-6)
+        found = relevance(PLAIN | {"late_rare": late, "common": common, "cosine": cosine, "place_found": place})
+        logit = sum(found[name] for name in ("text_base", *(PART + name for name in WITNESSES)))
+        assert sigmoid(logit) == pytest.approx(found["text_alone"], abs=1e-6)
 
 
 def test_whether_a_prompt_needs_a_memory_is_not_guessed_by_another_models_vector() -> None:
@@ -159,10 +168,10 @@ def test_what_was_decided_comes_first_where_decisions_of_a_time_are_asked_for() 
     for one in (old, new):
         one.row = structs.replace(one.row, type=NodeType.DECISION)
     asked = heard(Intent.TEMPORAL, prompt="what did we decide last week?")
-    assert choose.gate([other, old, new], asked, SETTINGS) == [new, old, other]
-    assert choose.gate([other, old, new], heard(Intent.TEMPORAL), SETTINGS) == [other, new, old]
+    assert gated([other, old, new], asked, SETTINGS) == [new, old, other]
+    assert gated([other, old, new], heard(Intent.TEMPORAL), SETTINGS) == [other, new, old]
     few = SETTINGS.model_copy(update={"max_nodes": 2})
-    assert choose.gate([other, old, new], asked, few) == [new, old]
+    assert gated([other, old, new], asked, few) == [new, old]
 
 
 # Said outright
@@ -187,8 +196,8 @@ def test_said_to_be_of_use_it_passes_every_gate() -> None:
     choose.heed([one, rival], {one.id: judgement(1)}, HERE)
     choose.floor([one, rival], heard(), SETTINGS)
     choose.boost([one, rival], {}, SETTINGS)
+    assert gated([one, rival], heard(), SETTINGS) == [one, rival], "what a person said comes first"
     assert choose.resting([one, rival], SETTINGS) is None
-    assert choose.gate([one, rival], heard(), SETTINGS) == [one, rival], "what a person said comes first"
     preference = candidate(0.1)
     choose.heed([preference], {preference.id: judgement(1)}, HERE)
     assert choose.standing([preference], []) == [preference]
@@ -217,17 +226,18 @@ def archived(value: float) -> Candidate:
 def test_from_the_archive_speaks_what_is_well_above_the_gate() -> None:
     sure, near, nearer, far, working = archived(0.7), archived(0.45), archived(0.48), archived(0.3), candidate(0.45)
     everyone = [sure, near, nearer, far, working]
+    assert gated(everyone, heard(), SETTINGS) == [sure, working]
     assert choose.resting(everyone, SETTINGS) is nearer
-    assert choose.gate(everyone, heard(), SETTINGS) == [sure, working]
     assert (near.dropped, far.dropped) == ("archive: relevance 0.450 below 0.5", "archive: relevance 0.300 below 0.5")
     assert choose.explore(everyone, [sure, working], {}, room=4) is None, "nor is it shown to learn from"
-    assert choose.resting([archived(0.34)], SETTINGS) is None, "it would have been silent in working too"
+    low = archived(0.34)
+    assert gated([low], heard(), SETTINGS) == []
+    assert choose.resting([low], SETTINGS) is None, "it would have been silent in working too"
 
 
 def test_a_time_that_is_asked_for_opens_no_archive() -> None:
     one = archived(0.2)
-    choose.resting([one], SETTINGS)
-    assert choose.gate([one], heard(Intent.TEMPORAL), SETTINGS) == []
+    assert gated([one], heard(Intent.TEMPORAL), SETTINGS) == []
 
 
 def test_what_came_by_an_edge_alone_is_not_whispered() -> None:
@@ -269,7 +279,7 @@ def test_a_gate_below_the_floor_lowers_it_also_for_temporal_prompts() -> None:
     choose.floor([timely], heard(Intent.TEMPORAL), open_gate)
     choose.boost([low, timely], {}, open_gate)
     assert (low.dropped, timely.dropped) == (None, None)
-    assert choose.gate([low], heard(), open_gate) == [low]
+    assert gated([low], heard(), open_gate) == [low]
 
 
 def test_feedback_lifts_a_borderline_candidate_and_lowers_a_noisy_one() -> None:
@@ -331,15 +341,15 @@ def test_what_the_context_holds_is_not_said_again() -> None:
 def test_the_gate_is_absolute() -> None:
     """Seeds: "if the best non-temporal result is below the gate: whisper returns empty; otherwise weak candidates below the
     gate are removed"."""
-    assert choose.gate([candidate(0.34)], heard(), SETTINGS) == []
+    assert gated([candidate(0.34)], heard(), SETTINGS) == []
     weak, strong = candidate(0.34, order=0.9), candidate(0.36, order=0.1)
-    assert choose.gate([weak, strong], heard(), SETTINGS) == [strong]
+    assert gated([weak, strong], heard(), SETTINGS) == [strong]
     assert weak.dropped == "gate: relevance 0.340 below 0.35"
 
 
 def test_the_most_relevant_come_first_and_six_are_the_most() -> None:
     many = [candidate(0.5 + number / 20, order=1 - number / 10) for number in range(9)]
-    chosen = choose.gate(many, heard(), SETTINGS)
+    chosen = gated(many, heard(), SETTINGS)
     assert chosen == many[:2:-1]
     assert all(one.dropped == "gate: beyond the 6 best" for one in many[:3])
 
@@ -366,7 +376,7 @@ def test_temporal_results_pass_the_gate_and_come_newest_first() -> None:
         candidate(0.0, source="temporal"),
         candidate(0.7, days=1),
     )
-    assert choose.gate([old, new, topical], heard(Intent.TEMPORAL), SETTINGS) == [new, topical, old]
+    assert gated([old, new, topical], heard(Intent.TEMPORAL), SETTINGS) == [new, topical, old]
 
 
 # ------------------------------------------------------------------------------------------------ what joins
@@ -374,7 +384,7 @@ def test_temporal_results_pass_the_gate_and_come_newest_first() -> None:
 
 def test_exploration_never_breaks_silence() -> None:
     held = candidate(0.12)
-    assert choose.gate([held], heard(), SETTINGS) == []
+    assert gated([held], heard(), SETTINGS) == []
     assert choose.explore([held], [], (), room=5) is None
 
 
@@ -382,7 +392,7 @@ def test_exploration_adds_the_best_of_those_that_feedback_does_not_know() -> Non
     """Seeds: "Ormah can add one lower-confidence candidate as an exploration slot"."""
     shown, best, known = candidate(0.7), candidate(0.11, order=0.5), candidate(0.12, order=0.6)
     everyone = [shown, best, known]
-    chosen = choose.gate(everyone, heard(), SETTINGS)
+    chosen = gated(everyone, heard(), SETTINGS)
     assert choose.explore(everyone, chosen, {known.id}, room=5) is best
     assert best.dropped is None
     assert choose.explore(everyone, chosen, (), room=0) is None
@@ -419,7 +429,7 @@ def test_a_trace_adds_up() -> None:
     judged(one, linked, read, what=what, identity=[linked.id])
     choose.boost([one, linked, read], {one.id: 0.07}, SETTINGS)
     for each in (one, linked, read):
-        assert recompute(each.numbers) == pytest.approx(each.relevance)
+        assert parts(each.numbers)[-1]["relevance"] == pytest.approx(each.relevance)
 
 
 def test_of_candidates_that_say_the_same_one_is_chosen_and_the_others_are_counted() -> None:
@@ -429,6 +439,6 @@ def test_of_candidates_that_say_the_same_one_is_chosen_and_the_others_are_counte
         for at, text in enumerate(("deploys happen on tuesday", "Deploys happen on **Tuesday**."))
     ]
     other = candidate(0.7, text="Deploys happen on Thursday.")
-    assert choose.gate([best, *twins, other], heard(), SETTINGS) == [best, other]
+    assert gated([best, *twins, other], heard(), SETTINGS) == [best, other]
     assert (best.also, other.also) == (2, 0)
     assert [one.dropped for one in twins] == [f"same: {best.row.short_id} says the same"] * 2
