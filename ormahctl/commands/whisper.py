@@ -76,7 +76,7 @@ def whisper(
         render.out(said.text)
     else:
         better = f"; the space {render.line(said.better_space)} fits better" if said.better_space else ""
-        render.note(f"silent: {SAID.get(said.silence or '', said.silence)}{better}")
+        render.note(f"no whisper: {SAID.get(said.silence or '', said.silence)}{better}")
         if said.resting is not None:
             _resting(said.resting, said.archived)
         if named is not None:
@@ -131,7 +131,8 @@ def fate(row: Mapping[str, Any], weights: Mapping[str, float]) -> str:
     why = WORDS["low" if low else "dropped"].get(stage, "").format(reason)
     told = f"{WORDS['shown'].get(row['shown'], 'left out')}{why}"
     if parts.keys().isdisjoint(("verdict", "time")):
-        told += f": {_percent(row['relevance'])} likely to be needed; from {_percent(row.get('gate', 0.0))} it is told"
+        told += f": {_percent(row['relevance'])} likely to be needed; "
+        told += f"from {_percent(row.get('gate', 0.0))} {'others are' if row['shown'] == 'exploring' else 'it is'} told"
     reasons = [f"{side.capitalize()}: {'; '.join(some[:SPOKEN])}" for side, some in words.items() if some]
     return ". ".join([told, *reasons])
 
@@ -182,7 +183,7 @@ def _print(one: WhisperedPrompt) -> None:
     said = f"“{render.cut(render.line(one.prompt), PROMPT)}”" if one.prompt or one.silence == "empty" else unkept
     render.out(f"  {said}", hang=1)
     if one.silence is not None:
-        render.out(f"  {render.paint('silent:', 'yellow')} {render.line(SAID.get(one.silence, one.silence))}")
+        render.out(f"  {render.paint('no whisper:', 'yellow')} {render.line(SAID.get(one.silence, one.silence))}")
     for memory in one.memories:
         how = WORDS["listed"].get(memory.shown, "")
         title = "(gone by now)" if memory.title is None else render.line(memory.title)

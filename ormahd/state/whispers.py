@@ -190,7 +190,7 @@ def latest(state: State, node_id: str, *, session_id: str | None, space: str | N
     events = [] if event is None else [f"{event} is “{one_line(prompt, BEGINNING)}”"]
     events += [] if other is None else [f"{other[0]}, which considered it, is “{one_line(other[5], BEGINNING)}”"]
     raise NotFound(
-        f"the last prompt here, and its session, did not consider the memory {short_id(node_id)}: which prompt is judged?",
+        f"the last prompt here, and its session, are logged without the memory {short_id(node_id)}, which was too unlikely for them: which prompt is judged?",
         hint=f"name its event (--event): {'; '.join(events)}"
         if events
         else "`ormahctl whisper` lists the last prompts",

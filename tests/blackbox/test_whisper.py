@@ -167,7 +167,7 @@ def test_another_projects_memory_stays_there_unless_it_is_named(shop: House) -> 
     assert away.trace["fits_better"] == "robot"
     assert all(one["title"] for one in away.trace["candidates"])
     said = shop.ctl("whisper", prompt, "--space", "shop")
-    assert said.stderr == "note: silent: no memory is relevant enough; the space robot fits better\n"
+    assert said.stderr == "note: no whisper: no memory is relevant enough; the space robot fits better\n"
     found = shop.call("agent.recall", query=prompt, space="shop", explain=True)
     assert found.trace["best_space"] == "robot"
     assert titles(whisper(shop, f"in the robot project, {prompt}", space="shop")) == ["The robot's battery"]
