@@ -23,11 +23,6 @@ EDGES: Final = (
     "supports", "part_of", "depends_on", "defines", "derived_from", "evolved_from", "related_to", "contradicts",
 )  # fmt: skip
 
-JOBS: Final = (
-    "importance_scorer", "index_updater", "duplicate_merger", "conflict_detector", "auto_linker", "auto_cluster",
-    "consolidator", "decay_manager",
-)  # fmt: skip
-
 
 class Unknown(click.BadParameter):
     """The error for a word that is not allowed. `meant`: the most similar allowed words."""
@@ -62,7 +57,6 @@ class OneOf(click.Choice[str]):
 TYPE = OneOf(TYPES)
 TIER = OneOf(TIERS)
 EDGE = OneOf(EDGES)
-JOB = OneOf(JOBS)
 SHARE = click.FloatRange(0.0, 1.0)
 
 DAYS: Final = "2026-11-21, 'last week', 7d, 12h"

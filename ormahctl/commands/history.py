@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ormahctl import render
-from ormahctl.options import DAYS, JOB, limit_option
+from ormahctl.options import DAYS, limit_option
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahctl.times import TimeOrCommit, When
@@ -127,23 +127,30 @@ def _diff(note: NoteChange, indent: str) -> None:
     cls=Verb,
     short_help="List changes, newest first.",
     example="ormahctl history --since yesterday\normahctl history 97acbe8e\normahctl history show c04131a3\n"
-    "ormahctl history --job duplicate_merger",
+    "ormahctl history --source job:duplicate_merger",
 )
 @click.argument("words", metavar="[ID | show COMMIT]", nargs=-1)
-@click.option("--job", type=JOB, metavar="NAME", help="Only changes by this job.")
+@click.option("--source", metavar="WHO", help="Only changes by: person, agent, job (any), agent:NAME, job:NAME.")
+@click.option("--space", metavar="NAME", help="Only changes of this space's memories; 'global': without a space.")
 @click.option("--since", type=When(), help=f"Only changes since: {DAYS}.")
 @click.option("--before", type=TimeOrCommit(), metavar="WHEN|COMMIT", help="Only changes before (a day is included).")
 @limit_option(10_000, default=50, what="changes; with `show`, of files whose differences are shown")
 @pass_session
 def history(
-    session: Session, words: tuple[str, ...], job: str | None, since: str | None, before: str | None, limit: int
+    session: Session,
+    words: tuple[str, ...],
+    source: str | None,
+    space: str | None,
+    since: str | None,
+    before: str | None,
+    limit: int,
 ) -> None:
     """List the changes to the vault, newest first; or the versions of the memory ID; or show one change.
 
     With an ID (also of a forgotten memory), it lists every version with the reason and the differences. `show COMMIT`
     prints everything that a change did.
     """
-    narrowed = any(value is not None for value in (job, since, before))
+    narrowed = any(value is not None for value in (source, space, since, before))
     if words[:1] == ("show",):
         if len(words) != 2 or narrowed:
             wrong = "no filter" if len(words) == 2 else "one commit"
@@ -159,7 +166,7 @@ def history(
     if len(words) > 1:
         raise click.UsageError("give one ID, or: show COMMIT", click.get_current_context())
     node_id = words[0] if words else None
-    if node_id is not None and not job:
+    if node_id is not None and source is None and space is None:
         life = LifeParams(node_id=node_id, since=since, before=before, limit=limit)
         found = session.client.call("history.life", life, LifeResult)
         if session.json:
@@ -167,7 +174,7 @@ def history(
         else:
             show_life(found, limit)
         return
-    params = HistoryParams(node_id=node_id, job=job, since=since, before=before, limit=limit)
+    params = HistoryParams(node_id=node_id, source=source, space=space, since=since, before=before, limit=limit)
     ops = session.client.call("history.list", params, HistoryResult).ops
     if session.json:
         render.emit(ops)

@@ -45,7 +45,7 @@ ALL = "all"
 def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -> int:
     """List the jobs; or run one (or all) now; or pause and resume them.
 
-    A paused job does not run by itself until it is resumed. `ormahctl history --job NAME` lists what a job changed. Exit
+    A paused job does not run by itself until it is resumed. `ormahctl history --source job:NAME` lists what a job changed. Exit
     status 1 if a job failed.
     """
     context = click.get_current_context()

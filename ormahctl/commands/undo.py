@@ -58,9 +58,16 @@ LINES = 12
 @click.option("--job", metavar="NAME", help="Undo all that this job did; needs --since.")
 @click.option("--since", type=When(), help=f"With --job: since {DAYS}.")
 @click.option("--force", is_flag=True, help="Also remove notes that were added and edited since; git keeps them.")
+@click.option("--dry-run", is_flag=True, help="Say what undoing each change by itself would do, and change nothing.")
 @pass_session
 def undo(
-    session: Session, commits: tuple[str, ...], run: str | None, job: str | None, since: str | None, force: bool
+    session: Session,
+    commits: tuple[str, ...],
+    run: str | None,
+    job: str | None,
+    since: str | None,
+    force: bool,
+    dry_run: bool,
 ) -> int:
     """Undo each COMMIT that `ormahctl history` lists. Without one: show the last change, and ask whether to undo it.
 
@@ -78,6 +85,7 @@ def undo(
             return DECLINED
         commits = (last,)
     params = UndoParams(ops=list(commits), run=run and _run_of(session, run), job=job, since=since, force=force)
+    params.dry_run = dry_run
 
     try:
         with Bar("undoing") as bar:
@@ -93,7 +101,7 @@ def undo(
         return CONFLICT if done.conflicts else 0
     for one in done.undone:
         _undone(one)
-    if done.run and len(done.undone) > 1:
+    if done.run and len(done.undone) > 1 and not dry_run:
         again = f"ormahctl undo --run {done.undone[0].commit[:8]}"
         render.note(f"to redo all of it: {again}", label="hint", colour="cyan")
     _skipped(done)
@@ -147,9 +155,8 @@ def _left_alone(done: UndoResult) -> None:
 
 
 def _undone(done: UndoneOp) -> None:
-    render.out(
-        f"undone {render.paint(render.line(done.subject).rstrip('.'), 'bold')}, redo: ormahctl undo {done.commit[:8]}"
-    )
+    word, redo = ("undone", f", redo: ormahctl undo {done.commit[:8]}") if done.commit else ("would be undone:", "")
+    render.out(f"{word} {render.paint(render.line(done.subject).rstrip('.'), 'bold')}{redo}")
     for change in done.changes[:SHOWN]:
         name = render.paint(change.node_id[:8] if change.node_id else "-", "dim")
         render.out(f"  {DID.get(change.did, change.did)}: {name}  {render.line(change.title or change.path)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -20,17 +21,19 @@ from ormahd.api import (
     LifeParams,
     LifeResult,
     MergeRow,
+    MonthsResult,
     NoteChange,
     OpResult,
     ShowOpResult,
     VersionResult,
 )  # fmt: skip
 from ormahd.errors import BadRequest
+from ormahd.index.rows import Filter
 from ormahd.model.change import Kind
 from ormahd.note.diff import note_diff
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind, stem_short_id
-from ormahd.vault.history import Op, find_op, list_ops, read_ops
+from ormahd.vault.history import Op, OpFilter, count_months, find_op, list_ops, read_ops
 from ormahd.vault.versions import is_markdown
 
 if TYPE_CHECKING:
@@ -53,12 +56,23 @@ def history(ormah: Ormah, params: HistoryParams) -> HistoryResult:
 
     Raises BadRequest, NotFound, Ambiguous: the id, a kind, a date.
     """
-    node_id = None if params.node_id is None else ormah.anyone(params.node_id)
-    ops = list_ops(
-        ormah.vault, node_id=node_id, kind=params.kind, job=params.job, run=params.run, since=params.since,
-        before=params.before, limit=params.limit,
+    return HistoryResult(
+        [OpResult(*_fields(op)) for op in list_ops(ormah.vault, limit=params.limit, **_wanted(ormah, params))]
+    )
+
+
+def months(ormah: Ormah, params: HistoryParams) -> MonthsResult:
+    """Return how many ops of each month match `params`, newest month first. Raises as `history`."""
+    return MonthsResult(dict(islice(count_months(ormah.vault, **_wanted(ormah, params)).items(), params.limit)))
+
+
+def _wanted(ormah: Ormah, params: HistoryParams) -> OpFilter:
+    space = params.space
+    return OpFilter(
+        node_id=None if params.node_id is None else ormah.anyone(params.node_id), kind=params.kind, job=params.job,
+        run=params.run, source=params.source, since=params.since, before=params.before,
+        space=None if space is None else (space, frozenset(ormah.index.ids(Filter(spaces=(space,))))),
     )  # fmt: skip
-    return HistoryResult([OpResult(*_fields(op)) for op in ops])
 
 
 def show_op(ormah: Ormah, op: str, *, limit: int = NOTES) -> ShowOpResult:

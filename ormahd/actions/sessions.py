@@ -14,7 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ormahd.actions.views import day, headline, iso
-from ormahd.api import Exchange, LearnedMemory, RecallResult, SaidTurn, SessionInfo, SessionLine, SessionsResult
+from ormahd.api import (
+    Exchange,
+    LearnedMemory,
+    RecallResult,
+    SaidTurn,
+    SessionInfo,
+    SessionLine,
+    SessionsParams,
+    SessionsResult,
+)
 from ormahd.embedding import token_vectors
 from ormahd.errors import BadRequest
 from ormahd.index.embedding_cache import TokenVectors
@@ -205,17 +214,18 @@ def _prose(query: SearchQuery, exchanges: Sequence[Exchange], degraded: Sequence
     return "\n".join(lines)
 
 
-def sessions(ormah: Ormah, prefix: str | None, limit: int) -> SessionsResult:
-    """Return the newest sessions; with `prefix`, the session whose id begins with it, and its turns.
+def sessions(ormah: Ormah, params: SessionsParams) -> SessionsResult:
+    """Return the newest sessions that match `params`; with `session_id`, the session whose id begins with it, and its turns.
 
-    Raises NotFound, Ambiguous: no session, or several, have an id that begins with `prefix`.
+    Raises NotFound, Ambiguous: no session, or several, have an id that begins with `session_id`.
     """
     total, turns = ormah.sessions.count()
     extracted = ormah.index.extracted()
     made = Counter(said_in.rpartition("#")[0] for said_in in extracted.values())
-    if prefix is None:
-        return SessionsResult([_info(row, made) for row in ormah.sessions.newest(limit)], total, turns)
-    row, lines = ormah.sessions.session(prefix)
+    if params.session_id is None:
+        rows = ormah.sessions.newest(params.limit, before=params.before, project=params.project, harness=params.harness)
+        return SessionsResult([_info(row, made) for row in rows], total, turns)
+    row, lines = ormah.sessions.session(params.session_id)
     said = [SessionLine(one.place, one.role, one.time, one.text, bool(one.withdrawn)) for one in lines]
     return SessionsResult([_info(row, made)], total, turns, said, _learned(ormah, row, lines, extracted))
 

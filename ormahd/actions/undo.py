@@ -157,7 +157,7 @@ def _of_job(entries: Sequence[LogEntry], wish: UndoParams) -> Iterator[LogEntry]
     name = f"job:{(wish.job or '').removeprefix('job:')}"
     if not any(entry.source == name for entry in entries):
         raise NotFound(
-            f"no job '{name.removeprefix('job:')}' ever changed anything", hint="see: ormahctl history --job NAME"
+            f"no job '{name.removeprefix('job:')}' ever changed anything", hint="see: ormahctl history --source job"
         )
     since = moment(wish.since or "").timestamp()
     return (entry for entry in entries if entry.source == name and entry.time >= since and entry.kind != Kind.UNDO)

@@ -47,6 +47,7 @@ METHODS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "admin.export": (ExportParams, ExportResult),
     "admin.purge": (PurgeParams, PurgeResult),
     "history.list": (HistoryParams, HistoryResult),
+    "history.months": (HistoryParams, MonthsResult),
     "history.show": (ShowOpParams, ShowOpResult),
     "history.life": (LifeParams, LifeResult),
     "history.undo": (UndoParams, UndoResult),

@@ -10,6 +10,10 @@ class HistoryParams(Params):
     job: str | None = None
     run: str | None = None
     kind: str | None = None
+    source: str | None = None
+    """`person`, `agent:NAME` or `job:NAME`; or `agent` or `job`, for all of them."""
+    space: str | None = None
+    """Only changes of memories that this space has or had; `global`: of memories without a space."""
     since: str | None = None
     """An ISO time, or a date, which includes the whole day. Times without a zone are local."""
     before: str | None = None
@@ -33,6 +37,11 @@ class OpResult(Result):
 
 class HistoryResult(Result):
     ops: list[OpResult]
+
+
+class MonthsResult(Result):
+    months: dict[str, int]
+    """{month of local time, as `2026-11`: number of ops}, newest first; at most `limit` months."""
 
 
 class ShowOpParams(Params):

@@ -217,6 +217,11 @@ class LearningHealth(Result):
 class SessionsParams(Params):
     session_id: str | None = None
     """The id of a session, or a unique prefix, for all its turns. Absent: the newest sessions."""
+    before: str | None = None
+    """The id of the last session of a list, for the next page."""
+    project: str | None = None
+    """Only sessions in a folder of this name, or path."""
+    harness: str | None = None
     limit: Count = 20
 
 

@@ -26,7 +26,7 @@ from ormahd.actions.amend import Caller, check_space, clean_name
 from ormahd.actions.connect import connect
 from ormahd.actions.feedback import feedback
 from ormahd.actions.graph import graph, graph_node
-from ormahd.actions.looking_back import audit, history, life, merges, show_op
+from ormahd.actions.looking_back import audit, history, life, merges, months, show_op
 from ormahd.actions.lookup import get, get_as_of, insights
 from ormahd.actions.outdated import forget, outdated
 from ormahd.actions.purge import purge
@@ -166,7 +166,7 @@ def handlers(parts: Parts) -> dict[str, Handler]:
         ),
         "agent.spaces": lambda _, caller, __: projects.listed(ormah, caller),
         "agent.assign_space": lambda p, caller, _: _assign(ormah, p, caller),
-        "agent.sessions": lambda p, *_: sessions(ormah, p.session_id, p.limit),
+        "agent.sessions": lambda p, *_: sessions(ormah, p),
         "agent.proposals": lambda p, *_: runner.proposals.list(status=p.status, type=p.type, limit=p.limit),
         "agent.resolve_proposal": lambda p, caller, _: runner.proposals.resolve(
             p.proposal_id, p.action, caller, Approval(p.keep, p.content, p.title)
@@ -177,6 +177,7 @@ def handlers(parts: Parts) -> dict[str, Handler]:
         "ui.search": lambda p, *_: recall(ormah, checked(SearchQuery, p), space=None, touch=False),
         "ui.insights": lambda p, *_: insights(ormah, limit=p.limit, space=p.space),
         "history.list": lambda p, *_: history(ormah, p),
+        "history.months": lambda p, *_: months(ormah, p),
         "history.show": lambda p, *_: show_op(ormah, p.op, limit=p.limit),
         "history.life": lambda p, *_: life(ormah, p),
         "history.undo": lambda p, caller, steps: undo(ormah, p, caller, steps),

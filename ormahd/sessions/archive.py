@@ -512,14 +512,20 @@ class SessionArchive:
         with self._opened() as db:
             return {number: self._row(db, number) for number in set(numbers)}
 
-    def newest(self, limit: int) -> list[SessionRow]:
-        """Return up to `limit` sessions, ordered by their last turn, newest first."""
+    def newest(
+        self, limit: int, *, before: str | None = None, project: str | None = None, harness: str | None = None
+    ) -> list[SessionRow]:
+        """Return up to `limit` sessions, ordered by their last turn, newest first. `before`: only those after the
+        session with this id. `project`: only those in a folder of this name, or path. `harness`: only of this harness."""
+        select = (
+            f"SELECT {COLUMNS} FROM session WHERE turns > 0 AND (:harness IS NULL OR harness = :harness) "
+            "AND (:project IS NULL OR cwd = :project OR substr(cwd, -length(:project) - 1) = '/' || :project) "
+            "AND (:before IS NULL OR (coalesce(last, ''), number) < (SELECT coalesce(last, ''), number FROM session WHERE id = :before)) "
+            "ORDER BY coalesce(last, '') DESC, number DESC LIMIT :limit"
+        )
+        given = {"limit": limit, "before": before, "project": project, "harness": harness}
         with self._opened() as db:
-            order = "ORDER BY coalesce(last, '') DESC, number DESC LIMIT ?"
-            return [
-                SessionRow(*row)
-                for row in db.execute(f"SELECT {COLUMNS} FROM session WHERE turns > 0 {order}", (limit,))
-            ]
+            return [SessionRow(*row) for row in db.execute(select, given)]
 
     def count(self) -> tuple[int, int]:
         """Return the number of sessions and of turns."""

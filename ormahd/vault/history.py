@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import dropwhile, islice
+from typing import TypedDict, Unpack
 
 from msgspec import Struct
 
@@ -24,7 +26,7 @@ from ormahd.git.oplog import UNTOLD, LogEntry, LogView
 from ormahd.model.change import Kind, is_op
 from ormahd.model.node import is_node_id
 from ormahd.note.read import parse
-from ormahd.note.values import stem_short_id
+from ormahd.note.values import GLOBAL_FOLDER, space_folder, stem_short_id
 from ormahd.vault.vault import Vault
 
 MIN_PREFIX = 4
@@ -56,23 +58,29 @@ class Op(Struct, frozen=True):
         return self.op or self.commit
 
 
-def list_ops(
-    vault: Vault,
-    *,
-    node_id: str | None = None,
-    kind: str | None = None,
-    job: str | None = None,
-    run: str | None = None,
-    since: str | None = None,
-    before: str | None = None,
-    limit: int = 50,
-) -> list[Op]:
+class OpFilter(TypedDict, total=False):
+    """Which ops are wanted; a value that is absent or None is no condition.
+
+    `node_id`: a full id; matches ops that name it, and commits by hand that changed its note. `source`: `person`,
+    `agent:NAME`, `job:NAME`, or only `agent` or `job`. `space`: a space (`global`: none), and the ids of the memories
+    that it has now; matches ops that name one of them, or changed a file in the space's folder. `since` and `before`:
+    ISO times (`since` included, `before` excluded) or dates (whole days, both included); local unless a time zone is
+    given. `before` may also be a unique prefix of an op or a commit: then the ops after it in the list, its next page.
+    """
+
+    node_id: str | None
+    kind: str | None
+    job: str | None
+    run: str | None
+    source: str | None
+    space: tuple[str, frozenset[str]] | None
+    since: str | None
+    before: str | None
+
+
+def list_ops(vault: Vault, *, limit: int = 50, **wanted: Unpack[OpFilter]) -> list[Op]:
     """Return the newest `limit` ops that match, newest first. Ops of kind `init`, which only make files for others, are
     left out, unless `kind` or `node_id` asks for them.
-
-    `node_id`: a full id; matches ops that name it, and commits by hand that changed its note. `since` and `before`: ISO
-    times (`since` included, `before` excluded) or dates (whole days, both included); local unless a time zone is given.
-    `before` may also be a unique prefix of an op or a commit: then the ops after it in the list, its next page.
 
     Raises:
         BadRequest: an unknown kind, a date that cannot be read, a limit below 1.
@@ -80,6 +88,31 @@ def list_ops(
     """
     if limit < 1:
         raise BadRequest(f"limit is {limit}", hint="give a number from 1")
+    narrowed = any(value is not None for value in wanted.values())
+    view = vault.oplog.view() if narrowed else vault.oplog.recent(2 * limit)  # with an `init` before each
+    return read_ops(vault, view, list(islice(_fitting(vault, view, **wanted), limit)))
+
+
+def count_months(vault: Vault, **wanted: Unpack[OpFilter]) -> dict[str, int]:
+    """Return {month of local time, as `2026-11`: number of ops that match}, newest first. Raises as `list_ops`."""
+    entries = _fitting(vault, vault.oplog.view(), **wanted)
+    found = Counter(f"{datetime.fromtimestamp(entry.time, UTC).astimezone():%Y-%m}" for entry in entries)
+    return dict(sorted(found.items(), reverse=True))
+
+
+def _fitting(
+    vault: Vault,
+    view: LogView,
+    *,
+    node_id: str | None = None,
+    kind: str | None = None,
+    job: str | None = None,
+    run: str | None = None,
+    source: str | None = None,
+    space: tuple[str, frozenset[str]] | None = None,
+    since: str | None = None,
+    before: str | None = None,
+) -> Iterator[LogEntry]:
     if kind is not None and kind not in set(Kind):
         raise BadRequest(f"there is no kind '{kind}'", hint=f"there are: {', '.join(Kind)}")
     if node_id is not None and not is_node_id(node_id):
@@ -90,21 +123,24 @@ def list_ops(
     touched = _touching(vault, node_id) if node_id is not None else frozenset()
     earliest = None if first is None else first.timestamp()
     latest = None if last is None else last.timestamp()
-    narrowed = any(value is not None for value in (node_id, kind, job, run, since, before))
-    view = vault.oplog.view() if narrowed else vault.oplog.recent(2 * limit)  # with an `init` before each
+    members, filed = frozenset[str](), frozenset[str]()
+    if space is not None:
+        folder, members = space_folder(None if space[0] == GLOBAL_FOLDER else space[0]), space[1]
+        filed = frozenset(vault.git.run("log", "--format=%H", "HEAD", "--", folder).decode().split())
     entries = iter(view.entries)
     if behind is not None:
         entries = islice(dropwhile(lambda entry: entry.commit != behind, entries), 1, None)
-    fitting = (
+    return (
         entry for entry in entries
         if (latest is None or entry.time < latest)
         and (earliest is None or entry.time >= earliest)
         and (entry.kind == kind if kind is not None else entry.kind != Kind.INIT or node_id is not None)
         and (job is None or entry.source == f"job:{job}")
         and (run is None or entry.run == run)
+        and (source is None or source in (entry.source, entry.source.partition(":")[0]))
+        and (space is None or entry.commit in filed or not members.isdisjoint(entry.nodes))
         and (node_id is None or node_id in entry.nodes or entry.commit in touched)
     )  # fmt: skip
-    return read_ops(vault, view, list(islice(fitting, limit)))
 
 
 def find_op(vault: Vault, prefix: str, *, kind: Kind | None = None) -> Op:

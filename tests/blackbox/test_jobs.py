@@ -92,7 +92,7 @@ def test_the_jobs_in_their_order_and_what_a_run_says(house: House) -> None:
     said = house.git("show", "-s", "--format=%an%n%B", merged["commits"][0])
     assert said.startswith("job:duplicate_merger\nMerge: ")
     assert "Ormah-Source: job:duplicate_merger\n" in said
-    assert house.json("history", "--job", "duplicate_merger")[0]["commit"] == merged["commits"][1]
+    assert house.json("history", "--source", "job:duplicate_merger")[0]["commit"] == merged["commits"][1]
     walk_home(house)
 
     run(house)

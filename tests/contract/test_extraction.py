@@ -16,7 +16,7 @@ from ormahd.actions.purge import purge
 from ormahd.actions.remember import remember
 from ormahd.actions.sessions import sessions
 from ormahd.actions.undo import undo
-from ormahd.api import PurgeParams, UndoParams
+from ormahd.api import PurgeParams, SessionsParams, UndoParams
 from ormahd.ingest.bring_in import archive, ingest
 from ormahd.ingest.extraction import Extraction
 from ormahd.jobs.memories import propose_learned
@@ -187,8 +187,8 @@ def test_a_session_of_any_name_is_read_once(tmp_path: Path, session: str) -> Non
         archive(ormah, file)
         assert Extraction(ormah).settle() == 2
         assert len(ormah.index.extracted()) == 2
-        (info,) = sessions(ormah, None, 5).sessions
-        assert (info.memories, len(sessions(ormah, info.id, 5).memories)) == (2, 2)
+        (info,) = sessions(ormah, SessionsParams(limit=5)).sessions
+        assert (info.memories, len(sessions(ormah, SessionsParams(session_id=info.id)).memories)) == (2, 2)
         state = ormah.state.path.parent
     shutil.rmtree(state)
     with opened(tmp_path) as ormah:

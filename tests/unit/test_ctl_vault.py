@@ -41,8 +41,10 @@ def test_history_lists_newest_first(desk: Desk) -> None:
     done = desk.ctl(
         "history",
         "97ac",
-        "--job",
-        "decay_manager",
+        "--source",
+        "job:decay_manager",
+        "--space",
+        "shop",
         "--since",
         "2026-11-01",
         "--limit",
@@ -51,7 +53,9 @@ def test_history_lists_newest_first(desk: Desk) -> None:
     )
     assert done.stdout == "2026-11-21 20:00  cccccccc  remember    agent:claude-code  Remember: te\\x1ba  (undone)\n"
     assert desk.params("history.list") == [
-        api.HistoryParams(node_id="97ac", job="decay_manager", since="2026-11-01T00:00:00+00:00", limit=7)
+        api.HistoryParams(
+            node_id="97ac", source="job:decay_manager", space="shop", since="2026-11-01T00:00:00+00:00", limit=7
+        )
     ]
     found = json.loads(desk.ctl("--json", "history").stdout)
     assert {"op", "commit", "time", "kind", "source", "subject", "nodes", "undone_by"} <= set(found[0])

@@ -65,7 +65,6 @@ def test_a_negative_zero_is_a_zero() -> None:
             "error: got unexpected extra argument (words)\nhint: put quotes around a text of several words; ",
         ),
         ("jobs run", "error: jobs run takes the NAME of one job, or: all\n"),
-        ("history --job nosuch", "error: invalid value for '--job': 'nosuch' is not one of "),
     ],
 )
 def test_what_is_wrong_with_an_argument_is_said_in_plain_words(

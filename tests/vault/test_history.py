@@ -11,7 +11,7 @@ import pytest
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.model.change import Kind
 from ormahd.note.write import compose
-from ormahd.vault.history import find_node, find_op, list_ops, moment
+from ormahd.vault.history import count_months, find_node, find_op, list_ops, moment
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, git, open_vault, sha, ticking
 from tests.vault.observed import House, uuid
@@ -52,11 +52,16 @@ def test_filters(vault: Vault) -> None:
     assert [op.op for op in list_ops(vault, node_id=ONE)] == [job, one]
     assert [op.op for op in list_ops(vault, kind="decay")] == [job]
     assert [op.op for op in list_ops(vault, job="decay_manager")] == [job]
+    assert [op.op for op in list_ops(vault, source="agent:test")] == [two, one]
+    assert [op.op for op in list_ops(vault, source="job")] == [job]
+    assert [op.op for op in list_ops(vault, space=("work", frozenset()))] == [job, one], "by the folder"
+    assert [op.op for op in list_ops(vault, space=("x", frozenset({TWO})))] == [two], "by the memories of today"
     assert [op.op for op in list_ops(vault, limit=2)] == [job, two]
     times = {op.op: op.time.isoformat() for op in list_ops(vault)}
     assert [op.op for op in list_ops(vault, since=times[two])] == [job, two]
     assert [op.op for op in list_ops(vault, before=times[job])][:2] == [two, one]
     assert len(list_ops(vault, since="2026-11-21", before="2026-11-21")) == 3
+    assert list(count_months(vault, source="agent").items()) == [(f"{START.astimezone():%Y-%m}", 2)]
     assert list_ops(vault, since="2026-11-22") == []
     assert list_ops(vault, before="2026-11-20") == []
     for wrong in ({"since": "soon"}, {"before": "2026-13-01"}, {"kind": "magic"}, {"limit": 0}, {"node_id": "1a2b"}):
