@@ -121,16 +121,7 @@ def _run(session: Session, name: str, dry_run: bool, force: bool) -> int:
 
 def _print_run(ran: RunTaskResult, dry_run: bool) -> None:
     """Print a line for each job; below it what a dry run would do, and what was dropped and why."""
-    if dry_run:
-        would = ran.proposals - ran.asked - ran.skipped
-        parts = [f"{would} would be done"] if would > 0 else []
-        parts += [render.count(ran.asked, "proposal") + " would wait for you"] if ran.asked else []
-        parts += [f"{ran.skipped} would not"] if ran.skipped else []
-    else:
-        parts = [f"{ran.applied} done"] if ran.applied else []
-        parts += [render.count(ran.asked, "proposal waits", "proposals wait") + " for you"] if ran.asked else []
-        parts += [f"{ran.skipped} skipped"] if ran.skipped else []
-    said = ", ".join(parts) or "nothing to do"
+    said = outcome(ran, dry_run=dry_run)
     if ran.error:
         said = render.paint(f"failed: {render.line(ran.error)}", "red") + (f" ({said})" if ran.applied else "")
     render.out(f"{render.pad(ran.job, 18)} {said}")
@@ -140,6 +131,20 @@ def _print_run(ran: RunTaskResult, dry_run: bool) -> None:
         render.out(f"  not: {render.line(sentence)}")
     if ran.more:
         render.out("  There is more to do: run it again, or with --force (without the limits of one run).")
+
+
+def outcome(ran: RunTaskResult, *, dry_run: bool) -> str:
+    """Return what a run of a job did, or would do, in a few words, without its error."""
+    if dry_run:
+        would = ran.proposals - ran.asked - ran.skipped
+        parts = [f"{would} would be done"] if would > 0 else []
+        parts += [render.count(ran.asked, "proposal") + " would wait for you"] if ran.asked else []
+        parts += [f"{ran.skipped} would not"] if ran.skipped else []
+    else:
+        parts = [f"{ran.applied} done"] if ran.applied else []
+        parts += [render.count(ran.asked, "proposal waits", "proposals wait") + " for you"] if ran.asked else []
+        parts += [f"{ran.skipped} skipped"] if ran.skipped else []
+    return ", ".join(parts) or "nothing to do"
 
 
 BATCH_SECONDS = 600.0

@@ -97,6 +97,8 @@ class HealthResult(Result):
     """Null until the model is loaded."""
     judge: JudgeHealth | None = None
     """Null if the jobs have no judge (`jobs.judge`)."""
+    free_bytes: int | None = None
+    """Room on the vault's disk."""
     sources: list[SourceHealth] = []
     """The ways in by which Ormah learns by itself, and those that were ever used."""
 

@@ -15,9 +15,9 @@ class HistoryParams(Params):
     space: str | None = None
     """Only changes of memories that this space has or had; `global`: of memories without a space."""
     since: str | None = None
-    """An ISO time, or a date, which includes the whole day. Times without a zone are local."""
+    """An ISO time; or a date or month, which are included as a whole. Times without a zone are local."""
     before: str | None = None
-    """As `since`, the day included; or an op or a commit: then the list continues after it, as the next page."""
+    """As `since`; or an op or a commit: then the list continues after it, as the next page."""
     limit: Count = 50
 
 

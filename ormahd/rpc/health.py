@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -48,6 +49,7 @@ def health(parts: Parts) -> HealthResult:
         embedding=None if index.embedder is None else index.embedder.served,
         vectors=VectorsHealth(index.searched, server_of(ormah.settings.vectors.url), index.trouble),
         judge=parts.judging.health(), sources=parts.intake.health(), learning=parts.intake.extraction.health(),
+        free_bytes=shutil.disk_usage(ormah.vault.root).free,
     )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ SHOWN = 10
 """How many matches of an ambiguous prefix are named."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MONTH = re.compile(r"\d{4}-\d{2}")
 _ID = re.compile(r"[0-9a-zA-Z]{4,64}")
 
 
@@ -64,8 +65,8 @@ class OpFilter(TypedDict, total=False):
     `node_id`: a full id; matches ops that name it, and commits by hand that changed its note. `source`: `person`,
     `agent:NAME`, `job:NAME`, or only `agent` or `job`. `space`: a space (`global`: none), and the ids of the memories
     that it has now; matches ops that name one of them, or changed a file in the space's folder. `since` and `before`:
-    ISO times (`since` included, `before` excluded) or dates (whole days, both included); local unless a time zone is
-    given. `before` may also be a unique prefix of an op or a commit: then the ops after it in the list, its next page.
+    ISO times (`since` included, `before` excluded), or dates or months (whole, both included); local unless a time zone
+    is given. `before` may also be a unique prefix of an op or a commit: then the ops after it in the list, its next page.
     """
 
     node_id: str | None
@@ -229,10 +230,13 @@ def _message(record: bytes) -> oplog.Message:
 
 
 def moment(text: str, *, end: bool = False) -> datetime:
-    """Parse an ISO time or date; local unless it has a time zone. With `end` a date means the end of that day.
+    """Parse an ISO time, date or month; local unless it has a time zone. With `end` a date or month means its end.
     Raises BadRequest."""
     given = text.strip()
     try:
+        if _MONTH.fullmatch(given):
+            first = datetime.fromisoformat(f"{given}-01")
+            return ((first + timedelta(days=31)).replace(day=1) if end else first).astimezone(UTC)
         found = datetime.fromisoformat(given)
         if end and _DATE.fullmatch(given):
             found += timedelta(days=1)

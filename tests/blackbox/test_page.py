@@ -119,12 +119,60 @@ def test_a_memory_says_what_became_of_it(reader: Reader, ids: dict[str, str]) ->
         "/search?q=alert+evil",
         "/search?q=%3Cscript%3E&since=30d",
         "/whispers/try?q=alert+script",
+        "/changes",
     ],
 )
 def test_a_list_shows_every_memory_as_text(reader: Reader, ids: dict[str, str], path: str) -> None:
     shown = reader.get(path).text
     assert "<script>alert(" in shown
     assert "?" in path or "gnp.exe" in shown
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/changes?who=agent&kind=update", "Test changed <script>alert(1)</script>"),
+        ("/changes?who=job&month=2026-11", "Changes"),
+        ("/changes?who=agent:<b>", "No change is like that"),
+        ("/changes?space=x<y", "No change is like that"),
+        ("/changes?kind=forget&at=FORGET", "removed: <b>Went</b>"),
+        ("/changes/undo?job=nonsense&since=7d", "no job 'nonsense' ever changed anything"),
+        ("/changes?month=soon", "is no time"),
+        ("/sessions", "From now on we deploy only on Tuesdays"),
+        ("/sessions?project=<b>&harness=x", "No session is like that"),
+        ("/sessions/nonsense", "no session's id begins with 'nonsense'"),
+        ("/health", "Ready"),
+        ("/health/nonsense", "nonsense"),
+        ("/health/index_updater", "What index_updater would do now"),
+        ("/beliefs?space=global", "[a](javascript:alert(1))"),
+        ("/beliefs?space=none", "No belief has changed in this space"),
+    ],
+)
+def test_a_view_of_upkeep_says_what_it_has(reader: Reader, ids: dict[str, str], path: str, text: str) -> None:
+    forget = reader.web.house.call("history.list", kind="forget", limit=1).ops[0].commit
+    status = 404 if "nonsense" in path else 400 if "soon" in path else 200
+    assert text in reader.get(path.replace("FORGET", forget), status).text
+
+
+def test_a_session_is_a_dialogue_with_its_memories(reader: Reader, ids: dict[str, str]) -> None:
+    learned = reader.get(f"/m/{ids['learned']}")
+    href = next(one["href"] for one in learned.all("a") if one.get("href", "").startswith("/sessions/"))
+    address, _, anchor = href.partition("#")
+    shown = reader.get(address)
+    assert [one["class"].split() for one in shown.all("li", id=anchor)] == [["person", "chosen"]]
+    assert shown.all("a", href=f"/m/{ids['learned']}")
+    assert reader.get(f"{address.partition('?')[0]}?q=noted").text.count("of this session") == 1
+    assert "No turn has these words" in reader.get(f"{address.partition('?')[0]}?q=nonsense").text
+    found = reader.get("/search?q=Tuesdays&sessions=1")
+    assert any(one.get("href", "").startswith(address.partition("?")[0]) for one in found.all("a"))
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "tagged", "forgotten"])
+def test_a_purge_is_shown_first(reader: Reader, ids: dict[str, str], name: str) -> None:
+    head = reader.web.house.git("rev-parse", "HEAD")
+    assert "I know that this cannot be undone" in reader.get(f"/m/{ids[name]}/purge").text
+    reader.post(f"/m/{ids[name]}/purge", 200)  # without the confirmation
+    assert reader.web.house.git("rev-parse", "HEAD") == head
 
 
 def test_a_search_says_what_it_went_by(reader: Reader, ids: dict[str, str]) -> None:
@@ -174,6 +222,12 @@ def test_an_empty_vault_says_what_will_be_here() -> None:
     with web_house() as web:
         shown = Reader(web).get("/")
         assert "Nothing is remembered yet" in shown.text
+        for path, text in (
+            ("/changes", "Nothing has changed yet"),
+            ("/sessions", "No session is kept yet"),
+            ("/beliefs", "No belief has changed"),
+        ):
+            assert text in Reader(web).get(path).text
         assert "ormahctl setup" in shown.text
         assert "Ready" in shown.text
 
@@ -344,6 +398,38 @@ def test_proposals_are_decided_and_found_again(desk: Reader) -> None:
     undo = next(one["href"] for one in decided.all("a", **{"data-key": "u"}))
     desk.post(undo)
     assert last(desk).startswith("Undo: ")
+
+
+def test_a_run_and_all_of_a_job_are_undone_after_a_dry_run(desk: Reader) -> None:
+    house = desk.web.house
+    lines = [json.dumps({"content": f"The buoy {n} is green.", "title": f"Buoy {n}"}) for n in range(3)]
+    run = house.call("admin.import", lines=lines).run
+    head = house.git("rev-parse", "HEAD").strip()
+    shown = desk.get(f"/changes?run={run}")
+    assert "Changes of one run" in shown.text
+    ask = next(one["href"] for one in shown.all("a", **{"data-key": "u"}))
+    assert "remove Buoy 1" in desk.get(ask).text
+    assert house.git("rev-parse", "HEAD").strip() == head
+    done = desk.get(desk.post("/changes/undo", run=run))
+    assert "1 change undone" in done.text
+    assert not [path for path in house.notes() if "buoy" in path]
+    back = next(one["href"] for one in done.all("a", **{"data-key": "u"}))
+    desk.post("/changes/undo", run=back.partition("run=")[2])
+    assert "Nothing of it is left to undo" in desk.get(back).text
+    assert len([path for path in house.notes() if "buoy" in path]) == 3
+    ran = desk.post("/health/conflict_detector", action="run")
+    assert "conflict_detector" in desk.get(ran).text
+    for action, word in (("pause", "Resume all"), ("resume", "Pause all")):
+        assert desk.post("/health/all", action=action) == "/health"
+        assert word in desk.get("/health").text
+        assert all(one.paused == (action == "pause") for one in house.call("admin.tasks").tasks)
+
+
+def test_a_purged_memory_is_nowhere(desk: Reader) -> None:
+    node = kept(desk, "The safe opens with 4711.", title="Safe")
+    assert "Purged" in desk.post(f"/m/{node}/purge", 200, sure="yes")
+    assert "4711" not in desk.web.house.git("log", "-p", "--all")
+    desk.get(f"/m/{node}", 404)
 
 
 def test_the_doctor_is_asked_in_the_background_and_on_demand(desk: Reader) -> None:

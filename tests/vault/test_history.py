@@ -71,6 +71,7 @@ def test_filters(vault: Vault) -> None:
 
 def test_times_and_days() -> None:
     assert moment("2026-11-21T20:00:00+02:00") == datetime(2026, 11, 21, 18, tzinfo=UTC)
+    assert (moment("2026-12"), moment("2026-12", end=True)) == (moment("2026-12-01"), moment("2026-12-31", end=True))
     assert moment("2026-11-21", end=True) == datetime(2026, 11, 22, tzinfo=UTC)
     assert moment("2026-11-21T20:00", end=True) == datetime(2026, 11, 21, 20, tzinfo=UTC)
 

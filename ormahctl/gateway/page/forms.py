@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, urlencode
 
 from starlette.responses import RedirectResponse, Response
 
+from ormahctl.commands.maintenance import outcome
 from ormahctl.gateway.exchange import BODY_BYTES, STATUS, read
 from ormahctl.gateway.page import views
-from ormahctl.gateway.page.views import View, Visit
+from ormahctl.gateway.page.views import LONG_SECONDS, View, Visit
 from ormahctl.gateway.page.words import changed_words
+from ormahctl.render import count
 from ormahd.rpc.wire import BadRequest, Conflict, OrmahError
 
 FORM: Final = "application/x-www-form-urlencoded"
@@ -135,11 +137,46 @@ async def judge(visit: Visit) -> Response:
     return to(f"/whispers?judged={done.commit or ''}&effect={quote(effect)}#{event}")
 
 
+async def undo_all(visit: Visit) -> Response:
+    """Undo a run, or all that a job did since a time, and lead to the undos."""
+    given = await fields(visit)
+    wish = {name: given.get(name) or None for name in ("run", "job", "since")}
+    done = await visit.ask("history.undo", LONG_SECONDS, **wish)
+    left = len({one.op for one in done.conflicts})
+    effect = (
+        f"{count(len(done.undone), 'change')} undone{f', {left} left alone because of later edits' if left else ''}"
+    )
+    return to(f"/changes?{urlencode({'run': done.run if done.undone else '', 'effect': effect})}")
+
+
+async def job(visit: Visit) -> Response:
+    """Run, pause or resume a job; or pause or resume all."""
+    action, name = (await fields(visit)).get("action"), visit.request.path_params["job"]
+    if action == "run":
+        ran = await visit.ask("admin.run_task", LONG_SECONDS, name=name)
+        effect = {"effect": f"{name}: {f'failed: {ran.error}' if ran.error else outcome(ran, dry_run=False)}"}
+        return to(f"/changes?{urlencode({'run': ran.run} | effect)}" if ran.commits else f"/health?{urlencode(effect)}")
+    method = "admin.pause" if action == "pause" else "admin.resume"
+    await (visit.ask(f"{method}_all") if name == "all" else visit.ask(method, name=name))
+    return to("/health")
+
+
+async def purge(visit: Visit) -> Response:
+    """Purge a memory, if the person has confirmed it, and show what was done."""
+    if (await fields(visit)).get("sure") != "yes":
+        raise BadRequest("a purge cannot be undone, so it has to be confirmed")
+    done = await visit.ask("admin.purge", LONG_SECONDS, node_id=visit.request.path_params["node_id"])
+    return visit.page("purge.html", would=done)
+
+
 FORMS: Final[Mapping[str, View]] = {
     "/remember": remember,
     "/m/{node_id}/edit": edit,
     "/m/{node_id}/outdated": outdated,
     "/m/{node_id}/forget": forget,
+    "/m/{node_id}/purge": purge,
+    "/health/{job}": job,
+    "/changes/undo": undo_all,
     "/changes/{op}": undo,
     "/whispers/{event}": judge,
     "/waiting/conflict": settle,

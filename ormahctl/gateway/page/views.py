@@ -21,6 +21,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from ormahctl.commands.judge import SAYS
+from ormahctl.commands.maintenance import outcome
 from ormahctl.commands.whisper import fate
 from ormahctl.gateway.daemon import DaemonLink
 from ormahctl.gateway.exchange import QUICK_SECONDS, STATUS, asker
@@ -38,6 +40,11 @@ LIST_ROWS: Final = 50
 SEARCH_ROWS: Final = 20
 BENCH_ROWS: Final = 12
 TURNS_AROUND: Final = 3
+CHANGE_ROWS: Final = 100
+TURNS: Final = 100
+"""Largest number of turns of a session on one page."""
+LONG_SECONDS: Final = 3_600.0
+"""Seconds that a job, a purge or the undo of a run may take."""
 SPACES_SECONDS: Final = 30.0
 PART: Final = "x-ormah-part"
 """A header that the page's script sends with each request. No form of another site can send it."""
@@ -47,6 +54,11 @@ STATES: Final = {
     "starting": "Loading", "reconciling": "Loading", "warming": "Loading", "ready": "Ready", "stopping": "Stopping",
 }  # fmt: skip
 
+CHOICES: Final = ("who", "kind", "run", "space", "month", "before", "at")
+"""What the address of the changes may say. `who`: a source, or a kind of source. `before`: the last change of the page
+before. `at`: the change that is open."""
+NARROWED: Final = {"source": "who", "kind": "kind", "run": "run", "space": "space"}
+"""{parameter of `history.list`: what it is called in the address}."""
 REASONS: Final = {
     **FOUND, "temporal": "from the time that the query names", "id": "it has this id",
 }  # fmt: skip
@@ -62,12 +74,10 @@ class Visit:
         self.desk = desk
         self.request = request
 
-    async def ask(self, method: str, **params: Any) -> Any:
-        """Call a method of the daemon, and return its result. Raises OrmahError."""
+    async def ask(self, method: str, seconds: float = QUICK_SECONDS, /, **params: Any) -> Any:
+        """Call a method of the daemon, and return its result within `seconds`. Raises OrmahError."""
         kind, result = METHODS[method]
-        return await self.desk.daemon.call(
-            method, kind(**params), result, asker=asker(self.request), timeout=QUICK_SECONDS
-        )
+        return await self.desk.daemon.call(method, kind(**params), result, asker=asker(self.request), timeout=seconds)
 
     async def spaces(self) -> dict[str, int]:
         """Return {space: number of its memories}, at most `SPACES_SECONDS` old: they are counted each time."""
@@ -437,6 +447,85 @@ async def bench(visit: Visit) -> Response:
     return visit.page("bench.html", prompt=prompt, space=space, found=found, rows=rows, spaces=names)
 
 
+# ---------------------------------------------------------------- changes, sessions, health, beliefs
+
+
+async def changes(visit: Visit) -> Response:
+    """The history of the vault by day, narrowed by the address; `?at=OP` opens one change in place."""
+    picked = {name: visit.request.query_params.get(name, "").strip() for name in CHOICES}
+    wanted = {name: picked[key] or None for name, key in NARROWED.items()}
+    period = {"since": picked["month"] or None, "before": picked["before"] or picked["month"] or None}
+    found, months, tasks, spaces = await asyncio.gather(
+        visit.ask("history.list", limit=CHANGE_ROWS, **wanted, **period), visit.ask("history.months", **wanted),
+        visit.ask("admin.tasks"), visit.spaces(),
+    )  # fmt: skip
+    opened = await visit.ask("history.show", op=picked["at"]) if picked["at"] else None
+    days = [(name, list(some)) for name, some in groupby(found.ops, lambda op: words.day(op.time))]
+    older = found.ops[-1].commit[:12] if len(found.ops) == CHANGE_ROWS else None
+    return visit.page(
+        "changes.html", picked=picked, days=days, months=months.months, opened=opened, older=older, spaces=sorted(spaces),
+        jobs=[(f"job:{one.name}", one.name) for one in tasks.tasks], effect=visit.request.query_params.get("effect"),
+    )  # fmt: skip
+
+
+async def undoing(visit: Visit) -> Response:
+    """What undoing a run, or all that a job did since a time, would do."""
+    wish = {name: visit.request.query_params.get(name) or None for name in ("run", "job", "since")}
+    if wish["since"] and (since := When().read(wish["since"])):
+        wish["since"] = since.isoformat()
+    would = await visit.ask("history.undo", LONG_SECONDS, dry_run=True, **wish)
+    return visit.page("undo.html", wish=wish, would=would)
+
+
+async def sessions(visit: Visit) -> Response:
+    """The archived sessions by day, newest first."""
+    chosen = {name: visit.request.query_params.get(name) or None for name in ("project", "harness", "before")}
+    found = await visit.ask("agent.sessions", limit=LIST_ROWS, **chosen)
+    days = [(name, list(some)) for name, some in groupby(found.sessions, lambda one: words.day(one.last))]
+    older = found.sessions[-1].id if len(found.sessions) == LIST_ROWS else None
+    return visit.page("sessions.html", found=found, days=days, chosen=chosen, older=older)
+
+
+async def session(visit: Visit) -> Response:
+    """One session as a dialogue, with the memories made of it beside their turns. `?q=`: only turns with these words.
+    `?at=`: the turn from whose page it is shown."""
+    found = await visit.ask("agent.sessions", session_id=visit.request.path_params["session_id"])
+    query, at = (visit.request.query_params.get(name, "") for name in ("q", "at"))
+    turns = [one for one in found.turns if all(word in one.text.casefold() for word in query.casefold().split())]
+    first = next((number for number, one in enumerate(turns) if str(one.turn) == at), 0) // TURNS * TURNS
+    return visit.page("session.html", found=found, turns=turns, first=first, size=TURNS, query=query, at=at)
+
+
+async def health(visit: Visit) -> Response:
+    """The jobs, and each part of the daemon with a word of state and the mend."""
+    visit.desk.examine(visit)
+    found = await visit.ask("admin.health")
+    state, effect = STATES.get(found.phase, found.phase), visit.request.query_params.get("effect")
+    return visit.page("health.html", health=found, state=state, says=SAYS, effect=effect, findings=visit.desk.findings)
+
+
+async def job(visit: Visit) -> Response:
+    """What a job would do now. Nothing is changed."""
+    name = visit.request.path_params["job"]
+    ran = await visit.ask("admin.run_task", LONG_SECONDS, name=name, dry_run=True)
+    return visit.page("job.html", ran=ran, would=outcome(ran, dry_run=True))
+
+
+async def beliefs(visit: Visit) -> Response:
+    """What changed, and what contradicts each other."""
+    found, spaces = await asyncio.gather(
+        visit.ask("ui.insights", space=visit.request.query_params.get("space") or None), visit.spaces()
+    )
+    return visit.page("beliefs.html", found=found, space=visit.request.query_params.get("space"), spaces=sorted(spaces))
+
+
+async def purge(visit: Visit) -> Response:
+    """What purging a memory would remove, and from where. Nothing is changed."""
+    node_id = visit.request.path_params["node_id"]
+    would = await visit.ask("admin.purge", LONG_SECONDS, node_id=node_id, dry_run=True)
+    return visit.page("purge.html", would=would)
+
+
 VIEWS: Final[Mapping[str, View]] = {
     "/": today,
     "/search": search,
@@ -446,5 +535,13 @@ VIEWS: Final[Mapping[str, View]] = {
     "/m/{node_id}/edit": edit,
     "/m/{node_id}/outdated": outdated,
     "/m/{node_id}": memory,
+    "/m/{node_id}/purge": purge,
+    "/changes": changes,
+    "/changes/undo": undoing,
     "/changes/{op}": change,
+    "/sessions": sessions,
+    "/sessions/{session_id:path}": session,
+    "/health": health,
+    "/health/{job}": job,
+    "/beliefs": beliefs,
 }

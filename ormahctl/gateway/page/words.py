@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -17,9 +18,10 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 from rapidfuzz.distance import Indel
 
+from ormahctl.commands.sessions import project
 from ormahctl.commands.whisper import SAID
 from ormahctl.gateway.readable import named
-from ormahctl.render import count, lasting, line, past, safe
+from ormahctl.render import count, lasting, line, past, safe, size
 from ormahd.api import OpResult
 
 TEXT_CHARACTERS: Final = 60_000
@@ -77,6 +79,8 @@ def environment() -> Environment:
         "when": when, "who": who, "md": markdown, "diff": diff, "changed_words": changed_words, "marked": marked, "named": named,
         "did": did, "bars": bars, "tally": tally, "group": lambda op: "learned" if op.kind in LEARNED else "changed",
         "line": line, "count": count, "raw": escape, "sentence": sentence, "silence": lambda code: SAID.get(code, code),
+        "address": lambda given: urlencode({name: value for name, value in given.items() if value}), "size": size, "lasting": lasting, "twice": lambda text: (text, line(text)),
+        "project": project, "month": lambda text: f"{datetime.fromisoformat(f'{text}-01'):%B %Y}",
     }  # fmt: skip
     found.tests |= {"past": past, "editable": editable}
     return found
@@ -90,8 +94,10 @@ def _local(text: str) -> datetime:
     return (found.replace(tzinfo=UTC) if found.tzinfo is None else found).astimezone()
 
 
-def day(text: str) -> str:
+def day(text: str | None) -> str:
     """Return the day of an ISO time for a heading: Today, Yesterday, or `Thursday 26 November`."""
+    if not text:
+        return "Without a time"
     time, now = _local(text), datetime.now().astimezone()
     if time.date() in (now.date(), now.date() - timedelta(days=1)):
         return "Today" if time.date() == now.date() else "Yesterday"

@@ -64,6 +64,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("a[href]");
   if (!link || !plain(event) || link.origin !== location.origin || link.getAttribute("href").startsWith("#")) return;
   event.preventDefault();
+  link.closest("dialog")?.close();
   show(link.href);
 });
 
@@ -151,6 +152,15 @@ document.addEventListener("keydown", (event) => {
   else done = before === "g" || press(event.key);
   if (done) event.preventDefault();
 });
+
+// ------------------------------------------------------------ what takes long says what is being done
+
+function saying(event) {
+  const found = event.target.closest(event.type === "submit" ? "form[data-says]" : "a[data-says]");
+  if (found) say(found.dataset.says);
+}
+document.addEventListener("submit", saying);
+document.addEventListener("click", saying);
 
 // ------------------------------------------------------------ the link that opens the page
 
