@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ormahctl.gateway import reach
+from tests.blackbox.two_houses import level, two_houses
 from tests.house import House, open_house, wait_until
 from tests.web import open_web
 
@@ -221,6 +222,101 @@ def test_a_proposal_is_approved_and_found_again(person: Person) -> None:
     wait_until(lambda: last(person).startswith("Undo: "), "the decision is taken back", 30)
 
 
+def test_a_rejected_proposal_is_found_again(person: Person) -> None:
+    for content, days in (("Lunch happens on Mondays.", 90), ("Lunch happens on Thursdays.", 3)):
+        made = (datetime.now(UTC) - timedelta(days=days)).isoformat()
+        person.house.call(
+            "admin.import", lines=[json.dumps({"content": content, "title": "Lunch day", "created": made})]
+        )
+    person.house.call("admin.run_task", name="conflict_detector")
+    person.opens("/waiting")
+    person.sees(".item", "Mondays").find_element(By.CSS_SELECTOR, "button[value=rejected]").click()
+    wait_until(
+        lambda: "rejected" in person.house.git("log", "-1", "-p", "--", ".ormah/decisions"), "it is rejected", 30
+    )
+    person.sees(".tabs a", "Decided").click()
+    person.sees(".rows .what", "Mondays")
+    person.house.call("admin.run_task", name="conflict_detector")
+    assert not [one for one in person.house.call("agent.proposals").proposals if "Mondays" in one.proposed_action]
+
+
+def test_a_run_is_undone_from_the_changes(person: Person) -> None:
+    lines = [json.dumps({"content": f"The buoy {n} is green.", "title": f"Buoy {n}"}) for n in range(3)]
+    person.house.call("admin.import", lines=lines)
+    person.opens("/")
+    person.types("g", "c")
+    person.sees("h1", "Changes")
+    person.types("j", Keys.ENTER)
+    person.sees(".opened h2", "Buoy 2")
+    person.sees(".row a.meta", "its run").click()
+    person.sees("h1", "Changes of one run")
+    head = person.house.git("rev-parse", "HEAD")
+    person.types("u")
+    person.sees("h2", "What it would do")
+    assert person.house.git("rev-parse", "HEAD") == head
+    person.types("u")
+    person.sees(".good-news", "1 change undone")
+    assert last(person) == "Undo: Import 3 memories"
+    assert not [path for path in person.house.notes() if "buoy" in path]
+
+
+def test_a_purge_and_a_job_are_shown_before_they_act(person: Person) -> None:
+    node = kept(person, "The safe opens with 4711.", title="Safe")
+    head = person.house.git("rev-parse", "HEAD")
+    person.types("g", "e")
+    person.sees(".rows a", "Dry run").click()
+    person.sees("h1", "would do now")
+    person.opens(f"/m/{node}")
+    person.sees("aside a", "Remove it from the history too").click()
+    person.sees("h1", "What a purge would remove")
+    person.sees("main button", "Purge it").click()  # the box is not ticked
+    assert person.house.git("rev-parse", "HEAD") == head
+    person.sees("input[name=sure]").click()
+    person.sees("main button", "Purge it").click()
+    person.sees("h1", "Purged")
+    assert "4711" not in person.house.git("log", "-p", "--all")
+
+
+def test_a_session_stands_beside_its_memories(person: Person) -> None:
+    person.house.call(
+        "ingest.conversation",
+        content="User: From now on we release only on Sundays, never on Saturdays.\nAssistant: I will keep to that.\n",
+    )
+    node = next(one.id for one in person.house.call("agent.list").memories if "Sundays" in one.content)
+    person.opens("/")
+    person.types("g", "l")
+    person.sees(".rows a.what", "Sundays").click()
+    assert person.sees(".turns .person .beside a").get_attribute("href").endswith(node)
+    person.sees(".turns .beside a").click()
+    person.at(f"/m/{node}")
+    person.sees("aside a", "a session").click()
+    person.sees(".turns .chosen", "Sundays")
+    assert node in person.house.git("log", "--format=%B", "--grep", "Ormah-Kind: ingest")
+
+
+def test_a_conflict_of_a_sync_is_settled() -> None:
+    with two_houses(ORMAH_JOBS_ENABLED="false") as (one, two, bare):
+        one.json("sync", "setup", str(bare))
+        two.json("sync", "setup", str(bare), "--yes")
+        node = one.call("agent.remember", content="The code is 1.", title="Code").node_id
+        level(one, two)
+        one.call("agent.update", node_id=node, content="The code is 2.")
+        two.call("agent.update", node_id=node, content="The code is 3.")
+        one.call("admin.sync")
+        two.call("admin.sync")
+        house = next(house for house in (one, two) if house.call("admin.sync_conflicts").conflicts)
+        person = Person(house)
+        try:
+            person.sees(".needs a", "").click()
+            person.sees(".pair", "The code is 3.")
+            person.types("j", "a")
+            person.sees("main", "Nothing waits for you")
+            assert not list((house.vault / ".ormah" / "conflicts").glob("*/*"))
+            assert house.git("status", "--porcelain") == ""
+        finally:
+            person.driver.quit()
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [1280, 640, 390])
 def test_every_view_is_quiet_and_fits(person: Person, dark: bool, width: int) -> None:
@@ -235,7 +331,8 @@ def test_every_view_is_quiet_and_fits(person: Person, dark: bool, width: int) ->
     person.console()
     person.asked()
     for path in ("/", "/search", "/search?q=script", f"/m/{node}", f"/m/{node}?at={op[:12]}", f"/m/{node}/edit", f"/m/{node}/outdated",
-                 f"/changes/{op}", "/waiting", "/waiting?status=all", "/whispers", "/whispers/try?q=script"):  # fmt: skip
+                 f"/changes/{op}", "/waiting", "/waiting?status=all", "/whispers", "/whispers/try?q=script", "/changes", f"/changes?at={op[:12]}",
+                 "/sessions", "/health", "/health/index_updater", "/beliefs", f"/m/{node}/purge"):  # fmt: skip
         person.opens(path)
         wide, inner = person.driver.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
         assert wide <= inner, (path, wide)

@@ -115,7 +115,8 @@ async def settle(visit: Visit) -> Response:
     """Settle a conflict of a sync: the vault's version stays, or this machine's is taken back."""
     given = await fields(visit)
     method = "admin.sync_take_back" if given.get("action") == "mine" else "admin.sync_resolve"
-    await visit.ask(method, name=given.get("name", ""))
+    settled = {one.path for one in (await visit.ask(method, name=given.get("name", ""))).settled}
+    visit.desk.findings = [one for one in visit.desk.findings if one.path not in settled]
     return to("/waiting")
 
 

@@ -230,6 +230,7 @@ async def waiting_now(visit: Visit) -> list[WaitingItem]:
     """Return all that waits for the person: conflicts, findings, then proposals."""
     visit.desk.examine(visit)
     proposals, conflicts = await asyncio.gather(visit.ask("agent.proposals"), visit.ask("admin.sync_conflicts"))
+    named = {one.path for one in conflicts.conflicts}  # the doctor finds a conflict too
     return [
         *(
             WaitingItem("conflict", f"{one.path}: {one.what}", "/waiting?kind=conflict", one)
@@ -238,6 +239,7 @@ async def waiting_now(visit: Visit) -> list[WaitingItem]:
         *(
             WaitingItem("finding", f"{one.path}: {one.what}" if one.path else one.what, "/waiting?kind=finding", one)
             for one in visit.desk.findings
+            if one.path not in named
         ),
         *(
             WaitingItem("proposal", one.proposed_action, f"/waiting?kind=proposal#{one.short_id}", one)

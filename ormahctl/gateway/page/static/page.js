@@ -107,7 +107,7 @@ function search(push) {
 // ------------------------------------------------------------ keys
 
 function rows() {
-  return [...document.querySelectorAll("main .rows > li, main .hits > li, main .item")];
+  return [...document.querySelectorAll("main .rows > li, main .hits > li, main .turns > li, main .item")];
 }
 
 function point(at) {
