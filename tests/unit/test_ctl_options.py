@@ -25,12 +25,6 @@ def test_choices_are_those_of_the_core() -> None:
     assert tuple(EdgeType) == options.EDGES
 
 
-def test_jobs_are_those_of_the_daemon() -> None:
-    from ormahd.jobs.runner import JOBS
-
-    assert set(options.JOBS) == {job.name for job in JOBS}
-
-
 def test_what_can_be_cleared_can_be_cleared_in_the_daemon() -> None:
     from ormahd.actions import update
 

@@ -144,9 +144,7 @@ async def undo_all(visit: Visit) -> Response:
     wish = {name: given.get(name) or None for name in ("run", "job", "since")}
     done = await visit.ask("history.undo", LONG_SECONDS, **wish)
     left = len({one.op for one in done.conflicts})
-    effect = (
-        f"{count(len(done.undone), 'change')} undone{f', {left} left alone because of later edits' if left else ''}"
-    )
+    effect = f"{count(len(done.undone), 'change')} undone" + f", {left} left alone for later edits" * bool(left)
     return to(f"/changes?{urlencode({'run': done.run if done.undone else '', 'effect': effect})}")
 
 

@@ -40,7 +40,6 @@ LIST_ROWS: Final = 50
 SEARCH_ROWS: Final = 20
 BENCH_ROWS: Final = 12
 TURNS_AROUND: Final = 3
-CHANGE_ROWS: Final = 100
 TURNS: Final = 100
 """Largest number of turns of a session on one page."""
 LONG_SECONDS: Final = 3_600.0
@@ -458,12 +457,12 @@ async def changes(visit: Visit) -> Response:
     wanted = {name: picked[key] or None for name, key in NARROWED.items()}
     period = {"since": picked["month"] or None, "before": picked["before"] or picked["month"] or None}
     found, months, tasks, spaces = await asyncio.gather(
-        visit.ask("history.list", limit=CHANGE_ROWS, **wanted, **period), visit.ask("history.months", **wanted),
+        visit.ask("history.list", limit=LIST_ROWS, **wanted, **period), visit.ask("history.months", **wanted),
         visit.ask("admin.tasks"), visit.spaces(),
     )  # fmt: skip
     opened = await visit.ask("history.show", op=picked["at"]) if picked["at"] else None
     days = [(name, list(some)) for name, some in groupby(found.ops, lambda op: words.day(op.time))]
-    older = found.ops[-1].commit[:12] if len(found.ops) == CHANGE_ROWS else None
+    older = found.ops[-1].commit[:12] if len(found.ops) == LIST_ROWS else None
     return visit.page(
         "changes.html", picked=picked, days=days, months=months.months, opened=opened, older=older, spaces=sorted(spaces),
         jobs=[(f"job:{one.name}", one.name) for one in tasks.tasks], effect=visit.request.query_params.get("effect"),
@@ -508,8 +507,7 @@ async def health(visit: Visit) -> Response:
 
 async def job(visit: Visit) -> Response:
     """What a job would do now. Nothing is changed."""
-    name = visit.request.path_params["job"]
-    ran = await visit.ask("admin.run_task", LONG_SECONDS, name=name, dry_run=True)
+    ran = await visit.ask("admin.run_task", LONG_SECONDS, name=visit.request.path_params["job"], dry_run=True)
     return visit.page("job.html", ran=ran, would=outcome(ran, dry_run=True))
 
 
@@ -523,8 +521,7 @@ async def beliefs(visit: Visit) -> Response:
 
 async def purge(visit: Visit) -> Response:
     """What purging a memory would remove, and from where. Nothing is changed."""
-    node_id = visit.request.path_params["node_id"]
-    would = await visit.ask("admin.purge", LONG_SECONDS, node_id=node_id, dry_run=True)
+    would = await visit.ask("admin.purge", LONG_SECONDS, node_id=visit.request.path_params["node_id"], dry_run=True)
     return visit.page("purge.html", would=would)
 
 

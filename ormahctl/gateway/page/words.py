@@ -79,8 +79,9 @@ def environment() -> Environment:
         "when": when, "who": who, "md": markdown, "diff": diff, "changed_words": changed_words, "marked": marked, "named": named,
         "did": did, "bars": bars, "tally": tally, "group": lambda op: "learned" if op.kind in LEARNED else "changed",
         "line": line, "count": count, "raw": escape, "sentence": sentence, "silence": lambda code: SAID.get(code, code),
-        "address": lambda given: urlencode({name: value for name, value in given.items() if value}), "size": size, "lasting": lasting, "twice": lambda text: (text, line(text)),
-        "project": project, "month": lambda text: f"{datetime.fromisoformat(f'{text}-01'):%B %Y}",
+        "address": lambda given: urlencode({name: value for name, value in given.items() if value}),
+        "size": size, "lasting": lasting, "twice": lambda text: (text, line(text)), "project": project,
+        "month": lambda text: f"{datetime.fromisoformat(f'{text}-01'):%B %Y}",
     }  # fmt: skip
     found.tests |= {"past": past, "editable": editable}
     return found
