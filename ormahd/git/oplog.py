@@ -217,6 +217,11 @@ class LogView(Struct, frozen=True, dict=True):
                     found.setdefault(node, entry.kind)
         return found
 
+    @functools.cached_property
+    def filed(self) -> dict[str, frozenset[str]]:
+        """Return {folder: the commits that changed a file in it}, of the folders that were asked for so far."""
+        return {}
+
     def undone_by(self, entry: LogEntry) -> str | None:
         by = self.taken_back.get(entry.op) if entry.op else None
         return by or self.taken_back.get(entry.commit)

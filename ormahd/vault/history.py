@@ -127,7 +127,11 @@ def _fitting(
     members, filed = frozenset[str](), frozenset[str]()
     if space is not None:
         folder, members = space_folder(None if space[0] == GLOBAL_FOLDER else space[0]), space[1]
-        filed = frozenset(vault.git.run("log", "--format=%H", "HEAD", "--", folder).decode().split())
+        if folder not in view.filed:  # a search of the whole history
+            view.filed[folder] = frozenset(
+                vault.git.run("log", "--format=%H", view.head or "HEAD", "--", folder).decode().split()
+            )
+        filed = view.filed[folder]
     entries = iter(view.entries)
     if behind is not None:
         entries = islice(dropwhile(lambda entry: entry.commit != behind, entries), 1, None)

@@ -55,6 +55,10 @@ def test_archived_searched_shown_and_never_whispered(shared: House) -> None:
     assert lines(shared) == []
     came = shared.json("ingest", str(folder))
     assert (len(foretold["files"]), came["added"], came["sessions"]) == (2, 60, 1)
+    for chosen in ({"project": "shop"}, {"project": "/home/ada/shop", "harness": "claude-code"}):
+        assert [one.id for one in shared.call("agent.sessions", **chosen).sessions] == [ID]
+    for chosen in ({"project": "hop"}, {"harness": "codex"}, {"before": ID}):
+        assert shared.call("agent.sessions", **chosen).sessions == []
     assert len(set(lines(shared))) == len(lines(shared)) == 60
     again = shared.ctl("ingest", str(folder))
     assert again.stdout.splitlines()[0].startswith("nothing new (2 files")
