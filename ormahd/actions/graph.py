@@ -3,43 +3,81 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ormahd.actions.lookup import get
+from ormahd.actions.lookup import filter_for, get
 from ormahd.actions.views import headline, iso
-from ormahd.api import GraphEdge, GraphNode, GraphNodeResult, GraphResult
+from ormahd.api import GraphColumns, GraphEdge, GraphNode, GraphNodeResult, GraphParams, GraphResult
 from ormahd.index import graph as pictures
 from ormahd.index.rows import Filter, moment, moment_or_none
 from ormahd.model.node import ABOUT_SELF, Strength, short_id
 
 if TYPE_CHECKING:
     from ormahd.index.graph import PictureRow
+    from ormahd.index.index import Index
     from ormahd.index.rows import EdgeRow
     from ormahd.model.node import Narrowing
     from ormahd.ormah import Ormah
 
+NEAR = 2
+"""Greatest number of connections from a memory to those in its surroundings."""
+NODE_COLUMNS = ("id", "type", "tier", "title", "x", "y", "degree")
 TITLE = 120
 """Maximum number of characters of a title, or of the beginning of a text that has none."""
 
 
-def graph(ormah: Ormah, narrowing: Narrowing, limit: int) -> GraphResult:
+def graph(ormah: Ormah, given: GraphParams, narrowing: Narrowing) -> GraphResult:
     """Return the memories that match `narrowing`, with the connections between them.
 
-    If more than `limit` match: the self node, then those with the most connections, then the newest.
+    If more than `given.limit` match: the nearest to `given.near`; the self node, then those with the most connections,
+    then the newest. Raises NotFound, Ambiguous, BadRequest: an id.
     """
-    chosen = Filter(
-        types=None if narrowing.types is None else tuple(narrowing.types),
-        tiers=None if narrowing.tiers is None else tuple(narrowing.tiers),
-        spaces=None if narrowing.spaces is None else tuple(narrowing.spaces),
+    lacking, index, self_id, chosen = ormah.lacking(), ormah.index, ormah.vault.self_id, filter_for(narrowing)
+    steps = Counter[str]()
+    if given.near is None:
+        rows, degrees = pictures.rows(index, chosen), index.degrees()
+    else:
+        start = get(ormah, given.near, touch=False).id
+        steps.update(_steps(index, start, given.to and get(ormah, given.to, touch=False).id))
+        rows = pictures.rows(index, chosen, list(steps))
+        degrees = Counter(end for one in index.edges_of(list(steps)) for end in (one.source, one.target))
+    rows.sort(key=lambda row: (steps[row.id], row.id != self_id, -degrees.get(row.id, 0), -row.created, row.id))
+    nodes = _nodes(ormah, rows[: given.limit], degrees, placed=given.placed)
+
+    position = {one.id: at for at, one in enumerate(nodes)}
+    edges = index.edges_of(None if len(position) > max(1_000, len(rows) // 2) else list(position))  # which is faster
+    edges = [one for one in edges if one.source in position and one.target in position]
+    if not given.columns:
+        return GraphResult(nodes, [_edge(one) for one in edges], self_id, len(rows), lacking)
+    columns = GraphColumns(
+        **{name: [getattr(one, name) for one in nodes] for name in NODE_COLUMNS},
+        created=[one.created[:10] for one in nodes],
+        source=[position[one.source] for one in edges],
+        target=[position[one.target] for one in edges],
+        edge_type=[one.edge.value for one in edges],
     )
-    lacking = ormah.lacking()
-    rows, degrees, self_id = pictures.rows(ormah.index, chosen), ormah.index.degrees(), ormah.vault.self_id
-    rows.sort(key=lambda row: (row.id != self_id, -degrees.get(row.id, 0), -row.created, row.id))
-    nodes = _nodes(ormah, rows[:limit], degrees)
-    there = {one.id for one in nodes}
-    between = [_edge(one) for one in ormah.index.edges_of() if one.source in there and one.target in there]
-    return GraphResult(nodes, between, self_id, len(rows), lacking)
+    return GraphResult([], [], self_id, len(rows), lacking, columns)
+
+
+def _steps(index: Index, start: str, end: str | None) -> dict[str, int]:
+    """Return {id: number of connections from `start`} of the memories at most `NEAR` away; with `end`, of a shortest
+    chain from `start` to it, empty if there is none."""
+    before, steps, ring = dict[str, str](), {start: 0}, [start]
+    while ring and (end is None or end not in steps) and (end or steps[ring[0]] < NEAR):
+        pairs = [(one.source, one.target) for one in index.edges_of(ring)]
+        inside = set(ring)
+        for one, other in sorted(pairs + [(target, source) for source, target in pairs]):
+            if one in inside and other not in steps:
+                before[other], steps[other] = one, steps[one] + 1
+        ring = [one for one in steps if steps[one] == steps[ring[0]] + 1]
+    if end is None:
+        return steps
+    chain = [end] if end in steps else []
+    while chain and chain[-1] != start:
+        chain.append(before[chain[-1]])
+    return {one: steps[one] for one in chain}
 
 
 def graph_node(ormah: Ormah, node_id: str) -> GraphNodeResult:
@@ -47,16 +85,21 @@ def graph_node(ormah: Ormah, node_id: str) -> GraphNodeResult:
     node = get(ormah, node_id, touch=False)
     edges = ormah.index.edges_of([node.id])
     ends = {end for edge in edges for end in (edge.source, edge.target)} - {node.id}
-    rows = pictures.rows_of(ormah.index, sorted(ends))
+    rows = pictures.rows(ormah.index, Filter(), sorted(ends))
     return GraphNodeResult(node, [_edge(edge) for edge in edges], _nodes(ormah, rows, ormah.index.degrees()))
 
 
-def _nodes(ormah: Ormah, rows: Iterable[PictureRow], degrees: Mapping[str, int]) -> list[GraphNode]:
-    """Return the graph's nodes for `rows`. Memories without a position in the picture are left out: they were
+def _nodes(
+    ormah: Ormah, rows: Sequence[PictureRow], degrees: Mapping[str, int], *, placed: bool = True
+) -> list[GraphNode]:
+    """Return the graph's nodes for `rows`. `placed`: those without a position get one, or are left out, because they were
     forgotten or stored a moment ago."""
-    at, strength = pictures.positions(ormah.index), ormah.index.strength
+    at = pictures.positions(ormah.index, [row.id for row in rows] if placed else [])
+    strength = ormah.index.strength
     return [
-        _node(row, at[row.id], degrees.get(row.id, 0), strength.get(row.id, Strength())) for row in rows if row.id in at
+        _node(row, at.get(row.id, (0.0, 0.0)), degrees.get(row.id, 0), strength.get(row.id, Strength()))
+        for row in rows
+        if row.id in at or not placed
     ]
 
 

@@ -135,13 +135,17 @@ BEGINNING: Final = 400
 """Maximum number of characters of a memory's text, or of a prompt, in a list."""
 
 
-def newest(ormah: Ormah, narrowing: Narrowing, limit: int, skip: int = 0) -> ListResult:
-    """Return the newest memories that match but the first `skip`, newest first; including outdated and archived ones."""
-    chosen = Filter(
+def filter_for(narrowing: Narrowing) -> Filter:
+    """Return the conditions of a search in the index that `narrowing` asks for."""
+    return Filter(
         types=_tuple(narrowing.types), tiers=_tuple(narrowing.tiers), spaces=_tuple(narrowing.spaces),
         tags=_tuple(narrowing.tags), created_after=narrowing.created_after, created_before=narrowing.created_before,
     )  # fmt: skip
-    lacking = ormah.lacking()
+
+
+def newest(ormah: Ormah, narrowing: Narrowing, limit: int, skip: int = 0) -> ListResult:
+    """Return the newest memories that match but the first `skip`, newest first; including outdated and archived ones."""
+    lacking, chosen = ormah.lacking(), filter_for(narrowing)
     rows = ormah.index.notes(ormah.index.newest(chosen, skip + limit)[skip:], connections=False).values()
     memories = [
         ListedMemory(

@@ -13,7 +13,17 @@ class GraphParams(Params):
     """Only memories of these spaces; `global` means memories without a space."""
     types: list[str] | None = None
     tiers: list[str] | None = None
+    created_before: str | None = None
+    """Only memories made until this time, or until the end of this day."""
+    near: str | None = None
+    """Only memories at most two connections away from this one, the nearest first."""
+    to: str | None = None
+    """With `near`: only a shortest chain of connections from it to this memory, in its order; none if there is no chain."""
     limit: Count = 10_000
+    placed: bool = True
+    """Whether memories that have no position yet get one, which may take seconds; else they are at 0, 0."""
+    columns: bool = False
+    """Answer with `columns` in place of `nodes` and `edges`: about a quarter of the bytes."""
 
 
 class GraphNode(Result):
@@ -49,6 +59,24 @@ class GraphEdge(Result):
     created: str | None
 
 
+class GraphColumns(Result):
+    """The fields of `GraphNode` and `GraphEdge` that a picture needs, one list each. `source` and `target` are positions
+    in the lists of the memories."""
+
+    id: list[str]
+    type: list[str]
+    tier: list[str]
+    title: list[str]
+    x: list[float]
+    y: list[float]
+    degree: list[int]
+    created: list[str]
+    """The days, as `2026-11-28`."""
+    source: list[int]
+    target: list[int]
+    edge_type: list[str]
+
+
 class GraphResult(Result):
     nodes: list[GraphNode]
     edges: list[GraphEdge]
@@ -59,6 +87,7 @@ class GraphResult(Result):
     """Number of memories that match; more than `nodes` has if `limit` was reached."""
     degraded: list[str] = []
     """`index` while the index may still lack memories of the vault: the answer is then not all of it."""
+    columns: GraphColumns | None = None
 
 
 class GraphNodeParams(Params):

@@ -41,37 +41,32 @@ class PictureRow(Struct, frozen=True):
     path: str
 
 
-def rows(index: Index, chosen: Filter) -> list[PictureRow]:
-    """Return the rows of all memories that pass the filter."""
+def rows(index: Index, chosen: Filter, ids: Sequence[str] | None = None) -> list[PictureRow]:
+    """Return the rows of the memories that pass the filter; of `ids` alone, if given. Unknown ids are left out."""
     where, values = chosen.sql()
     priority.give()
-    with index.database.ask() as connection:
-        return [PictureRow(*row) for row in sql.table(connection, _COLUMNS, f"{_FROM} WHERE {where}", values)]
-
-
-def rows_of(index: Index, ids: Sequence[str]) -> list[PictureRow]:
-    """Return the rows of these memories. Unknown ids are left out."""
     found = []
-    with index.database.read() as connection:
-        for some in sql.sets(ids):
-            found += sql.table(connection, _COLUMNS, f"{_FROM} WHERE n.held = 1 AND n.id IN ({sql.marks(some)})", some)
+    with index.database.ask() as connection:
+        for some in [()] if ids is None else sql.sets(ids):
+            inside = "" if ids is None else f" AND n.id IN ({sql.marks(some)})"
+            found += sql.table(connection, _COLUMNS, f"{_FROM} WHERE {where}{inside}", [*values, *some])
     return [PictureRow(*row) for row in found]
 
 
-def positions(index: Index) -> dict[str, tuple[float, float]]:
-    """Return node id -> (x, y), the position of every memory in pictures of the graph. Memories without a stored
-    position get one now, which is stored.
+def positions(index: Index, wanted: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Return node id -> (x, y), the positions of at least the `wanted` memories in pictures of the graph. If any of these
+    has none, all memories without one get one now, which is stored.
 
     Positions of deleted memories are kept for a while, so that an undo brings these memories back to where they were.
     """
     with _placing:
         with index.database.read() as connection:
-            ids = sql.table(connection, ("n.id", "n.space"), "FROM node n WHERE n.held = 1", ())
             stored = sql.table(connection, ("id", "x", "y"), "FROM position", ())
-        known = {id_: (x / PER_UNIT, y / PER_UNIT) for id_, x, y in stored}
+            known = {id_: (x / PER_UNIT, y / PER_UNIT) for id_, x, y in stored}
+            if all(one in known for one in wanted):
+                return known
+            ids = sql.table(connection, ("n.id", "n.space"), "FROM node n WHERE n.held = 1", ())
         nodes = [Placeable(id_, space) for id_, space in ids]
-        if all(one.id in known for one in nodes):
-            return known
         edges = [(one.source, one.target, one.weight) for one in index.edges_of()]
         found = arrange(nodes, edges, known, priority.give)
         changed = [

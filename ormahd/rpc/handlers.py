@@ -172,7 +172,7 @@ def handlers(parts: Parts) -> dict[str, Handler]:
             p.proposal_id, p.action, caller, Approval(p.keep, p.content, p.title)
         ),
         "agent.maintenance": parts.maintenance.answer,
-        "ui.graph": lambda p, *_: graph(ormah, checked(Narrowing, p), p.limit),
+        "ui.graph": lambda p, *_: graph(ormah, p, checked(Narrowing, p)),
         "ui.node": lambda p, *_: graph_node(ormah, p.node_id),
         "ui.search": lambda p, *_: recall(ormah, checked(SearchQuery, p), space=None, touch=False),
         "ui.insights": lambda p, *_: insights(ormah, limit=p.limit, space=p.space),
