@@ -39,6 +39,8 @@ LIFE_ROWS: Final = 50
 LIST_ROWS: Final = 50
 SEARCH_ROWS: Final = 20
 BENCH_ROWS: Final = 12
+MAP_ROWS: Final = 100
+SMALL_MAP: Final = 40
 TURNS_AROUND: Final = 3
 TURNS: Final = 100
 """Largest number of turns of a session on one page."""
@@ -85,6 +87,10 @@ class Visit:
             found = (await self.ask("agent.list", limit=1)).spaces
             self.desk.spaces = (time.monotonic(), found)
         return found
+
+    async def choices(self) -> list[tuple[str, str]]:
+        """Return (space, its name with the number of its memories), to choose from."""
+        return [(name, f"{line(name)} ({number:,})") for name, number in sorted((await self.spaces()).items())]
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a template as the answer."""
@@ -291,13 +297,12 @@ async def search(visit: Visit) -> Response:
     else:
         number = int(chosen.page) if chosen.page.isdecimal() else 1
         asked = visit.ask("agent.list", limit=LIST_ROWS, skip=LIST_ROWS * (number - 1), **narrowing)
-    found, spaces = await asyncio.gather(asked, visit.spaces())
+    found, spaces = await asyncio.gather(asked, visit.choices())
     older = None
     if not chosen.q and found.total > number * LIST_ROWS:
         fields = {**msgspec.structs.asdict(chosen), "page": number + 1}
         older = urlencode({name: value for name, value in fields.items() if value})
-    choices = [(name, f"{line(name)} ({number:,})") for name, number in sorted(spaces.items())]
-    return visit.page("search.html", chosen=chosen, found=found, spaces=choices, older=older, reasons=REASONS)
+    return visit.page("search.html", chosen=chosen, found=found, spaces=spaces, older=older, reasons=REASONS)
 
 
 # ---------------------------------------------------------------- one memory, one change
@@ -310,10 +315,11 @@ async def memory(visit: Visit) -> Response:
         node = await visit.ask("agent.get", node_id=node_id, touch=False)
     except NotFound:
         return await forgotten(visit, node_id)
-    life, told, turns = await asyncio.gather(
+    life, told, turns, nearby = await asyncio.gather(
         visit.ask("history.life", node_id=node.id, limit=LIFE_ROWS),
         visit.ask("agent.whispers", node_id=node.id, limit=5),
         around(visit, node),
+        visit.ask("ui.graph", near=node.id, limit=SMALL_MAP, placed=False),
     )
     edges = [("→", one) for one in node.connections.out] + [("←", one) for one in node.connections.incoming]
     edges.sort(key=lambda one: one[1].edge)
@@ -326,6 +332,8 @@ async def memory(visit: Visit) -> Response:
         told=told.whispers,
         turns=turns,
         kinds=kinds,
+        nearby=nearby,
+        places=words.places(node.id, nearby),
     )
 
 
@@ -525,12 +533,30 @@ async def purge(visit: Visit) -> Response:
     return visit.page("purge.html", would=would)
 
 
+# ---------------------------------------------------------------- map
+
+
+async def picture(visit: Visit) -> Response:
+    """All memories as a map, the surroundings of one, or a chain between two; and the same as a list."""
+    given = {name: value for name, value in visit.request.query_params.items() if value.strip()}
+    chosen = {name: given.get(name, "") for name in ("type", "tier", "space", "until", "near", "to", "page")}
+    asked: dict[str, Any] = {f"{name}s": [given[name]] for name in ("type", "tier", "space") if name in given}
+    asked |= {name: given[name] for name in ("near", "to") if name in given}
+    number = int(chosen["page"]) if chosen["page"].isdecimal() else 1
+    found, spaces = await asyncio.gather(
+        visit.ask("ui.graph", limit=MAP_ROWS * number, created_before=given.get("until"), **asked), visit.choices()
+    )
+    rows, data = found.nodes[MAP_ROWS * (number - 1) :], urlencode({"columns": "true", **asked}, doseq=True)
+    return visit.page("map.html", chosen=chosen, found=found, rows=rows, number=number, data=data, spaces=spaces)
+
+
 VIEWS: Final[Mapping[str, View]] = {
     "/": today,
     "/search": search,
     "/waiting": waiting,
     "/whispers": whispers,
     "/whispers/try": bench,
+    "/map": picture,
     "/m/{node_id}/edit": edit,
     "/m/{node_id}/outdated": outdated,
     "/m/{node_id}": memory,

@@ -6,6 +6,7 @@ A memory may hold any text. Everything that a template prints is escaped, with c
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,7 @@ from ormahctl.commands.sessions import project
 from ormahctl.commands.whisper import SAID
 from ormahctl.gateway.readable import named
 from ormahctl.render import count, lasting, line, past, safe, size
-from ormahd.api import OpResult
+from ormahd.api import GraphResult, OpResult
 
 TEXT_CHARACTERS: Final = 60_000
 """Largest number of characters of one text on a page; longer ones are cut, and the page says so."""
@@ -261,3 +262,24 @@ def tally(text: str) -> str:
     }
     shown = [f"{sign}{number:,}" for sign, number in counts.items() if number]
     return " ".join([*shown, "words"]) if shown else ""
+
+
+# ---------------------------------------------------------------- maps
+
+
+def places(node_id: str, nearby: GraphResult) -> dict[str, tuple[float, float]]:
+    """Return {id: (x, y)} for a small map: the memory in the middle, what it is connected to in a ring around it, the rest
+    in a second ring; each in the direction that it has on the large map."""
+    at = {one.id: (one.x, one.y) for one in nearby.nodes}
+    middle = at.pop(node_id, (0.0, 0.0))
+    ends = [(one.source_id, one.target_id) for one in nearby.edges]
+    beside = {end for pair in ends if node_id in pair for end in pair}
+    found = {node_id: (0.0, 0.0)}
+    rings = [ring for ring in (at.keys() & beside, at.keys() - beside) if ring]
+    for number, ring in enumerate(rings, 1):
+        towards = sorted((math.atan2(at[one][1] - middle[1], at[one][0] - middle[0]), one) for one in ring)
+        for turn, (_, one) in enumerate(towards):
+            angle = towards[0][0] + 2 * math.pi * turn / len(towards)
+            radius = 90 * number / len(rings)
+            found[one] = (round(radius * math.cos(angle), 1), round(radius * math.sin(angle), 1))
+    return found

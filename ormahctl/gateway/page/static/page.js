@@ -47,7 +47,15 @@ async function show(url, { method = "GET", body, push = true, scroll = true } = 
   else if (scroll) window.scrollTo(0, 0);
   const first = document.querySelector("main [data-focus]");
   if (first && scroll) first.focus();
+  enliven();
 }
+
+// A view with a script of its own names it; the others do not load it.
+async function enliven() {
+  const view = document.querySelector("main [data-module]");
+  if (view) (await import(view.dataset.module)).start();
+}
+enliven();
 
 function plain(event) {
   return event.button === 0 && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey);
