@@ -62,8 +62,9 @@ test: install
 	$(BIN)/pytest -m "not soak and not bench and not browser" -n 6 --dist loadfile --no-loadscope-reorder \
 		--maxfail 20 --session-timeout 4000
 
+# ORMAH_SCREENSHOTS=docs/page make page-test: makes the pictures of docs/page.md anew, too.
 page-test: install
-	$(BIN)/pytest tests/browser -m browser -rs
+	$(BIN)/pytest tests/browser -m browser -rs -n 2 --dist loadfile
 
 soak: install
 	$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile soak --timeout 14400 -rA

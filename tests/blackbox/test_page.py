@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
+import subprocess
+import tarfile
 import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -69,6 +72,8 @@ def ids(reader: Reader) -> dict[str, str]:
         content="User: From now on we deploy only on Tuesdays, never on Fridays.\nAssistant: <b>Noted</b>.\n",
     )
     made["learned"] = next(one.id for one in call("agent.list").memories if "Tuesdays" in one.content)
+    for name in {*HOSTILE, "tagged"} - {"script"}:
+        call("agent.connect", source_id=made["script"], target_id=made[name])
     made["forgotten"] = call("agent.remember", title="<b>Went</b>", content="It went.").node_id
     call("agent.forget", node_id=made["forgotten"])
     call("agent.whisper", prompt="<script> when do we deploy, on Tuesdays or on Fridays?", session_id="s", space=None)
@@ -120,6 +125,8 @@ def test_a_memory_says_what_became_of_it(reader: Reader, ids: dict[str, str]) ->
         "/search?q=%3Cscript%3E&since=30d",
         "/whispers/try?q=alert+script",
         "/changes",
+        "/map",
+        "/map?tier=core&type=fact&until=2099-01-01",
     ],
 )
 def test_a_list_shows_every_memory_as_text(reader: Reader, ids: dict[str, str], path: str) -> None:
@@ -189,6 +196,26 @@ def test_a_search_says_what_it_went_by(reader: Reader, ids: dict[str, str]) -> N
     assert f"/m/{ids['newer']}" in reader.get("/search?q=newer").raw
 
 
+def test_a_map_has_its_memories_as_text(reader: Reader, ids: dict[str, str]) -> None:
+    near, chain = f"/map?near={ids['script']}", f"/map?near={ids['deep']}&to={ids['long']}"
+    titles = {name: [one["data-id"] for one in reader.get(path).all("li") if "data-id" in one] for name, path in (("near", near), ("chain", chain))}  # fmt: skip
+    assert titles["near"][0] == ids["script"]
+    assert set(titles["near"]) >= {ids[name] for name in [*HOSTILE, "tagged"]}
+    assert titles["chain"] == [ids["deep"], ids["script"], ids["long"]]
+    assert "gnp.exe" in reader.get(near).text
+    assert "No chain of connections" in reader.get(f"/map?near={ids['large']}&to={ids['long']}").text
+    assert "No memory is like that" in reader.get("/map?until=1999-01-01").text
+    assert "Not found" in reader.get("/map?near=00000000", 404).text
+    small = reader.get(f"/m/{ids['script']}")
+    assert {one["href"] for one in small.all("a", tabindex="-1")} >= {f"/m/{ids[name]}" for name in HOSTILE}
+    graph = reader.web.ask("GET", f"/ui/graph?columns=true&near={ids['script']}")
+    assert not graph["nodes"]
+    assert sorted(graph["columns"]["id"]) == sorted(titles["near"])
+    edges = graph["columns"]
+    assert {edges["id"][one] for one in edges["target"]} >= {ids["deep"], ids["tagged"]}
+    assert len({len(edges[name]) for name in ("source", "target", "edge_type")}) == 1
+
+
 def test_a_long_list_has_pages(reader: Reader, ids: dict[str, str]) -> None:
     made = {reader.web.house.call("agent.remember", content=f"Number {n}.", space="pages").node_id for n in range(60)}
     seen, address = set[str](), "/search?space=pages"
@@ -230,6 +257,7 @@ def test_an_empty_vault_says_what_will_be_here() -> None:
             assert text in Reader(web).get(path).text
         assert "ormahctl setup" in shown.text
         assert "Ready" in shown.text
+        assert "Here will be a picture" in Reader(web).get("/map").text
 
 
 def test_without_a_session_the_page_says_how_to_open_it(reader: Reader) -> None:
@@ -261,14 +289,36 @@ def test_the_files_are_kept_by_their_content(reader: Reader) -> None:
     assert size < 60_000
 
 
-def test_the_vendored_files_are_those_of_their_packages() -> None:
-    for one in tomllib.loads((PAGE / "vendor" / "VENDOR.toml").read_text("utf-8")).values():
-        assert hashlib.sha256((PAGE / "vendor" / one["file"]).read_bytes()).hexdigest() == one["sha256"]
-        assert one["licence"]
+VENDORED = {
+    name: (folder / one["file"], one)
+    for folder in (PAGE / "vendor", Path(__file__).parents[1] / "browser" / "vendor")
+    for name, one in tomllib.loads((folder / "VENDOR.toml").read_text("utf-8")).items()
+}
+
+
+@pytest.mark.parametrize("name", VENDORED)
+def test_a_vendored_file_is_the_one_that_was_looked_at(name: str) -> None:
+    file, one = VENDORED[name]
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == one["sha256"]
+    assert one["licence"]
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")
+@pytest.mark.parametrize("name", VENDORED)
+def test_a_vendored_file_is_the_one_of_its_package(name: str, tmp_path: Path) -> None:
+    file, one = VENDORED[name]
+    subprocess.run(
+        ["npm", "pack", "--silent", f"{one.get('package', name)}@{one['version']}"], cwd=tmp_path, check=True
+    )
+    (tarball,) = tmp_path.iterdir()
+    assert hashlib.sha256(tarball.read_bytes()).hexdigest() == one["tarball_sha256"]
+    with tarfile.open(tarball) as packed:
+        assert packed.extractfile(one["member"]).read() == file.read_bytes()  # type: ignore[union-attr]
 
 
 def test_nothing_is_put_into_the_page_as_a_string() -> None:
-    script = (PAGE / "static" / "page.js").read_text("utf-8")
+    script = "".join(path.read_text("utf-8") for path in (PAGE / "static").glob("*.js"))
     assert len(re.findall(r"createPolicy", script)) == 1
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script)
     texts = "".join(path.read_text("utf-8") for path in (PAGE / "templates").iterdir())

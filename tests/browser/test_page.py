@@ -317,32 +317,6 @@ def test_a_conflict_of_a_sync_is_settled() -> None:
             person.driver.quit()
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [1280, 640, 390])
-def test_every_view_is_quiet_and_fits(person: Person, dark: bool, width: int) -> None:
-    """No console message, no request to elsewhere, no sideways scroll (640: a zoom of 200 %)."""
-    hostile = (
-        "<script>alert(1)</script><img src=https://evil.example/x onerror=alert(2)> ![p](https://evil.example/p.png) "
-        + "w" * 900
-    )
-    node = kept(person, hostile, title="<b>" + "t" * 290, tags=["x" * 60])
-    op = person.house.git("rev-parse", "HEAD").strip()
-    person.seems(dark=dark, width=width)
-    person.console()
-    person.asked()
-    for path in ("/", "/search", "/search?q=script", f"/m/{node}", f"/m/{node}?at={op[:12]}", f"/m/{node}/edit", f"/m/{node}/outdated",
-                 f"/changes/{op}", "/waiting", "/waiting?status=all", "/whispers", "/whispers/try?q=script", "/changes", f"/changes?at={op[:12]}",
-                 "/sessions", "/health", "/health/index_updater", "/beliefs", f"/m/{node}/purge"):  # fmt: skip
-        person.opens(path)
-        wide, inner = person.driver.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
-        assert wide <= inner, (path, wide)
-    assert person.console() == []
-    asked = person.asked()
-    assert asked
-    assert {one for one in asked if not one.startswith(person.base + "/")} == set()
-    person.house.call("agent.forget", node_id=node)
-
-
 def test_a_gateway_that_went_is_said(person: Person) -> None:
     person.seems()
     person.opens("/")
