@@ -97,7 +97,7 @@ ROUTES: Final = (
     Route("POST", "/admin/tasks/{task_id}/run", "admin.run_task", "Run one job.", renamed=_TASK, slow=True),
     Route("POST", "/admin/tasks/{task_id}/pause", "admin.pause", "Pause one job.", renamed=_TASK),
     Route("POST", "/admin/tasks/{task_id}/resume", "admin.resume", "Resume one job.", renamed=_TASK),
-    Route("GET", "/ui/graph", "ui.graph", "Return memories with positions, and their connections.", query=FILTERS),
+    Route("GET", "/ui/graph", "ui.graph", "Return memories with positions, connected.", query=FILTERS, slow=True),
     Route("GET", "/ui/graph/node/{node_id}", "ui.node", "Return one memory with its neighbours."),
     Route("GET", "/ui/search", "ui.search", "Search, without counting as a use.", query=SEARCH),
     Route("GET", "/ui/insights", "ui.insights", "List beliefs that changed, and contradictions."),

@@ -544,7 +544,8 @@ async def picture(visit: Visit) -> Response:
     asked |= {name: given[name] for name in ("near", "to") if name in given}
     number = int(chosen["page"]) if chosen["page"].isdecimal() else 1
     found, spaces = await asyncio.gather(
-        visit.ask("ui.graph", limit=MAP_ROWS * number, created_before=given.get("until"), **asked), visit.choices()
+        visit.ask("ui.graph", limit=MAP_ROWS * number, created_before=given.get("until"), placed=False, **asked),
+        visit.choices(),
     )
     rows, data = found.nodes[MAP_ROWS * (number - 1) :], urlencode({"columns": "true", **asked}, doseq=True)
     return visit.page("map.html", chosen=chosen, found=found, rows=rows, number=number, data=data, spaces=spaces)

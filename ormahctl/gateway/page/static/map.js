@@ -16,28 +16,27 @@ export async function start() {
   stop?.abort();
   const ending = (stop = new AbortController());
   const root = document.querySelector("main .map");
+  const wait = root.querySelector(".wait");
   if (kept.address !== root.dataset.graph) {
     const answer = await fetch(root.dataset.graph, { signal: ending.signal }).catch(() => null);
-    if (!answer?.ok || ending.signal.aborted) return;
+    if (ending.signal.aborted) return;
+    if (!answer?.ok) return (wait.textContent = "The picture could not be loaded. The list has the same.");
     kept = arrays((await answer.json()).columns, root.dataset.graph);
   }
-  if (!ending.signal.aborted) show(root, kept, ending);
+  if (ending.signal.aborted) return;
+  wait.hidden = true;
+  show(root, kept, ending);
 }
 
 function arrays(columns, address) {
-  const count = columns.id.length;
-  const data = {
-    address, count, id: columns.id, type: columns.type, degree: columns.degree, index: new Map(columns.id.map((id, at) => [id, at])),
-    title: columns.title.map((title) => title.replace(UNSEEN, " ")), tier: columns.tier, edge: columns.edge_type,
-    x: Float32Array.from(columns.x), y: Float32Array.from(columns.y), radius: new Float32Array(count), family: new Uint8Array(count),
-    day: Int32Array.from(columns.created, (time) => Math.floor(Date.parse(time) / DAY)),
+  return {
+    address, count: columns.id.length, id: columns.id, index: new Map(columns.id.map((id, at) => [id, at])), type: columns.type, tier: columns.tier,
+    title: columns.title.map((title) => title.replace(UNSEEN, " ")), degree: columns.degree, edge: columns.edge_type,
+    x: Float32Array.from(columns.x), y: Float32Array.from(columns.y), day: Int32Array.from(columns.created, (day) => Date.parse(day) / DAY),
+    radius: Float32Array.from(columns.degree, (degree) => 2.5 + Math.min(7, Math.sqrt(degree))),
+    family: Uint8Array.from(columns.type, (type) => OF_TYPE[type] ?? 0),
     source: Uint32Array.from(columns.source), target: Uint32Array.from(columns.target),
   };
-  for (let at = 0; at < count; at++) {
-    data.family[at] = OF_TYPE[columns.type[at]] ?? 0;
-    data.radius[at] = 2.5 + Math.min(7, Math.sqrt(columns.degree[at]));
-  }
-  return data;
 }
 
 function show(root, data, ending) {
