@@ -26,12 +26,26 @@ pytestmark = test_page.pytestmark
 
 VIEWS = {
     "today": "/", "list": "/search", "search": "/search?q=deploy", "memory": "/m/{node}", "version": "/m/{node}?at={op}", "edit": "/m/{node}/edit",
-    "outdated": "/m/{node}/outdated", "forgotten": "/m/{forgotten}", "change": "/changes/{op}", "waiting": "/waiting", "decided": "/waiting?status=all",
-    "whispers": "/whispers", "bench": "/whispers/try?q=how+do+we+deploy+the+shop%3F&space=shop", "map": "/map",
-    "around": "/map?near={node}", "chain": "/map?near={node}&to={other}", "error": "/m/00000000",
+    "outdated": "/m/{node}/outdated", "purge": "/m/{node}/purge", "forgotten": "/m/{forgotten}", "change": "/changes/{op}", "waiting": "/waiting",
+    "decided": "/waiting?status=all", "changes": "/changes", "opened": "/changes?at={op}", "run": "/changes/undo?run={run}", "whispers": "/whispers",
+    "bench": "/whispers/try?q=how+do+we+deploy+the+shop%3F&space=shop", "map": "/map", "around": "/map?near={node}", "chain": "/map?near={node}&to={other}",
+    "sessions": "/sessions", "session": "/sessions/{session}", "beliefs": "/beliefs", "health": "/health", "job": "/health/index_updater", "error": "/m/00000000",
 }  # fmt: skip
 """{name: address}; `{node}` and the like are filled in from the showcase."""
-PICTURED = {"today", "search", "memory", "change", "waiting", "whispers", "bench", "map"}
+PICTURED = {
+    "today",
+    "search",
+    "memory",
+    "waiting",
+    "changes",
+    "change",
+    "whispers",
+    "bench",
+    "map",
+    "session",
+    "beliefs",
+    "health",
+}
 """The views that docs/page.md shows."""
 WIDTHS = (1280, 390)
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
@@ -86,7 +100,9 @@ def furnish(house: House) -> dict[str, str]:
             agent="person",
         )
     house.call("admin.run_task", name="conflict_detector")
-    return {"node": node, "op": op, "forgotten": forgotten, "other": ids["Winter fair"]}
+    run = house.call("history.list", limit=1, kind="import").ops[0].run
+    session = house.call("agent.sessions", limit=1).sessions[0].id
+    return {"node": node, "op": op, "forgotten": forgotten, "other": ids["Winter fair"], "run": run, "session": session}
 
 
 @pytest.fixture(scope="module")
