@@ -71,10 +71,7 @@ function show(root, data, ending) {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
     const focus = over >= 0 ? over : chosen;
-    if (data.source.length <= (held.size ? DRAGGED_EDGES : MOST_EDGES)) {
-      pen.globalAlpha = focus < 0 ? 1 : 0.35;
-      lines(colours.edge, 0.7, () => true);
-    }
+    if (focus < 0 && data.source.length <= (held.size ? DRAGGED_EDGES : MOST_EDGES)) lines(colours.edge, 0.7, () => true);
     pen.globalAlpha = focus < 0 ? 1 : 0.25;
     dots((at) => focus < 0 || (at !== focus && !beside.has(at)));
     pen.globalAlpha = 1;
