@@ -6,7 +6,9 @@ What a person does ends with a look into git or at the daemon, not at the page.
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -77,7 +79,7 @@ class Person:
         return wait_until(
             found,
             lambda: f"{selector} with {text!r} at {self.driver.current_url}: {self.all('main')[0].text[:800]}",
-            30,
+            60,
         )
 
     def at(self, path: str) -> None:
@@ -317,9 +319,55 @@ def test_a_conflict_of_a_sync_is_settled() -> None:
             person.driver.quit()
 
 
+@pytest.mark.parametrize("path", ["/", "/search", "/search?q=harbour", "/m/{old}"])
+def test_what_a_command_stores_comes_by_itself(person: Person, path: str) -> None:
+    """The words of a half-typed form, the focus and the cursor stay. What comes is marked and announced."""
+    person.seems()
+    old = kept(person, f"The harbour at {path} freezes in winter.", title="Harbour")
+    person.opens(path.format(old=old))
+    row = person.sees("main a, main h1", "Harbour")
+    if path == "/":
+        person.sees("summary", "Remember").click()
+        person.sees("#new textarea").send_keys("Half a sen")
+    person.types(Keys.TAB if path == "/" else "j")
+    focus = person.driver.switch_to.active_element
+    more = ("--title", "Thaw", "--link", f"related_to:{old}")
+    done = person.house.json("remember", f"The harbour at {path} thaws in May.", *more)
+    person.sees("main a", "Thaw")
+    assert focus == person.driver.switch_to.active_element
+    assert row.is_displayed()
+    if path == "/":
+        assert person.sees("#new textarea").get_attribute("value") == "Half a sen"
+    if not path.startswith("/m/"):
+        assert person.sees(".fresh", "Thaw")
+        assert "Thaw" in person.all("#news")[0].get_attribute("textContent")
+        person.sees("li:not(.fresh)", "Thaw")
+    if path.startswith("/search"):
+        assert "Harbour" in person.all(".cursor")[0].text
+    for node in (old, done["id"]):
+        person.house.call("agent.forget", node_id=node)
+
+
+def test_a_page_that_is_not_live_says_so_and_mends_itself(person: Person) -> None:
+    """The daemon is restarted, which nobody has to know; the gateway stands still, as while a laptop sleeps."""
+    node = kept(person, "The kiln is fired on Sundays.", title="Kiln")
+    person.opens(f"/m/{node}")
+    person.sees("h1", "Kiln")
+    person.house.restart()
+    person.house.call("agent.update", node_id=node, title="The old kiln")
+    person.sees("h1", "The old kiln")
+    assert person.all("#live")[0].text == ""
+    gateway = int(str((reach.status(person.house.socket) or {})["pid"]))
+    os.kill(gateway, signal.SIGSTOP)
+    person.house.call("agent.update", node_id=node, title="The new kiln")
+    assert person.sees("#live.lost", "Not live since").is_displayed()
+    os.kill(gateway, signal.SIGCONT)
+    person.sees("h1", "The new kiln")
+    wait_until(lambda: person.all("#live")[0].text == "", "it is live again", 30)
+
+
 def test_a_gateway_that_went_is_said(person: Person) -> None:
     person.seems()
     person.opens("/")
     reach.stop(person.house.socket)
-    person.types("g", "s")
-    person.sees("#live", "Run: ormahctl web")
+    assert person.sees("#live.lost", "Run: ormahctl web").is_displayed()

@@ -2,19 +2,39 @@
 // every address can still be read. Answers are parsed once, as nodes; nothing is ever put in as a string.
 
 const policy = window.trustedTypes?.createPolicy("ormah", { createHTML: (text) => text }) ?? { createHTML: (text) => text };
-const live = document.getElementById("live");
+const CLOSED = "Ormah's page was closed. Run: ormahctl web";
+const bar = document.getElementById("live");
+const main = document.getElementById("main");
 const find = document.querySelector("#find input");
 let going = null; // the AbortController of the fetch that will be shown
 let cursor = -1;
 let before = ""; // the key that came before, of two such as `g t`
 
+let lost = ""; // why the page is not live, until it is again
+
 function say(text) {
-  if (live) live.textContent = text;
+  if (!bar) return;
+  bar.textContent = text || lost;
+  bar.classList.toggle("lost", Boolean(lost) && !text);
+}
+
+function lose(why) {
+  lost = why;
+  say("");
+}
+
+/** Whether a form holds what the daemon does not know yet. */
+function touched(form) {
+  return [...form.elements].some((one) => {
+    if (one.options) return one.selectedIndex !== Math.max(0, [...one.options].findIndex((option) => option.defaultSelected));
+    return one.matches("input, textarea") && (one.value !== one.defaultValue || one.checked !== one.defaultChecked);
+  });
 }
 
 // ------------------------------------------------------------ getting and showing pages
 
-async function show(url, { method = "GET", body, push = true, scroll = true } = {}) {
+/** Fetch an address and morph the page into it. `sent`: the form that asks; `live`: the same view again, by itself. */
+async function show(url, { method = "GET", body, push = true, scroll = true, sent, live = false } = {}) {
   going?.abort();
   const mine = (going = new AbortController());
   let answer, text;
@@ -22,22 +42,35 @@ async function show(url, { method = "GET", body, push = true, scroll = true } = 
     answer = await fetch(url, { method, body, headers: { "X-Ormah-Part": "main", Accept: "text/html" }, signal: mine.signal });
     text = await answer.text();
   } catch (error) {
-    if (error.name === "AbortError") return;
-    return say("Ormah's page was closed. Run: ormahctl web");
+    if (mine !== going) return;
+    going = null;
+    return lose(CLOSED);
   }
   if (mine !== going) return;
+  going = null;
   const page = new DOMParser().parseFromString(policy.createHTML(text), "text/html");
-  if (!page.getElementById("rail")) return location.reload();
+  if (!page.getElementById("rail")) return lose(CLOSED);
+  if (lost === CLOSED) lost = "";
+  if (live && (!main.dataset.live || page.querySelector("main[data-error^='5']"))) return;
   const address = new URL(answer.url);
   address.hash = new URL(url, location.href).hash;
+  const same = address.pathname === location.pathname;
   if (push && address.href !== location.href) history.pushState(null, "", address);
   document.title = page.title;
+  const known = new Set(rows().map((one) => one.id));
+  const chosen = rows()[cursor];
+  const stays = (node) => node.localName === "form" && node !== sent && touched(node) && (live || (same && node.getAttribute("method") === "post"));
   for (const id of ["rail", "main"]) {
     Idiomorph.morph(document.getElementById(id), page.getElementById(id), {
-      ignoreActiveValue: true,
-      callbacks: { beforeAttributeUpdated: (name, node) => !(name === "open" && node.localName === "details") },
+      ignoreActiveValue: Boolean(document.activeElement?.matches("input, textarea, select")), // else <main> with focus would stay whole
+      callbacks: {
+        beforeAttributeUpdated: (name, node) => !(name === "open" && node.localName === "details"),
+        beforeNodeMorphed: (node) => !stays(node),
+        beforeNodeRemoved: (node) => !(live && [node, ...(node.querySelectorAll?.("form") ?? [])].some(stays)),
+      },
     });
   }
+  if (live) return renew(known, chosen);
   const wanted = page.querySelector("#find input");
   if (document.activeElement !== find && wanted) find.value = wanted.getAttribute("value");
   say("");
@@ -82,7 +115,7 @@ document.addEventListener("submit", (event) => {
   if (method === "dialog") return;
   event.preventDefault();
   const body = new URLSearchParams(new FormData(form, event.submitter));
-  if (method === "post") return show(action, { method: "POST", body });
+  if (method === "post") return show(action, { method: "POST", body, sent: form });
   for (const [name, value] of [...body]) if (!value) body.delete(name, value);
   show(`${action}?${body}`);
   if (form.id === "find") find.blur();
@@ -169,6 +202,83 @@ function saying(event) {
 }
 document.addEventListener("submit", saying);
 document.addEventListener("click", saying);
+
+// ------------------------------------------------------------ live: after an event the view is asked for again
+
+const REST = 300; // milliseconds from an event to the request
+const QUIET = 30_000; // milliseconds without a message, after which the page is not live
+const FRESH = 4_000; // milliseconds for which a row that came is marked
+let socket = null;
+let begun = 0; // when the socket was asked for
+let heard = Date.now(); // when the last message came
+let last = ""; // the id of the last event
+let due = null; // the timer of the next request
+let took = 0; // milliseconds that the last request took
+
+/** After the view was morphed: the cursor stays at its row, and rows that came are marked and announced. */
+function renew(known, chosen) {
+  cursor = rows().indexOf(chosen);
+  if (cursor >= 0) chosen.classList.add("cursor");
+  const came = known.size ? rows().filter((one) => one.id && !known.has(one.id)) : [];
+  if (!came.length) return;
+  for (const one of came) one.classList.add("fresh");
+  setTimeout(() => came.forEach((one) => one.classList.remove("fresh")), FRESH);
+  const more = came.length > 1 ? ` and ${came.length - 1} more` : "";
+  document.getElementById("news").textContent = `New: ${came[0].querySelector(".what, h2")?.textContent.trim() ?? ""}${more}`;
+}
+
+function refresh() {
+  due ??= setTimeout(again, Math.max(REST, Math.min(4 * took, 10 * REST)));
+}
+
+async function again() {
+  due = null;
+  if (going) return refresh(); // the person is on the way to another view
+  const from = performance.now();
+  if (!document.hidden) await show(location.href, { push: false, live: true });
+  took = performance.now() - from;
+}
+
+function concerns(event) {
+  const { live = "", node } = main.dataset;
+  return live.split(" ").includes(event.event) && (event.event !== "whisper" || !node || Boolean(event.nodes?.includes(node)));
+}
+
+function listen() {
+  const mine = (socket = new WebSocket(`ws://${location.host}/ui/ws${last && `?after=${last}`}`));
+  let answered = false;
+  begun = Date.now();
+  mine.onmessage = ({ data }) => {
+    const event = JSON.parse(data);
+    if (!answered || concerns(event)) refresh(); // the first message is the reply; what came before it may be missed
+    answered = true;
+    heard = Date.now();
+    last = event.id ?? event.last ?? last;
+    if (lost) lose("");
+  };
+  mine.onclose = () => {
+    if (mine !== socket) return;
+    socket = null;
+    setTimeout(() => socket ?? listen(), answered ? 1_000 : 3_000);
+    if (!answered) refresh(); // it finds out whether the gateway is there
+  };
+}
+
+/** Say that the page is not live, and give up a socket that is silent. */
+function look() {
+  const now = Date.now();
+  if (now - heard > QUIET && !lost) lose(`Not live since ${new Date(heard).toTimeString().slice(0, 5)}`);
+  if (!socket || now - Math.max(heard, begun) < (heard > begun ? QUIET : QUIET / 3)) return;
+  const old = socket;
+  listen();
+  old.close();
+}
+
+if (find) {
+  listen();
+  setInterval(look, 1_000);
+  document.addEventListener("visibilitychange", () => document.hidden || refresh());
+}
 
 // ------------------------------------------------------------ the link that opens the page
 
