@@ -74,6 +74,8 @@ def status(session: Session, verbose: bool) -> None:
         *([render.count(health.proposals, "proposal")] if health.proposals else []),
         *([render.count(health.conflicts, "conflict")] if health.conflicts else []),
     ]
+    if gateway and gateway["port"]:
+        _line("page", f"open at http://127.0.0.1:{gateway['port']}/, by the link of: ormahctl web")
     if waiting:
         _line("waiting", render.paint(f"{' and '.join(waiting)} for you: ormahctl review", "yellow"))
     _troubles(health)
@@ -139,6 +141,7 @@ def up(session: Session) -> None:
     """Start the daemon, as a service if it is installed as one, and return when it answers."""
     socket = session.socket_path
     started = supervise.start(socket, flag=session.socket)
+    reach.reopen(socket)
     hello = started.hello
     if session.json:
         fields = {
@@ -195,6 +198,7 @@ def restart(session: Session) -> None:
     reach.stop(socket)
     pid = supervise.stop(socket)
     started = supervise.start(socket, flag=session.socket)
+    reach.reopen(socket)
     hello = started.hello
     if session.json:
         fields = {"stopped": pid, "how": started.how, "phase": hello.phase, "version": hello.version, "before": before}

@@ -21,21 +21,24 @@ this terminal, and wait for its end."""
 @click.command(
     cls=Verb,
     short_help="Open the page in your browser.",
-    example="ormahctl web\normahctl web --no-open --port 8787\normahctl --json web | jq -r .token_file",
+    example="ormahctl web\normahctl web --stay --port 8787\normahctl --json web | jq -r .token_file",
 )
 @click.option(
     "--port", type=click.IntRange(1024, 65_535), metavar="N", help="The port to listen on. Default: a free one."
 )
+@click.option(
+    "--stay/--no-stay", default=None, help="Keep it open without use, and open it there again after a restart; or not."
+)
 @click.option("--no-open", "quiet", is_flag=True, help="Only print the link, as --json does.")
 @pass_session
-def web(session: Session, port: int | None, quiet: bool) -> None:
+def web(session: Session, port: int | None, stay: bool | None, quiet: bool) -> None:
     """Open a page in the browser, and the routes for programs, at 127.0.0.1 only.
 
     The printed link works once and for five minutes. Programs send the token from the printed file: `Authorization:
-    Bearer TOKEN`. Page and routes are closed ten minutes after the last request.
+    Bearer TOKEN`. Page and routes are closed ten minutes after the last request, but stay while a page is open.
     """
     _ = session.client  # starts the daemon, or says why there is none
-    wished: dict[str, object] = {} if port is None else {"port": port}
+    wished: dict[str, object] = {name: value for name, value in (("port", port), ("stay", stay)) if value is not None}
     found = reach.order(session.socket_path, "web", wished)
     if session.json:
         render.emit(found)

@@ -1,10 +1,13 @@
 """Who may use the HTTP routes: programs by a token in a private file, a browser by a link that works once.
 
-A restart of the gateway makes all of them invalid. The token and the secrets are random, and compared in constant time.
+A restart of the gateway makes all of them invalid, unless the page stays (`ormahctl web --stay`). The token and the secrets
+are random, and compared in constant time.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hmac
 import os
 import secrets
 import time
@@ -17,29 +20,36 @@ LINK_SECONDS: Final = 300.0
 """Seconds after which a link no longer works."""
 MOST_LINKS: Final = 16
 """Largest number of valid links. A further one replaces the oldest."""
-MOST_SESSIONS: Final = 64
+STAY_SECONDS: Final = 30 * 86_400
+"""Seconds for which a browser keeps the session of a page that stays."""
 SUFFIX: Final = ".web"
 """The path of the daemon's socket with this suffix is the file that holds the address and the token (`WebFile`)."""
 
 
 class WebFile(msgspec.Struct):
-    """Content of the file from which programs read the gateway's HTTP address and token."""
+    """Content of the file from which programs read the gateway's HTTP address and token. `stay`: the next gateway opens
+    the same port with the same token."""
 
     url: str
     token: str
     pid: int
+    stay: bool = False
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rstrip("/").rpartition(":")[2])
 
 
 class WebAccess:
     """Creates and checks the token, links and browser sessions that give access to one HTTP port. Used on the event
     loop only."""
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, token: str | None = None) -> None:
         self.port = port
         """The port on loopback. It is set once it is known, before the first request."""
-        self.token = secrets.token_urlsafe(32)
+        self.token = token or secrets.token_urlsafe(32)
+        self.stay = False
         self._links: dict[str, float] = {}
-        self._sessions: dict[str, None] = {}
 
     @property
     def cookie(self) -> str:
@@ -66,14 +76,14 @@ class WebAccess:
         found = next((one for one in self._links if _same(one, secret)), None)
         if found is None or self._links.pop(found) < time.monotonic():
             return None
-        session = secrets.token_urlsafe(32)
-        self._sessions[session] = None
-        while len(self._sessions) > MOST_SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
-        return session
+        return self._signed(secrets.token_urlsafe(32))
 
     def has_session(self, value: str) -> bool:
-        return any([_same(one, value) for one in self._sessions])  # noqa: C419 - every one is compared
+        return _same(self._signed(value.partition(".")[0]), value)
+
+    def _signed(self, session: str) -> str:
+        """Return the value of a session's cookie. It holds as long as the token, and needs no list of sessions."""
+        return f"{session}.{hmac.new(self.token.encode(), session.encode('utf-8', 'surrogateescape'), 'sha256').hexdigest()}"
 
     def is_token(self, value: str) -> bool:
         return _same(self.token, value)
@@ -81,7 +91,7 @@ class WebAccess:
     def write(self, socket: Path) -> Path:
         """Write the `WebFile` beside the daemon's socket, readable by this user only, and return its path."""
         path = web_file(socket)
-        data = msgspec.json.encode(WebFile(self.url, self.token, os.getpid()))
+        data = msgspec.json.encode(WebFile(self.url, self.token, os.getpid(), self.stay))
         part = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -94,5 +104,13 @@ def web_file(socket: Path) -> Path:
     return socket.with_name(socket.name + SUFFIX)
 
 
+def staying(socket: Path) -> WebFile | None:
+    """Return the `WebFile` of a page that stays; None if there is none."""
+    with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
+        file = msgspec.json.decode(web_file(socket).read_bytes(), type=WebFile)
+        return file if file.stay and file.port else None
+    return None
+
+
 def _same(one: str, other: str) -> bool:
-    return secrets.compare_digest(one.encode(), other.encode("utf-8", "surrogateescape"))
+    return secrets.compare_digest(one.encode("utf-8", "surrogateescape"), other.encode("utf-8", "surrogateescape"))

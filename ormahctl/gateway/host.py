@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import msgspec
 
+from ormahctl.gateway.access import staying
 from ormahctl.gateway.daemon import DaemonLink
 from ormahctl.gateway.listen import BACKLOG, GatewaySocket, is_ours
 from ormahctl.gateway.opening import COMMAND, HEADER, LARGEST, SESSION, Order, OrderResult, read_opening
@@ -50,6 +51,8 @@ class Gateway:
         self.entrance = entrance
         self.daemon = daemon
         self.sessions = 0
+        self.stays = False
+        """Whether it goes on without use."""
         self.port: int | None = None
         """The port on loopback, if an ASGI app is served there."""
         self._rest = rest
@@ -67,6 +70,7 @@ class Gateway:
             self._server = await asyncio.start_unix_server(self._welcome, sock=self.entrance.sock, limit=LINE_BYTES)
             tasks.start_soon(self._hear_signals)
             tasks.start_soon(self._look)
+            tasks.start_soon(self._reopen)
             await self._done.wait()
             self._close()
             tasks.cancel_scope.cancel()
@@ -156,8 +160,16 @@ class Gateway:
             self._server.close()
         self.entrance.close()
 
+    async def _reopen(self) -> None:
+        """Open the page again where it was, if it is to stay (`ormahctl web --stay`)."""
+        if staying(self.daemon.socket) is not None:
+            try:
+                await _web(self, {})
+            except OrmahError as exc:
+                log.warning("the page that stays cannot be opened: %s", exc.message)
+
     def _end_if_idle(self) -> None:
-        if self._held == 0 and (self._retired or time.monotonic() - self._used >= self._rest):
+        if self._held == 0 and (self._retired or (not self.stays and time.monotonic() - self._used >= self._rest)):
             self.end()
 
     async def _look(self) -> None:

@@ -11,10 +11,11 @@ from typing import Final
 
 import msgspec
 
+from ormahctl.gateway.access import staying
 from ormahctl.gateway.opening import COMMAND, HEADER, Order, OrderResult
 from ormahctl.shim import gateway
 from ormahctl.shim.wire import exactly
-from ormahd.rpc.wire import BadRequest, Unavailable
+from ormahd.rpc.wire import BadRequest, OrmahError, Unavailable
 
 SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05
@@ -41,6 +42,13 @@ def status(socket: Path) -> dict[str, object] | None:
     with contextlib.suppress(Unavailable):
         return order(socket, "status", {}, start=False)
     return None
+
+
+def reopen(socket: Path) -> None:
+    """Start the gateway of the daemon at `socket` if its page is to stay: it opens the page where it was."""
+    if staying(socket) is not None:
+        with contextlib.suppress(OrmahError):  # its log says why; the daemon runs all the same
+            order(socket, "status", {})
 
 
 def stop(socket: Path) -> None:

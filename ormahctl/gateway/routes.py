@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.routing import Route as Endpoint
 
 from ormahctl.gateway import ingest, live, openapi
-from ormahctl.gateway.access import WebAccess
+from ormahctl.gateway.access import STAY_SECONDS, WebAccess, staying
 from ormahctl.gateway.exchange import QUICK_SECONDS, answer_error, as_json, asker, body, parameters
 from ormahctl.gateway.guard import LoopbackGuard, error_response
 from ormahctl.gateway.page import views
@@ -46,7 +46,8 @@ class OpenedSession(msgspec.Struct, forbid_unknown_fields=True):
 async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, object]:
     """Serve HTTP on loopback, if not done yet. Return the address, a link for a browser, the port and the token's file.
 
-    `params`: `port` to listen on (absent or 0: a free one).
+    `params`: `port` to listen on (absent or 0: a free one). `stay`: whether the gateway goes on without use, and the next
+    one opens the same port with the same token; absent: as before.
 
     Raises:
         BadRequest: the port cannot be used.
@@ -56,7 +57,9 @@ async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, 
         raise BadRequest(f"{wished!r} is no port", hint="a number from 1024 to 65535")
     access = _open.get(gateway)
     if access is None:
-        access = WebAccess()
+        before = staying(gateway.daemon.socket)
+        access = WebAccess(token=before.token if before else None)
+        access.stay, wished = (True, wished or before.port) if before else (False, wished)
         try:
             access.port = await gateway.serve(app(gateway.daemon, access), port=wished)
         except (OSError, PermissionError) as exc:
@@ -65,10 +68,12 @@ async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, 
             ) from exc
         _open[gateway] = access
     elif wished not in (0, access.port):
+        first = "ormahctl web --no-stay, then ormahctl restart" if access.stay else "ormahctl restart"
         raise BadRequest(
             f"the page is open at {access.url} already",
-            hint=f"for a link to it there: ormahctl web; to have it at port {wished}, first: ormahctl restart",
+            hint=f"for a link to it there: ormahctl web; to have it at port {wished}, first: {first}",
         )
+    access.stay = gateway.stays = bool(params.get("stay", access.stay))
     try:
         file = access.write(gateway.daemon.socket)
     except OSError as exc:
@@ -108,7 +113,8 @@ def _session(access: WebAccess) -> Act:
         if session is None:
             raise BadRequest("the link was used already or is too old", hint="run: ormahctl web")
         response = Response(status_code=204)
-        response.set_cookie(access.cookie, session, path="/", httponly=True, samesite="strict")
+        age = STAY_SECONDS if access.stay else None
+        response.set_cookie(access.cookie, session, age, path="/", httponly=True, samesite="strict")
         return response
 
     return act

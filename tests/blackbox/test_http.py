@@ -17,6 +17,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
+from ormahctl.gateway import reach
 from ormahctl.gateway.table import ROUTES
 from tests.house import open_house, wait_until
 from tests.tables import NUMBERS, rows
@@ -442,6 +443,25 @@ def test_a_port_may_be_chosen_and_may_be_taken(web: Web) -> None:
         assert opened.port != web.port
         assert opened.program.get("/admin/stats", headers={"Authorization": f"Bearer {web.token}"}).status_code == 401
         opened.program.close()
+
+
+def test_a_page_that_stays_is_there_again_with_the_same_token() -> None:
+    with web_house() as web:
+        house, cookie = web.house, {"Cookie": web.session()}
+        assert f"open at {web.url}," in house.ctl("status").stdout
+        for words, kept in ((("--stay",), True), ((), True), (("--no-stay",), False)):
+            house.ctl("web", "--no-open", *words)
+            reach.stop(house.socket)
+            wait_until(lambda: reach.status(house.socket) is None, "the gateway ended")
+            reach.reopen(house.socket)
+            if kept:
+                wait_until(
+                    lambda: (reach.status(house.socket) or {}).get("port") == web.port, "it is at its port again"
+                )
+                assert web.raw("GET", "/admin/stats", {**cookie, "Sec-Fetch-Site": "same-origin"})[0] == 200
+                assert web.ask("GET", "/admin/stats")
+        assert reach.status(house.socket) is None
+        assert open_web(house).token != web.token
 
 
 def test_a_browser_is_started_with_the_link(web: Web) -> None:
