@@ -19,7 +19,7 @@ from ormahctl.gateway import reach
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahd import __version__, paths
-from ormahd.api import HealthResult, NoParams, StatsResult, SyncHealth
+from ormahd.api import HealthResult, NoParams, StatsParams, StatsResult, SyncHealth
 from ormahd.rpc.wire import BadRequest
 
 CALLED = {"hook": "hooks", "watcher": "sessions", "folder": "folders"}
@@ -39,7 +39,8 @@ def status(session: Session, verbose: bool) -> None:
     """Show the daemon's phase, the vault, what waits for you, and what does not work. Exit status 69 if the daemon is down."""
     session.starts = False
     health = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS)
-    stats = session.client.call("admin.stats", NoParams(), StatsResult) if verbose else None
+    counted = StatsParams(days=14, tags=20)
+    stats = session.client.call("admin.stats", counted, StatsResult) if verbose else None
     from ormahctl.setup import service, standing
 
     connected, lost, starts = list(standing.connected()), standing.lost(), service.starts_at_login()

@@ -21,7 +21,7 @@ from ormahctl.commands.ingest import ingest
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session, undo_run
-from ormahd.api import ExportParams, ExportResult, ImportFailure, ImportParams, ImportResult, NoParams, StatsResult
+from ormahd.api import ExportParams, ExportResult, ImportFailure, ImportParams, ImportResult, StatsParams, StatsResult
 from ormahd.rpc.wire import OrmahError
 
 BATCH_LINES = 500
@@ -217,7 +217,7 @@ def export(session: Session) -> None:
     client, stream = session.client, sys.stdout.buffer
     number, after = 0, None
     with Bar("exporting") as bar:
-        total = client.call("admin.stats", NoParams(), StatsResult).total_nodes if bar.seen else None
+        total = client.call("admin.stats", StatsParams(), StatsResult).total_nodes if bar.seen else None
         while True:
             page = client.call("admin.export", ExportParams(after=after, limit=PAGE), ExportResult)
             stream.writelines(render.encode(item, pretty=False).encode() + b"\n" for item in page.items)

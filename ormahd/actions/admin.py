@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections import Counter
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ormahd import paths
 from ormahd.actions.views import iso
-from ormahd.api import Finding, RebuildResult, StatsResult, VerifyResult, WhisperStats
+from ormahd.api import DayStats, Finding, RebuildResult, StatsResult, VerifyResult, WhisperStats
 from ormahd.config import Config, load
 from ormahd.errors import NoRoom, OrmahError
 from ormahd.model.change import Kind
@@ -34,14 +33,22 @@ WORST_FIRST = {"error": 0, "warning": 1, "info": 2}
 Progress = Callable[[int, int, str], None]
 
 
-def stats(ormah: Ormah) -> StatsResult:
-    """Count the memories (by tier, type and space), the edges (by type), the whispers, and the feedback on whispers."""
-    lacking, counted = ormah.lacking(), ormah.index.stats()
-    by_edge = Counter(edge.edge.value for edge in ormah.index.edges_of())
+def stats(ormah: Ormah, *, days: int = 0, tags: int = 0) -> StatsResult:
+    """Count the memories (by tier, type and space), the edges (by type), the whispers, and the feedback on whispers.
+    Also the last `days` days one by one, and the `tags` most used tags."""
+    lacking, counted = ormah.lacking(), ormah.index.stats(tags)
     return StatsResult(
-        counted.nodes, counted.by_tier, counted.by_type, counted.by_space, counted.edges, dict(by_edge.most_common()),
-        counted.plain, _whispers(ormah), lacking,
+        counted.nodes, counted.by_tier, counted.by_type, counted.by_space, counted.edges, counted.by_edge,
+        counted.plain, _whispers(ormah), lacking, counted.by_tag, _daily(ormah, days),
     )  # fmt: skip
+
+
+def _daily(ormah: Ormah, days: int) -> list[DayStats]:
+    now = ormah.clock().astimezone()
+    names = [(now - timedelta(days=back)).date().isoformat() for back in reversed(range(days))]
+    since = now - timedelta(days=days + 1)
+    made, logged = (ormah.index.made(since), whispers.daily(ormah.state, since)) if days else ({}, {})
+    return [DayStats(name, *logged.get(name, (0, 0)), made.get(name, 0)) for name in names]
 
 
 def _whispers(ormah: Ormah) -> WhisperStats:

@@ -39,7 +39,7 @@ METHODS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "agent.spaces": (NoParams, SpacesResult),
     "agent.assign_space": (AssignSpaceParams, AssignSpaceResult),
     "admin.health": (NoParams, HealthResult),
-    "admin.stats": (NoParams, StatsResult),
+    "admin.stats": (StatsParams, StatsResult),
     "admin.rebuild": (NoParams, RebuildResult),
     "admin.verify": (NoParams, VerifyResult),
     "admin.doctor": (DoctorParams, DoctorResult),

@@ -123,6 +123,22 @@ class WhisperStats(Result):
     answered: int
 
 
+class StatsParams(Params):
+    """What to count besides: the last `days` days one by one, and the `tags` most used tags."""
+
+    days: Annotated[int, Meta(ge=0, le=366)] = 0
+    tags: Annotated[int, Meta(ge=0, le=1_000)] = 0
+
+
+class DayStats(Result):
+    """What happened on a day of this machine's time zone. `new`: memories made on it that are in the vault now."""
+
+    day: str
+    whispers: int
+    silences: int
+    new: int
+
+
 class StatsResult(Result):
     total_nodes: int
     by_tier: dict[str, int]
@@ -135,6 +151,10 @@ class StatsResult(Result):
     whisper: WhisperStats | None = None
     degraded: list[str] = []
     """`index` while the index may still lack memories of the vault: the answer is then not all of it."""
+    by_tag: dict[str, int] = {}
+    """The most used tags, most used first, as many as were asked for."""
+    daily: list[DayStats] = []
+    """The days that were asked for, oldest first."""
 
 
 class RebuildResult(Result):

@@ -110,3 +110,5 @@ class UiSearchParams(Params):
     tags: list[str] | None = None
     created_after: str | None = None
     created_before: str | None = None
+    explain: bool = False
+    """Each result has the numbers of its score in `trace`."""

@@ -12,6 +12,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 
 import numpy as np
 from msgspec.structs import replace
@@ -40,6 +41,7 @@ from ormahd.index.rows import (
     Unresolved,
     candidate,
     edges,
+    micros,
     node_row,
 )
 from ormahd.index.vector_store import VectorStore
@@ -56,6 +58,11 @@ from ormahd.text.words import query_terms
 MIN_PREFIX = 4
 SHOWN = 20
 """Maximum number of ids that an `Ambiguous` error lists."""
+_BY_EDGE = (
+    "SELECT type, count(*) FROM (SELECT DISTINCT n.id, e.target, e.type FROM edge e JOIN node n USING (number) "
+    "WHERE n.held = 1 AND e.target IS NOT NULL AND e.target <> n.id) GROUP BY 1 ORDER BY 2 DESC, 1"
+)
+_BY_TAG = f"SELECT tag, count(*) FROM tag JOIN node n USING (number) WHERE held = 1 AND NOT {FROM_SOURCE} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ?"
 _PREFIX = re.compile(r"[0-9a-f-]{1,36}")
 _DASHES = (8, 13, 18, 23)
 
@@ -515,7 +522,17 @@ class Reader:
         store = self.indexer.active
         return store.idf(token_ids, function_words) if store else np.zeros(len(token_ids), np.float32)
 
-    def stats(self) -> Stats:
+    def made(self, since: datetime) -> dict[str, int]:
+        """Return {day of this machine's time zone: number of the memories that were made on it}."""
+        select = (
+            "SELECT date(created / 1000000, 'unixepoch', 'localtime'), count(*) FROM node n "
+            f"WHERE held = 1 AND created >= ? AND NOT {FROM_SOURCE} GROUP BY 1"
+        )
+        with self.database.read() as connection:
+            return dict(connection.execute(select, (micros(since),)))
+
+    def stats(self, tags: int = 0) -> Stats:
+        """Count what the index holds. `tags`: how many of the most used tags."""
         ours = f"held = 1 AND NOT {FROM_SOURCE}"
         written = f"SELECT count(*) FROM edge e JOIN node n USING (number) WHERE {ours}"
         with self.database.read() as connection:
@@ -531,6 +548,7 @@ class Reader:
             nodes = sum(by_tier.values())
             return Stats(
                 nodes=nodes, by_tier=by_tier, by_type=by("type"), by_space=by("coalesce(space, 'global')"),
+                by_edge=dict(connection.execute(_BY_EDGE)), by_tag=dict(connection.execute(_BY_TAG, (tags,))) if tags else {},
                 edges=one(f"{written} AND e.target IS NOT NULL AND e.target <> n.id"),
                 unresolved=one(f"{written} AND e.target IS NULL"),
                 plain=one(f"SELECT count(*) FROM file WHERE {OF_VAULT}") - nodes,

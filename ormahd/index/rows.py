@@ -323,6 +323,9 @@ class Stats(Struct, frozen=True):
     by_type: dict[str, int]
     by_space: dict[str, int]
     """Space -> number of its nodes. Nodes without a space are counted under "global"."""
+    by_edge: dict[str, int]
+    by_tag: dict[str, int]
+    """The most used tags, most used first."""
     edges: int
     unresolved: int
     plain: int

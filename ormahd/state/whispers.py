@@ -13,7 +13,7 @@ import re
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -258,6 +258,14 @@ def figures(state: State) -> Figures:
     spoken = outcomes.pop(SPOKEN, 0)
     moment = None if since is None else datetime.fromisoformat(since)
     return Figures(moment, prompts, spoken, outcomes, None if middle is None else round(middle[0], 1))
+
+
+def daily(state: State, since: datetime) -> dict[str, tuple[int, int]]:
+    """Return {day of this machine's time zone: (whispers, silences)} of the log since `since`."""
+    select = "SELECT date(time, 'localtime'), sum(outcome = ?), sum(outcome <> ?) FROM whisper_event WHERE time >= ? GROUP BY 1"
+    with state.transaction() as db:
+        found = db.execute(select, (SPOKEN, SPOKEN, _iso(since.astimezone(UTC)))).fetchall()
+    return {day: (spoken, silent) for day, spoken, silent in found}
 
 
 def prune(state: State, days: float) -> int:

@@ -9,6 +9,7 @@ NAMES = {
     "foundation": "foundation",
     "writers": "writers",
     "hook": "hook_cost",
+    "page": "page",
     "retrieval": "retrieval",
     "fit": "fit",
     "fit-relevance": "fit_relevance",

@@ -123,6 +123,7 @@ def test_a_memory_says_what_became_of_it(reader: Reader, ids: dict[str, str]) ->
         "/search?since=7d&tier=core",
         "/search?q=alert+evil",
         "/search?q=%3Cscript%3E&since=30d",
+        "/search?q=alert&explain=1&tag=x%3Cy",
         "/whispers/try?q=alert+script",
         "/changes",
         "/map",
@@ -214,6 +215,18 @@ def test_a_map_has_its_memories_as_text(reader: Reader, ids: dict[str, str]) -> 
     edges = graph["columns"]
     assert {edges["id"][one] for one in edges["target"]} >= {ids["deep"], ids["tagged"]}
     assert len({len(edges[name]) for name in ("source", "target", "edge_type")}) == 1
+
+
+def test_the_days_are_counted_and_stand_as_numbers(reader: Reader, ids: dict[str, str]) -> None:
+    counted = reader.web.house.call("admin.stats", days=14, tags=3)
+    assert len(counted.daily) == 14
+    assert (counted.daily[-1].day, counted.daily[-1].new > 5) == (f"{datetime.now():%Y-%m-%d}", True)
+    assert (sum(one.whispers + one.silences for one in counted.daily) > 0, len(counted.by_tag)) == (True, 3)
+    shown = reader.get("/")
+    assert "In 14 days" in shown.text
+    assert len(shown.all("rect", **{"class": "new"})) == 14
+    assert shown.all("option", value="x<y") == []
+    assert reader.get("/search").all("option", value="x<y")
 
 
 def test_a_long_list_has_pages(reader: Reader, ids: dict[str, str]) -> None:

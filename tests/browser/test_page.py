@@ -204,13 +204,27 @@ def test_judged_of_no_use_and_silent_from_then_on(person: Person) -> None:
     person.sees(".bars", "relevance")
 
 
-def test_a_proposal_is_approved_and_found_again(person: Person) -> None:
-    for content, days in (("Deploys happen on Fridays.", 90), ("Deploys happen on Tuesdays.", 3)):
+@pytest.mark.parametrize(("key", "what"), [("r", "Cars"), ("n", "Trains"), ("b", "Boats")])
+def test_a_proposal_is_decided_by_a_key(person: Person, key: str, what: str) -> None:
+    proposed(person, what)
+    person.opens("/waiting")
+    person.sees(".item", what)
+    person.types("j", key)
+    person.sees("main", "Nothing waits for you")
+    person.opens("/waiting?status=all")
+    person.sees(".rows", what)
+
+
+def proposed(person: Person, what: str) -> None:
+    for content, days in ((f"{what} happen on Fridays.", 90), (f"{what} happen on Tuesdays.", 3)):
         made = (datetime.now(UTC) - timedelta(days=days)).isoformat()
-        person.house.call(
-            "admin.import", lines=[json.dumps({"content": content, "title": "Deploy day", "created": made})]
-        )
+        line = {"content": content, "title": f"{what} day", "created": made}
+        person.house.call("admin.import", lines=[json.dumps(line)])
     person.house.call("admin.run_task", name="conflict_detector")
+
+
+def test_a_proposal_is_approved_and_found_again(person: Person) -> None:
+    proposed(person, "Deploys")
     person.opens("/")
     person.sees(".needs a", "Fridays").click()
     person.sees(".item", "Fridays")
@@ -317,6 +331,45 @@ def test_a_conflict_of_a_sync_is_settled() -> None:
             assert house.git("status", "--porcelain") == ""
         finally:
             person.driver.quit()
+
+
+def test_every_key_of_the_table_works(person: Person) -> None:
+    """What no other test presses."""
+    node = kept(person, "The ferry leaves at nine.", title="Ferry")
+    person.house.call("agent.update", node_id=node, content="The ferry leaves at ten.")
+    kept(person, "The ferry is red.", title="Colour of the ferry")
+    for keys, path in (("s", "/search"), ("w", "/waiting"), ("h", "/whispers"), ("t", "/")):
+        person.types("g", keys)
+        person.at(path)
+    person.driver.switch_to.active_element.send_keys(Keys.CONTROL + "k" + Keys.NULL)
+    person.types(*"ferry", Keys.ESCAPE)
+    person.sees("mark", "ferry")
+    person.types("j", "j")
+    second = person.sees(".cursor")
+    person.types("k")
+    assert person.sees(".cursor") != second
+    person.opens(f"/m/{node}")
+    person.sees("h1", "Ferry")
+    person.types("[")
+    person.sees(".diff", "ten")
+    person.types("[")
+    person.sees("li.open", "remembered")
+    person.types("]")
+    person.sees("li.open", "changed")
+    person.types("o")
+    person.at(f"/m/{node}/outdated")
+    person.types(Keys.ESCAPE, Keys.ESCAPE)
+    person.at(f"/m/{node}")
+    person.types("t")
+    person.sees("dialog[open] button", "Core").click()
+    person.sees(".facts", "core")
+    assert "tier: core" in text_of(person, node)
+    prompt = "when does the ferry leave?"
+    assert person.house.call("agent.whisper", prompt=prompt, session_id="keys", space=None).nodes
+    person.opens("/whispers")
+    person.sees(".rows", prompt)
+    person.types("j", "+")
+    person.sees(".good-news", "useful")
 
 
 @pytest.mark.parametrize("path", ["/", "/search", "/search?q=harbour", "/m/{old}"])

@@ -30,7 +30,7 @@ from ormahctl.gateway.page import words
 from ormahctl.gateway.readable import FOUND
 from ormahctl.render import line
 from ormahctl.times import When
-from ormahd.api import METHODS, ErrorBody, Finding, NodeResult, OpResult, WhisperedPrompt
+from ormahd.api import METHODS, ErrorBody, Finding, NodeResult, OpResult, StatsResult, WhisperedPrompt
 from ormahd.rpc.wire import Conflict, NotFound, OrmahError
 
 TODAY_ROWS: Final = 60
@@ -46,7 +46,9 @@ TURNS: Final = 100
 """Largest number of turns of a session on one page."""
 LONG_SECONDS: Final = 3_600.0
 """Seconds that a job, a purge or the undo of a run may take."""
-SPACES_SECONDS: Final = 30.0
+COUNTED_SECONDS: Final = 30.0
+STRIP_DAYS: Final = 14
+TAGS: Final = 40
 PART: Final = "x-ormah-part"
 """A header that the page's script sends with each request. No form of another site can send it."""
 DOCTOR_SECONDS: Final = 600.0
@@ -80,13 +82,17 @@ class Visit:
         kind, result = METHODS[method]
         return await self.desk.daemon.call(method, kind(**params), result, asker=asker(self.request), timeout=seconds)
 
-    async def spaces(self) -> dict[str, int]:
-        """Return {space: number of its memories}, at most `SPACES_SECONDS` old: they are counted each time."""
-        asked, found = self.desk.spaces
-        if time.monotonic() - asked > SPACES_SECONDS:
-            found = (await self.ask("agent.list", limit=1)).spaces
-            self.desk.spaces = (time.monotonic(), found)
+    async def counts(self) -> StatsResult:
+        """Return the numbers of the vault, at most `COUNTED_SECONDS` old: they are counted each time."""
+        asked, found = self.desk.counts
+        if found is None or time.monotonic() - asked > COUNTED_SECONDS:
+            found = await self.ask("admin.stats", days=STRIP_DAYS, tags=TAGS)
+            self.desk.counts = (time.monotonic(), found)
         return found
+
+    async def spaces(self) -> dict[str, int]:
+        """Return {space: number of its memories}, as `counts` has them."""
+        return (await self.counts()).by_space
 
     async def choices(self) -> list[tuple[str, str]]:
         """Return (space, its name with the number of its memories), to choose from."""
@@ -105,8 +111,8 @@ class Desk:
         self.findings: list[Finding] = []
         self.checked: str | None = None
         """When the doctor looked last, as an ISO time; None: not yet."""
-        self.spaces: tuple[float, dict[str, int]] = (-SPACES_SECONDS, {})
-        """When the spaces were counted last, and what came of it."""
+        self.counts: tuple[float, StatsResult | None] = (0.0, None)
+        """When the vault was counted last, and what came of it."""
         self._looked = -DOCTOR_SECONDS
         self._look: asyncio.Task[None] | None = None
 
@@ -209,16 +215,16 @@ class Happening(msgspec.Struct, frozen=True):
 
 async def today(visit: Visit) -> Response:
     """What happened last, what waits for the person, and the state of the daemon."""
-    health, history, whispers, waits = await asyncio.gather(
+    health, history, whispers, waits, counts = await asyncio.gather(
         visit.ask("admin.health"), visit.ask("history.list", limit=TODAY_ROWS),
-        visit.ask("agent.whispers", limit=5 * TODAY_ROWS), waiting_now(visit),
+        visit.ask("agent.whispers", limit=5 * TODAY_ROWS), waiting_now(visit), visit.counts(),
     )  # fmt: skip
     rows = [Happening(one.time, op=one) for one in history.ops]
     rows += [Happening(one.time, whisper=one) for one in whispers.whispers if one.memories]
     rows = sorted(rows, key=lambda one: datetime.fromisoformat(one.time), reverse=True)[:TODAY_ROWS]
     days = [(name, list(some)) for name, some in groupby(rows, lambda one: words.day(one.time))]
     return visit.page(
-        "today.html", health=health, state=STATES.get(health.phase, health.phase), days=days, waits=waits,
+        "today.html", health=health, state=STATES.get(health.phase, health.phase), days=days, waits=waits, strip=counts.daily,
     )  # fmt: skip
 
 
@@ -267,6 +273,7 @@ class Chosen(msgspec.Struct, frozen=True):
     since: str = ""
     as_of: str = ""
     sessions: str = ""
+    explain: str = ""
     page: str = ""
 
     def narrowing(self) -> dict[str, Any]:
@@ -290,19 +297,25 @@ async def search(visit: Visit) -> Response:
         asked = visit.ask("agent.recall", query=chosen.q, sessions=True, limit=SEARCH_ROWS, **whole)
     elif chosen.q and chosen.as_of:
         asked = visit.ask(
-            "agent.recall", query=chosen.q, as_of=chosen.as_of, space=None, limit=SEARCH_ROWS, **narrowing
-        )
+            "agent.recall", query=chosen.q, as_of=chosen.as_of, space=None, limit=SEARCH_ROWS,
+            explain=bool(chosen.explain), **narrowing,
+        )  # fmt: skip
     elif chosen.q:
-        asked = visit.ask("ui.search", query=chosen.q, limit=SEARCH_ROWS, **narrowing)
+        numbers = bool(chosen.explain)
+        asked = visit.ask("ui.search", query=chosen.q, limit=SEARCH_ROWS, explain=numbers, **narrowing)
     else:
         number = int(chosen.page) if chosen.page.isdecimal() else 1
         asked = visit.ask("agent.list", limit=LIST_ROWS, skip=LIST_ROWS * (number - 1), **narrowing)
-    found, spaces = await asyncio.gather(asked, visit.choices())
+    found, counts = await asyncio.gather(asked, visit.counts())
     older = None
     if not chosen.q and found.total > number * LIST_ROWS:
         fields = {**msgspec.structs.asdict(chosen), "page": number + 1}
         older = urlencode({name: value for name, value in fields.items() if value})
-    return visit.page("search.html", chosen=chosen, found=found, spaces=spaces, older=older, reasons=REASONS)
+    used = counts.by_tag if chosen.tag in ("", *counts.by_tag) else {chosen.tag: 0, **counts.by_tag}
+    tags = [(name, f"{line(name)} ({number:,})" if number else line(name)) for name, number in used.items()]
+    return visit.page(
+        "search.html", chosen=chosen, found=found, spaces=await visit.choices(), tags=tags, older=older, reasons=REASONS
+    )
 
 
 # ---------------------------------------------------------------- one memory, one change
@@ -385,10 +398,9 @@ async def edit(visit: Visit) -> Response:
 
 async def editing(visit: Visit, node: NodeResult, given: Mapping[str, str], **more: Any) -> Response:
     """Return the form that changes a memory, with the fields `given`."""
-    names = (await visit.spaces()).keys() - {"global"}
     was = {name: fingerprint(value) for name, value in as_fields(node).items()}
     values = {"error": None, "clash": None, "status": 200} | more
-    return visit.page("edit.html", node=node, given=given, was=was, spaces=sorted(names), **values)
+    return visit.page("edit.html", node=node, given=given, was=was, spaces=await visit.spaces(), **values)
 
 
 def fingerprint(text: str) -> str:
@@ -452,7 +464,7 @@ async def bench(visit: Visit) -> Response:
     trace = found.trace if found and isinstance(found.trace, dict) else {}
     best = sorted(trace.get("candidates", []), key=lambda one: -one["relevance"])[:BENCH_ROWS]
     rows = [(one, fate(one, trace["weights"])) for one in best]
-    names = sorted((await visit.spaces()).keys() - {"global"})
+    names = await visit.spaces()
     return visit.page("bench.html", prompt=prompt, space=space, found=found, rows=rows, spaces=names)
 
 

@@ -83,8 +83,9 @@ def environment() -> Environment:
         "address": lambda given: urlencode({name: value for name, value in given.items() if value}),
         "size": size, "lasting": lasting, "twice": lambda text: (text, line(text)), "project": project,
         "month": lambda text: f"{datetime.fromisoformat(f'{text}-01'):%B %Y}",
+        "day": day, "prompts": lambda one: one.whispers + one.silences,
     }  # fmt: skip
-    found.tests |= {"past": past, "editable": editable}
+    found.tests |= {"past": past, "editable": editable, "day": re.compile(r"\d{4}-\d\d-\d\d").fullmatch}
     return found
 
 

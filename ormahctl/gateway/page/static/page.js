@@ -33,7 +33,7 @@ function touched(form) {
 
 // ------------------------------------------------------------ getting and showing pages
 
-/** Fetch an address and morph the page into it. `sent`: the form that asks; `live`: the same view again, by itself. */
+/** Fetch an address, morph the page into it, and return true; not if another one came in between. `sent`: the form that asks; `live`: the same view again, by itself. */
 async function show(url, { method = "GET", body, push = true, scroll = true, sent, live = false } = {}) {
   going?.abort();
   const mine = (going = new AbortController());
@@ -64,7 +64,7 @@ async function show(url, { method = "GET", body, push = true, scroll = true, sen
     Idiomorph.morph(document.getElementById(id), page.getElementById(id), {
       ignoreActiveValue: Boolean(document.activeElement?.matches("input, textarea, select")), // else <main> with focus would stay whole
       callbacks: {
-        beforeAttributeUpdated: (name, node) => !(name === "open" && node.localName === "details"),
+        beforeAttributeUpdated: (name, node) => !(name === "open" && (node.localName === "details" || (live && node.localName === "dialog"))),
         beforeNodeMorphed: (node) => !stays(node),
         beforeNodeRemoved: (node) => !(live && [node, ...(node.querySelectorAll?.("form") ?? [])].some(stays)),
       },
@@ -72,7 +72,7 @@ async function show(url, { method = "GET", body, push = true, scroll = true, sen
   }
   if (live) return renew(known, chosen);
   const wanted = page.querySelector("#find input");
-  if (document.activeElement !== find && wanted) find.value = wanted.getAttribute("value");
+  if (document.activeElement !== find && wanted && !typed) find.value = wanted.getAttribute("value");
   say("");
   point(-1);
   const target = address.hash && document.getElementById(address.hash.slice(1));
@@ -81,6 +81,7 @@ async function show(url, { method = "GET", body, push = true, scroll = true, sen
   const first = document.querySelector("main [data-focus]");
   if (first && scroll) first.focus();
   enliven();
+  return true;
 }
 
 // A view with a script of its own names it; the others do not load it.
@@ -115,6 +116,7 @@ document.addEventListener("submit", (event) => {
   if (method === "dialog") return;
   event.preventDefault();
   const body = new URLSearchParams(new FormData(form, event.submitter));
+  form.closest("dialog")?.close();
   if (method === "post") return show(action, { method: "POST", body, sent: form });
   for (const [name, value] of [...body]) if (!value) body.delete(name, value);
   show(`${action}?${body}`);
@@ -125,24 +127,34 @@ window.addEventListener("popstate", () => show(location.href, { push: false, scr
 
 // ------------------------------------------------------------ search as one types, and chips
 
-let resting;
+let searching = false;
+let typed = false; // whether the query changed while it was searched for
 document.addEventListener("input", (event) => {
   if (event.target === find) {
-    clearTimeout(resting);
-    resting = setTimeout(() => search(location.pathname !== "/search"), 80);
-  } else if (event.target.closest(".chips") && event.target.matches("select, [type=checkbox]")) {
+    search();
+  } else if (event.target.closest(".chips") && event.target.matches("select, [type=checkbox], [type=date]")) {
+    if (event.target.type === "date" && event.target.value && event.target.value < "2000") return; // a year that is being typed
     event.target.form.requestSubmit();
   }
 });
 
-function search(push) {
-  const query = new URLSearchParams(push ? "" : location.search);
-  query.delete("page");
-  if (find.value) query.set("q", find.value);
-  else query.delete("q");
-  const address = `/search?${query}`;
-  if (!push) history.replaceState(null, "", address);
-  show(address, { push });
+/** Search at once. What is typed until the answer is there is searched for then: one search at a time. */
+async function search() {
+  typed = true;
+  if (searching) return;
+  searching = true;
+  for (let shown = true; typed && shown; ) {
+    typed = false;
+    const push = location.pathname !== "/search";
+    const query = new URLSearchParams(push ? "" : location.search);
+    query.delete("page");
+    if (find.value) query.set("q", find.value);
+    else query.delete("q");
+    const address = `/search?${query}`;
+    if (!push) history.replaceState(null, "", address);
+    shown = await show(address, { push }); // not if the person went elsewhere meanwhile
+  }
+  searching = false;
 }
 
 // ------------------------------------------------------------ keys
