@@ -76,7 +76,7 @@ def status(session: Session, verbose: bool) -> None:
         *([render.count(health.conflicts, "conflict")] if health.conflicts else []),
     ]
     if gateway and gateway["port"]:
-        _line("page", f"open at http://127.0.0.1:{gateway['port']}/, by the link of: ormahctl web")
+        _line("page", f"open at http://127.0.0.1:{gateway['port']}/; for a link to it: ormahctl web")
     if waiting:
         _line("waiting", render.paint(f"{' and '.join(waiting)} for you: ormahctl review", "yellow"))
     _troubles(health)

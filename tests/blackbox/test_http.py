@@ -448,7 +448,7 @@ def test_a_port_may_be_chosen_and_may_be_taken(web: Web) -> None:
 def test_a_page_that_stays_is_there_again_with_the_same_token() -> None:
     with web_house() as web:
         house, cookie = web.house, {"Cookie": web.session()}
-        assert f"open at {web.url}," in house.ctl("status").stdout
+        assert f"open at {web.url};" in house.ctl("status").stdout
         for words, kept in ((("--stay",), True), ((), True), (("--no-stay",), False)):
             house.ctl("web", "--no-open", *words)
             reach.stop(house.socket)
