@@ -10,6 +10,7 @@ import functools
 import os
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -58,10 +59,6 @@ from ormahd.text.words import query_terms
 MIN_PREFIX = 4
 SHOWN = 20
 """Maximum number of ids that an `Ambiguous` error lists."""
-_BY_EDGE = (
-    "SELECT type, count(*) FROM (SELECT DISTINCT n.id, e.target, e.type FROM edge e JOIN node n USING (number) "
-    "WHERE n.held = 1 AND e.target IS NOT NULL AND e.target <> n.id) GROUP BY 1 ORDER BY 2 DESC, 1"
-)
 _BY_TAG = f"SELECT tag, count(*) FROM tag JOIN node n USING (number) WHERE held = 1 AND NOT {FROM_SOURCE} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ?"
 _PREFIX = re.compile(r"[0-9a-f-]{1,36}")
 _DASHES = (8, 13, 18, 23)
@@ -534,30 +531,29 @@ class Reader:
     def stats(self, tags: int = 0) -> Stats:
         """Count what the index holds. `tags`: how many of the most used tags."""
         ours = f"held = 1 AND NOT {FROM_SOURCE}"
-        written = f"SELECT count(*) FROM edge e JOIN node n USING (number) WHERE {ours}"
+        by_tier, by_type, by_space, by_edge = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
         with self.database.read() as connection:
-
-            def by(column: str) -> dict[str, int]:
-                select = f"SELECT {column}, count(*) FROM node n WHERE {ours} GROUP BY 1 ORDER BY 1"
-                return dict(connection.execute(select))
-
-            def one(select: str) -> int:
-                return int(connection.execute(select).fetchone()[0])
-
-            by_tier = by("tier")
-            nodes = sum(by_tier.values())
+            select = "SELECT tier, type, coalesce(space, 'global'), count(*) FROM node n INDEXED BY node_filter"
+            for tier, kind, space, number in connection.execute(f"{select} WHERE {ours} GROUP BY 1, 2, 3"):
+                by_tier[tier] += number
+                by_type[kind] += number
+                by_space[space] += number
+            select = "SELECT e.type, e.target IS NULL, count(*) FROM edge e JOIN node n USING (number)"
+            edges = connection.execute(f"{select} WHERE {ours} AND e.target IS NOT n.id GROUP BY 1, 2").fetchall()
+            for kind, unresolved, number in edges:
+                by_edge[kind] += 0 if unresolved else number
+            (files,) = connection.execute(f"SELECT count(*) FROM file WHERE {OF_VAULT}").fetchone()
+            by_tag = dict(connection.execute(_BY_TAG, (tags,))) if tags else {}
             return Stats(
-                nodes=nodes, by_tier=by_tier, by_type=by("type"), by_space=by("coalesce(space, 'global')"),
-                by_edge=dict(connection.execute(_BY_EDGE)), by_tag=dict(connection.execute(_BY_TAG, (tags,))) if tags else {},
-                edges=one(f"{written} AND e.target IS NOT NULL AND e.target <> n.id"),
-                unresolved=one(f"{written} AND e.target IS NULL"),
-                plain=one(f"SELECT count(*) FROM file WHERE {OF_VAULT}") - nodes,
+                nodes=by_tier.total(), by_tier=dict(sorted(by_tier.items())), by_type=dict(sorted(by_type.items())), by_space=dict(sorted(by_space.items())),
+                by_edge=dict((+by_edge).most_common()), by_tag=by_tag, edges=by_edge.total(),
+                unresolved=sum(number for _, unresolved, number in edges if unresolved), plain=files - by_tier.total(),
                 pending=self.indexer.pending(), bytes=self.database.bytes(),
             )  # fmt: skip
 
     def by_space(self) -> dict[str, int]:
         """Return {space: number of its memories}; `global` stands for memories without a space."""
-        select = f"SELECT coalesce(space, 'global'), count(*) FROM node n WHERE held = 1 AND NOT {FROM_SOURCE} GROUP BY 1 ORDER BY 1"
+        select = f"SELECT coalesce(space, 'global'), count(*) FROM node n INDEXED BY node_filter WHERE held = 1 AND NOT {FROM_SOURCE} GROUP BY 1 ORDER BY 1"
         with self.database.read() as connection:
             return dict(connection.execute(select))
 

@@ -38,7 +38,7 @@ def health(parts: Parts) -> HealthResult:
         status="degraded" if degraded else "ok", phase=ormah.phase, version=__version__, protocol=PROTOCOL,
         pid=os.getpid(), uptime_seconds=round((datetime.now(UTC) - ormah.started).total_seconds(), 3),
         vault=str(ormah.vault.root), vault_id=ormah.vault.id, socket=str(parts.socket),
-        nodes=nodes, archived=len(index.ids(Filter(tiers=(Tier.ARCHIVAL,)))), index=IndexHealth(
+        nodes=nodes, archived=index.count(Filter(tiers=(Tier.ARCHIVAL,))), index=IndexHealth(
             notes=nodes, pending_vectors=index.pending(), bytes=index.size(), model=ormah.settings.embedding.model,
             fresh=index.position == ormah.vault.head(),
         ), degraded=degraded,

@@ -46,6 +46,8 @@ TURNS: Final = 100
 """Largest number of turns of a session on one page."""
 LONG_SECONDS: Final = 3_600.0
 """Seconds that a job, a purge or the undo of a run may take."""
+TRIED_FILES: Final = 50
+"""Number of files of a change up to which its undo is tried before it is asked for: of 1,000 that takes a second."""
 COUNTED_SECONDS: Final = 30.0
 STRIP_DAYS: Final = 14
 TAGS: Final = 40
@@ -380,14 +382,15 @@ async def change(visit: Visit) -> Response:
     """One change of the vault: the difference of each note, and what undoing it would do."""
     op = await visit.ask("history.show", op=visit.request.path_params["op"])
     would, refused = None, None
-    if op.undone_by is None:
+    large = op.total > TRIED_FILES and "would" not in visit.request.query_params
+    if op.undone_by is None and not large:
         try:
             would = (await visit.ask("history.undo", ops=[op.commit], dry_run=True)).undone[0]
         except Conflict as exc:
             refused = exc
     clashes = refused.data.get("conflicts", []) if refused else []
     forced = bool(clashes) and all(one["field"] == "note" and one["theirs"] is None for one in clashes)
-    return visit.page("change.html", op=op, would=would, refused=refused, clashes=clashes, forced=forced)
+    return visit.page("change.html", op=op, would=would, refused=refused, clashes=clashes, forced=forced, large=large)
 
 
 async def edit(visit: Visit) -> Response:
