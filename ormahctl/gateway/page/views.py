@@ -401,9 +401,10 @@ async def edit(visit: Visit) -> Response:
 
 async def editing(visit: Visit, node: NodeResult, given: Mapping[str, str], **more: Any) -> Response:
     """Return the form that changes a memory, with the fields `given`."""
+    names = (await visit.spaces()).keys() - {"global"}
     was = {name: fingerprint(value) for name, value in as_fields(node).items()}
     values = {"error": None, "clash": None, "status": 200} | more
-    return visit.page("edit.html", node=node, given=given, was=was, spaces=await visit.spaces(), **values)
+    return visit.page("edit.html", node=node, given=given, was=was, spaces=sorted(names), **values)
 
 
 def fingerprint(text: str) -> str:
@@ -467,7 +468,7 @@ async def bench(visit: Visit) -> Response:
     trace = found.trace if found and isinstance(found.trace, dict) else {}
     best = sorted(trace.get("candidates", []), key=lambda one: -one["relevance"])[:BENCH_ROWS]
     rows = [(one, fate(one, trace["weights"])) for one in best]
-    names = await visit.spaces()
+    names = sorted((await visit.spaces()).keys() - {"global"})
     return visit.page("bench.html", prompt=prompt, space=space, found=found, rows=rows, spaces=names)
 
 
