@@ -76,7 +76,9 @@ def linked(path: Path, count: int) -> Path:
 
 def figure(what: str, ms: Iterable[float], limit: float) -> None:
     found = sorted(ms)
-    print(f"{what}: p50 {statistics.median(found):.0f} ms, max {found[-1]:.0f} ms (limit {limit:g})")
+    print(
+        f"{what}: least {found[0]:.0f}, p50 {statistics.median(found):.0f}, most {found[-1]:.0f} ms (limit {limit:g})"
+    )
 
 
 def paint(person: Person, path: str) -> float:

@@ -429,6 +429,15 @@ def test_outdated_forgotten_and_brought_back(desk: Reader) -> None:
     assert desk.web.house.call("agent.get", node_id=node, touch=False).title == "Meeting"
 
 
+def test_the_undo_of_a_large_change_is_tried_when_it_is_asked_for(desk: Reader) -> None:
+    desk.web.house.call("admin.import", lines=[json.dumps({"content": f"Import {n}."}) for n in range(60)])
+    op = desk.web.house.git("rev-parse", "HEAD").strip()
+    shown = desk.get(f"/changes/{op}")
+    assert not shown.all("form", method="post")
+    assert shown.all("a", href=f"/changes/{op}?would=1")
+    assert desk.get(f"/changes/{op}?would=1").all("form", method="post")
+
+
 def test_an_undo_that_meets_a_later_edit_says_so(desk: Reader) -> None:
     node = kept(desk, "Tea at four.", title="Tea")
     made = desk.web.house.git("rev-parse", "HEAD").strip()
