@@ -58,7 +58,7 @@ class Web:
 
     def session(self) -> str:
         """The cookie of a browser that followed a new link."""
-        link = self.house.json("web", "--no-open")["link"]
+        link = self.house.json("web")["link"]
         body = json.dumps({"token": link.partition("#t=")[2]}).encode()
         headers = {"Content-Type": "application/json", "Origin": f"http://127.0.0.1:{self.port}"}
         status, found, _ = self.raw("POST", "/session", dict(headers), body)
@@ -68,7 +68,7 @@ class Web:
 
 def open_web(house: House) -> Web:
     """Open the routes of a house whose daemon runs."""
-    found = house.json("web", "--no-open")
+    found = house.json("web")
     with open(found["token_file"], encoding="utf-8") as file:
         kept = json.load(file)
     assert kept["url"] == found["url"]

@@ -29,13 +29,13 @@ this terminal, and wait for its end."""
 @click.option(
     "--stay/--no-stay", default=None, help="Keep it open without use, and open it there again after a restart; or not."
 )
-@click.option("--no-open", "quiet", is_flag=True, help="Only print the link, as --json does.")
 @pass_session
-def web(session: Session, port: int | None, stay: bool | None, quiet: bool) -> None:
+def web(session: Session, port: int | None, stay: bool | None) -> None:
     """Open a page in the browser, and the routes for programs, at 127.0.0.1 only.
 
-    The printed link works once and for five minutes. Programs send the token from the printed file: `Authorization:
-    Bearer TOKEN`. Page and routes are closed ten minutes after the last request, but stay while a page is open.
+    The printed link works once and for five minutes; with --json it is only printed. Programs send the token from the
+    printed file: `Authorization: Bearer TOKEN`. Page and routes are closed ten minutes after the last request, but stay
+    while a page is open.
     """
     _ = session.client  # starts the daemon, or says why there is none
     wished: dict[str, object] = {name: value for name, value in (("port", port), ("stay", stay)) if value is not None}
@@ -45,7 +45,7 @@ def web(session: Session, port: int | None, stay: bool | None, quiet: bool) -> N
         return
     render.out(f"open: {found['link']}", hang=0)
     render.out(f"programs: {found['url']} with the token in {render.line(str(found['token_file']))}", hang=0)
-    if not quiet and not (_has_windows() and webbrowser.open(str(found["link"]))):
+    if not (_has_windows() and webbrowser.open(str(found["link"]))):
         render.note("no browser could be started; open the link in one on this machine, in the next five minutes")
 
 

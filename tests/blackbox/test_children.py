@@ -12,7 +12,7 @@ from tests.unit.ingest.test_sections import pdf
 
 COMMANDS = (
     "doctor", "config check", "up", "mcp", "whisper heron", "hook UserPromptSubmit --harness claude-code",
-    "ingest page.pdf", "sources add docs", "forget ID --purge --yes", "web --no-open", "setup claude-code --dry-run", "down",
+    "ingest page.pdf", "sources add docs", "forget ID --purge --yes", "web", "setup claude-code --dry-run", "down",
 )  # fmt: skip
 MODULES = {
     *sys.stdlib_module_names,

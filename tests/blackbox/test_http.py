@@ -388,7 +388,7 @@ def test_posts_of_other_pages_are_refused(web: Web) -> None:
 
 
 def test_the_link_works_once_and_its_cookie_is_guarded(web: Web) -> None:
-    link = web.house.json("web", "--no-open")["link"]
+    link = web.house.json("web")["link"]
     assert re.fullmatch(rf"http://127\.0\.0\.1:{web.port}/#t=[\w-]{{40,}}", link)
     body = json.dumps({"token": link.partition("#t=")[2]}).encode()
     own = {**JSON, "Origin": f"http://127.0.0.1:{web.port}"}
@@ -421,13 +421,13 @@ def test_the_stream_is_guarded(web: Web, headers: dict[str, str | None]) -> None
 
 
 def test_the_token_is_in_a_private_file_and_the_port_on_loopback(web: Web) -> None:
-    found = web.house.json("web", "--no-open")
+    found = web.house.json("web")
     mode = Path(found["token_file"]).stat().st_mode
     assert stat.S_IMODE(mode) == 0o600
     listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines() if line.split()[3] == "0A"]
     assert [one for one in listening if one.endswith(f":{web.port:04X}")] == [f"0100007F:{web.port:04X}"]
     wished = web.port + 1 if web.port < 65_000 else 60_000
-    other = web.house.ctl("web", "--no-open", "--port", str(wished))
+    other = web.house.ctl("web", "--port", str(wished))
     assert other.returncode == 2
     assert f"open at http://127.0.0.1:{web.port}/ already" in other.stderr
     assert f"to have it at port {wished}, first: ormahctl restart" in other.stderr
@@ -436,7 +436,7 @@ def test_the_token_is_in_a_private_file_and_the_port_on_loopback(web: Web) -> No
 def test_a_port_may_be_chosen_and_may_be_taken(web: Web) -> None:
     with open_house() as house:
         house.start()
-        taken = house.ctl("web", "--no-open", "--port", str(web.port))
+        taken = house.ctl("web", "--port", str(web.port))
         assert taken.returncode == 2
         assert "choose another one" in taken.stderr
         opened = open_web(house)
@@ -450,7 +450,7 @@ def test_a_page_that_stays_is_there_again_with_the_same_token() -> None:
         house, cookie = web.house, {"Cookie": web.session()}
         assert f"open at {web.url};" in house.ctl("status").stdout
         for words, kept in ((("--stay",), True), ((), True), (("--no-stay",), False)):
-            house.ctl("web", "--no-open", *words)
+            house.ctl("web", *words)
             reach.stop(house.socket)
             wait_until(lambda: reach.status(house.socket) is None, "the gateway ended")
             reach.reopen(house.socket)

@@ -373,7 +373,7 @@ def test_every_key_of_the_table_works(person: Person) -> None:
     person.sees(".good-news", "useful")
 
 
-@pytest.mark.parametrize("path", ["/", "/search", "/search?q=harbour", "/m/{old}"])
+@pytest.mark.parametrize("path", ["/", "/search", "/search?q=harbour", "/changes", "/m/{old}"])
 def test_what_a_command_stores_comes_by_itself(person: Person, path: str) -> None:
     """The words of a half-typed form, the focus and the cursor stay. What comes is marked and announced."""
     person.seems()
