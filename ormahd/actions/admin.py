@@ -27,8 +27,6 @@ from ormahd.vault import conflicts, merge_driver
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
-DAMAGED = ".ormah/intent/damaged"
-"""Folder for intents that could not be read after a crash."""
 WORST_FIRST = {"error": 0, "warning": 1, "info": 2}
 Progress = Callable[[int, int, str], None]
 
@@ -143,8 +141,7 @@ def _standing(lock: Path, now: datetime) -> Finding:
 
 
 def _set_aside(root: Path) -> list[Finding]:
-    """Return a finding for each file that was set aside in the vault's `.ormah`: versions that conflicted, and
-    intents that could not be read after a crash."""
+    """Return a finding for each version that conflicted, and was set aside in the vault's `.ormah`."""
     found = []
     for one in conflicts.waiting(root):
         name = one.path if one.kept else next(iter(one.files.values()))
@@ -155,11 +152,6 @@ def _set_aside(root: Path) -> list[Finding]:
         look = "ormahctl review names all versions" if one.kept else "compare it with the note"
         mend = f"{look}; take over what is missing, then: ormahctl sync --resolve {shlex.quote(name)}"
         found.append(Finding("error", conflicts.describe(one), name, mend=mend))
-    for file in sorted((root / DAMAGED).rglob("*")):
-        if file.is_file():
-            what = "the promise of a write could not be read after a crash"
-            mend = "look whether its text is in the vault (it holds the notes' bytes), then delete it"
-            found.append(Finding("error", what, file.relative_to(root).as_posix(), mend=mend))
     return found
 
 

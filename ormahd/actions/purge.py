@@ -210,7 +210,6 @@ STORES: tuple[tuple[str, str, str, Callable[[Ormah, Path, Forgotten, bool], int]
     ("state", "state", "state.sqlite3", _rows),
     ("log", "state", "ormahd.log*", _lines),
     ("set aside", "vault", ".ormah/conflicts/**/*", _copy),
-    ("interrupted", "vault", ".ormah/intent/damaged/*", _copy),
 )
 """Where Ormah keeps texts beside the history and the index: name, place, pattern of the files below the place, and what
 removes the memory from one of them and returns the number of turns, rows, lines or files that had it. With `change` False

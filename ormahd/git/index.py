@@ -15,20 +15,20 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from ormahd.git.objects import TreeEntry
 from ormahd.git.process import GitFailed
-from ormahd.git.refs import is_of
 from ormahd.git.repository import NULL, Git
 from ormahd.process import disk, own_files
 
 _numbers = itertools.count()
 
 MARK = b"ormah "
-"""The first word of an `index.lock` that Ormah made; the op follows. Git never reads this content. Only one daemon uses a
-vault at a time, so no other process can hold such a lock."""
+"""The first word of an `index.lock` that Ormah made; the op follows, and on a second line the commits from and to which
+HEAD moves. Git never reads this content. Only one daemon uses a vault at a time, so no other process can hold such a
+lock."""
 TEMPORARY = "index.ormah-"
 """The beginning of the names of Ormah's own files beside git's index."""
 
@@ -69,12 +69,28 @@ class IndexLock:
             self._twin.unlink(missing_ok=True)
         return True
 
+    def note(self, op: str, head: str | None, tip: str) -> None:
+        """Write durably into the lock that HEAD is about to move from the commit `head` (None: no commit yet) to `tip`."""
+        content = MARK + f"{op} pid {os.getpid()}\n{head or NULL} {tip}\n".encode()
+        disk.write_and_sync(os.open(self._twin, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644), content)
+        os.replace(self._twin, self.path)
+        disk.sync_directory(self.path.parent)
+
+    def noted(self) -> tuple[str | None, str] | None:
+        """Return what `note` wrote into the lock that stands: (head, tip); None if it holds nothing of that kind."""
+        content = self._content()
+        words = content.decode("ascii", "replace").partition("\n")[2].split() if content.startswith(MARK) else []
+        return (None if words[0] == NULL else words[0], words[1]) if len(words) == 2 else None
+
     def ours(self) -> bool:
         """Whether the content of the lock file shows that Ormah made it."""
+        return self._content().startswith(MARK)
+
+    def _content(self) -> bytes:
         try:
-            return own_files.read(self.path).startswith(MARK)
+            return own_files.read(self.path)
         except OSError:
-            return False
+            return b""
 
     def release(self) -> None:
         if self.ours():
@@ -198,24 +214,25 @@ def under_way(git: Git) -> str | None:
     return next((why for name, why in _OPERATIONS.items() if os.path.lexists(git.git_dir / name)), None)
 
 
-def clear_ours(git: Git, ops: Collection[str], *, patience: float = 2.0) -> list[str]:
-    """Delete what an interrupted write of these `ops` left in the git directory: temporary files beside the index, and
-    ref locks. Return a sentence about each lock. The caller holds the vault's lock.
+def clear_ours(git: Git, lock: IndexLock, *, patience: float = 2.0) -> list[str]:
+    """Delete what an interrupted write left in the git directory: temporary files beside the index, and ref locks.
+    Return a sentence about each lock. The caller holds the vault's lock. `lock`: the one that the write left.
 
-    A ref lock is that of Ormah's `git update-ref` if it is empty, or names a commit of one of the ops. Such a process
-    that still runs gets `patience` seconds to end by itself.
+    A ref lock is that of Ormah's `git update-ref` if it is empty, or has the commit to which HEAD was to move. Such a
+    process that still runs gets `patience` seconds to end by itself.
     """
     for path in git.git_dir.glob(f"{TEMPORARY}*"):
         path.unlink(missing_ok=True)
-    locks = [path for path in ref_locks(git) if ops and path.name != "packed-refs.lock"]
+    noted = lock.noted()
+    locks = [path for path in ref_locks(git) if noted is not None and path.name != "packed-refs.lock"]
     deadline = time.monotonic() + patience
     while any(path.exists() for path in locks) and time.monotonic() < deadline:
         time.sleep(0.02)
     said = []
     for path in locks:
         with contextlib.suppress(FileNotFoundError):
-            commit = git.resolve(text) if (text := path.read_text("ascii", "replace").strip()) else None
-            if not text or (commit is not None and any(is_of(git, commit, op) for op in ops)):
+            text = path.read_text("ascii", "replace").strip()
+            if noted is not None and text in {"", noted[1]}:
                 path.unlink()
                 said.append(f"removed the {path.name} that we held when we were stopped")
     return said

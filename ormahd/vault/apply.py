@@ -1,7 +1,8 @@
-"""Write a batch of ops durably, in this order: intents, files, git objects, branch, git's index.
+"""Write a batch of ops durably, in this order: git objects, branch, files, git's index.
 
-`index.lock` is held meanwhile. A batch shares the lock, the file of intents, the fsyncs, one move of the branch and one
-new index. Each op keeps a commit of its own, built on top of the one before.
+`index.lock` is held meanwhile. Once the branch has moved, each op is durable: after a crash `recovery` brings the files
+and git's index in line with the commits, from which commit to which the lock says. A batch shares the lock, the fsyncs,
+one move of the branch and one new index. Each op keeps a commit of its own, built on top of the one before.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from ormahd.errors import Conflict, OrmahError, Unavailable
 from ormahd.git.index import IndexLock, NextIndex, busy
 from ormahd.git.objects import FILE, Objects, TreeEntry
 from ormahd.git.process import GitFailed
-from ormahd.git.refs import HeadMover, Moved, find_commit, is_ancestor, within
+from ormahd.git.refs import HeadMover, Moved, is_ancestor, within
 from ormahd.git.repository import Git, Signature
 from ormahd.model.change import Committed
 from ormahd.process.disk import Flusher, sync_directory
-from ormahd.vault.conflicts import late_save
-from ormahd.vault.intents import IntentFile, Intents, WriteIntent
+from ormahd.vault.conflicts import bring_in
+from ormahd.vault.op import PlannedOp
 from ormahd.vault.worktree import Displaced, Worktree, Write
 
 DAEMON = Signature("ormahd", "ormahd@localhost")
@@ -41,7 +42,7 @@ class Builder:
         self._git = git
         self._objects = objects
 
-    def build(self, intents: Sequence[WriteIntent], head: str | None, fresh: Fresh) -> tuple[list[str | None], Changes]:
+    def build(self, ops: Sequence[PlannedOp], head: str | None, fresh: Fresh) -> tuple[list[str | None], Changes]:
         """Build the commits of these ops on top of the commit `head`. Return (for each op the id of its commit, the
         entries that git's index must get). The id is None when `head` contains the op's changes. New objects are
         added to `fresh`."""
@@ -50,41 +51,41 @@ class Builder:
         person = self._git.identity()
         commits: list[str | None] = []
         all_changes: Changes = {}
-        for intent in intents:
-            changes = self._changes(intent, root, fresh)
+        for op in ops:
+            changes = self._changes(op, root, fresh)
             all_changes |= changes
             tree = self._objects.edit(root, changes, fresh)
-            commit = self._commit(intent, tree, root, parent, head, person, fresh)
+            commit = self._commit(op, tree, root, parent, head, person, fresh)
             commits.append(commit)
             if commit is not None:
                 root, parent = tree, commit
         return commits, all_changes
 
-    def _changes(self, intent: WriteIntent, root: str | None, fresh: Fresh) -> Changes:
+    def _changes(self, op: PlannedOp, root: str | None, fresh: Fresh) -> Changes:
         changes: Changes = {}
-        for step in intent.steps:
-            path = os.fsencode(step.path)
+        for change in op.changes:
+            path = os.fsencode(change.path)
             old = self._objects.file(root, path, fresh)
             changes[path] = (
                 None
-                if step.data is None
-                else TreeEntry(FILE if old is None else old.mode, self._objects.add_blob(step.data, fresh))
+                if change.data is None
+                else TreeEntry(FILE if old is None else old.mode, self._objects.add_blob(change.data, fresh))
             )
         return changes
 
     def _commit(
-        self, intent: WriteIntent, tree: str, root: str | None, parent: str | None, head: str | None, person: Signature | None,
+        self, op: PlannedOp, tree: str, root: str | None, parent: str | None, head: str | None, person: Signature | None,
         fresh: Fresh,
     ) -> str | None:  # fmt: skip
         """Return the id of the op's commit, or None when HEAD contains all its changes. `tree`: the tree to commit;
         `root`: the tree of its parent.
 
-        If the op joins another history, the commit `intent.joins` becomes the second parent, even when no file
-        changes. When the result would be a fast-forward, `intent.joins` itself is returned: otherwise two machines
+        If the op joins another history, the commit `op.joins` becomes the second parent, even when no file
+        changes. When the result would be a fast-forward, `op.joins` itself is returned: otherwise two machines
         would for ever answer each other's merge commits with new ones.
         """
         parents = [] if parent is None else [parent]
-        other = intent.joins
+        other = op.joins
         if other is None or (head is not None and is_ancestor(self._git, other, head)):
             if tree == root:
                 return None
@@ -96,16 +97,10 @@ class Builder:
             return other
         else:
             parents.append(other)
-        seconds = int(intent.time.timestamp())
+        seconds = int(op.time.timestamp())
         committer = person or DAEMON
-        author = (
-            person or Signature("person", DAEMON.email)
-            if intent.person
-            else Signature.named(intent.source, DAEMON.email)
-        )
-        return self._objects.add_commit(
-            tree, parents, author.line(seconds), committer.line(seconds), intent.message, fresh
-        )
+        author = person or Signature("person", DAEMON.email) if op.person else Signature.named(op.source, DAEMON.email)
+        return self._objects.add_commit(tree, parents, author.line(seconds), committer.line(seconds), op.message, fresh)
 
 
 ATTEMPTS = 5
@@ -122,7 +117,7 @@ class Queued(Struct, eq=False):
     `tried`: event that is set with `done`, and also when a first try failed because of `why`.
     """
 
-    intent: WriteIntent
+    plan: PlannedOp
     tried: threading.Event = field(default_factory=threading.Event)
     done: threading.Event = field(default_factory=threading.Event)
     why: str | None = None
@@ -130,13 +125,11 @@ class Queued(Struct, eq=False):
     error: BaseException | None = None
 
 
-class _Interrupted(Exception):
-    """Raised when the branch moved, or may have moved, but the batch could not be completed."""
+class _Ready(Struct):
+    """An op whose files are as it expects them. `writes`: the changes of its files in the folder."""
 
-
-class _Placed(Struct):
     op: Queued
-    writes: list[tuple[int, Write]]
+    writes: list[Write]
     commit: str | None = None
     parent: str | None = None
 
@@ -146,7 +139,6 @@ class _Next(Struct):
     the branch. `commits`: one id for each op (None: HEAD contains its changes). `tip`: the commit to which HEAD will
     move (None: HEAD need not move)."""
 
-    intents: tuple[WriteIntent, ...]
     head: str | None
     commits: list[str | None]
     tip: str | None
@@ -162,15 +154,14 @@ class _Next(Struct):
 
 
 class Applier:
-    """Writes one batch of ops at a time: the files in the folder, the commits, the branch and git's index. Callers
-    must hold the writer's `_writing_lock`."""
+    """Writes one batch of ops at a time: the commits, the branch, the files in the folder and git's index. Callers
+    must hold the writer's `_writing_lock`, and have called `recovery.finish`."""
 
     def __init__(
         self,
         git: Git,
         objects: Objects,
         worktree: Worktree,
-        intents: Intents,
         flusher: Flusher,
         *,
         at: Callable[[str], None],
@@ -181,178 +172,115 @@ class Applier:
         self.git = git
         self.objects = objects
         self.worktree = worktree
-        self.intents = intents
         self.lock = IndexLock(git)
         self.flusher = flusher
         self.at = at
-        self.interrupted: list[IntentFile] = []
-        """Batches that a crash or an error interrupted; `recovery.finish` must run before the next batch."""
         self._still = still
-        self._stuck = False
-        """Whether a file of the present batch could not be put back."""
+        self._moved = False
+        """Whether the branch has moved, or may have, and files and git's index do not follow it yet: then the lock stays,
+        so that no program commits before `recovery.finish` has ended it."""
         self._builder = Builder(git, objects)
 
     def apply(self, ops: Sequence[Queued]) -> str | None:
         """Commit the ops in order. Return None when all are over, or else the reason why they must wait.
 
         Each committed op gets a `result`, except one whose changes HEAD had already. An op gets an `error` if a file is
-        not the version that it expects. If an exception is raised, no op was done.
+        not the version that it expects. If an exception is raised, no op was done, unless the exception says so.
         """
         self._still()
         if why := busy(self.git, self.lock):
             return why
-        self.at("promising")
-        batch = self.intents.write([op.intent for op in ops])  # after a crash the intent tells that the lock is ours
-        self.at("promised")
-        keep = self._stuck = False
+        if not self.lock.take(ops[0].plan.op):
+            return HELD
+        self._moved = False
         try:
-            if not self.lock.take(batch.ops[0].op):
-                return HELD
             with self.worktree.held():
-                why, keep = self._locked(ops)
+                return self._locked(ops)
         finally:
-            if keep or self._stuck:
-                self.interrupted.append(batch)
-            else:
-                self.intents.done(batch)
-                self.at("cleared")
-        return why
-
-    def _locked(self, ops: Sequence[Queued]) -> tuple[str | None, bool]:
-        """Commit the ops while index.lock is held, and release it. Return (the reason why they must wait or None,
-        whether they were interrupted, so that the lock and the intents stay)."""
-        placed: list[_Placed] = []
-        begun: _Next | None = None
-        keep = False
-        why = None
-        try:
-            why = busy(self.git, self.lock, held=True)
-            if why is None:
-                self.at("locked")
-                begun = self._begin([op.intent for op in ops], self.git.head())  # git starts while files are placed
-                self._place(ops, placed)
-                why = self._commit(placed, begun) if placed else None
-            if why:
-                self._take_back(placed)
-        except _Interrupted as exc:
-            # HEAD may have ops that git's index lacks: keep the lock, so that no program commits before that is mended.
-            keep = True
-            log.warning("a write was interrupted: %s", exc)
-            for one in placed:
-                self._tell_interrupted(one, exc)
-        except BaseException:
-            self._take_back(placed)
-            raise
-        finally:
-            if not keep:
+            if not self._moved:
                 self.lock.release()
-            if begun is not None:
-                begun.drop()
-        if why is None and not keep:
-            self.at("unlocked")
-            for one in placed:
-                self._finish(one)
-        return why, keep
+                self.at("unlocked")
+
+    def _locked(self, ops: Sequence[Queued]) -> str | None:
+        if why := busy(self.git, self.lock, held=True):
+            return why
+        self.at("locked")
+        root = self.objects.root(self.git.head())
+        ready: list[_Ready] = []
+        try:
+            for op in ops:
+                self._check(op, root, ready)
+            why = self._commit(ready) if ready else None
+        finally:
+            if not self._moved:
+                for write in [write for one in ready for write in one.writes if not write.placed]:
+                    self.worktree.drop(write)
+        return why
 
     # Files
 
-    def _place(self, ops: Sequence[Queued], placed: list[_Placed]) -> None:
-        """Write the files of the ops to the folder. An op with a file that is not the expected version gets an error,
-        and is left out; the others are added to `placed`."""
-        waiting = [_Placed(op, self._writes(op.intent)) for op in ops]
+    def _check(self, op: Queued, root: str | None, ready: list[_Ready]) -> None:
+        """Add the op to `ready` if all its files are the versions that it expects; else give it an error.
+
+        They may not be: a git process that held index.lock before us (`git stash`, `git checkout`) may have replaced
+        them. `root`: the tree of HEAD, which may have a link or a submodule in the place of a folder.
+        """
+        writes = [Write(one.path, one.old, one.data) for one in op.plan.changes if one.base != one.data]
+        ready.append(_Ready(op, writes))
         try:
-            self.flusher.each(self.worktree.stage, [write for one in waiting for _, write in one.writes])
-            self.at("staged")
-        except BaseException:
-            self._take_back(waiting)
-            raise
-        root = self.objects.root(self.git.head())
-        for number, one in enumerate(waiting):
+            for change in op.plan.changes:
+                if change.data is not None:
+                    self.objects.passable(root, os.fsencode(change.path))
+                if change.base == change.data and (found := self.worktree.read(change.path)) != change.data:
+                    raise Displaced(change.path, found)
+            for write in writes:
+                self.worktree.check(write)
+        except Conflict as conflict:
+            op.error = conflict
+            ready.pop()
+            for write in writes:
+                self.worktree.drop(write)
+
+    def _place(self, one: _Ready) -> None:
+        """Bring the files of a committed op into the folder. A save of this moment is merged with the op's version."""
+        for write in one.writes:
             try:
-                self._check(one.op.intent, root)
-                for _, write in one.writes:
-                    self.worktree.place(write)
-                    self.at("exchanged")
-                placed.append(one)
+                self.worktree.place(write)
+                self.at("exchanged")
             except Conflict as conflict:
-                self._take_back([one])
-                one.op.error = conflict
-            except BaseException:
-                self._take_back(waiting[number:])
-                raise
-        self.at("placed")
+                if isinstance(conflict, Displaced) and conflict.found is not None:
+                    self._bring_in(one, write, conflict.found)
+            except OSError as exc:  # the next scan takes the file that stayed for a person's, and commits it
+                log.error("%s is committed, but cannot be written: %s", write.path, exc.strerror)
+                one.op.error = Unavailable(
+                    f"the change is committed, but {write.path} cannot be written: {exc.strerror}",
+                    hint="make the file writable; `ormahctl history` has the change, `ormahctl undo` brings it back",
+                )
 
-    def _check(self, intent: WriteIntent, root: str | None) -> None:
-        """Raise Conflict when HEAD has a file, symlink or submodule in the place of a folder that the op needs, or when a file that
-        the op commits without writing it was changed since the op was decided: a git process that held index.lock
-        before us (`git stash`, `git checkout`) may have replaced it."""
-        for step in intent.steps:
-            if step.data is not None:
-                self.objects.passable(root, os.fsencode(step.path))
-            if step.base == step.data and (found := self.worktree.read(step.path)) != step.data:
-                raise Displaced(step.path, found)
-
-    @staticmethod
-    def _writes(intent: WriteIntent) -> list[tuple[int, Write]]:
-        return [
-            (number, Write(step.path, step.old, step.data, intent.token(number)))
-            for number, step in enumerate(intent.steps)
-            if step.base != step.data
-        ]
-
-    def _take_back(self, placed: Sequence[_Placed]) -> None:
-        for one in reversed(placed):
-            for _, write in reversed(one.writes):
-                try:
-                    self.worktree.take_back(write)
-                except OSError as exc:
-                    log.error("%s cannot be taken back: %s", write.path, exc.strerror)
-                    self._stuck = True
-
-    def _result(self, one: _Placed) -> None:
-        if one.commit is not None:
-            intent = one.op.intent
-            stats = {number: write.stat for number, write in one.writes}
-            changes = tuple(step.change(stats.get(number)) for number, step in enumerate(intent.steps))
-            one.op.result = Committed(
-                intent.op, one.commit, intent.kind, intent.source, intent.subject, intent.time, changes, one.parent
-            )
-
-    def _tell_interrupted(self, one: _Placed, exc: _Interrupted) -> None:
-        """Give the op its result if HEAD has its commit, else an error."""
-        try:
-            if one.commit is not None and within(self.git, one.commit, self.git.head()):
-                self._result(one)
-                return
-        except OrmahError:
-            pass  # git does not say what HEAD is
-        one.op.error = Unavailable(
-            f"it is not known whether the change was written: {exc}",
-            hint="look at `ormahctl history` and `ormahctl doctor` before you repeat it",
-        )
-
-    def _finish(self, one: _Placed) -> None:
-        self._result(one)
-        intent = one.op.intent
-        try:
-            for number, write in one.writes:
+    def _finish(self, one: _Ready) -> None:
+        """Remove the displaced versions, and bring in what an editor wrote into one of them."""
+        for write in one.writes:
+            try:
                 late = self.worktree.finish(write)
                 if late is not None:
-                    log.warning("%s", late_save(self.worktree, intent, number, late))
-        except (OSError, OrmahError) as exc:  # the commit is made; the next start sets what was staged aside
-            why = exc.code if isinstance(exc, OrmahError) else exc.strerror
-            log.error("%s is written, but not tidied up: %s", intent.name, why)
+                    self._bring_in(one, write, late)
+            except OSError as exc:  # the next start tidies up
+                log.error("%s is written, but not tidied up: %s", one.op.plan.name, exc.strerror)
+
+    def _bring_in(self, one: _Ready, write: Write, late: bytes) -> None:
+        change = next(change for change in one.op.plan.changes if change.path == write.path)
+        log.warning("%s", bring_in(self.worktree, change, late, one.op.plan.name))
 
     # History
 
-    def _begin(self, intents: Sequence[WriteIntent], head: str | None) -> _Next:
+    def _begin(self, ops: Sequence[PlannedOp], head: str | None) -> _Next:
         """Build the commits of these ops on the commit `head` in RAM, and start the git processes that will write the
         index and move the branch."""
         fresh: Fresh = {}
-        commits, changes = self._builder.build(intents, head, fresh)
+        commits, changes = self._builder.build(ops, head, fresh)
         tip = next((commit for commit in reversed(commits) if commit is not None), None)
         index = NextIndex(self.git, changes)
-        last = intents[-1]
+        last = ops[-1]
         try:
             mover = None if tip is None else HeadMover(
                 self.git, who=self.git.identity() or DAEMON, seconds=int(last.time.timestamp()),
@@ -361,61 +289,58 @@ class Applier:
         except BaseException:
             index.drop()
             raise
-        return _Next(tuple(intents), head, commits, tip, fresh, index, mover)
+        return _Next(head, commits, tip, fresh, index, mover)
 
-    def _commit(self, placed: Sequence[_Placed], begun: _Next) -> str | None:
-        """Commit the ops in `placed`, whose files are written already, and move the branch. Return None when HEAD has
-        the commits, or else the reason why the batch must wait.
-
-        If an exception is raised before the branch has moved, the caller can undo the changes of files. `begun`:
-        commits that were built in advance; they are used if no op was left out and HEAD did not move since.
-        """
-        intents = tuple(one.op.intent for one in placed)
-        folders = {folder for one in placed for _, write in one.writes for folder in self.worktree.folders(write)}
-        for attempt in range(ATTEMPTS):
-            head = self.git.head()
-            fits = not attempt and begun.intents == intents and begun.head == head
-            made = begun if fits else self._begin(intents, head)
+    def _commit(self, ready: Sequence[_Ready]) -> str | None:
+        """Commit the ops in `ready` and bring files and index in line. Return None when that is done, or else the reason
+        why the batch must wait. If an exception is raised before the branch has moved, nothing was changed."""
+        staged: list[Write] = [write for one in ready for write in one.writes]
+        for _ in range(ATTEMPTS):
+            made = self._begin([one.op.plan for one in ready], self.git.head())
             try:
-                outcome = self._move(placed, made, sorted(folders))
-                folders = set()
+                outcome = self._move(ready, made, staged)
+                staged = []
                 if outcome is Moved.YES:
-                    self._publish(made)
+                    self._follow(ready, made)
                     return None
             finally:
                 made.drop()
             if outcome is Moved.HELD:
                 return "another git program holds the branch's lock"
-            if any(find_commit(self.git, one.op.intent.op, since=head) for one in placed):
-                raise _Interrupted("an earlier attempt has moved the branch")
             if why := busy(self.git, self.lock, held=True):
                 return why
         return "the branch keeps moving under other commits"
 
-    def _move(self, placed: Sequence[_Placed], made: _Next, folders: Sequence[str]) -> Moved:
-        """Make the objects and the directory entries of `folders` durable, and move the branch to the last commit.
-        Raises _Interrupted when a step failed after the branch moved, or when git cannot say whether it moved; the
-        files of the ops are then left as written."""
-        works: list[Callable[[], object]] = [partial(self.objects.write, made.fresh)]
-        works += [partial(sync_directory, folder) for folder in folders]
-        self.flusher.each(lambda work: work(), works)
+    def _move(self, ready: Sequence[_Ready], made: _Next, staged: Sequence[Write]) -> Moved:
+        """Make the objects, the files `staged` and the lock's note durable, and move the branch to the last commit."""
         parent = made.head
-        for one, commit in zip(placed, made.commits, strict=True):
+        for one, commit in zip(ready, made.commits, strict=True):
             one.commit, one.parent = commit, parent
             parent = commit or parent
-        if made.mover is None or made.tip is None:
-            return Moved.YES  # HEAD has it already; git's index is updated nevertheless
+        works: list[Callable[[], object]] = [partial(self.objects.write, made.fresh)]
+        works += [partial(self.worktree.stage, write) for write in staged]
+        if made.tip is not None:
+            works.append(partial(self.lock.note, ready[0].op.plan.op, made.head, made.tip))
+        self.flusher.each(lambda work: work(), works)
         self.at("objects")
         made.index.ready()
         self.at("index-ready")
+        if made.mover is None or made.tip is None:
+            return Moved.YES  # HEAD has it already; files and git's index are brought in line nevertheless
+        self.at("moving")
+        self._moved = True
         try:
-            self.at("moving")
             outcome = made.mover.move(made.head, made.tip)
         except (OSError, OrmahError) as exc:
-            if self._may_have(made.tip):
-                raise _Interrupted(str(exc)) from exc
-            raise
-        if outcome is Moved.YES:
+            self._moved = self._may_have(made.tip)
+            if not self._moved:
+                raise
+            raise Unavailable(
+                f"it is not known whether the change was written: {exc}",
+                hint="look at `ormahctl history` and `ormahctl doctor` before you repeat it",
+            ) from exc
+        self._moved = outcome is Moved.YES
+        if self._moved:
             self.at("ref")
         return outcome
 
@@ -426,11 +351,29 @@ class Applier:
         except OrmahError:
             return True
 
-    def _publish(self, made: _Next) -> None:
-        """Replace git's index with the one that has the new commits' files, after the branch has moved."""
+    def _follow(self, ready: Sequence[_Ready], made: _Next) -> None:
+        """Bring the files and git's index in line with the commits, to which the branch has moved."""
+        for one in ready:
+            self._place(one)
+            self._result(one)
+        self.at("placed")
+        writes = [write for one in ready for write in one.writes]
+        self.flusher.each(sync_directory, sorted({folder for one in writes for folder in self.worktree.folders(one)}))
         self.objects.drop_replaced()
         try:
             made.index.publish()
         except (OSError, GitFailed) as exc:
-            raise _Interrupted(f"git's index cannot be written: {exc}") from exc
+            log.error("git's index cannot be written, which the next write or start mends: %s", exc)
+            return
         self.at("index")
+        for one in ready:
+            self._finish(one)
+        self._moved = False
+
+    def _result(self, one: _Ready) -> None:
+        if one.commit is not None:
+            plan, stats = one.op.plan, {write.path: write.stat for write in one.writes if write.placed}
+            changes = tuple(change.committed(stats.get(change.path)) for change in plan.changes)
+            one.op.result = Committed(
+                plan.op, one.commit, plan.kind, plan.source, plan.subject, plan.time, changes, one.parent
+            )

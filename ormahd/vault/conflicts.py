@@ -22,8 +22,8 @@ from ormahd.model.change import is_op, sha256
 from ormahd.note.merge import merge_file
 from ormahd.process.disk import FOLDER as DAMAGED
 from ormahd.process.disk import sync_directory, write_durably
-from ormahd.vault.intents import WriteIntent
-from ormahd.vault.worktree import Worktree, Write
+from ormahd.vault.op import FileChange
+from ormahd.vault.worktree import Displaced, Worktree, Write
 
 CONFLICTS = ".ormah/conflicts"
 ABOUT = "about.json"
@@ -232,23 +232,28 @@ def _text(name: str) -> str:
     return name.encode("utf-8", "replace").decode()
 
 
-def late_save(worktree: Worktree, intent: WriteIntent, number: int, late: bytes) -> str:
-    """Merge a late save into the file as it is now, without a commit, so that the watcher finds the change. Return a
-    sentence on what was done.
+def bring_in(worktree: Worktree, change: FileChange, late: bytes, op: str) -> str:
+    """Merge a save of the moment in which `change` was written into the file, without a commit, so that the watcher
+    finds it. Return a sentence on what was done.
 
-    `late`: the bytes that an editor, which had the file open, wrote into the old version after the op had replaced
-    it. `number`: the number of the file's step in the op.
+    `late`: what a person saved over the version `change.base`: it is the file, or lies under the name of the staged
+    file, where it stays until it is in the file, so that a crash does not lose it. `op`: the op's name, for the log.
     """
-    step = intent.steps[number]
-    merged = late if step.data is None else merge_file(step.base, late, step.data, step.path).data
-    new = late if merged is None else merged
-    write = Write(step.path, None if step.data is None else sha256(step.data), new, f"{intent.op}.late{number}")
+    found = worktree.read(change.path)
+    merged = None if change.data is None else merge_file(change.base, late, change.data, change.path).data
+    write = Write(change.path, None if found is None else sha256(found), late if merged is None else merged, late=True)
+    said = f"{change.path} was saved while {op} was written; the save was brought into the file"
     try:
-        worktree.stage(write)
-        worktree.place(write)
+        if found not in (change.data, late, write.data):
+            raise Displaced(change.path, found)
+        if found != write.data:
+            worktree.check(write)
+            worktree.stage(write)
+            worktree.place(write)
+            worktree.finish(write)
     except Conflict:
-        worktree.take_back(write)
-        where = save_aside(worktree.root, intent.op, step.path, late)
-        return f"{step.path} was saved twice while {intent.name} was written; the earlier save waits in {where}"
-    worktree.finish(write)
-    return f"{step.path} was saved while {intent.name} was written; the save was brought into the file"
+        worktree.drop(write)
+        where = save_aside(worktree.root, op.split()[1], change.path, late)
+        said = f"{change.path} was saved twice while {op} was written; the earlier save waits in {where}"
+    worktree.drop(Write(change.path, None, None))
+    return said

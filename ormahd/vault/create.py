@@ -42,7 +42,7 @@ FORMAT = 1
 """The version of the format of notes and of `.ormah`; a vault with a greater number was written by a newer ormahd."""
 CARD = ".ormah/vault.toml"
 UNDER_WAY = ".ormah/creating"
-IGNORED = "/lock\n/intent/\n/tmp/\n/conflicts/\n/creating\n"
+IGNORED = "/lock\n/tmp/\n/conflicts/\n/creating\n"
 """The parts of `.ormah` that belong to the running daemon; content of `.ormah/.gitignore`."""
 ATTRIBUTES = "* -text\n*.md merge=ormah\n*.jsonl merge=ormah\n"
 """Lines of .gitattributes: git converts no file, and merges notes with our merge driver (where it is configured)."""
@@ -223,12 +223,6 @@ def configure(git: Git) -> None:
     for key, value in LOCAL_SETTINGS.items():
         if git.run("config", "--local", "--get", key, ok=(0, 1)).strip() != value.encode():
             git.run("config", "--local", key, value)
-
-
-def was_cut_short(root: Path) -> bool:
-    """Whether a crash interrupted the making of the vault before its first commit."""
-    heads = root / ".git/refs/heads"
-    return (root / UNDER_WAY).exists() and not (heads.is_dir() and os.listdir(heads))
 
 
 def new_card(entropy: Entropy) -> Card:

@@ -1,5 +1,5 @@
-"""Finishes the batches that a crash or an error interrupted: an op whose commit is in the history is completed, and the
-files of all others are put back as they were."""
+"""Finishes a write that a crash or an error cut short: brings the folder and git's index in line with the commits that it
+made. If it made none, nothing of it is left."""
 
 from __future__ import annotations
 
@@ -8,95 +8,89 @@ import os
 from ormahd.errors import Conflict
 from ormahd.git.index import NextIndex, busy, entries
 from ormahd.git.objects import TreeEntry
-from ormahd.git.refs import find_commit, within
+from ormahd.git.refs import within
+from ormahd.git.repository import NULL
 from ormahd.model.change import sha256
-from ormahd.vault.apply import HELD, Applier
-from ormahd.vault.conflicts import late_save
-from ormahd.vault.intents import FileStep, WriteIntent
+from ormahd.vault.apply import Applier
+from ormahd.vault.conflicts import bring_in
+from ormahd.vault.op import FileChange
 from ormahd.vault.worktree import STAGING, Write
+
+FILES = {b"100644", b"100755"}
+OP = "op unclaimed"
+"""The name of the op of a save that comes to light after a crash."""
 
 
 def finish(applier: Applier, said: list[str]) -> str | None:
-    """Finish the interrupted batches. Return None, or the reason why this must wait: another git program runs.
+    """Finish the write whose `index.lock` still stands. Return None, or the reason why this must wait: another git
+    program runs.
 
     Sentences on what was done are added to `said`.
     """
-    while applier.interrupted:
-        batch = applier.interrupted[0]
-        if why := busy(applier.git, applier.lock):
-            return why
-        if not applier.lock.take(batch.ops[0].op):
-            return HELD
-        try:
-            for intent in batch.ops:
-                committed = find_commit(applier.git, intent.op) is not None or (
-                    intent.joins is not None and within(applier.git, intent.joins, applier.git.head())
-                )  # a join that was a fast-forward has no commit of its own
-                said += _complete(applier, intent) if committed else _roll_back(applier, intent)
-            applier.intents.done(batch)
-            applier.interrupted.pop(0)
-        finally:
-            applier.lock.release()
+    if not applier.lock.ours():
+        return None
+    if why := busy(applier.git, applier.lock):
+        return why
+    noted = applier.lock.noted()
+    made = noted is not None and applier.git.resolve(noted[1]) is not None
+    if noted is not None and made and within(applier.git, noted[1], applier.git.head()):
+        said += _complete(applier, *noted)
+    else:
+        said.append("removed the index.lock of a write that was interrupted before it was committed")
+    staging = applier.worktree.root / STAGING
+    for path in staging.glob("*"):  # versions that were staged, and never placed
+        path.unlink()
+    applier.lock.release()
     return None
 
 
-def _complete(applier: Applier, intent: WriteIntent) -> list[str]:
-    """Bring git's index and the folder in line with the op's commit, to which HEAD had moved."""
-    said = []
-    _complete_index(applier, intent)
-    for number, step in enumerate(intent.steps):
-        write = Write(step.path, step.old, step.data, intent.token(number))
-        out = applier.worktree.displaced(write)
-        if out is not None and out not in (step.base, step.data):
-            said.append(late_save(applier.worktree, intent, number, out))
-        applier.worktree.finish(write)
+def _complete(applier: Applier, head: str | None, tip: str) -> list[str]:
+    """Do what is left of a write that moved HEAD from `head` to `tip`: a file that is as in `head` becomes as in `tip`,
+    and one that a person saved since is merged. Of a file whose new version git's index has, all was done."""
+    git, worktree = applier.git, applier.worktree
+    raw = git.run("diff-tree", "-r", "-z", "--no-renames", head or applier.objects.oid("tree", b""), tip).split(b"\0")
+    rows = [(*meta[1:].split(b" ")[:4], path) for meta, path in zip(raw[::2], raw[1::2], strict=False)]
+    files = [(new_mode, old.decode(), new.decode(), path) for mode, new_mode, old, new, path in rows
+             if {mode, new_mode} <= FILES | {b"000000"}]  # fmt: skip
+    known = entries(git, [path for *_, path in files])
+    said: list[str] = []
+    index: dict[bytes, TreeEntry | None] = {}
+    for mode, old, new, path in files:
+        base, data = (None if oid == NULL else git.read(oid, "blob") for oid in (old, new))
+        change = FileChange(os.fsdecode(path), None, base, data)
+        late = worktree.displaced(Write(change.path, None, None))
+        if late is not None and late not in (base, data):
+            said.append(bring_in(worktree, change, late, OP))
+        if known.get(path, NULL) == new:
+            continue
+        said += _complete_file(applier, change)
+        if known.get(path, NULL) == old:  # else a person has staged it, who removed the lock
+            index[path] = None if new == NULL else TreeEntry(mode, new)
+    if index:
+        NextIndex(git, index).publish()
     return said
 
 
-def _complete_index(applier: Applier, intent: WriteIntent) -> None:
-    """Update git's index for the op's commit. A path that a person has staged since is left alone."""
-    root = applier.objects.root(applier.git.head())
-    paths = [os.fsencode(step.path) for step in intent.steps]
-    known = entries(applier.git, paths)
-    changes: dict[bytes, TreeEntry | None] = {}
-    for step, path in zip(intent.steps, paths, strict=True):
-        entry = applier.objects.find(root, path)
-        was = None if step.base is None else applier.git.oid("blob", step.base)
-        if known.get(path) != (entry and entry.oid) and known.get(path) in {was, None}:
-            changes[path] = entry
-    if changes:
-        NextIndex(applier.git, changes).publish()
-
-
-def _roll_back(applier: Applier, intent: WriteIntent) -> list[str]:
-    """Put the files of an op back that was never committed. A file that a person has changed since stays as it is."""
-    for number, step in enumerate(intent.steps):
-        write = Write(step.path, step.old, step.data, intent.token(number))
-        out = applier.worktree.displaced(write)
-        if step.data != step.base and _is_written(applier, step):
-            # What the write displaced is the base, or a person's save of that moment.
-            back = out if out is not None and out != step.data else step.base
-            undo = Write(step.path, None if step.data is None else sha256(step.data), back, f"{intent.op}.back{number}")
-            try:
-                applier.worktree.stage(undo)
-                applier.worktree.place(undo)
-                applier.worktree.finish(undo)
-            except Conflict:  # the person has just saved the file
-                applier.worktree.take_back(undo)
-        applier.worktree.finish(write)
-    return [f"took {intent.name} back, which was interrupted before it was committed"]
-
-
-def _is_written(applier: Applier, step: FileStep) -> bool:
-    """Whether the file has the op's bytes."""
+def _complete_file(applier: Applier, change: FileChange) -> list[str]:
+    worktree = applier.worktree
     try:
-        return applier.worktree.read(step.path) == step.data
-    except Conflict:  # something that is no file
-        return False
+        found = worktree.read(change.path)
+        if found == change.base:
+            write = Write(change.path, None if found is None else sha256(found), change.data)
+            worktree.check(write)
+            worktree.stage(write)
+            worktree.place(write)
+            late = worktree.finish(write)
+            return [] if late is None else [bring_in(worktree, change, late, OP)]
+        if found is not None and found != change.data:
+            return [bring_in(worktree, change, found, OP)]
+    except Conflict:  # no file, or a person saves it just now: the next scan takes it in
+        pass
+    return []
 
 
 def sweep(applier: Applier) -> list[str]:
-    """Set aside staged files that belong to no intent, because the intent was damaged. Return sentences on what was
+    """Set aside staged files that belong to no write, because its `index.lock` was removed. Return sentences on what was
     done."""
     folder = applier.worktree.root / STAGING
     said = []
@@ -104,5 +98,5 @@ def sweep(applier: Applier) -> list[str]:
         where = applier.worktree.root / ".ormah/conflicts/unclaimed" / path.name
         where.parent.mkdir(parents=True, exist_ok=True)
         os.replace(path, where)
-        said.append(f"set {STAGING}/{path.name} aside in .ormah/conflicts/unclaimed: no intent claims it")
+        said.append(f"set {STAGING}/{path.name} aside in .ormah/conflicts/unclaimed: no write claims it")
     return said

@@ -121,4 +121,4 @@ def is_local(path: str) -> bool:
     return folded.startswith(_LOCAL) or folded + "/" in _LOCAL
 
 
-_LOCAL = (".ormah/lock", ".ormah/intent/", ".ormah/tmp/", ".ormah/conflicts/", ".ormah/creating")
+_LOCAL = (".ormah/lock", ".ormah/tmp/", ".ormah/conflicts/", ".ormah/creating")

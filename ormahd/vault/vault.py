@@ -32,7 +32,6 @@ from ormahd.vault import writer
 from ormahd.vault.apply import Applier
 from ormahd.vault.conflicts import drop_unfinished
 from ormahd.vault.create import Card, NewLineFiles
-from ormahd.vault.intents import Intents
 from ormahd.vault.lock import VaultLock
 from ormahd.vault.recovery import sweep
 from ormahd.vault.transaction import Transaction
@@ -86,10 +85,7 @@ class Vault:
         self._flusher = Flusher()
         self._objects = Objects(self.git, self._flusher)
         self._worktree = Worktree(root)
-        self._intents = Intents(root)
-        self._applier = Applier(
-            self.git, self._objects, self._worktree, self._intents, self._flusher, at=at, still=lock.keep
-        )
+        self._applier = Applier(self.git, self._objects, self._worktree, self._flusher, at=at, still=lock.keep)
         self._writer = Writer(self._applier, clock=clock, wait=settings.busy_wait_seconds)
 
     @classmethod
@@ -138,7 +134,7 @@ class Vault:
         at: Callable[[str], None],
     ) -> Vault:
         card = creation.find_card(root)
-        if card is not None and not creation.was_cut_short(root):
+        if card is not None:
             creation.check_repository(root)
             vault = cls(root, card, lock, settings, clock=clock, entropy=entropy, at=at)
             creation.configure(vault.git)
@@ -150,6 +146,10 @@ class Vault:
             vault._take_over()
             creation.configure(vault.git)
             vault._writer.begin()
+            card = creation.find_card(root)
+            if card is not None:  # a crash came after the first commit, whose files are there now
+                vault.become(card)
+                return vault
             files = creation.first_files(root, vault.id, vault.self_id, vault.git.identity(), now=clock())
             with vault.transaction("init: a vault for memories", kind=Kind.INIT, source="system:self") as tx:
                 for path, data in files.items():
@@ -165,8 +165,7 @@ class Vault:
     def _take_over(self) -> list[str]:
         """Read what an earlier process was writing, and remove the locks that it left. Return sentences for the log."""
         make_folder(self.root, STAGING)
-        self._applier.interrupted, said = self._intents.load()
-        return said + clear_ours(self.git, {op.op for batch in self._applier.interrupted for op in batch.ops})
+        return clear_ours(self.git, self._applier.lock)
 
     def recover(self) -> list[str]:
         """Finish what an earlier process was writing, and remove the locks that it left. Return sentences for the log.
@@ -183,9 +182,6 @@ class Vault:
         if why:
             said.append(f"an interrupted write waits to be finished: {why}")
         else:
-            if self._applier.lock.ours():
-                self._applier.lock.release()
-                said.append("removed the index.lock that we held when we were stopped")
             said += sweep(self._applier)
             self._lock.keep()
         (self.root / creation.UNDER_WAY).unlink(missing_ok=True)
@@ -202,7 +198,7 @@ class Vault:
     def unwritable(self) -> list[str]:
         """Return a sentence for each folder of the vault or its repository that this user cannot write to; at most
         `SHOWN` are named."""
-        ours = [self.root / name for name in ("", ".ormah", ".ormah/intent", STAGING)]
+        ours = [self.root / name for name in ("", ".ormah", STAGING)]
         gits = [self.git.git_dir, *(self.git.git_dir / name for name in ("objects", "refs"))]
         notes = sorted({path.rpartition("/")[0] for path in self.tree()} - {""})
         found = writer.unwritable_folders(dict.fromkeys([*ours, *gits, *(self.root / folder for folder in notes)]))
@@ -220,9 +216,8 @@ class Vault:
         return said
 
     def stands(self, op: str) -> bool:
-        """Whether an op is in the history, or may be: it was interrupted and is not finished yet."""
-        unfinished = {one.op for batch in self._applier.interrupted for one in batch.ops}
-        return op in unfinished or find_commit(self.git, op) is not None
+        """Whether an op is in the history."""
+        return find_commit(self.git, op) is not None
 
     def transaction(
         self,
@@ -371,8 +366,9 @@ class Vault:
                 return False
         return not stopping.is_set()
 
-    def writes(self, path: str, data: bytes) -> bool:
-        """Whether an op that is being written leaves these bytes at `path`, and will then be passed to the listeners."""
+    def writes(self, path: str, data: bytes | None) -> bool:
+        """Whether an op that is being written replaces or leaves these bytes at `path` (None: no file), and will then be
+        passed to the listeners."""
         return self._writer.writes(path, data)
 
     @property

@@ -1,9 +1,8 @@
-"""Replaces files of the vault without losing a concurrent save, and can undo it.
+"""Replaces files of the vault without losing a concurrent save.
 
 A new version is staged in `.ormah/tmp`, which git ignores, so that neither `git add -A` nor an editor's file list shows
 it. Then it is atomically exchanged with the file (renameat2). If the displaced file is not the version that the change
-was based on, it is put back and the change is refused. The displaced version stays in `.ormah/tmp` until the op is in
-the history, so that a half-done op can be undone exactly.
+was based on, it is a save of that moment, and is put back.
 """
 
 from __future__ import annotations
@@ -64,14 +63,13 @@ class Displaced(Conflict):
 
 
 class Write(Struct):
-    """One change of a file in the folder, and how far it got. `old`: sha256 of the version that is replaced (None: no
-    file). `data`: the new bytes (None: the file is removed). `token`: the name of the staged file. `placed`: whether
-    the change was made."""
+    """One change of a file in the folder. `old`: sha256 of the version that is replaced (None: no file). `data`: the new
+    bytes (None: the file is removed). `late`: it brings a save of that moment into the file after another write."""
 
     path: str
     old: str | None
     data: bytes | None
-    token: str
+    late: bool = False
     placed: bool = False
     made: list[str] = field(default_factory=list)
     """Folders that were created for the file, outermost first."""
@@ -80,10 +78,9 @@ class Write(Struct):
     file was there already with the same bytes."""
 
     @property
-    def moved(self) -> bool:
-        """Whether the staged file was moved to a path that had no file. Then nothing was displaced, and `.ormah/tmp`
-        has no file of this write."""
-        return self.placed and self.old is None and self.stat is not None
+    def token(self) -> str:
+        """The name of the staged file, and then of the version that it displaced."""
+        return sha256(os.fsencode(self.path))[:32] + ".late" * self.late
 
 
 class Worktree:
@@ -166,7 +163,23 @@ class Worktree:
             return False
         return False
 
-    # The steps of one write, in order: stage, place, then finish or take_back
+    # The steps of one write, in order: check, stage, place and finish; or drop instead of placing it
+
+    def check(self, write: Write) -> None:
+        """Raise Displaced if the file is not the version `write.old`. Create its missing folders. Raises OSError if the
+        folder would not take the staged file."""
+        made = write.made if write.data is not None else None
+        try:
+            with self.parent(write.path, made) as (folder, name), self._staging() as staging:
+                found = read_regular(folder, name, write.path)
+                if _digest(found) != write.old and (write.old is not None or found != write.data):
+                    raise Displaced(write.path, found)
+                if os.fstat(folder).st_dev != os.fstat(staging).st_dev:
+                    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), write.path)
+                if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder):
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), write.path)
+        except FileNotFoundError as exc:
+            raise Displaced(write.path, None) from exc
 
     def stage(self, write: Write) -> None:
         """Write the new version durably to the staged file of `write`, with the permissions of the file that it
@@ -178,7 +191,8 @@ class Worktree:
             with contextlib.suppress(FileNotFoundError), self.parent(write.path) as (folder, name):
                 before = os.stat(name, dir_fd=folder, follow_symlinks=False)
         with self._staging() as staging:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            forget(staging, write.token)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(write.token, flags, 0o666, dir_fd=staging)
             try:
                 write_all(fd, write.data)
@@ -240,9 +254,7 @@ class Worktree:
         """Put the file back if a person saved it just before it was exchanged with the staged file, and raise Displaced.
         Putting it back may displace a still newer save, so this is repeated until what comes out was placed by Ormah.
         """
-        versions = write.old, _digest(write.data)
-        old, placed = versions[::-1] if write.placed else versions  # placed before: it is taken back
-        displaced = False
+        old, placed, displaced = write.old, _digest(write.data), False
         while (found := _digest(read_regular(staging, write.token, write.path, strict=False))) != old:
             rename2(staging, write.token, folder, name, exchange=True)
             placed, old, displaced = found, placed, True
@@ -259,16 +271,8 @@ class Worktree:
                 move(staging, write.token, folder, name)
             raise Displaced(write.path, out)
 
-    def take_back(self, write: Write) -> None:
-        """Undo `place` and `stage`. If a person has saved the file after `place`, the person's version stays."""
-        if write.placed:
-            with (
-                contextlib.suppress(FileNotFoundError),
-                self.parent(write.path) as (folder, name),
-                self._staging() as staging,
-            ):
-                self._take_back(write, folder, name, staging)
-            write.placed = False
+    def drop(self, write: Write) -> None:
+        """Undo `check` and `stage`."""
         with self._staging() as staging:
             forget(staging, write.token)
         for made in reversed(write.made):
@@ -276,44 +280,25 @@ class Worktree:
                 os.rmdir(self.root / made)
         write.made.clear()
 
-    def _take_back(self, write: Write, folder: int, name: str, staging: int) -> None:
-        if write.data is None:
-            with contextlib.suppress(FileExistsError):
-                move(staging, write.token, folder, name)
-        elif write.old is None:
-            if read_regular(folder, name, write.path, strict=False) == write.data:
-                move(folder, name, staging, write.token)
-                if read_regular(staging, write.token, write.path, strict=False) != write.data:
-                    move(staging, write.token, folder, name)
-        elif read_regular(folder, name, write.path, strict=False) == write.data:
-            if rename2(staging, write.token, folder, name, exchange=True):
-                with contextlib.suppress(Displaced):
-                    self._give_back(write, folder, name, staging)
-            else:
-                os.rename(write.token, name, src_dir_fd=staging, dst_dir_fd=folder)
-
     def finish(self, write: Write) -> bytes | None:
-        """Remove the old version of the file, which `place` left under the name of the staged file. Call once the op
-        is in the history.
+        """Remove the old version of the file, which `place` left under the name of the staged file.
 
         An editor that had the file open may have written into the old version after `place`. Return these late bytes;
         None: there are none.
         """
-        if write.moved:
-            return None
         late = None
         with self._staging() as staging:
             if write.placed and write.old is not None:
                 out = read_regular(staging, write.token, write.path, strict=False)
                 late = out if out is not None and sha256(out) != write.old else None
-            forget(staging, write.token)
+            if late is None:
+                forget(staging, write.token)
         if write.placed and write.data is None and late is None:
             self._prune(write.path)
         return late
 
     def displaced(self, write: Write) -> bytes | None:
-        """After a crash, return the bytes of the old version of the file, which `place` left under the name of the
-        staged file; None: there is none."""
+        """Return what lies under the name of the staged file; None: nothing."""
         with contextlib.suppress(FileNotFoundError, Conflict), self._staging() as staging:
             return read_regular(staging, write.token, write.path, strict=False)
         return None

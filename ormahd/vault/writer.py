@@ -24,7 +24,7 @@ from ormahd.git.refs import within
 from ormahd.model.change import Clock, Committed, sha256
 from ormahd.process import own_files, priority
 from ormahd.vault.apply import HELD, Applier, Queued
-from ormahd.vault.intents import FileStep, WriteIntent
+from ormahd.vault.op import FileChange, PlannedOp
 from ormahd.vault.recovery import finish
 from ormahd.vault.transaction import HistoryMoved, Transaction
 from ormahd.vault.worktree import Displaced
@@ -129,14 +129,19 @@ class Writer:
         """Seconds since the last op was written; infinite before the first."""
         return time.monotonic() - self._wrote
 
-    def writes(self, path: str, data: bytes) -> bool:
-        """Whether an op that is being written leaves these bytes at `path` and will then be passed to the listeners.
+    def writes(self, path: str, data: bytes | None) -> bool:
+        """Whether an op that is being written replaces or leaves these bytes at `path`, and will then be passed to the
+        listeners.
 
         False for a sync, whose files the reconciler examines like a manual pull's.
         """
         with self._queue_lock:
-            intents = [op.intent for op in self._queue if op.intent.joins is None]
-        return any(step.path == path and step.data == data for intent in intents for step in intent.steps)
+            ops = [op for op in self._queue if op.plan.joins is None]
+        return any(
+            one.path == path and (one.data == data or (one.base == data and op in self._batch))
+            for op in ops
+            for one in op.plan.changes
+        )
 
     @property
     def writing(self) -> bool:
@@ -153,10 +158,10 @@ class Writer:
         if self._holder == threading.get_ident():
             raise Internal("a listener cannot start a transaction: the writer is still busy with the last one")
         end = time.monotonic() + self._wait
-        intent = self._decide(tx)
-        if intent is None:
+        plan = self._decide(tx)
+        if plan is None:
             return None
-        op = Queued(intent)
+        op = Queued(plan)
         with self._queue_lock:
             if self._closed:
                 raise Unavailable("the vault is closed", hint="open it again")
@@ -174,9 +179,9 @@ class Writer:
             raise op.error
         return op.result
 
-    def _decide(self, tx: Transaction) -> WriteIntent | None:
-        """Check that each file of `tx` is the version that `tx` expects. Return the intent, without the files that
-        would not change; None when no change is left."""
+    def _decide(self, tx: Transaction) -> PlannedOp | None:
+        """Check that each file of `tx` is the version that `tx` expects. Return the op, without the files that would
+        not change; None when no change is left."""
         applier = self._applier
         if (
             tx.joins is not None
@@ -193,7 +198,7 @@ class Writer:
             entry = applier.objects.file(root(), os.fsencode(path))
             return None if entry is None else entry.oid
 
-        steps = []
+        changes = []
         for path, wish in tx.wishes.items():
             absent = wish.expect is None and applier.worktree.absent(path)
             now = None if absent else applier.worktree.read(path)
@@ -206,13 +211,13 @@ class Writer:
                 known = None if now is None else applier.git.oid("blob", now)
                 if in_head(path) == known:
                     continue
-            steps.append(FileStep(path, wish.node_id, now, wish.data))
-        if not steps and tx.joins is None:
+            changes.append(FileChange(path, wish.node_id, now, wish.data))
+        if not changes and tx.joins is None:
             return None
         # a memory whose file stays as it is (the keeper of a merge that adds nothing to it) is named as well
         text = tx.message([wish.node_id for wish in tx.wishes.values() if wish.node_id])
-        return WriteIntent(
-            tx.op, tx.kind, tx.source, text.split("\n", 1)[0], text, tx.person, self._clock(), tuple(steps), tx.joins,
+        return PlannedOp(
+            tx.op, tx.kind, tx.source, text.split("\n", 1)[0], text, tx.person, self._clock(), tuple(changes), tx.joins,
         )  # fmt: skip
 
     def _withdraw(self, op: Queued) -> bool:
@@ -232,7 +237,7 @@ class Writer:
     # The queue
 
     def begin(self) -> tuple[str | None, list[str]]:
-        """Finish the batches that an earlier process left. Return (why they must wait, or None; sentences on what was
+        """Finish the write that an earlier process left. Return (why it must wait, or None; sentences on what was
         done). A full disk is such a reason, not an error."""
         said: list[str] = []
         try:
@@ -286,7 +291,7 @@ class Writer:
         batch: list[Queued] = []
         paths: set[str] = set()
         for op in self._queue[:MAX_BATCH]:
-            touched = {step.path for step in op.intent.steps}
+            touched = {change.path for change in op.plan.changes}
             if paths & touched:
                 break
             batch.append(op)

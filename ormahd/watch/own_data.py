@@ -19,7 +19,7 @@ from ormahd.watch.reading import RestCheck, read_stable
 from ormahd.watch.scan import seen
 
 DATA = ".ormah"
-_PASSED_BY = frozenset({"intent", "tmp", "conflicts"})
+_PASSED_BY = frozenset({"tmp", "conflicts"})
 """Folders in `.ormah/` that only the daemon uses and that are not committed."""
 
 

@@ -655,6 +655,9 @@ class _Scan:
         for path in found.gone:
             if path in self.moved:
                 continue
+            if self.vault.writes(path, None):
+                self.on_its_way = True
+                continue
             if self.half_done:
                 self.out.wait(path, BUSY_S)
                 continue

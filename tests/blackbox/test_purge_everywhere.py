@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from collections.abc import Callable
@@ -104,18 +103,16 @@ def test_renamed_files_are_the_same_memories(daemon: House) -> None:
 
 @pytest.mark.parametrize("daemon", [{"ORMAH_VECTORS_EXACT_PIECES": "0"}], indirect=True)
 def test_a_memory_is_nowhere(daemon: House) -> None:
-    """With versions that were set aside, promises that could not be read, the log, and files of Chroma."""
+    """With versions that were set aside, the log, and files of Chroma."""
     going, staying = told(daemon)
     wait_until(lambda: any("chroma" in one for one in holding(daemon, going)), "Chroma has it")
     note = daemon.vault / daemon.json("show", going)["path"]
     other = daemon.vault / daemon.json("show", staying)["path"]
     folder = daemon.vault / ".ormah"
     mine = other.read_bytes() + b"\nA version that waits.\n"
-    promise = b'ormah-intent 1 0\n{"ops": [{"steps": [{"path": "x", "data": "%b"' % base64.b64encode(note.read_bytes())
     aside = {
         folder / "conflicts/01hk0000000000000000000000/ours/x.md": note.read_bytes(),
         folder / f"conflicts/01hk0000000000000000000000/fact_x_{going[:8]}.md": b"cut",
-        folder / "intent/damaged/01hk0000000000000000000000.json": promise,
         folder / "conflicts/01hk0000000000000000000000/y.md": mine,
     }
     for file, data in aside.items():
@@ -126,11 +123,10 @@ def test_a_memory_is_nowhere(daemon: House) -> None:
         lines.write(f"kept fact_harbour-master_{going[:8]}.md as it is\nan innocent line\n")
     before = log.stat().st_ino
     daemon.json("forget", "--purge", going, "--yes")
-    gone = base64.b64encode(b"zebrafish")[:8], base64.b64encode(b"narwhal")[:8]
     assert [file.name for file in aside if file.exists()] == ["y.md"]
     left = (folder / "conflicts/01hk0000000000000000000000/y.md").read_bytes()
     assert left.endswith(b"A version that waits.\n")
-    assert holding(daemon, *WORDS, going, going[:8], *(word.decode() for word in gone)) == []
+    assert holding(daemon, *WORDS, going, going[:8]) == []
     assert (log.stat().st_ino, log.read_text().count("an innocent line")) == (before, 1)
     assert "admin.purge" in log.read_text().splitlines()[-1]
 

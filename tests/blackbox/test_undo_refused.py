@@ -114,7 +114,7 @@ def test_while_git_is_held_nothing_happens_and_nothing_follows(house: House, wha
         assert done.returncode == 75
         error = json.loads(done.stderr)["error"]
         assert error["code"] == "vault_busy"
-        assert not list((house.vault / ".ormah/intent").glob("*.json"))
+        assert not list((house.vault / ".ormah/tmp").iterdir())
     finally:
         blocker.rmdir() if what == "rebase-merge" else blocker.unlink()
     house.call("agent.remember", content=f"Something after {what}")  # what had waited would be written before this

@@ -31,11 +31,7 @@ CELLS = [
         (".ormah/lock", how)
         for how in ("empty", "truncated", "garbled", "removed", "folder", "fifo", "link to nothing")
     ),
-    *(
-        (name, how)
-        for name in (".ormah/intent", ".ormah/tmp")
-        for how in ("removed", "file", "fifo", "link to nothing")
-    ),
+    *((name, how) for name in (".ormah/tmp",) for how in ("removed", "file", "fifo", "link to nothing")),
 ]
 
 

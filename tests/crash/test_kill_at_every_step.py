@@ -15,7 +15,7 @@ KEEPER, LOSER, NEW = "s/fact/2026-11/keeper.md", "s/fact/2026-10/loser.md", "t/f
 
 
 def scenario(vault: Vault, acknowledge: Callable[[str], None]) -> None:
-    """An edit, a new note, a merge of two, a removal, and two promises that wait for git and are drained."""
+    """An edit, a new note, a merge of two, and a removal."""
     put(vault, (KEEPER, b"keeper 2\n"))
     acknowledge("edit")
     put(vault, (NEW, b"new\n"))
@@ -53,7 +53,7 @@ def steps_of(root: Path, work: Callable[[Vault, Callable[[str], None]], None]) -
 def test_every_step(tmp_path: Path, stride: int) -> None:
     begin(tmp_path / "dry")
     steps = steps_of(tmp_path / "dry", scenario)
-    assert len(steps) > 40
+    assert len(steps) > 30
     for number, step in numbered(steps, stride):
         root, log = tmp_path / f"v{number}", tmp_path / f"log{number}"
         begin(root)

@@ -80,14 +80,13 @@ def node_of(path: str) -> str:
 
 
 def sound(root: Path, *, top: Path | None = None) -> None:
-    """Nothing left behind: no lock, no staged file, no intent, a clean tree and a sound repository."""
+    """Nothing left behind: no lock, no staged file, a clean tree and a sound repository."""
     where = Path(git(root, "rev-parse", "--absolute-git-dir"))
     left = [path.name for path in where.iterdir() if path.name.endswith(".lock") or "ormah" in path.name]
     assert left == []
     assert [str(path) for path in (where / "refs").rglob("*.lock")] == []
-    for folder in ("tmp", "intent"):
-        path = root / ".ormah" / folder
-        assert [p.name for p in path.iterdir()] == [] if path.is_dir() else True
+    tmp = root / ".ormah/tmp"
+    assert not tmp.is_dir() or [path.name for path in tmp.iterdir()] == []
     assert git(top or root, "status", "--porcelain", "--untracked-files=all") == ""
     git(root, "fsck", "--strict", "--no-dangling")
 

@@ -71,7 +71,7 @@ def test_a_lock_of_another_program_is_respected(root: Path, name: str) -> None:
         assert lock.exists()
         assert (root / A).read_bytes() == b"1\n"
         assert not (root / B).exists()
-        assert not list((root / ".ormah/intent").iterdir())
+        assert not list((root / ".ormah/tmp").iterdir())
         lock.unlink()
         assert put(vault, (A, b"2\n")) is not None
     sound(root)

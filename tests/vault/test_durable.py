@@ -86,10 +86,11 @@ def synced(found: list[tuple[str, str]]) -> list[str]:
 def test_a_small_op(root: Path, tmp_path: Path) -> None:
     found = trace(root, "one", tmp_path)
     flushed = synced(found)
-    # The promise: its content before its name, its name before any file of the vault is touched.
-    assert any("/.ormah/intent/." in path for path in flushed)
-    first = next(at for at, (call, text) in enumerate(found) if call == "renameat2")
-    assert any(f"<{root}/.ormah/intent>" in text for call, text in found[:first] if call == "fsync")
+    # The lock's note, and the branch: durable before any file of the vault is touched.
+    first = next(at for at, (call, text) in enumerate(found) if call == "renameat2" and f"<{root}/.ormah/tmp>" in text)
+    assert any("index.ormah-lock" in text for call, text in found[:first] if call == "fsync")
+    assert any(f"<{root}/.git>" in text for call, text in found[:first] if call == "fsync")
+    assert any(f"<{root}/.git/refs/heads>" in text for call, text in found[:first] if call == "fsync")
     # The notes: content, names, and each folder that was made.
     assert len([path for path in flushed if path.startswith(f"{root}/.ormah/tmp/")]) == 2
     for folder in ("", "new", "new/fact", "new/fact/2026-11", "old"):

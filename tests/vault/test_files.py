@@ -1,4 +1,4 @@
-"""Replacing a file: a save in the last millisecond is not lost, and a half-done op can be taken back exactly."""
+"""Replacing a file: a save in the last millisecond is not lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tree(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
 
 
 def ready(tree: Worktree, path: str, data: bytes | None) -> Write:
-    write = Write(path, sha(tree.read(path)), data, "op.0")
+    write = Write(path, sha(tree.read(path)), data)
     tree.stage(write)
     return write
 
@@ -60,7 +60,7 @@ def test_a_save_before_the_exchange_wins(tree: Worktree, data: bytes | None) -> 
     with pytest.raises(Displaced) as caught:
         tree.place(write)
     assert caught.value.found == b"theirs"
-    tree.take_back(write)
+    tree.drop(write)
     assert tree.read("a.md") == b"theirs"
     assert staged(tree) == []
 
@@ -81,7 +81,7 @@ def test_a_save_within_the_exchange_wins(tree: Worktree, monkeypatch: pytest.Mon
     monkeypatch.setattr(worktree, "rename2", late)
     with pytest.raises(Displaced):
         tree.place(write)
-    tree.take_back(write)
+    tree.drop(write)
     assert tree.read("a.md") == b"theirs"
     assert staged(tree) == []
 
@@ -91,32 +91,37 @@ def test_a_new_file_never_replaces(tree: Worktree) -> None:
     save(tree, "a.md", b"theirs")
     with pytest.raises(Displaced):
         tree.place(write)
-    tree.take_back(write)
+    tree.drop(write)
     assert tree.read("a.md") == b"theirs"
     assert staged(tree) == []
 
 
 @pytest.mark.parametrize(("old", "new"), [(None, b"2"), (b"1", b"2"), (b"1", None)])
-def test_taking_back(tree: Worktree, old: bytes | None, new: bytes | None) -> None:
+def test_a_write_that_is_dropped_leaves_nothing(tree: Worktree, old: bytes | None, new: bytes | None) -> None:
     if old is not None:
         (tree.root / "d").mkdir()
         save(tree, "d/a.md", old)
-    write = ready(tree, "d/a.md", new)
-    tree.place(write)
-    tree.take_back(write)
+    write = Write("d/a.md", sha(old), new)
+    tree.check(write)
+    tree.stage(write)
+    tree.drop(write)
     assert tree.read("d/a.md") == old
     assert (tree.root / "d").exists() == (old is not None)
     assert staged(tree) == []
 
 
-def test_taking_back_keeps_what_was_saved_over_ours(tree: Worktree) -> None:
-    save(tree, "a.md", b"1")
-    write = ready(tree, "a.md", b"2")
-    tree.place(write)
-    save(tree, "a.md", b"theirs")
-    tree.take_back(write)
-    assert tree.read("a.md") == b"theirs"
-    assert staged(tree) == []
+@pytest.mark.parametrize(
+    ("there", "old", "new"), [(b"theirs", b"1", b"2"), (b"theirs", None, b"2"), (None, b"1", None)]
+)
+def test_a_file_that_is_not_the_expected_version_is_seen_before_anything_is_written(
+    tree: Worktree, there: bytes | None, old: bytes | None, new: bytes | None
+) -> None:
+    if there is not None:
+        save(tree, "a.md", there)
+    with pytest.raises(Displaced) as caught:
+        tree.check(Write("a.md", sha(old), new))
+    assert caught.value.found == there
+    tree.check(Write("a.md", sha(there), new))
 
 
 def test_a_write_into_the_displaced_file_is_found(tree: Worktree) -> None:
@@ -162,7 +167,7 @@ def test_a_vault_that_is_gone_has_nothing_absent(tmp_path: Path) -> None:
 
 
 def test_many_twins_through_one_open_folder(tree: Worktree) -> None:
-    writes = [Write(f"space/{number}.md", None, b"%d" % number, f"op.{number}") for number in range(20)]
+    writes = [Write(f"space/{number}.md", None, b"%d" % number) for number in range(20)]
     before = len(os.listdir("/dev/fd"))
     with tree.held():
         for write in writes:
@@ -223,13 +228,13 @@ def test_the_newest_of_several_saves_during_a_write_stays(tmp_path: Path) -> Non
         followed: set[bytes | None] = set()
         while not ours.poll():
             seen = tree.read("a.md")
-            write = Write("a.md", sha(seen), b"the daemon's", "op.0")
+            write = Write("a.md", sha(seen), b"the daemon's")
             tree.stage(write)
             try:
                 tree.place(write)
                 followed |= {seen, tree.finish(write)}
             except Displaced:
-                tree.take_back(write)
+                tree.drop(write)
         newest = ours.recv()
         assert newest in followed | {tree.read("a.md")}
     ours.send(False)

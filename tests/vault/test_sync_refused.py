@@ -197,7 +197,7 @@ def test_a_tree_that_no_git_would_write_is_refused(two: Two, name: str, mode: st
 
 @pytest.mark.parametrize(
     "path",
-    [".ormah/lock", ".ormah/intent/x.json", ".ormah/tmp/x", ".ormah/conflicts/x", ".Ormah/LOCK", ".ORMAH/Intent/x"],
+    [".ormah/lock", ".ormah/tmp/x", ".ormah/conflicts/x", ".Ormah/LOCK", ".ORMAH/Tmp/x"],
 )
 def test_what_belongs_to_the_running_daemon_is_refused(two: Two, path: str) -> None:
     one, other = two

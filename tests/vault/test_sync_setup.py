@@ -174,7 +174,7 @@ def test_a_hostile_vault_is_not_joined(first: Machine, second: Machine, bare: Pa
         "update-index",
         "--add",
         "--cacheinfo",
-        f"100644,{first.vault.git.oid('blob', note('theirs', A))},.ormah/intent/x.json",
+        f"100644,{first.vault.git.oid('blob', note('theirs', A))},.ormah/tmp/x.json",
     )
     first.git("commit", "-qm", "bad")
     first.git("push", "-q")

@@ -207,7 +207,7 @@ def test_a_branch_that_is_led_back_without_its_files_has_them_again(house: House
     assert {path for path in house.vault.tree() if path.endswith(".md")} == set(nodes.values())
 
 
-@pytest.mark.parametrize("step", ["promised", "locked", "placed", "ref", "held"])
+@pytest.mark.parametrize("step", ["locked", "objects", "ref", "placed", "held"])
 def test_an_edit_that_is_put_back_while_it_is_committed_is_put_back(tmp_path: Path, step: str) -> None:
     """As by `git stash`: what was edited is seen, and when its commit comes about the file is as it was. `held`: git held the lock."""
     to_do: list[Callable[[], object]] = []

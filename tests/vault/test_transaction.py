@@ -51,7 +51,7 @@ def test_an_expectation_that_does_not_hold_changes_nothing_of_the_whole_op(vault
     assert vault.head() == before
     assert (vault.root / "a.md").read_bytes() == b"a"
     assert (vault.root / "b.md").read_bytes() == b"edited"
-    assert not list((vault.root / ".ormah/intent").iterdir())
+    assert not list((vault.root / ".ormah/tmp").iterdir())
 
 
 def test_put_with_expect_none_never_replaces(vault: Vault) -> None:
@@ -114,7 +114,7 @@ def test_paths_that_no_note_may_have(vault: Vault, path: str) -> None:
         tx.put(path, b"x", node_id=None, expect=None)
 
 
-@pytest.mark.parametrize("path", [".ormah/lock", ".ormah/intent/x.json", ".ormah/tmp/x", ".ormah/conflicts/x"])
+@pytest.mark.parametrize("path", [".ormah/lock", ".ormah/tmp/x", ".ormah/conflicts/x"])
 def test_the_daemons_own_files_are_no_history(vault: Vault, path: str) -> None:
     with pytest.raises(BadRequest), vault.transaction("x", kind=Kind.REMEMBER, source="agent:a") as tx:
         tx.put(path, b"x", node_id=None, expect=None)
@@ -137,7 +137,7 @@ def test_links_and_devices_and_other_repositories_are_left_alone(vault: Vault, t
             put(vault, (path, b"x"))
     assert (outside / "secret.md").read_bytes() == b"secret"
     assert [p.name for p in outside.iterdir()] == ["secret.md"]
-    assert not list((vault.root / ".ormah/intent").iterdir())
+    assert not list((vault.root / ".ormah/tmp").iterdir())
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The writer: ops that wait are promised, committed and told in one batch, each with a commit of its own; one at fault harms no
+"""The writer: ops that wait are committed and told in one batch, each with a commit of its own; one at fault harms no
 other, and whatever goes wrong on the way leaves nothing behind."""
 
 from __future__ import annotations
@@ -110,7 +110,6 @@ def test_those_that_wait_go_together_and_each_has_its_commit(tmp_path: Path) -> 
         held.run()
         assert held.errors == {}
         assert [len(some) for some in held.told] == [1, OTHERS]
-        assert held.steps.count("promised") == 2
         assert held.steps.count("locked") == 2
         made = [one for some in held.told for one in some]
         assert [one.commit for one in made][:-1] == [one.parent for one in made][1:]
@@ -128,7 +127,7 @@ def test_of_those_that_go_together_one_is_refused(tmp_path: Path) -> None:
     theirs = held.vault.root / f"s{OTHERS}/{OTHERS}.md"
 
     def save(step: str) -> None:
-        if step == "staged" and held.steps.count("staged") == 2:
+        if step == "locked" and held.steps.count("locked") == 2:
             theirs.parent.mkdir()
             theirs.write_bytes(b"a person's\n")
 
@@ -177,7 +176,7 @@ def test_who_must_be_alone_is_let_in_between_two_batches(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("files", [MANY[:1], MANY], ids=["loose", "a pack"])
-@pytest.mark.parametrize("step", ["promised", "placed", "objects", "moving"])
+@pytest.mark.parametrize("step", ["locked", "objects", "moving"])
 def test_a_commit_of_somebody_else_in_between_is_built_upon(
     tmp_path: Path, step: str, files: list[tuple[str, bytes]]
 ) -> None:
@@ -205,7 +204,7 @@ def test_a_commit_of_somebody_else_in_between_is_built_upon(
 
 def test_a_save_in_the_last_moment_leaves_nothing_of_what_was_begun(tmp_path: Path) -> None:
     def at(step: str) -> None:
-        if step == "staged" and armed:
+        if step == "locked" and armed:
             (vault.root / NOTE).write_bytes(b"typed\n")
 
     armed: list[bool] = []
@@ -236,7 +235,6 @@ def test_where_objects_cannot_be_written_nothing_was_done(tmp_path: Path, monkey
                 put(vault, *MANY)
         assert (vault.head(), objects(vault.root)) == (head, there)
         assert not (vault.root / "space").exists()
-        assert not list((vault.root / ".ormah/intent").glob("*.json"))
         assert not list((vault.root / ".ormah/tmp").iterdir())
         assert put(vault, *MANY) is not None
         sound(vault.root)

@@ -1,0 +1,49 @@
+"""An op on its way into the history: what it does to each file, and its commit's message."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from ormahd.model.change import ChangedFile, Kind, Stat, sha256
+
+
+class FileChange(Struct, frozen=True):
+    """What an op does to one file. `base`: the file's bytes before the op (None: no file). `data`: its bytes after
+    the op (None: the op removes the file)."""
+
+    path: str
+    node_id: str | None
+    base: bytes | None
+    data: bytes | None
+
+    @property
+    def old(self) -> str | None:
+        return None if self.base is None else sha256(self.base)
+
+    def committed(self, stat: Stat | None = None) -> ChangedFile:
+        """Return the change as listeners get it. `stat`: the stat of the file afterwards, where known."""
+        return ChangedFile(self.path, self.node_id, self.old, self.data, stat)
+
+
+class PlannedOp(Struct, frozen=True):
+    """All that is needed to write an op. `message`: the whole commit message. `person`: whether the person is the
+    author."""
+
+    op: str
+    kind: Kind
+    source: str
+    subject: str
+    message: str
+    person: bool
+    time: datetime
+    changes: tuple[FileChange, ...]
+    joins: str | None = None
+    """The commit whose history the op joins: it becomes the second parent of the op's commit, or (fast-forward) is that
+    commit."""
+
+    @property
+    def name(self) -> str:
+        """The op's name for the log: without its subject, which contains text of a note."""
+        return f"op {self.op} ({self.kind})"
