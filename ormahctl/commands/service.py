@@ -19,7 +19,7 @@ import click
 from ormahctl import managers, render, supervise
 from ormahctl.session import Session
 from ormahctl.setup import change, service
-from ormahctl.setup.change import FileChange
+from ormahctl.setup.change import ConfigChange
 from ormahd import paths
 from ormahd.rpc.wire import BadRequest, Unavailable
 
@@ -35,7 +35,7 @@ def interactive() -> bool:
 
 
 def agreed(
-    changes: Sequence[FileChange], *, dry_run: bool, yes: bool, quiet: bool, question: str | None = None
+    changes: Sequence[ConfigChange], *, dry_run: bool, yes: bool, quiet: bool, question: str | None = None
 ) -> bool:
     """Return whether to make the changes. With `dry_run`: print them, unless `quiet`, and return False. With `yes`:
     return True without asking. Otherwise print them and ask `question`.
@@ -65,7 +65,7 @@ def agreed(
     return False
 
 
-def show(change: FileChange, stream: TextIO) -> None:
+def show(change: ConfigChange, stream: TextIO) -> None:
     """Print a change as a unified diff."""
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for text in diff(change):
@@ -74,7 +74,7 @@ def show(change: FileChange, stream: TextIO) -> None:
         stream.write((render.paint(text, colour, stream) if colour else text) + "\n")
 
 
-def diff(change: FileChange) -> list[str]:
+def diff(change: ConfigChange) -> list[str]:
     """Return the lines of a unified diff of the settings file."""
     before, after = (
         (data or b"").decode("utf-8", "backslashreplace").splitlines(keepends=True)
@@ -170,13 +170,13 @@ def enable(socket: Path, *, changed: bool) -> int | None:
     return stopped
 
 
-def plan_removal() -> tuple[list[FileChange], list[str]]:
+def plan_removal() -> tuple[list[ConfigChange], list[str]]:
     """Return the changes that restore the files, and the names of files that were edited since and are left alone."""
     changes, edited = change.taken_out(service.OWNER)
     return changes, [str(path) for path in edited]
 
 
-def remove(changes: Sequence[FileChange]) -> None:
+def remove(changes: Sequence[ConfigChange]) -> None:
     """Stop and disable the service, and restore its files."""
     answers = managers.state() == "answers"
     if answers:
@@ -225,6 +225,6 @@ def _without_manager() -> Unavailable:
     return Unavailable(f"there is no service manager here ({what})", hint=hint)
 
 
-def _told(one: FileChange, *, dry_run: bool = False) -> dict[str, Any]:
+def _told(one: ConfigChange, *, dry_run: bool = False) -> dict[str, Any]:
     fields: dict[str, Any] = {"file": str(one.path), "changed": one.changed}
     return fields | ({"diff": "\n".join(diff(one))} if dry_run else {})

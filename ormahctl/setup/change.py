@@ -96,7 +96,7 @@ def _directory() -> Path:
 
 
 @dataclass(frozen=True)
-class FileChange:
+class ConfigChange:
     """A planned change of one file; `make` carries it out. `seen`: the file as it was read for the plan. `after`: its
     new bytes; None: the file is removed. `was`: the stored record of an earlier change, if there is one."""
 
@@ -132,7 +132,7 @@ class FileChange:
                 self.was.forget()
 
 
-def take_back(changes: Sequence[FileChange]) -> None:
+def take_back(changes: Sequence[ConfigChange]) -> None:
     """Make changes that remove what an earlier setup added, and delete their records."""
     for one in changes:
         one.make()
@@ -140,7 +140,7 @@ def take_back(changes: Sequence[FileChange]) -> None:
             one.was.forget()
 
 
-def whole(owner: str, path: Path, wanted: bytes) -> FileChange:
+def whole(owner: str, path: Path, wanted: bytes) -> ConfigChange:
     """Return the change that makes `wanted` the whole content of the file at `path`. Its record has the name `owner`,
     with which `taken_out` can later restore the earlier content."""
     seen = file.read(path)
@@ -152,10 +152,10 @@ def whole(owner: str, path: Path, wanted: bytes) -> FileChange:
         agent=owner, file=str(path), real=str(seen.real), existed=existed, after=digest(wanted),
         edits=(Splice(0, before or b"", wanted),),
     )  # fmt: skip
-    return FileChange(seen, wanted, kept, was)
+    return ConfigChange(seen, wanted, kept, was)
 
 
-def taken_out(owner: str) -> tuple[list[FileChange], list[Path]]:
+def taken_out(owner: str) -> tuple[list[ConfigChange], list[Path]]:
     """Return (changes that restore all files with a record of `owner`, paths of files that are left alone because
     they were edited after setup wrote them)."""
     changes, edited = [], []
@@ -163,7 +163,7 @@ def taken_out(owner: str) -> tuple[list[FileChange], list[Path]]:
         seen = file.read(Path(was.file))
         if was.fits(seen.data):
             before = apply(seen.data or b"", reverse(was.edits)) if was.existed else None
-            changes.append(FileChange(seen, before, None, was))
+            changes.append(ConfigChange(seen, before, None, was))
         elif seen.data is not None:
             edited.append(seen.path)
     return changes, edited

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from ormahctl.setup import change as entry
 from ormahctl.setup import file
-from ormahctl.setup.change import FileChange, Record
+from ormahctl.setup.change import ConfigChange, Record
 from ormahctl.setup.edit import HandlerPlace, Json, Toml
 from ormahctl.setup.file import FileRead, InvalidSettings, Splice, apply, reverse
 from ormahctl.setup.harness import TOOL_EVENT, TOOLS, Agent, Harness
@@ -33,7 +33,7 @@ servers, or has no entry and gets none.
 
 
 @dataclass(frozen=True)
-class SettingsChange(FileChange):
+class SettingsChange(ConfigChange):
     """A planned change of one settings file of a harness; `make` carries it out. `replaced`, `removed`: events whose
     hook is changed or removed."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ormahctl.setup import change, file
-from ormahctl.setup.change import FileChange, Record
+from ormahctl.setup.change import ConfigChange, Record
 from ormahctl.setup.file import Splice, apply, reverse
 
 TEXT: Final = files("ormahctl.setup").joinpath("paragraph.md").read_text("utf-8")
@@ -30,7 +30,7 @@ def owner(agent: str) -> str:
 
 
 @dataclass(frozen=True)
-class Paragraph(FileChange):
+class Paragraph(ConfigChange):
     """A planned change of Ormah's paragraph in an agent's instructions file; `make` carries it out."""
 
     state: State
@@ -85,7 +85,7 @@ def _record(agent: str, seen: file.FileRead, was: Record | None, after: bytes, e
     )  # fmt: skip
 
 
-def removal(agent: str) -> tuple[list[FileChange], list[Path]]:
+def removal(agent: str) -> tuple[list[ConfigChange], list[Path]]:
     """Return (the changes that remove Ormah's paragraphs from the agent's instructions files, the files in which it
     stays because a person edited it)."""
     changes, edited = [], []
@@ -105,7 +105,7 @@ def removal(agent: str) -> tuple[list[FileChange], list[Path]]:
             after = left if was.existed or left.strip() else None
         elif _BEGUN in data:
             edited.append(seen.path)
-        changes.append(FileChange(seen, after, None, was))
+        changes.append(ConfigChange(seen, after, None, was))
     return changes, edited
 
 

@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 
 from ormahctl import managers
 from ormahctl.setup import change, file
-from ormahctl.setup.change import FileChange
+from ormahctl.setup.change import ConfigChange
 from ormahd import paths
 from ormahd.rpc.wire import BadRequest
 
@@ -36,7 +36,7 @@ _COMMAND: Final = "ExecStart=%h/.local/bin/ormahd run"
 _LISTEN: Final = "ListenStream=%t/ormah/ormahd.sock"
 
 
-def install(socket: Path) -> list[FileChange]:
+def install(socket: Path) -> list[ConfigChange]:
     """Plan the files that define the service for the daemon at `socket`: systemd units, or the property list for
     launchd."""
     wanted = launchd(socket, os.environ) if managers.MACOS else systemd(socket, os.environ)

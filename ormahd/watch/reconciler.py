@@ -304,8 +304,9 @@ class Reconciler:
                     self.told = done.commit if self.told == done.parent else self.told
                     self._walked = done.commit if self._walked == done.parent else self._walked
                 for change in done.changes:
-                    data = None if done.kind is Kind.SYNC else change.data
-                    self._during[change.path] = None if data is None else sha256(data)
+                    self._during[change.path] = (
+                        sha256(change.data) if change.data is not None and done.kind is not Kind.SYNC else None
+                    )
                     self._racy.add(change.path)
                     self._overlay.pop(change.path, None)
             self.look.follow(done)
@@ -513,8 +514,7 @@ class _Scan:
                 self.progress(count + 1, len(changed))
 
     def one(self, met: FileStat, forced: bool) -> None:
-        owner = self.owner
-        path = met.path
+        owner, path = self.owner, met.path
         data = read_stable(self.vault.root, met)
         if data is None:
             if self.identity.present(path):
@@ -653,10 +653,8 @@ class _Scan:
         rest = self.owner._rest
         deleted = []
         for path in found.gone:
-            if path in self.moved:
-                continue
-            if self.vault.writes(path, None):
-                self.on_its_way = True
+            if path in self.moved or self.vault.writes(path, None):
+                self.on_its_way |= path not in self.moved
                 continue
             if self.half_done:
                 self.out.wait(path, BUSY_S)
