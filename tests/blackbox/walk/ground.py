@@ -71,7 +71,10 @@ class Ground:
 
         def typed() -> subprocess.CompletedProcess[str] | None:
             done = subprocess.run(["git", *words], cwd=cwd or self.house.vault, env=env, capture_output=True, text=True)
-            return None if done.returncode and ".lock': File exists" in done.stderr else done
+            silent = (
+                words[0] == "stash" and not done.stdout + done.stderr
+            )  # git stash does not name the lock that it met
+            return None if done.returncode and (silent or ".lock': File exists" in done.stderr) else done
 
         return wait_until(typed, f"git is free for {words}")
 
