@@ -11,6 +11,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from ormahd import paths
 from ormahd.api import BackfillResult, PastFolder, PastResult
 from ormahd.errors import BadRequest, OrmahError
@@ -72,11 +74,7 @@ class Backfill:
 
     def state(self) -> BackfillResult:
         with self._lock:
-            now = self._now
-            return BackfillResult(
-                now.running, now.folders, now.done, now.total, now.added, now.failed, now.begun,
-                self._log.value(SOURCE, ENDED),
-            )  # fmt: skip
+            return replace(self._now, ended=self._log.value(SOURCE, ENDED))
 
     def close(self, seconds: float) -> bool:
         """Stop the thread after the file that it is reading; the next start of the daemon continues the backfill.

@@ -101,7 +101,8 @@ class Checks:
         if self._way == "rules" and one.turns[0] in self._turns:
             return KNOWN
         space = None if one.about_self else space
-        created = _when(first.time, self._ormah.moment())
+        time, now = iso_time(first.time), self._ormah.moment()
+        created = now if time is None else min(datetime.fromisoformat(time), now)
         links = self._repeats(title, content, one.type, space, one.turns[0], tail, created)
         if isinstance(links, str):
             return links
@@ -214,8 +215,3 @@ def covers(text: str, content: str, share: float) -> bool:
     words, folded = set(query_terms(content)), fold(text)
     known = len(words & set(query_terms(text))) >= share * len(words)
     return bool(words) and known and all(mark in folded for mark in marks(content))
-
-
-def _when(time: str | None, now: datetime) -> datetime:
-    said = iso_time(time)
-    return now if said is None else min(datetime.fromisoformat(said), now)

@@ -71,7 +71,7 @@ class FolderWatch:
         self._listener = listener
         self._quiet = quiet
         self._changed = threading.Condition()
-        self._stopping = False
+        self.stopping = False
         self._source: FolderEvents | None = None
         self._source_at = 0.0
         self._wrong: dict[str, str] = {}
@@ -83,7 +83,7 @@ class FolderWatch:
     def stop(self, seconds: float) -> bool:
         """Stop the thread. Return False if it still runs after `seconds`."""
         with self._changed:
-            self._stopping = True
+            self.stopping = True
             self._changed.notify_all()
         if self._thread.ident is not None:
             self._thread.join(seconds)
@@ -95,10 +95,6 @@ class FolderWatch:
             for one in self._folders:
                 one.scan_at = 0.0
             self._changed.notify_all()
-
-    @property
-    def stopping(self) -> bool:
-        return self._stopping
 
     # ------------------------------------------------------------ events, from watchdog's thread
 
@@ -113,7 +109,7 @@ class FolderWatch:
 
     def _run(self) -> None:
         priority.step_back(NICE)
-        while not self._stopping:
+        while not self.stopping:
             self._guarded(self._turn)
         if self._source is not None:
             self._source.stop()
@@ -126,17 +122,17 @@ class FolderWatch:
         except Exception:
             log.exception("%s met a fault; it goes on", self._thread.name)
             with self._changed:
-                self._changed.wait_for(lambda: self._stopping, HEARTBEAT)
+                self._changed.wait_for(lambda: self.stopping, HEARTBEAT)
 
     def _turn(self) -> None:
         self._look()
         for one in self._folders:
-            if one.there and one.scan_at <= time.monotonic() and not self._stopping:
+            if one.there and one.scan_at <= time.monotonic() and not self.stopping:
                 one.scan_at = time.monotonic() + SCAN_EVERY
                 self._guarded(lambda one=one: self._scan(one))  # type: ignore[misc]
         with self._changed:
             now = time.monotonic()
-            if not self._stopping:
+            if not self.stopping:
                 due = [one.scan_at for one in self._folders if one.there]
                 self._changed.wait(max(0.0, min([*due, now + HEARTBEAT]) - now))
 

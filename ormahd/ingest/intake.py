@@ -82,7 +82,7 @@ class Intake:
         if source == "hook":
             return keeps, "listening" if keeps else "off: sessions.keep", self.capture.waiting("hook")
         if source == "watcher":
-            return self.watcher.on, self.watcher.state, self.capture.waiting("watcher")
+            return self.watcher.on, "watching" if self.watcher.on else "off", self.capture.waiting("watcher")
         if source == "backfill":
             now = self.backfill.state()
             return now.running, "at work" if now.running else "done", max(0, now.total - now.done)

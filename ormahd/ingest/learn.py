@@ -184,7 +184,7 @@ def learn(
 def _store(ormah: Ormah, tail: SessionTail, found: Learning, caller: Caller, run: str | None) -> Outcome:
     new = found.memories
     with ormah.writing:
-        files = [(one, *_composed(ormah, one)) for one in new]
+        files = [(one, _place(ormah, one), note_of(one, ormah.moment())) for one in new]
 
         def fill(tx: Transaction) -> None:
             for one, path, data in files:
@@ -211,12 +211,9 @@ def _store(ormah: Ormah, tail: SessionTail, found: Learning, caller: Caller, run
         )  # fmt: skip
 
 
-def _composed(ormah: Ormah, one: PlannedMemory) -> tuple[str, bytes]:
-    kind = NodeType(one.type)
-    path = ormah.place(
-        one.node_id, type=kind, space=one.space, title=one.title, content=one.content, created=one.created
-    )
-    return path, note_of(one, ormah.moment())
+def _place(ormah: Ormah, one: PlannedMemory) -> str:
+    kind, created = NodeType(one.type), one.created
+    return ormah.place(one.node_id, type=kind, space=one.space, title=one.title, content=one.content, created=created)
 
 
 def bury_the_missing(ormah: Ormah) -> int:

@@ -47,11 +47,6 @@ class SessionWatcher:
     def stop(self, seconds: float) -> bool:
         return self._watch.stop(seconds)
 
-    @property
-    def state(self) -> str:
-        """What the watcher does now, in words for people."""
-        return "watching" if self.on else "off"
-
     def wants(self, folder: Path, file: Path) -> bool:
         return is_session_file(file.relative_to(folder)) and not any(
             one == file or one in file.parents for one in self._without

@@ -49,20 +49,16 @@ def read_in_place(
     notes: dict[str, Note] = {}
     for number, one in enumerate(sections):
         text = normalise(one.text)
+        heading = one.title.lstrip(", ")  # of a page of a PDF without a title
+        same = name.casefold() in heading.casefold() or heading.casefold() in name.casefold()
+        title = max(name, heading, key=len) if same else f"{name}: {heading}"
         path = f"{file}:{one.line}" if f"{file}:{one.line}" not in notes else f"{file}:{one.line}.{number + 1}"
         tags = [tag for tag in (*whole.tags, *body_tags(text)) if tag != ABOUT_SELF]
         links = [NoteLink(EdgeType.RELATED_TO, target, body=True) for target in body_links(text)]
         aliases = (stem, *whole.aliases) if number == 0 else ()
         notes[path] = Note(
-            path, NoteKind.SOURCE, one.key, id=id_of(one.place), space=space, title=_title(name, one.title),
+            path, NoteKind.SOURCE, one.key, id=id_of(one.place), space=space, title=title[:MAX_TITLE],
             tags=tuple(dict.fromkeys(tags))[:MAX_TAGS], source=source, created=whole.created, updated=changed,
             aliases=tuple(dict.fromkeys(aliases)), links=tuple(links), content=text, everywhere=space is None,
         )  # fmt: skip
     return ReadInPlace(found.digest, notes)
-
-
-def _title(name: str, heading: str) -> str:
-    """Return the title of a section: its note's name and its heading, or only the name if the heading says the same."""
-    heading = heading.lstrip(", ")  # of a page of a PDF without a title
-    same = name.casefold() in heading.casefold() or heading.casefold() in name.casefold()
-    return (max(name, heading, key=len) if same else f"{name}: {heading}")[:MAX_TITLE]

@@ -27,7 +27,9 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
     begun = iso_time(talk.get("created_at"))
     for place, message in enumerate(_shown(talk)):
         sender = message.get("sender")
-        text = _text(message)
+        content = message.get("content")
+        blocks = texts_of(content if isinstance(content, list) else [], ("text",))
+        text = clean_text(blocks or text_at(message, "text") or "")
         if sender not in {"human", "assistant"}:
             continue
         time = iso_time(message.get("created_at")) or begun
@@ -50,10 +52,3 @@ def _shown(talk: dict[str, Any]) -> list[dict[str, Any]]:
     newest = sorted(by_id, key=lambda name: (name == leaf, iso_time(by_id[name].get("created_at")) or "9"))
     leaves = {roots[name]: name for name in newest}
     return [by_id[name] for root in dict.fromkeys(roots.values()) for name in branch(parents, leaves[root])]
-
-
-def _text(message: dict[str, Any]) -> str:
-    """Return the text of a message: the text of its text blocks, or if it has no such block, its field `text`."""
-    content = message.get("content")
-    text = texts_of(content if isinstance(content, list) else [], ("text",))
-    return clean_text(text or text_at(message, "text") or "")
