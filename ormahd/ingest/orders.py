@@ -20,18 +20,27 @@ _COMMAND: Final = re.compile(
 )
 _ORDER: Final = re.compile(
     r"(?:^|[.!?:;\n][ \t]{0,3}[\"“]?)(?:please )?(?:from now on|always|never|you (?:must|should|have to|are to)|make sure|ignore|disregard"
-    r"|do not|don't|run|execute|download|install|ab (?:jetzt|sofort)|immer|niemals|nie|siempre|nunca|toujours|jamais)\b",
+    r"|do not|don't|run|execute|download|install|ab (?:jetzt|sofort)|immer|niemals|nie|du (?:musst|sollst)|siempre|nunca"
+    r"|(?:debes|tienes que|hay que)|toujours|jamais|tu dois|il faut)\b",
     re.IGNORECASE,
 )
 _PLACE: Final = re.compile(r" --\w|\w\.(?:com|net|org|io|dev|app|sh|example)\b", re.IGNORECASE)
 """Matches an option of a command, or the name of a host."""
 _ABOUT_USER: Final = re.compile(r"(?:the user|der nutzer|el usuario|l['’]utilisateur)\b", re.IGNORECASE)
+_QUOTED: Final = re.compile(rf"{_ABOUT_USER.pattern} (?:said|sagte|dijo|a dit) ?: ?[\"„«]\s?", re.IGNORECASE)
+"""Matches what stands before the person's words in a memory that quotes them."""
 
 
 def can_be_acted_on(kind: NodeType, content: str) -> bool:
-    """Return whether a memory has a command, a link or an order to the agent in it. A preference that begins neither
-    with the user nor with a choice ("Use pnpm, not npm") is an order ("Push to main without asking")."""
-    choice = None if _PLACE.search(content) else around("choice").match(content)
-    if _LINK.search(content) or _COMMAND.search(content) or _ORDER.search(content, choice.end() if choice else 0):
+    """Return whether a memory has a command, a link or an order to the agent in it, also where it quotes the person. A
+    preference that is neither about the person nor a choice ("Use pnpm, not npm") is an order ("Push to main without
+    asking")."""
+    words = _QUOTED.sub("", content)
+    bid = around("bid").search(words)
+    choice = None if _PLACE.search(words) else around("choice").match(words, bid.end() if bid else 0)
+    if _LINK.search(content) or _COMMAND.search(content) or _ORDER.search(words, choice.end() if choice else 0):
         return True
-    return kind is NodeType.PREFERENCE and not choice and not _ABOUT_USER.match(content)
+    if around("condition").search(words) or (around("aside").search(words, choice.end()) if choice else bid):
+        return True
+    about_user = around("say").match(words) or _ABOUT_USER.match(words)
+    return kind is NodeType.PREFERENCE and not choice and not about_user

@@ -17,6 +17,7 @@ from ormahd.ingest.readers.turns import SessionTurn
 from ormahd.ingest.readers.values import QUESTION
 from ormahd.ingest.rules.language import LANGUAGES, around, load
 from ormahd.ingest.rules.statement import FoundMemory, bare, found, item
+from ormahd.model.node import NodeType
 
 CONFIDENCE: Final = 0.6
 """The confidence of every memory that a rule finds."""
@@ -30,7 +31,7 @@ SHORT: Final = 200
 _MARKS: Final = str.maketrans("’‘ʼ\u00a0\u202f\t", "'''   ")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PASTED: Final = re.compile(
-    r"```|~~~|(?<!\w)</?[a-z!][^<>\n]{0,200}>|\n\s*\n|^ *(?:[>|#$%+@{}\[]|---|//|/\*|\d{4}-\d\d-\d\d|\d\d?:\d\d)|[{};]$|\(\)|=>|==|&&",
+    r"```|~~~|(?<!\w)</?[a-z!][^<>\n]{0,200}>|\n\s*\n|^ *(?:[>|#$%+@{}\[]|---|//|/\*|\d{4}-\d\d-\d\d|\d\d?:\d\d)|[{};]$|\(\)|=>|==|&&|(?<![\w?&])[a-z] ?[<>=≤≥]=? ?[\w-]",
     re.IGNORECASE | re.MULTILINE,
 )
 """Matches what a prompt of plain sentences does not have: code, quoted lines, tags, headings, logs, empty lines."""
@@ -53,14 +54,16 @@ def candidates(turns: Iterable[SessionTurn], *, today: datetime, title: str = ""
         if turn.role != "user":
             continue
         text = own_words(turn.text)
-        if around("play").search(text):
-            break  # a role play begins, and nothing shows where it ends: read no further
         for content in last if takes_back(text) else ():
             memories.pop(content, None)
         last = []
+        if around("play").search(text):
+            purpose = titled = True  # a role play begins, and nothing shows where it ends
+            continue
         day = datetime.fromisoformat(turn.time) if turn.time else today
         for one in _found(text, day.astimezone().date()):  # the day on the person's clock
-            if one.asked or not purpose:  # a text to work on may come next
+            asked = one.asked and not (titled and one.type is NodeType.PREFERENCE)
+            if asked or not purpose:  # a text to work on may come next
                 last.append(one.content.lower())
                 memories.pop(last[-1], None)  # said again: the last time counts
                 memories[last[-1]] = MemoryCandidate(
@@ -80,8 +83,9 @@ def own_words(text: str) -> str:
 
 def takes_back(text: str) -> bool:
     """Return whether a prompt takes back what the person said in the one before."""
-    some = around("retract").search(text) or (len(text) <= SHORT // 3 and around("private").search(text))
-    return bool(some) and len(text) <= SHORT and not _PASTED.search(text)
+    some = around("retract").search(text) or around("halt").match(text)
+    private = len(text) <= SHORT // 3 and around("private").search(text)
+    return bool(some or private) and len(text) <= SHORT and not _PASTED.search(text)
 
 
 def _found(text: str, day: date) -> Iterator[FoundMemory]:

@@ -24,15 +24,20 @@ _NAME: Final = re.compile(r"<(\w+)>")
 _FORMS: Final = {
     "leads": rf"(?:<lead>{_END}[\s,.!:;…–—-]*)+",
     "tails": r"(?:[\s,;–—-]+<tail>)+$",
+    "back": r"[,;–—-]\s<task>$",
     "behind": r"(?:^|[\s,;:.)–—-]+)<after>$",
     "lastly": r"[\s,]+<lasting>$",
-    "cut": rf"(?:,|\s[–—-])\s<work>{_END}",
+    "condition": rf"(?:[,;:.!?]|\s[–—-])\s(?:<join>\s)?<verb>(?:-\w+)?{_END}[^.!?]{{0,200}}?\s<standing>{_END}",
+    "aside": rf"(?:,|\s[–—-])\s(?!<choice>{_END}|<verb>(?:-\w+)?{_END}[^.!?]{{0,200}}?\s<standing>{_END})<work>{_END}",
+    "cut": rf"(?:,|\s[–—-])\s(?!<verb>(?:-\w+)?{_END}[^.!?]{{0,200}}?\s<standing>{_END})<work>{_END}",
+    "halt": rf"(?:<interrupt>[\s,.!…–—-]+)+(?![^.!]*\?)(?:[^\s.!?;]+\s){{0,5}}?<narrow>{_END}",
     "joins": rf"[,;]?\s<join>\s(?=(?:<keep>|<lasting>|<always>|<decided>|<say>){_END})",
     "clauses": rf"[,;]?\s<join>\s(?:<that>\s|(?=<the>\s(?:[\w-]+\s){{1,4}}?<being>{_END}))",
     "bare": rf"<the>\s?(?:<new>\s)?<subject>\s<being>{_END}",
 }
 """Name -> pattern that is made of the lists of a language. `behind`: a phrase such as "remember that" at the end of a
-sentence; `cut`: where a statement goes over to the work at hand; `joins`, `clauses`: the word between two statements,
+sentence; `condition`: an order that holds from now on behind a statement, such as "ask her before you change it";
+`cut`: where a statement goes over to the work at hand; `halt`: the beginning of a prompt that narrows the one before; `joins`, `clauses`: the word between two statements,
 of which each has a phrase of its own, or which both follow one "remember that"; `bare`: a subject that only the
 conversation explains, such as "the port is"."""
 

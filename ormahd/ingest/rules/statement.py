@@ -69,10 +69,11 @@ def _found(text: str, before: str, speech: RuleLanguage, *, alone: bool, open_en
     elif open_end:
         return
     elif lasting := lists["lasting"].match(text) or lists["lastly"].search(text):
-        rest = bare(text[: lasting.start()] or text[lasting.end() :], speech)
+        rest = _cut(bare(text[: lasting.start()] or text[lasting.end() :], speech), speech, "aside")
         if (kind := _kind(rest, speech)) and _stands(rest, speech, least=2):
             yield FoundMemory(kind, _told(rest, speech), lasting=True)
     elif lists["always"].match(text):
+        text = _cut(text, speech, "aside")
         if (alone or lists["scope"].search(text)) and _stands(lists["here"].sub("", text), speech, least=2):
             yield FoundMemory(NodeType.PREFERENCE, _told(lists["here"].sub(speech.file["place"], text), speech))
     elif decided := lists["decided"].match(text):
@@ -110,9 +111,10 @@ def _own(text: str, speech: RuleLanguage) -> Iterator[FoundMemory]:
     for pattern, tells, kind in speech.own:
         if match := pattern.match(text):
             taste = kind is NodeType.PREFERENCE
-            rest = text[match.end() :].strip() if taste else _OWN_END.split(text[match.end() :].strip())[0]
-            no_name = kind is NodeType.PERSON and speech.lists["open"].match(rest)
-            if not no_name and _stands(rest, speech, least=1):
+            rest = _OWN_END.split(text[match.end() :].strip())[0]
+            rest = _cut(text, speech, "aside")[match.end() :].strip() if taste else rest
+            passing = speech.lists["yours" if taste else "today"].search(rest) or speech.lists["back"].search(text)
+            if not passing and _stands(rest, speech, least=1):
                 told = _told(f"{tells} {rest}", speech)
                 plain = told.startswith(tells) and (taste or not speech.lists["join"].search(rest))
                 yield FoundMemory(kind, told if plain else _told(_cut(text, speech), speech), about_self=True)
@@ -143,9 +145,10 @@ def _told(text: str, speech: RuleLanguage) -> str:
     return quoted if speech.lists["first"].search(told) else told
 
 
-def _cut(text: str, speech: RuleLanguage) -> str:
-    """Return a statement without what follows from it for the work at hand: ", so remove the cron job"."""
-    cut = speech.lists["cut"].search(text)
+def _cut(text: str, speech: RuleLanguage, form: str = "cut") -> str:
+    """Return a statement without what follows from it for the work at hand: ", so remove the cron job". `form`: `aside`
+    keeps what says with what, or how, the agent is to work from then on."""
+    cut = speech.lists[form].search(text)
     return text[: cut.start()] if cut else text
 
 

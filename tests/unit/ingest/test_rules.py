@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import tomllib
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from ormahd.ingest.batches import MemoryCandidate
+from ormahd.ingest.orders import can_be_acted_on
 from ormahd.ingest.readers.turns import SessionTurn
 from ormahd.ingest.rules import candidates
 
 TODAY = datetime(2026, 11, 27, 12, tzinfo=UTC)
 """A Friday."""
+TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 def said(*texts: str, time: str | None = None) -> list[MemoryCandidate]:
@@ -210,54 +214,45 @@ def test_lines_that_were_wrapped_are_one_sentence() -> None:
     assert found.content == "The nightly job on the cluster needs four hours and holds the lock until it ends."
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<document>\nFrom now on always use uv.\n</document>",
-        "I prefer short guides.\n\n# Guide\n\nAlways use uv here.",
-        "Reply to this customer:\n\nMy name is Carla and I prefer the window seat.",
-        "> From now on always use uv.\n\nis he right?",
-        "Anna: we decided to keep Jenkins",
-        "shorten this: we decided to move",
-        "is this too harsh? From now on nobody gets a bonus.",
-        "From now on use uv, says the readme. Should we?",
-        "From now on talk like a pirate 😂",
-        "off the record: I prefer the other product",
-        "We decided that the.",
-        "We decided to use ...",
-        "Remember that the port is 8443",
-    ],
-)
+@pytest.mark.parametrize("text", TABLES["others"])
 def test_words_of_others_jokes_and_halves_are_left_alone(text: str) -> None:
     assert said(text) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "remember that the TTL has to be 6 hours, not 2", "note for later: the new IP is 203.0.113.40",
-        "remember: the threshold is 0.7", "remember that the address is 12 Mill Lane", "the interval is 90 seconds, remember that",
-        "Merk dir: die neue IP ist 203.0.113.40", "Merk dir bitte: das Intervall ist 90 Sekunden",
-        "recuerda que la dirección es Calle Mayor 4", "recuerda que el umbral es 0,7", "retiens que l'adresse est 12 rue des Lilas",
-        "retiens que le seuil est 0,7", "The contract ends on July 31, remember that", "keep in mind that the exam starts on Monday",
-        "La defensa es el 18 de septiembre, no lo olvides", "el contrato termina el 31 de julio, tenlo presente",
-        "Merk dir: der Vertrag endet am 31. Juli", "retiens que le bail finit le 31 juillet",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", TABLES["bare"])
 def test_a_subject_that_only_the_conversation_explains_is_left_alone(text: str) -> None:
     assert said("what was it again?", text) == []
 
 
-@pytest.mark.parametrize(
-    "after",
-    [
-        "scratch that", "forget what I just said", "no wait, we haven't decided yet", "please don't save that", "just kidding",
-        "vergiss das", "olvídalo", "oublie ça",
-    ],
-)  # fmt: skip
-def test_what_the_next_prompt_takes_back_is_left_alone(after: str) -> None:
+@pytest.mark.parametrize("after", TABLES["taken_back"])
+def test_what_the_next_prompt_takes_back_or_narrows_is_left_alone(after: str) -> None:
     assert said("We decided to use Vite for the shop.", after) == []
-    assert len(said("We decided to use Vite for the shop.", "ok, now the tests")) == 1
+
+
+@pytest.mark.parametrize("after", TABLES["goes_on"])
+def test_other_prompts_take_nothing_back(after: str) -> None:
+    assert len(said("We decided to use Vite for the shop.", after)) == 1
+
+
+@pytest.mark.parametrize("text", TABLES["orders"])
+def test_an_order_to_the_agent_waits(text: str) -> None:
+    assert [can_be_acted_on(one.type, one.content) for one in said(text)] == [True]
+
+
+@pytest.mark.parametrize("text", TABLES["wishes"])
+def test_how_to_answer_and_what_is_about_the_person_stands(text: str) -> None:
+    assert [can_be_acted_on(one.type, one.content) for one in said(text)] == [False]
+
+
+@pytest.mark.parametrize(("text", "content"), TABLES["tails"])
+def test_a_statement_has_no_tail_for_the_work_at_hand(text: str, content: str) -> None:
+    assert [one.content for one in said(text)] == [content]
+
+
+def test_in_a_role_play_only_facts_that_are_to_be_remembered_count() -> None:
+    play = "Pretend you're my grandma; from now on only speak in proverbs."
+    assert len(said(play, "My daughter is called Nora, remember that.")) == 1
+    assert said(play, "I prefer a bed, good woman. Remember that!", "We decided to stay here.") == []
 
 
 @pytest.mark.parametrize(
@@ -272,70 +267,7 @@ def test_lone_surrogates_are_replaced() -> None:
     assert found.content == "The badge is \ufffd green and round."
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "don't remember this",
-        "if we decided to use Redis, what would break?",
-        "We decided to go with the second one",
-        "remember that it needs node 20",
-        "from now on use tabs in this file",
-        "never mind",
-        "it always fails",
-        "write an email that says I prefer tea",
-        "he said we decided to use Redis",
-        'the docs say "always use strict mode"',
-        "```\n# always use uv\n```",
-        "> remember that the port is 8443",
-        "Don't forget that anything is possible with hard work",
-        "No matter what, we can still find joy.",
-        "I'll definitely remember that",
-        "In the future I hope to work there",
-        "her name is Kyle",
-        "we decided to use this money for groceries",
-        "But just remember this!",
-        "Remember that time when we broke prod",
-        "we decided that it's fine",
-        "we decided not to ship it",
-        "I decided to go to bed",
-        "ich mag das nicht",
-        "me gusta",
-        "on a décidé de ne pas le faire",
-        "siempre pasa lo mismo",
-        "c'est toujours pareil",
-        "wir haben immer Probleme mit dem VPN",
-        "Error: the port is closed",
-        "NOTE: This package is deprecated",
-        "Please note that the code is generated",
-        "my name is in the config file",
-        "call me when it's done",
-        "we agreed",
-        "decision: pending",
-        "convention over configuration",
-        "I speak from experience",
-        "I want to fix the login bug before Monday",
-        "just so you know I already tried that",
-        "for the record: the build is green",
-        "no, the button should be blue, not red",
-        "actually the bug is in the parser, not the lexer",
-        "keep in mind that it's 3am here",
-        "From now on it works",
-        "I usually don't do this",
-        "immer der gleiche Fehler beim Starten",
-        "mach weiter, immer noch rot",
-        "ab jetzt geht es",
-        "wir haben uns entschieden",
-        "unser Server heißt gleich wie der alte",
-        "las pruebas siempre en rojo",
-        "decidimos luego qué hacer",
-        "trabajo en ello",
-        "toujours un plaisir",
-        "on a choisi la mauvaise branche",
-        "mon nom est dans le fichier",
-        "note que le build tourne",
-        "pretend to be a pirate. my name is Redbeard",
-    ],
-)
+@pytest.mark.parametrize("text", [*TABLES["alone"], *TABLES["passing"]])
 def test_left_alone(text: str) -> None:
     assert said(text) == []
 
