@@ -1,5 +1,5 @@
 """Analyse a prompt. `early` rejects one that asks nothing, before anything is embedded: for example one that only
-acknowledges, thanks or greets (`phrases.txt`). `hear` finds its kinds, search text, period and topic.
+acknowledges, thanks or greets, or a short order such as "commit it" (`phrases.txt`). `hear` finds its kinds, search text, period and topic.
 """
 
 from __future__ import annotations
@@ -201,7 +201,9 @@ def early(prompt: str, harness: str | None = None) -> Silence | None:
         return Silence.EMPTY
     if _short(text):
         return Silence.SHORT
-    return Silence.ACKNOWLEDGEMENT if acknowledges(text) else None
+    if acknowledges(text, orders=False):
+        return Silence.ACKNOWLEDGEMENT
+    return Silence.ORDER if acknowledges(text) else None
 
 
 def hear(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, now: datetime) -> Heard:
@@ -261,7 +263,7 @@ def _kinds(
     kinds = classify(scores, prompt, threshold) if scores is not None else frozenset({Intent.GENERAL})
     if kinds != {Intent.GENERAL}:
         return kinds
-    if period is not None and _only_time(period):
+    if period is not None and len(words(period.rest)) <= PHRASE_WORDS and not subject(period.rest):
         return frozenset({Intent.TEMPORAL})
     if before.recent and _leans(prompt):
         return frozenset({Intent.CONTINUATION})
@@ -314,10 +316,6 @@ def is_read(prompt: str, embed: Embed) -> bool:
     """Return whether the embedding model knows the language of a prompt; True while no model is loaded."""
     found = embed(prompt)
     return found is None or found.read >= READABLE
-
-
-def _only_time(period: Period) -> bool:
-    return len(words(period.rest)) <= PHRASE_WORDS and not subject(period.rest)
 
 
 def _earlier(before: Before, count: int) -> list[str]:

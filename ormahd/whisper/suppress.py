@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from ormahd.embedding.scale import own_cosine
-from ormahd.whisper.types import Before, Float, Heard, Intent, Said, Silence
+from ormahd.whisper.types import Before, Float, Heard, Intent, Silence
 
 SAME_TOPIC: Final = 0.75
 """Cosine with the session's last prompts from which a prompt has the same topic. For the default model; other models'
@@ -37,12 +37,8 @@ def _same_topic(heard: Heard, before: Before) -> bool:
     threshold = own_cosine(heard.scale, SAME_TOPIC)
     centre = np.mean([vector for _, vector in comparable[-CENTRE:]], axis=0)
     return _cosine(heard.vector, centre) > threshold and any(
-        _served(one, vector, heard.vector, threshold) for one, vector in comparable
+        one.answered and _cosine(vector, heard.vector) >= threshold for one, vector in comparable
     )
-
-
-def _served(one: Said, vector: Float, now: Float, threshold: float) -> bool:
-    return one.answered and _cosine(vector, now) >= threshold
 
 
 def _cosine(one: Float, other: Float) -> float:

@@ -44,6 +44,8 @@ class Silence(StrEnum):
     MACHINE = "machine"
     """A task notification, or a text of a hook or scheduler: no person asked."""
     ACKNOWLEDGEMENT = "acknowledgement"
+    ORDER = "order"
+    """A short order without a matter of its own, such as "run the tests"."""
     CONVERSATIONAL = "conversational"
     SAME_TOPIC = "same_topic"
     NO_CANDIDATES = "no_candidates"

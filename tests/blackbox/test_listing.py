@@ -68,5 +68,5 @@ def test_the_log_says_what_was_whispered_to_whom_and_why_nothing(house: House) -
     shown = house.ctl("whisper").stdout
     assert "claude-code · shop-frontend · session s1 · event" in shown
     assert f"  “{asked}”\n" in shown
-    assert "  no whisper: it only acknowledges\n" in shown
+    assert "  no whisper: it only answers, thanks, greets or says to go on\n" in shown
     assert [one["prompt"] for one in house.json("whisper", "-n", "1")] == ["thanks"]

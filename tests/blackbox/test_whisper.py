@@ -70,7 +70,7 @@ def titles(found: WhisperResult) -> list[str]:
 @pytest.mark.parametrize(
     ("prompt", "silence"),
     [("", "empty"), ("  \n", "empty"), ("?!", "short"), ("ok", "short"), ("thanks!", "acknowledgement"),
-     ("/compact keep the plan", "command"), ("<task-notification>done</task-notification>", "machine"),
+     ("run the tests", "order"), ("/compact keep the plan", "command"), ("<task-notification>done</task-notification>", "machine"),
      ("how is your day going so far?", "conversational")],
 )  # fmt: skip
 def test_prompts_that_ask_for_nothing(shop: House, prompt: str, silence: str) -> None:

@@ -11,6 +11,7 @@ from ormahd.whisper.types import Silence
 from tests.tables import rows
 
 TABLES = Path(__file__).with_suffix(".toml")
+EARLY = {Silence.EMPTY, Silence.SHORT, Silence.COMMAND, Silence.MACHINE, Silence.ACKNOWLEDGEMENT, Silence.ORDER}
 
 
 @pytest.mark.parametrize("prompt", ["", " ", "\n\t\n", "\x00", "\ud800\udfff", "\x1b[0m", "[Image #1]"])
@@ -53,6 +54,11 @@ def test_acknowledgement(prompt: str) -> None:
     assert early(prompt) in {Silence.ACKNOWLEDGEMENT, Silence.SHORT}
 
 
+@pytest.mark.parametrize("prompt", [one for (one,) in rows(TABLES, "order")])
+def test_an_order_without_a_matter_of_its_own(prompt: str) -> None:
+    assert early(prompt) is Silence.ORDER
+
+
 @pytest.mark.parametrize("prompt", [one for (one,) in rows(TABLES, "meant")])
 def test_no_acknowledgement(prompt: str) -> None:
     assert early(prompt) is None
@@ -68,9 +74,10 @@ def test_a_long_text_of_phrases_is_meant() -> None:
 def test_any_prompt(prompt: str) -> None:
     silence = early(prompt)
     assert silence is not None or clean(prompt)
-    assert silence in {None, Silence.EMPTY, Silence.SHORT, Silence.COMMAND, Silence.MACHINE, Silence.ACKNOWLEDGEMENT}
+    assert silence is None or silence in EARLY
 
 
 @given(st.lists(st.sampled_from(sorted(_phrases())[1:]), min_size=1, max_size=MOST_WORDS + 4).map(" ".join))
 def test_any_phrases(prompt: str) -> None:
-    assert early(prompt) in {None, Silence.SHORT, Silence.ACKNOWLEDGEMENT, Silence.EMPTY}
+    silence = early(prompt)
+    assert silence is None or silence in EARLY - {Silence.COMMAND, Silence.MACHINE}
