@@ -21,7 +21,7 @@ _COMMAND: Final = re.compile(
 _ORDER: Final = re.compile(
     r"(?:^|[.!?:;\n][ \t]{0,3}[\"“]?)(?:please )?(?:from now on|always|never|you (?:must|should|have to|are to)|make sure|ignore|disregard"
     r"|do not|don't|run|execute|download|install|ab (?:jetzt|sofort)|immer|niemals|nie|du (?:musst|sollst)|siempre|nunca"
-    r"|(?:debes|tienes que|hay que)|toujours|jamais|tu dois|il faut)\b",
+    r"|debes|tienes que|toujours|jamais|tu dois)\b",
     re.IGNORECASE,
 )
 _PLACE: Final = re.compile(r" --\w|\w\.(?:com|net|org|io|dev|app|sh|example)\b", re.IGNORECASE)

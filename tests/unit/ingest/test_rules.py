@@ -224,6 +224,11 @@ def test_a_subject_that_only_the_conversation_explains_is_left_alone(text: str) 
     assert said("what was it again?", text) == []
 
 
+@pytest.mark.parametrize("text", TABLES["kept"])
+def test_what_lasts_is_found(text: str) -> None:
+    assert len(said(text)) == 1
+
+
 @pytest.mark.parametrize("after", TABLES["taken_back"])
 def test_what_the_next_prompt_takes_back_or_narrows_is_left_alone(after: str) -> None:
     assert said("We decided to use Vite for the shop.", after) == []
