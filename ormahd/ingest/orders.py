@@ -38,9 +38,8 @@ def can_be_acted_on(kind: NodeType, content: str) -> bool:
     words = _QUOTED.sub("", content)
     bid = around("bid").search(words)
     choice = None if _PLACE.search(words) else around("choice").match(words, bid.end() if bid else 0)
-    if _LINK.search(content) or _COMMAND.search(content) or _ORDER.search(words, choice.end() if choice else 0):
+    unasked = (bid and not choice) or _ORDER.search(words, choice.end() if choice else 0)
+    if unasked or any(one.search(content) for one in (_LINK, _COMMAND, around("condition"))):
         return True
-    if around("condition").search(words) or (around("aside").search(words, choice.end()) if choice else bid):
-        return True
-    about_user = around("say").match(words) or _ABOUT_USER.match(words)
-    return kind is NodeType.PREFERENCE and not choice and not about_user
+    about = choice or around("say").match(words) or _ABOUT_USER.match(words)
+    return kind is NodeType.PREFERENCE and (not about or around("further").search(words) is not None)

@@ -28,18 +28,21 @@ _FORMS: Final = {
     "behind": r"(?:^|[\s,;:.)–—-]+)<after>$",
     "lastly": r"[\s,]+<lasting>$",
     "condition": rf"(?:[,;:.!?]|\s[–—-])\s(?:<join>\s)?<verb>(?:-\w+)?{_END}[^.!?]{{0,200}}?\s<standing>{_END}",
-    "aside": rf"(?:,|\s[–—-])\s(?!<choice>{_END}|<verb>(?:-\w+)?{_END}[^.!?]{{0,200}}?\s<standing>{_END})<work>{_END}",
+    "aside": rf"(?:,|\s[–—-])\s(?!(?:<choice>|<manner>){_END}|<verb>(?:-\w+)?{_END}[^.!?]{{0,200}}?\s<standing>{_END})<work>{_END}",
     "cut": rf"(?:,|\s[–—-])\s(?!<verb>(?:-\w+)?{_END}[^.!?]{{0,200}}?\s<standing>{_END})<work>{_END}",
+    "further": rf"(?:[,;]|\s[–—-])\s(?:<join>\s)?(?!(?:<choice>|<manner>){_END})<verb>{_END}",
     "halt": rf"(?:<interrupt>[\s,.!…–—-]+)+(?![^.!]*\?)(?:[^\s.!?;]+\s){{0,5}}?<narrow>{_END}",
     "joins": rf"[,;]?\s<join>\s(?=(?:<keep>|<lasting>|<always>|<decided>|<say>){_END})",
     "clauses": rf"[,;]?\s<join>\s(?:<that>\s|(?=<the>\s(?:[\w-]+\s){{1,4}}?<being>{_END}))",
     "bare": rf"<the>\s?(?:<new>\s)?<subject>\s<being>{_END}",
 }
-"""Name -> pattern that is made of the lists of a language. `behind`: a phrase such as "remember that" at the end of a
-sentence; `condition`: an order that holds from now on behind a statement, such as "ask her before you change it";
-`cut`: where a statement goes over to the work at hand; `halt`: the beginning of a prompt that narrows the one before; `joins`, `clauses`: the word between two statements,
-of which each has a phrase of its own, or which both follow one "remember that"; `bare`: a subject that only the
-conversation explains, such as "the port is"."""
+"""Name -> pattern that is made of the lists of a language. `back`: a task at the end that points back, such as "fix it";
+`behind`: a phrase such as "remember that" at the end of a sentence; `condition`: an order that holds from now on behind
+a statement, such as "ask her before you change it"; `cut`: where a statement goes over to the work at hand; `aside`: the
+same for a preference, which may go on with how the agent is to work; `further`: an order behind it; `halt`: the
+beginning of a prompt that narrows the one before; `joins`, `clauses`: the word between two statements, of which each has
+a phrase of its own, or which both follow one "remember that"; `bare`: a subject that only the conversation explains,
+such as "the port is"."""
 
 
 class RuleLanguage(Struct, frozen=True):

@@ -12,6 +12,7 @@ from ormahd.ingest.batches import MemoryCandidate
 from ormahd.ingest.orders import can_be_acted_on
 from ormahd.ingest.readers.turns import SessionTurn
 from ormahd.ingest.rules import candidates
+from ormahd.model.node import NodeType
 
 TODAY = datetime(2026, 11, 27, 12, tzinfo=UTC)
 """A Friday."""
@@ -247,6 +248,12 @@ def test_an_order_to_the_agent_waits(text: str) -> None:
 @pytest.mark.parametrize("text", TABLES["wishes"])
 def test_how_to_answer_and_what_is_about_the_person_stands(text: str) -> None:
     assert [can_be_acted_on(one.type, one.content) for one in said(text)] == [False]
+
+
+@pytest.mark.parametrize("text", TABLES["made"])
+def test_an_order_behind_a_preference_that_a_model_tells_waits(text: str) -> None:
+    assert can_be_acted_on(NodeType.PREFERENCE, text)
+    assert not can_be_acted_on(NodeType.PREFERENCE, text.split(",", maxsplit=1)[0])
 
 
 @pytest.mark.parametrize(("text", "content"), TABLES["tails"])
