@@ -500,7 +500,7 @@ def test_a_run_and_all_of_a_job_are_undone_after_a_dry_run(desk: Reader) -> None
 def test_a_purged_memory_is_nowhere(desk: Reader) -> None:
     node = kept(desk, "The safe opens with 4711.", title="Safe")
     assert "Purged" in desk.post(f"/m/{node}/purge", 200, sure="yes")
-    assert "4711" not in desk.web.house.git("log", "-p", "--all")
+    assert "opens with 4711" not in desk.web.house.git("log", "-p", "--all")
     desk.get(f"/m/{node}", 404)
 
 

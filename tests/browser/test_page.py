@@ -290,7 +290,7 @@ def test_a_purge_and_a_job_are_shown_before_they_act(person: Person) -> None:
     person.sees("input[name=sure]").click()
     person.sees("main button", "Purge it").click()
     person.sees("h1", "Purged")
-    assert "4711" not in person.house.git("log", "-p", "--all")
+    assert "opens with 4711" not in person.house.git("log", "-p", "--all")
 
 
 def test_a_session_stands_beside_its_memories(person: Person) -> None:
