@@ -191,7 +191,7 @@ def test_the_map_by_pointer_and_by_keys(shown: Shown) -> None:
     person.types(*"gm")
     person.at("/map")
     person.sees(".same .faint", "most connected")
-    wait_until(lambda: person.all(".days input")[0].is_displayed(), "the slider is there", 30)
+    wait_until(person.all(".days input")[0].is_displayed, "the slider is there", 30)
     slider = person.all(".days input")[0]
     slider.send_keys(*[test_page.Keys.ARROW_LEFT] * 3)
     person.at("/map?until=")
