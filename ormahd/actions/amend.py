@@ -6,13 +6,14 @@ version is gone (DESIGN section 5). Also holds `Caller`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
 from ormahd.actions.views import stem
-from ormahd.errors import Conflict, InvalidNote, NotFound, VaultBusy
+from ormahd.errors import Conflict, InvalidNote, NotFound, NotReady, VaultBusy
 from ormahd.git.oplog import REQUEST
 from ormahd.index.rows import SOURCE_PREFIX
 from ormahd.model.node import EdgeType, Tier
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 
 PERSON = "person"
+FIRST_SCAN_S = 5.0
+"""How long a change waits for the first scan after a start, in seconds."""
 
 
 class Caller(Struct, frozen=True):
@@ -143,7 +146,17 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
 
 def amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
     """Run `attempt`, which calls `see`, decides, and calls `commit`, under the writers' lock. If it raises Conflict,
-    run it once more."""
+    run it once more; and also if it needs a note that the first scan after a start may bring into the index."""
+    try:
+        return _amending(ormah, attempt)
+    except NotReady:
+        end = time.monotonic() + FIRST_SCAN_S
+        while ormah.lacking() and time.monotonic() < end:
+            time.sleep(0.02)
+        return _amending(ormah, attempt)
+
+
+def _amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
     with ormah.writing:
         try:
             return attempt()

@@ -16,6 +16,8 @@ class WhisperParams(Params):
     session_id: str | None = None
     """If given, the prompt is stored for the next one, and no memory is whispered twice."""
     explain: bool = False
+    dry: bool = False
+    """Nobody is told: the prompt is not logged."""
 
 
 class WhisperNode(Result):

@@ -324,7 +324,7 @@ def _connect(ormah: Ormah, params: api.ConnectParams, caller: Caller) -> api.Wri
 def _whisper(whisper: Whisper, params: api.WhisperParams, caller: Caller) -> api.WhisperResult:
     space = space_named(params.space, lambda: projects.space_of(whisper.ormah, caller))
     unkept = projects.is_unkept(whisper.ormah, caller, params.session_id)
-    asked = Asked(params.prompt, space, params.session_id, caller.source, unkept=unkept)
+    asked = Asked(params.prompt, space, params.session_id, caller.source, unkept=unkept, dry=params.dry)
     return whisper.whisper(asked, explain=params.explain)
 
 

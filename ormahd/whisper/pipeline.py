@@ -314,7 +314,7 @@ class _Course:
         off. Return whether feedback can refer to this whisper.
         """
         asked, heard = self.asked, found.heard
-        if found.silence is Silence.OFF:
+        if found.silence is Silence.OFF or asked.dry:
             return False
         vector = heard.vector if heard is not None else None
         shown = {context_key(one.row): one.shown for one in nodes if one.shown is not None}
@@ -341,7 +341,7 @@ class _Course:
 
     def _publish(self, event: str | None, found: Answer, nodes: Sequence[Candidate], begun: float) -> None:
         """Publish an event about this whisper. It contains ids, and no text of a prompt or a memory."""
-        if found.silence is not Silence.OFF:
+        if found.silence is not Silence.OFF and not self.asked.dry:
             self.ormah.events.publish(
                 "whisper", whisper=event, source=self.asked.agent, space=self.asked.space, nodes=[one.id for one in nodes],
                 silence=None if nodes else str(found.silence), milliseconds=round((time.perf_counter() - begun) * 1000, 1),

@@ -77,6 +77,8 @@ class Asked(Struct, frozen=True):
     """Returns whether the caller has disconnected. Then no memory counts as shown."""
     unkept: bool = False
     """True if nothing of the prompt may be stored, because its session is in a folder of `sessions.exclude`."""
+    dry: bool = False
+    """True if nobody is told: it is not logged, and no event says so."""
 
     @property
     def harness(self) -> str | None:

@@ -112,6 +112,14 @@ def test_it_becomes_ready_and_stops_cleanly_by_either_signal(house: House):
     assert order == sorted(order)
 
 
+def test_what_is_remembered_about_a_person_at_the_first_start_is_stored(quick: House):
+    """It is an edge of the self node, which the first scan brings into the index."""
+    quick.begins = True
+    quick.start(phase="")
+    done = quick.call("agent.remember", content="I grew up in Porto.", about_self=True, tier="core")
+    assert quick.json("show", done.node_id)["tags"] == ["about_self"]
+
+
 def test_it_stops_in_the_middle_of_reading_a_vault_and_goes_on_at_the_next_start(quick: House):
     quick.start()
     quick.ctl("import", str(corpus.write(quick.home / "notes.jsonl", 400)), timeout=120)

@@ -590,8 +590,10 @@ def test_bars_add_up_to_the_relevance(reader: Reader, ids: dict[str, str]) -> No
             bars = words.bars(one["parts"])
             assert sum(bar.value for bar in bars) == pytest.approx(one["relevance"], abs=0.005)
             seen += 1
+        logged = reader.web.house.call("agent.whispers", limit=1).whispers
         shown = reader.get(f"/whispers/try?{urlencode({'q': prompt})}")
         assert "As it would be now" in shown.text
+        assert reader.web.house.call("agent.whispers", limit=1).whispers == logged, "the bench tells nobody"
     assert seen >= 5
 
 

@@ -464,7 +464,9 @@ async def bench(visit: Visit) -> Response:
     """What a prompt would be answered with now, and each candidate's numbers."""
     given = visit.request.query_params
     prompt, space = given.get("q", ""), given.get("space") or None
-    found = await visit.ask("agent.whisper", prompt=prompt, space=space, explain=True) if prompt.strip() else None
+    found = (
+        await visit.ask("agent.whisper", prompt=prompt, space=space, explain=True, dry=True) if prompt.strip() else None
+    )
     trace = found.trace if found and isinstance(found.trace, dict) else {}
     best = sorted(trace.get("candidates", []), key=lambda one: -one["relevance"])[:BENCH_ROWS]
     rows = [(one, fate(one, trace["weights"])) for one in best]
