@@ -50,7 +50,7 @@ class HeadMover:
         if child.returncode:
             said = complaint.decode("utf-8", "replace")
             if git.head() != old:
-                return Moved.RACED
+                return Moved.YES if _arrived(git, new) else Moved.RACED
             if "File exists" in said or "Unable to create" in said:
                 return Moved.HELD
             raise GitFailed(["update-ref"], child.returncode, said)

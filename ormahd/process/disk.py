@@ -86,7 +86,7 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o666) -> None:
 
     `mode`: the permissions of a new file, before the umask.
     """
-    temporary = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(f".{os.fsdecode(os.fsencode(path.name)[:200])}.part")
     write_and_sync(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), data)
     os.replace(temporary, path)
     sync_directory(path.parent)

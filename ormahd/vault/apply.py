@@ -18,7 +18,6 @@ from msgspec import Struct, field
 from ormahd.errors import Conflict, OrmahError, Unavailable
 from ormahd.git.index import IndexLock, NextIndex, busy
 from ormahd.git.objects import FILE, Objects, TreeEntry
-from ormahd.git.process import GitFailed
 from ormahd.git.refs import HeadMover, Moved, is_ancestor, within
 from ormahd.git.repository import Git, Signature
 from ormahd.model.change import Committed
@@ -176,7 +175,7 @@ class Applier:
         self.flusher = flusher
         self.at = at
         self._still = still
-        self._moved = False
+        self.behind = False
         """Whether the branch has moved, or may have, and files and git's index do not follow it yet: then the lock stays,
         so that no program commits before `recovery.finish` has ended it."""
         self._builder = Builder(git, objects)
@@ -185,19 +184,19 @@ class Applier:
         """Commit the ops in order. Return None when all are over, or else the reason why they must wait.
 
         Each committed op gets a `result`, except one whose changes HEAD had already. An op gets an `error` if a file is
-        not the version that it expects. If an exception is raised, no op was done, unless the exception says so.
+        not the version that it expects. If an exception is raised, no op was done, or it is not known.
         """
         self._still()
         if why := busy(self.git, self.lock):
             return why
         if not self.lock.take(ops[0].plan.op):
             return HELD
-        self._moved = False
+        self.behind = False
         try:
             with self.worktree.held():
                 return self._locked(ops)
         finally:
-            if not self._moved:
+            if not self.behind:
                 self.lock.release()
                 self.at("unlocked")
 
@@ -212,7 +211,7 @@ class Applier:
                 self._check(op, root, ready)
             why = self._commit(ready) if ready else None
         finally:
-            if not self._moved:
+            if not self.behind:
                 for write in [write for one in ready for write in one.writes if not write.placed]:
                     self.worktree.drop(write)
         return why
@@ -227,6 +226,7 @@ class Applier:
         """
         writes = [Write(one.path, one.old, one.data) for one in op.plan.changes if one.base != one.data]
         ready.append(_Ready(op, writes))
+        op.error = None
         try:
             for change in op.plan.changes:
                 if change.data is not None:
@@ -247,10 +247,16 @@ class Applier:
             try:
                 self.worktree.place(write)
                 self.at("exchanged")
-            except Conflict as conflict:
-                if isinstance(conflict, Displaced) and conflict.found is not None:
-                    self._bring_in(one, write, conflict.found)
-            except OSError as exc:  # the next scan takes the file that stayed for a person's, and commits it
+            except Displaced as displaced:
+                if displaced.found is not None:
+                    self._bring_in(one, write, displaced.found)
+                elif write.data is not None and self.worktree.absent(write.path) == (write.old is None):
+                    raise Unavailable(f"the staged version of {write.path} is gone") from displaced
+                elif write.data is not None:
+                    self.worktree.follow(write)
+            except Conflict as conflict:  # a person has put a link or a folder there
+                log.warning("%s is committed, and not written: %s", write.path, conflict.message)
+            except OSError as exc:  # the next scan takes what is there for a person's, and commits it
                 log.error("%s is committed, but cannot be written: %s", write.path, exc.strerror)
                 one.op.error = Unavailable(
                     f"the change is committed, but {write.path} cannot be written: {exc.strerror}",
@@ -260,12 +266,9 @@ class Applier:
     def _finish(self, one: _Ready) -> None:
         """Remove the displaced versions, and bring in what an editor wrote into one of them."""
         for write in one.writes:
-            try:
-                late = self.worktree.finish(write)
-                if late is not None:
-                    self._bring_in(one, write, late)
-            except OSError as exc:  # the next start tidies up
-                log.error("%s is written, but not tidied up: %s", one.op.plan.name, exc.strerror)
+            late = self.worktree.finish(write)
+            if late is not None:
+                self._bring_in(one, write, late)
 
     def _bring_in(self, one: _Ready, write: Write, late: bytes) -> None:
         change = next(change for change in one.op.plan.changes if change.path == write.path)
@@ -328,19 +331,19 @@ class Applier:
         if made.mover is None or made.tip is None:
             return Moved.YES  # HEAD has it already; files and git's index are brought in line nevertheless
         self.at("moving")
-        self._moved = True
+        self.behind = True
         try:
             outcome = made.mover.move(made.head, made.tip)
         except (OSError, OrmahError) as exc:
-            self._moved = self._may_have(made.tip)
-            if not self._moved:
+            self.behind = self._may_have(made.tip)
+            if not self.behind:
                 raise
+            unknown = f"it is not known whether the change was written: {exc}"
             raise Unavailable(
-                f"it is not known whether the change was written: {exc}",
-                hint="look at `ormahctl history` and `ormahctl doctor` before you repeat it",
-            ) from exc
-        self._moved = outcome is Moved.YES
-        if self._moved:
+                unknown, hint="look at `ormahctl history` and `ormahctl doctor` before you repeat it"
+            ) from None
+        self.behind = outcome is Moved.YES
+        if self.behind:
             self.at("ref")
         return outcome
 
@@ -352,23 +355,28 @@ class Applier:
             return True
 
     def _follow(self, ready: Sequence[_Ready], made: _Next) -> None:
-        """Bring the files and git's index in line with the commits, to which the branch has moved."""
+        """Bring the files and git's index in line with the commits, to which the branch has moved. The ops are durable:
+        whatever fails now, `recovery.finish` does again, before the next write."""
         for one in ready:
-            self._place(one)
             self._result(one)
-        self.at("placed")
-        writes = [write for one in ready for write in one.writes]
-        self.flusher.each(sync_directory, sorted({folder for one in writes for folder in self.worktree.folders(one)}))
         self.objects.drop_replaced()
         try:
+            for one in ready:
+                self._place(one)
+            self.at("placed")
+            writes = [write for one in ready for write in one.writes]
+            folders = {folder for one in writes for folder in self.worktree.folders(one)}
+            self.flusher.each(sync_directory, sorted(folders))
             made.index.publish()
-        except (OSError, GitFailed) as exc:
-            log.error("git's index cannot be written, which the next write or start mends: %s", exc)
-            return
-        self.at("index")
+            self.at("index")
+            for one in ready:
+                self._finish(one)
+        except (OSError, OrmahError) as exc:
+            log.error("what was committed is brought into the folder by the next write or start: %s", exc)
+        else:
+            self.behind = False
         for one in ready:
-            self._finish(one)
-        self._moved = False
+            self._result(one)  # with the files' stats
 
     def _result(self, one: _Ready) -> None:
         if one.commit is not None:

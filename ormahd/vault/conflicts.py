@@ -73,9 +73,13 @@ def save_aside(root: Path, op: str, path: str, data: bytes) -> str:
     relative to the root."""
     file = root / CONFLICTS / op / path
     file.parent.mkdir(parents=True, exist_ok=True)
+    number = 1
+    while file.exists() and file.read_bytes() != data:
+        number += 1
+        file = root / CONFLICTS / op / f"{path}.{number}"
     write_durably(file, data)
     sync_directory(root / CONFLICTS)
-    return f"{CONFLICTS}/{op}/{path}"
+    return file.relative_to(root).as_posix()
 
 
 def set_aside(
@@ -250,6 +254,8 @@ def bring_in(worktree: Worktree, change: FileChange, late: bytes, op: str) -> st
             worktree.check(write)
             worktree.stage(write)
             worktree.place(write)
+            for folder in worktree.folders(write):
+                sync_directory(folder)
             worktree.finish(write)
     except Conflict:
         worktree.drop(write)

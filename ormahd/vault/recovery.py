@@ -4,6 +4,7 @@ made. If it made none, nothing of it is left."""
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from ormahd.errors import Conflict
 from ormahd.git.index import NextIndex, busy, entries
@@ -11,6 +12,8 @@ from ormahd.git.objects import TreeEntry
 from ormahd.git.refs import within
 from ormahd.git.repository import NULL
 from ormahd.model.change import sha256
+from ormahd.process import own_files
+from ormahd.process.disk import set_aside, sync_directory
 from ormahd.vault.apply import Applier
 from ormahd.vault.conflicts import bring_in
 from ormahd.vault.op import FileChange
@@ -39,7 +42,7 @@ def finish(applier: Applier, said: list[str]) -> str | None:
         said.append("removed the index.lock of a write that was interrupted before it was committed")
     staging = applier.worktree.root / STAGING
     for path in staging.glob("*"):  # versions that were staged, and never placed
-        path.unlink()
+        own_files.remove(path)
     applier.lock.release()
     return None
 
@@ -58,12 +61,22 @@ def _complete(applier: Applier, head: str | None, tip: str) -> list[str]:
     for mode, old, new, path in files:
         base, data = (None if oid == NULL else git.read(oid, "blob") for oid in (old, new))
         change = FileChange(os.fsdecode(path), None, base, data)
-        late = worktree.displaced(Write(change.path, None, None))
-        if late is not None and late not in (base, data):
-            said.append(bring_in(worktree, change, late, OP))
-        if known.get(path, NULL) == new:
-            continue
-        said += _complete_file(applier, change)
+        write = Write(change.path, None, None)
+        late = worktree.displaced(write)
+        try:
+            if late is not None and late not in (base, data):
+                said.append(bring_in(worktree, change, late, OP))
+            if known.get(path, NULL) == new:
+                continue
+            said += _complete_file(applier, change)
+            for folder in worktree.folders(write):
+                sync_directory(folder)
+        except (OSError, Conflict) as exc:
+            if own_files.is_full(exc):
+                raise
+            said.append(f"{change.path} is committed, but cannot be brought into the folder: {exc}")
+            if late is not None and late not in (base, data):
+                _set_aside(worktree.root / STAGING / write.token, worktree.root)
         if known.get(path, NULL) == old:  # else a person has staged it, who removed the lock
             index[path] = None if new == NULL else TreeEntry(mode, new)
     if index:
@@ -89,14 +102,16 @@ def _complete_file(applier: Applier, change: FileChange) -> list[str]:
     return []
 
 
+def _set_aside(staged: Path, root: Path) -> None:
+    set_aside(staged, root / ".ormah/conflicts/unclaimed", staged.name)
+
+
 def sweep(applier: Applier) -> list[str]:
     """Set aside staged files that belong to no write, because its `index.lock` was removed. Return sentences on what was
     done."""
     folder = applier.worktree.root / STAGING
     said = []
     for path in sorted(folder.glob("*")) if folder.is_dir() else []:
-        where = applier.worktree.root / ".ormah/conflicts/unclaimed" / path.name
-        where.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(path, where)
+        _set_aside(path, applier.worktree.root)
         said.append(f"set {STAGING}/{path.name} aside in .ormah/conflicts/unclaimed: no write claims it")
     return said

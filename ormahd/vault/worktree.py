@@ -73,6 +73,8 @@ class Write(Struct):
     placed: bool = False
     made: list[str] = field(default_factory=list)
     """Folders that were created for the file, outermost first."""
+    inode: int | None = None
+    """The inode of the file that is replaced, as `check` saw it."""
     stat: Stat | None = None
     """The stat of the staged file, which stays the same when the file is placed. None: nothing was staged, or a new
     file was there already with the same bytes."""
@@ -174,6 +176,7 @@ class Worktree:
                 found = read_regular(folder, name, write.path)
                 if _digest(found) != write.old and (write.old is not None or found != write.data):
                     raise Displaced(write.path, found)
+                write.inode = None if found is None else os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino
                 if os.fstat(folder).st_dev != os.fstat(staging).st_dev:
                     raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), write.path)
                 if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder):
@@ -191,9 +194,10 @@ class Worktree:
             with contextlib.suppress(FileNotFoundError), self.parent(write.path) as (folder, name):
                 before = os.stat(name, dir_fd=folder, follow_symlinks=False)
         with self._staging() as staging:
-            forget(staging, write.token)
+            part = f"{write.token}.part"
+            forget(staging, part)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            fd = os.open(write.token, flags, 0o666, dir_fd=staging)
+            fd = os.open(part, flags, 0o666, dir_fd=staging)
             try:
                 write_all(fd, write.data)
                 if before is not None:
@@ -203,6 +207,7 @@ class Worktree:
                 sync(fd)
             finally:
                 os.close(fd)
+            os.rename(part, write.token, src_dir_fd=staging, dst_dir_fd=staging)
 
     def place(self, write: Write) -> None:
         """Put the staged version in place of the file, or remove the file. If the file is not the version
@@ -270,6 +275,21 @@ class Worktree:
             with contextlib.suppress(FileExistsError):  # a newer save is already there
                 move(staging, write.token, folder, name)
             raise Displaced(write.path, out)
+
+    def follow(self, write: Write) -> None:
+        """Write the new version to where a person has moved the file since `check`, if it stayed as it was."""
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = [name for name in folders if name not in {".git", ".ormah"}]
+            for name in names:
+                path = os.path.relpath(os.path.join(folder, name), self.root)
+                with contextlib.suppress(OSError, Conflict):
+                    if os.lstat(os.path.join(folder, name)).st_ino == write.inode:
+                        moved = Write(path, write.old, write.data)
+                        self.check(moved)
+                        self.stage(moved)
+                        self.place(moved)
+                        self.finish(moved)
+                        return
 
     def drop(self, write: Write) -> None:
         """Undo `check` and `stage`."""

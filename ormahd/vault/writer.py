@@ -303,6 +303,9 @@ class Writer:
         said: list[str] = []
         try:
             why = finish(self._applier, said) or self._applier.apply(batch)
+            if self._applier.behind:
+                with contextlib.suppress(OrmahError, OSError):  # the next write tries again
+                    finish(self._applier, said)
             for sentence in said:
                 log.warning("%s", sentence)
         except Exception as exc:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from ormahd.errors import Unavailable
+from ormahd.errors import Conflict, Unavailable
 from ormahd.process import disk
 from ormahd.vault import worktree
 from ormahd.vault.vault import Vault
@@ -90,6 +91,63 @@ def test_a_save_after_a_crash(
     git(root, "add", "-A")
     git(root, "commit", "-qm", "by hand", ok=False)
     sound(root)
+
+
+@pytest.mark.parametrize("folder", [False, True])
+@pytest.mark.parametrize("step", ["locked", "objects", "moving", "ref"])
+def test_a_note_that_a_person_renames_meanwhile_is_written_where_it_is(tmp_path: Path, step: str, folder: bool) -> None:
+    begin(tmp_path / "v", OLD)
+    there = "mine/a.md" if folder else "space/my name.md"
+
+    def at(met: str) -> None:
+        if met == step and armed:
+            armed.clear()
+            (vault.root / ("space" if folder else NOTE)).rename(vault.root / ("mine" if folder else there))
+
+    armed: list[bool] = []
+    with open_vault(tmp_path / "v", at=at) as vault:
+        armed.append(True)
+        try:
+            put(vault, (NOTE, NEW))
+        except Conflict:
+            assert step == "locked"
+            assert vault.read(there) == OLD
+        else:
+            assert vault.committed(NOTE) == vault.read(there) == NEW
+        assert not (vault.root / ".git/index.lock").exists()
+        assert list((vault.root / ".ormah/tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("before", [OLD, None])
+def test_staged_files_that_are_deleted_meanwhile_are_made_again(tmp_path: Path, before: bytes | None) -> None:
+    """As by `git clean -fdX`: the folder is ignored."""
+    begin(tmp_path / "v", before)
+
+    def at(met: str) -> None:
+        if met == "ref":
+            shutil.rmtree(vault.root / ".ormah/tmp")
+
+    with open_vault(tmp_path / "v", at=at) as vault:
+        put(vault, (NOTE, NEW))
+        followed(vault, NEW, NEW, "")
+    sound(tmp_path / "v")
+
+
+@pytest.mark.parametrize("how", ["a folder", "a link", "a folder in tmp"])
+def test_what_a_person_puts_in_the_place_of_a_note_blocks_nothing_after_a_crash(tmp_path: Path, how: str) -> None:
+    root = tmp_path / "v"
+    begin(root, OLD)
+    assert dies(lambda: write(open_vault(root, at=lambda met: die() if met == "ref" else None), NEW))
+    if how == "a folder in tmp":
+        (root / ".ormah/tmp/theirs").mkdir()
+    else:
+        (root / NOTE).unlink()
+        (root / NOTE).mkdir() if how == "a folder" else (root / NOTE).symlink_to("other.md")
+    with open_vault(root) as vault:
+        assert vault.committed(NOTE) == NEW
+        put(vault, ("space/other.md", b"2\n"))
+        assert not (root / ".git/index.lock").exists()
+        assert list((root / ".ormah/tmp").iterdir()) == []
 
 
 def test_a_file_that_cannot_be_written_is_named_and_the_next_writes_go_on(
