@@ -178,6 +178,8 @@ class Applier:
         self.behind = False
         """Whether the branch has moved, or may have, and files and git's index do not follow it yet: then the lock stays,
         so that no program commits before `recovery.finish` has ended it."""
+        self._refused = set[str]()
+        """Paths of files that could not be replaced after their commit, such as immutable ones."""
         self._builder = Builder(git, objects)
 
     def apply(self, ops: Sequence[Queued]) -> str | None:
@@ -234,7 +236,7 @@ class Applier:
                 if change.base == change.data and (found := self.worktree.read(change.path)) != change.data:
                     raise Displaced(change.path, found)
             for write in writes:
-                self.worktree.check(write)
+                self.worktree.check(write, probe=write.path in self._refused)
         except Conflict as conflict:
             op.error = conflict
             ready.pop()
@@ -257,6 +259,7 @@ class Applier:
             except Conflict as conflict:  # a person has put a link or a folder there
                 log.warning("%s is committed, and not written: %s", write.path, conflict.message)
             except OSError as exc:  # the next scan takes what is there for a person's, and commits it
+                self._refused.add(write.path)
                 log.error("%s is committed, but cannot be written: %s", write.path, exc.strerror)
                 one.op.error = Unavailable(
                     f"the change is committed, but {write.path} cannot be written: {exc.strerror}",

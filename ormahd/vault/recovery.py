@@ -80,7 +80,11 @@ def _complete(applier: Applier, head: str | None, tip: str) -> list[str]:
         if known.get(path, NULL) == old:  # else a person has staged it, who removed the lock
             index[path] = None if new == NULL else TreeEntry(mode, new)
     if index:
-        NextIndex(git, index).publish()
+        made = NextIndex(git, index)
+        try:
+            made.publish()
+        finally:
+            made.drop()
     return said
 
 

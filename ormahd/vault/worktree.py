@@ -167,9 +167,9 @@ class Worktree:
 
     # The steps of one write, in order: check, stage, place and finish; or drop instead of placing it
 
-    def check(self, write: Write) -> None:
+    def check(self, write: Write, *, probe: bool = False) -> None:
         """Raise Displaced if the file is not the version `write.old`. Create its missing folders. Raises OSError if the
-        folder would not take the staged file."""
+        folder would not take the staged file. `probe`: also if the file itself may not be changed."""
         made = write.made if write.data is not None else None
         try:
             with self.parent(write.path, made) as (folder, name), self._staging() as staging:
@@ -177,6 +177,8 @@ class Worktree:
                 if _digest(found) != write.old and (write.old is not None or found != write.data):
                     raise Displaced(write.path, found)
                 write.inode = None if found is None else os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino
+                if probe and found is not None:
+                    os.utime(name, dir_fd=folder)
                 if os.fstat(folder).st_dev != os.fstat(staging).st_dev:
                     raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), write.path)
                 if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder):
