@@ -10,6 +10,7 @@ let going = null; // the AbortController of the fetch that will be shown
 let cursor = -1;
 let before = ""; // the key that came before, of two such as `g t`
 
+let here = location.href; // the address that is shown
 let lost = ""; // why the page is not live, until it is again
 
 function say(text) {
@@ -31,10 +32,16 @@ function touched(form) {
   });
 }
 
+/** Whether the person may leave: nothing typed would be lost, or it may be. */
+function mayLeave() {
+  return ![...main.querySelectorAll("form[method=post]")].some(touched) || confirm("Leave without saving what you typed?");
+}
+
 // ------------------------------------------------------------ getting and showing pages
 
-/** Fetch an address, morph the page into it, and return true; not if another one came in between. `sent`: the form that asks; `live`: the same view again, by itself. */
-async function show(url, { method = "GET", body, push = true, scroll = true, sent, live = false } = {}) {
+/** Fetch an address, morph the page into it, and return true; not if another one came in between. `sent`: the form that asks; `live`: the same view again, by itself; `y`: how far it was scrolled. */
+async function show(url, { method = "GET", body, push = true, scroll = true, sent, live = false, y } = {}) {
+  if (!live && method === "GET" && !mayLeave()) return push || history.pushState(null, "", here);
   going?.abort();
   const mine = (going = new AbortController());
   let answer, text;
@@ -55,7 +62,11 @@ async function show(url, { method = "GET", body, push = true, scroll = true, sen
   const address = new URL(answer.url);
   address.hash = new URL(url, location.href).hash;
   const same = address.pathname === location.pathname;
-  if (push && address.href !== location.href) history.pushState(null, "", address);
+  if (push && address.href !== location.href) {
+    history.replaceState({ y: scrollY }, "");
+    history.pushState(null, "", address);
+  }
+  here = location.href;
   document.title = page.title;
   const known = new Set(rows().map((one) => one.id));
   const chosen = rows()[cursor];
@@ -77,7 +88,7 @@ async function show(url, { method = "GET", body, push = true, scroll = true, sen
   point(-1);
   const target = address.hash && document.getElementById(address.hash.slice(1));
   if (target) target.scrollIntoView({ block: "nearest" });
-  else if (scroll) window.scrollTo(0, 0);
+  else if (scroll || y !== undefined) window.scrollTo(0, y ?? 0);
   const first = document.querySelector("main [data-focus]");
   if (first && scroll) first.focus();
   enliven();
@@ -123,7 +134,10 @@ document.addEventListener("submit", (event) => {
   if (form.id === "find") find.blur();
 });
 
-window.addEventListener("popstate", () => show(location.href, { push: false, scroll: false }));
+window.addEventListener("popstate", (event) => show(location.href, { push: false, scroll: false, y: event.state?.y }));
+window.addEventListener("beforeunload", (event) => {
+  if ([...main.querySelectorAll("form[method=post]")].some(touched)) event.preventDefault();
+});
 
 // ------------------------------------------------------------ search as one types, and chips
 
