@@ -402,6 +402,29 @@ def test_what_a_command_stores_comes_by_itself(person: Person, path: str) -> Non
         person.house.call("agent.forget", node_id=node)
 
 
+def test_what_is_typed_is_not_left_by_mistake_and_back_finds_the_place(person: Person) -> None:
+    node = kept(person, "The quay is swept on Mondays.", title="Quay")
+    for number in range(40):
+        kept(person, f"Berth {number} is {number} metres long.", title=f"Berth {number}")
+    person.seems()
+    person.opens(f"/m/{node}/edit")
+    field = person.all("textarea[name=content]")[0]
+    field.send_keys(" And on Fridays.")
+    person.all("#rail a[href='/search']")[0].click()
+    person.driver.switch_to.alert.dismiss()
+    assert person.all("textarea[name=content]")[0].get_attribute("value").endswith("on Fridays.")
+    person.all("#rail a[href='/search']")[0].click()
+    person.driver.switch_to.alert.accept()
+    person.at("/search")
+    person.sees("li", "Quay")
+    far = wait_until(lambda: person.driver.execute_script("scrollTo(0, 200); return scrollY"), "the list is long")
+    person.sees("main a", "Quay").click()
+    person.at(f"/m/{node}")
+    person.driver.back()
+    person.sees("li", "Quay")
+    wait_until(lambda: person.driver.execute_script("return scrollY") == far, "it is where it was", 30)
+
+
 def test_a_page_that_is_not_live_says_so_and_mends_itself(person: Person) -> None:
     """The daemon is restarted, which nobody has to know; the gateway stands still, as while a laptop sleeps."""
     node = kept(person, "The kiln is fired on Sundays.", title="Kiln")
@@ -425,28 +448,3 @@ def test_a_gateway_that_went_is_said(person: Person) -> None:
     person.opens("/")
     reach.stop(person.house.socket)
     assert person.sees("#live.lost", "Run: ormahctl web").is_displayed()
-
-
-def test_what_is_typed_is_not_left_by_mistake_and_back_finds_the_place(person: Person) -> None:
-    node = kept(person, "The quay is swept on Mondays.", title="Quay")
-    for number in range(20):
-        kept(person, f"Berth {number} is {number} metres long.", title=f"Berth {number}")
-    person.seems()
-    person.opens(f"/m/{node}/edit")
-    field = person.all("textarea[name=content]")[0]
-    field.send_keys(" And on Fridays.")
-    person.all("#rail a[href='/search']")[0].click()
-    person.driver.switch_to.alert.dismiss()
-    assert person.all("textarea[name=content]")[0].get_attribute("value").endswith("on Fridays.")
-    person.all("#rail a[href='/search']")[0].click()
-    person.driver.switch_to.alert.accept()
-    person.at("/search")
-    person.sees("li", "Quay")
-    person.driver.execute_script("scrollTo(0, 200)")
-    far = person.driver.execute_script("return scrollY")
-    assert far > 0
-    person.sees("main a", "Quay").click()
-    person.at(f"/m/{node}")
-    person.driver.back()
-    person.sees("li", "Quay")
-    wait_until(lambda: person.driver.execute_script("return scrollY") == far, "it is where it was", 30)
