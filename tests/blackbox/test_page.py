@@ -567,7 +567,11 @@ def test_whispers_are_listed_and_judged(desk: Reader) -> None:
     shown = desk.get("/whispers").text
     assert prompt in shown
     assert "it only answers, thanks, greets or says to go on" in shown
-    assert "Test was told Boiler service" in desk.get("/").text
+    today, told = desk.get("/"), desk.get(f"/m/{node}")
+    assert "Test was told Boiler service" in today.text
+    for one in (today, told):
+        assert one.all("a", href=f"/whispers/try?{urlencode({'q': prompt})}")
+    assert "whole text, relevance" in told.text
     judged = desk.post(f"/whispers/{said.event}", node_id=node, signal="-1")
     assert last(desk).startswith("Feedback: ")
     assert "Undo" in desk.get(judged.partition("#")[0]).text

@@ -50,6 +50,8 @@ EVIDENCE: Final = {
     "certain": "its confidence", "affinity": "earlier judgements", "renewed": "what it replaced",
 }  # fmt: skip
 """{name of a part in the trace of a whisper: what the evidence is}."""
+AS_SHOWN: Final = {"full": "whole text", "title": "title only", "preference": "as a preference", "exploring": "on trial"}
+"""{`shown` of a whispered memory: what the agent got of it}."""
 LEARNED: Final = {"ingest", "remember", "import"}
 
 
@@ -80,6 +82,7 @@ def environment() -> Environment:
         "when": when, "who": who, "md": markdown, "diff": diff, "changed_words": changed_words, "marked": marked, "named": named,
         "did": did, "bars": bars, "tally": tally, "group": lambda op: "learned" if op.kind in LEARNED else "changed",
         "line": line, "count": count, "raw": escape, "sentence": sentence, "silence": lambda code: SAID.get(code, code),
+        "as_shown": lambda shown: AS_SHOWN.get(shown, shown),
         "address": lambda given: urlencode({name: value for name, value in given.items() if value}),
         "size": size, "lasting": lasting, "twice": lambda text: (text, line(text)), "project": project,
         "month": lambda text: f"{datetime.fromisoformat(f'{text}-01'):%B %Y}",
