@@ -389,7 +389,8 @@ def test_an_edit_that_meets_another_keeps_both(desk: Reader) -> None:
     head = desk.web.house.git("rev-parse", "HEAD")
     mine = {"content": "The queue is RabbitMQ 4.", "tags": "one"}
     answer = desk.post(f"/m/{node}/edit", 200, **given, **mine)
-    assert "changed while you were editing" in answer
+    assert "This memory was changed while you were editing." in answer
+    assert all(one in answer for one in ("Save mine", "Take theirs"))
     assert "The queue is Kafka." in answer
     assert head == desk.web.house.git("rev-parse", "HEAD")
     now = desk.web.house.call("agent.get", node_id=node, touch=False)

@@ -168,7 +168,15 @@ def test_an_edit_that_meets_another_keeps_both(person: Person) -> None:
     person.sees("textarea[name=content]").send_keys(Keys.CONTROL + Keys.END + Keys.NULL + " Version 4.")
     person.house.call("agent.update", node_id=node, add_tags=["meanwhile"])
     person.sees("main button", "Save").click()
-    person.sees(".problem", "changed since")
+    person.sees(".problem", "changed while")
+    person.sees("textarea[name=content]").send_keys(" More.")
+    person.sees("main .button", "Take theirs").click()
+    person.driver.switch_to.alert.accept()
+    wait_until(
+        lambda: person.sees("textarea[name=content]").get_property("value") == "The queue is RabbitMQ.", "theirs", 30
+    )
+    person.driver.back()
+    person.sees("textarea[name=content]").send_keys(Keys.CONTROL + Keys.END + Keys.NULL + " Version 4.")
     person.sees("main button", "Save").click()
     person.sees(".text", "Version 4.")
     assert "meanwhile" in text_of(person, node)
