@@ -178,7 +178,9 @@ def test_a_session_is_a_dialogue_with_its_memories(reader: Reader, ids: dict[str
 @pytest.mark.parametrize("name", [*HOSTILE, "tagged", "forgotten"])
 def test_a_purge_is_shown_first(reader: Reader, ids: dict[str, str], name: str) -> None:
     head = reader.web.house.git("rev-parse", "HEAD")
-    assert "I know that this cannot be undone" in reader.get(f"/m/{ids[name]}/purge").text
+    shown = reader.get(f"/m/{ids[name]}/purge").text
+    assert "I know that this cannot be undone" in shown
+    assert ("Purge “" in shown) != (name == "forgotten")
     reader.post(f"/m/{ids[name]}/purge", 200)  # without the confirmation
     assert reader.web.house.git("rev-parse", "HEAD") == head
 

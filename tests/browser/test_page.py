@@ -292,7 +292,7 @@ def test_a_purge_and_a_job_are_shown_before_they_act(person: Person) -> None:
     person.sees("h1", "would do now")
     person.opens(f"/m/{node}")
     person.sees("aside a", "Remove it from the history too").click()
-    person.sees("h1", "What a purge would remove")
+    person.sees("h1", "Purge “Safe”?")
     person.sees("main button", "Purge it").click()  # the box is not ticked
     assert person.house.git("rev-parse", "HEAD") == head
     person.sees("input[name=sure]").click()

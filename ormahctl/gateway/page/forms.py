@@ -165,7 +165,7 @@ async def purge(visit: Visit) -> Response:
     if (await fields(visit)).get("sure") != "yes":
         raise BadRequest("a purge cannot be undone, so it has to be confirmed")
     done = await visit.ask("admin.purge", LONG_SECONDS, node_id=visit.request.path_params["node_id"])
-    return visit.page("purge.html", would=done)
+    return visit.page("purge.html", would=done, node=None)
 
 
 FORMS: Final[Mapping[str, View]] = {

@@ -548,7 +548,11 @@ async def beliefs(visit: Visit) -> Response:
 async def purge(visit: Visit) -> Response:
     """What purging a memory would remove, and from where. Nothing is changed."""
     would = await visit.ask("admin.purge", LONG_SECONDS, node_id=visit.request.path_params["node_id"], dry_run=True)
-    return visit.page("purge.html", would=would)
+    try:
+        node = await visit.ask("agent.get", node_id=would.node_id, touch=False)
+    except NotFound:
+        node = None  # it was forgotten, and its history is still there
+    return visit.page("purge.html", would=would, node=node)
 
 
 # ---------------------------------------------------------------- map

@@ -50,7 +50,12 @@ EVIDENCE: Final = {
     "certain": "its confidence", "affinity": "earlier judgements", "renewed": "what it replaced",
 }  # fmt: skip
 """{name of a part in the trace of a whisper: what the evidence is}."""
-AS_SHOWN: Final = {"full": "whole text", "title": "title only", "preference": "as a preference", "exploring": "on trial"}
+AS_SHOWN: Final = {
+    "full": "whole text",
+    "title": "title only",
+    "preference": "as a preference",
+    "exploring": "on trial",
+}
 """{`shown` of a whispered memory: what the agent got of it}."""
 LEARNED: Final = {"ingest", "remember", "import"}
 
