@@ -446,8 +446,9 @@ def test_an_undo_that_meets_a_later_edit_says_so(desk: Reader) -> None:
     made = desk.web.house.git("rev-parse", "HEAD").strip()
     desk.web.house.call("agent.update", node_id=node, content="Tea at five.")
     shown = desk.get(f"/changes/{made}")
-    assert "was not undone" in shown.text
-    assert "Remove it with its later edits" in shown.text
+    assert "Undoing would also remove 1 memory that was edited since: Tea" in shown.text
+    assert "Remove it, with its later edits" in shown.text
+    assert "--force" not in shown.text
     desk.post(f"/changes/{made}", force="1")
     desk.get(f"/m/{node}", 404)
 
