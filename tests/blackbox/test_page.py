@@ -465,7 +465,9 @@ def test_proposals_are_decided_and_found_again(desk: Reader) -> None:
     proposal = next(one for one in call("agent.proposals").proposals if "Fridays" in one.proposed_action)
     assert "superseded" in desk.get("/").text
     shown = desk.get("/waiting")
-    assert "Older: Deploy day" in shown.text
+    for text in ("Older: Deploy day", "Does the newer one replace the older?", "Yes, the newer holds", "In numbers"):
+        assert text in shown.text
+    assert "The text that would stand" not in shown.text
     assert desk.post(f"/waiting/{proposal.id}", action="approved") == "/waiting"
     assert last(desk).startswith("Superseded: Deploys of the shop happen on Fridays")
     assert "Fridays" not in desk.get("/waiting").text

@@ -212,19 +212,19 @@ def test_judged_of_no_use_and_silent_from_then_on(person: Person) -> None:
     person.sees(".bars", "relevance")
 
 
-@pytest.mark.parametrize(("key", "what"), [("r", "Cars"), ("n", "Trains"), ("b", "Boats")])
-def test_a_proposal_is_decided_by_a_key(person: Person, key: str, what: str) -> None:
-    proposed(person, what)
+@pytest.mark.parametrize(("key", "what", "days"), [("r", "Cars", 90), ("n", "Trains", 3), ("b", "Boats", 90)])
+def test_a_proposal_is_decided_by_a_key(person: Person, key: str, what: str, days: int) -> None:
+    proposed(person, what, days)
     person.opens("/waiting")
-    person.sees(".item", what)
+    person.sees(".item h2", "contradict" if days == 3 else "replace")
     person.types("j", key)
     person.sees("main", "Nothing waits for you")
     person.opens("/waiting?status=all")
     person.sees(".rows", what)
 
 
-def proposed(person: Person, what: str) -> None:
-    for content, days in ((f"{what} happen on Fridays.", 90), (f"{what} happen on Tuesdays.", 3)):
+def proposed(person: Person, what: str, before: float = 90) -> None:
+    for content, days in ((f"{what} happen on Fridays.", before + 0.1), (f"{what} happen on Tuesdays.", 3)):
         made = (datetime.now(UTC) - timedelta(days=days)).isoformat()
         line = {"content": content, "title": f"{what} day", "created": made}
         person.house.call("admin.import", lines=[json.dumps(line)])

@@ -30,6 +30,7 @@ TEXT_CHARACTERS: Final = 60_000
 DIFF_LINES: Final = 400
 COMPARED: Final = 100_000_000
 """Largest product of two numbers of words that are compared: a tenth of a second."""
+SHARED: Final = 0.4
 _CHANGED: Final = re.compile("<(?:ins|del)>(.*?)</", re.DOTALL)
 WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 COMMON: Final = frozenset([
@@ -84,7 +85,7 @@ def environment() -> Environment:
         lstrip_blocks=True, finalize=lambda value: safe(value) if type(value) is str else value,
     )  # fmt: skip
     found.filters |= {
-        "when": when, "who": who, "md": markdown, "diff": diff, "changed_words": changed_words, "marked": marked, "named": named,
+        "when": when, "who": who, "md": markdown, "diff": diff, "changed_words": changed_words, "compared": compared, "marked": marked, "named": named,
         "did": did, "bars": bars, "tally": tally, "group": lambda op: "learned" if op.kind in LEARNED else "changed",
         "line": line, "count": count, "raw": escape, "sentence": sentence, "silence": lambda code: SAID.get(code, code),
         "as_shown": lambda shown: AS_SHOWN.get(shown, shown),
@@ -213,6 +214,14 @@ def changed_words(before: str, after: str) -> tuple[Markup, Markup]:
         )
         right.append(escape(added) if one.tag == "equal" else Markup("<ins>{}</ins>").format(added) if added else "")
     return Markup().join(left), Markup().join(right)
+
+
+def compared(before: str, after: str) -> tuple[Markup, Markup]:
+    """Return two texts as `changed_words` does; without marks if they share less than `SHARED` of their words."""
+    old, new = (set(re.findall(r"\w+", text.casefold())) for text in (before, after))
+    if len(old & new) < SHARED * max(len(old), len(new)):
+        return escape(safe(before)[:TEXT_CHARACTERS]), escape(safe(after)[:TEXT_CHARACTERS])
+    return changed_words(before, after)
 
 
 def diff(text: str) -> Iterator[DiffLine]:
