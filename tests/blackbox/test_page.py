@@ -264,6 +264,8 @@ def test_an_empty_vault_says_what_will_be_here() -> None:
     with web_house() as web:
         shown = Reader(web).get("/")
         assert "Nothing is remembered yet" in shown.text
+        assert "1 memory" not in shown.text
+        assert "Or write one sentence" in shown.text
         for path, text in (
             ("/changes", "Nothing has changed yet"),
             ("/sessions", "No session is kept yet"),

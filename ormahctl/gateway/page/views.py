@@ -125,7 +125,8 @@ class Desk:
 
     async def _examine(self, visit: Visit) -> None:
         try:
-            await self.examined(visit)
+            if (await visit.ask("admin.health")).phase == "ready":  # what is missing while it loads needs nobody
+                await self.examined(visit)
         except OrmahError:
             return  # the daemon is down, which the page itself says; the next visit asks again
 
