@@ -293,11 +293,12 @@ def places(node_id: str, nearby: GraphResult) -> dict[str, tuple[float, float]]:
     ends = [(one.source_id, one.target_id) for one in nearby.edges]
     beside = {end for pair in ends if node_id in pair for end in pair}
     found = {node_id: (0.0, 0.0)}
+    wide, high = 140, min(104, 24 + 10 * len(at))
     rings = [ring for ring in (at.keys() & beside, at.keys() - beside) if ring]
     for number, ring in enumerate(rings, 1):
         towards = sorted((math.atan2(at[one][1] - middle[1], at[one][0] - middle[0]), one) for one in ring)
         for turn, (_, one) in enumerate(towards):
             angle = towards[0][0] + 2 * math.pi * turn / len(towards)
-            radius = 90 * number / len(rings)
-            found[one] = (round(radius * math.cos(angle), 1), round(radius * math.sin(angle), 1))
+            part = number / len(rings)
+            found[one] = (round(part * wide * math.cos(angle), 1), round(part * high * math.sin(angle), 1))
     return found

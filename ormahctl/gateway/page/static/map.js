@@ -54,6 +54,7 @@ function show(root, data, ending) {
   const left = (at) => (data.x[at] - view.x) * view.scale + width / 2;
   const top = (at) => (data.y[at] - view.y) * view.scale + height / 2;
   const hidden = (at) => data.day[at] > until;
+  const about = root.dataset.near ? data.id.findIndex((id) => id.startsWith(root.dataset.near)) : -1; // what the map is around
   const grown = () => Math.min(2, Math.max(data.count > 2000 ? 0.5 : 0.8, view.scale / 8)); // how much dots grow with the zoom
 
   // ---------------------------------------------------------- drawing
@@ -71,13 +72,19 @@ function show(root, data, ending) {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
     const focus = over >= 0 ? over : chosen;
-    if (focus < 0 && data.source.length <= (held.size ? DRAGGED_EDGES : MOST_EDGES)) lines(colours.edge, 0.7, () => true);
+    if (focus < 0 && data.source.length <= (held.size ? DRAGGED_EDGES : MOST_EDGES)) lines(colours.edge, data.source.length > 2000 ? 0.7 : 1.5, () => true);
     pen.globalAlpha = focus < 0 ? 1 : 0.25;
     dots((at) => focus < 0 || (at !== focus && !beside.has(at)));
     pen.globalAlpha = 1;
     if (focus >= 0) {
-      lines(colours.near, 1.5, (edge) => data.source[edge] === focus || data.target[edge] === focus);
+      lines(colours.near, 2, (edge) => data.source[edge] === focus || data.target[edge] === focus);
       dots((at) => at === focus || beside.has(at));
+    }
+    if (about >= 0 && !hidden(about)) {
+      Object.assign(pen, { strokeStyle: colours.ink, lineWidth: 2 });
+      pen.beginPath();
+      pen.arc(left(about), top(about), data.radius[about] * grown() + 5, 0, 7);
+      pen.stroke();
     }
     labels(focus);
   }
@@ -96,7 +103,7 @@ function show(root, data, ending) {
         if ((ax < 0 && bx < 0) || (ay < 0 && by < 0) || (ax > width && bx > width) || (ay > height && by > height)) continue;
         pen.moveTo(ax, ay);
         pen.lineTo(bx, by);
-        if (thickness > 1 && data.edge[edge] === "evolved_from") arrow(ax, ay, bx, by, data.radius[to] * grown());
+        if (thickness === 2 && data.edge[edge] === "evolved_from") arrow(ax, ay, bx, by, data.radius[to] * grown());
         if (++drawn % 400) continue; // long paths are slow
         pen.stroke();
         pen.beginPath();
