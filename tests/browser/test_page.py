@@ -209,7 +209,8 @@ def test_judged_of_no_use_and_silent_from_then_on(person: Person) -> None:
     assert person.house.call("agent.whisper", prompt=prompt, session_id="two", space=None).silence == "judged"
     person.sees(".rows a", prompt).click()
     person.sees(".state", "Silent")
-    person.sees(".bars", "relevance")
+    person.sees("summary", "Boiler service").click()
+    person.sees(".bars", "told from")
 
 
 @pytest.mark.parametrize(("key", "what", "days"), [("r", "Cars", 90), ("n", "Trains", 3), ("b", "Boats", 90)])

@@ -44,7 +44,7 @@ VERBS: Final = {
 }  # fmt: skip
 """{first word of an op's subject, before a colon: what its source did with the memory that follows}."""
 EVIDENCE: Final = {
-    "base": "any memory, before it is looked at", "common": "words in common", "far": "far in meaning",
+    "base": "starting value", "common": "words in common", "far": "far in meaning",
     "lead": "closer than the next memory", "rare": "rare words of the prompt", "rank": "its place in the search",
     "asks": "the prompt asks for something", "away": "no other project fits better", "by_words": "by words alone",
     "names": "exact names", "twin": "a name that only resembles one", "identity": "it is about you", "place": "its project",
