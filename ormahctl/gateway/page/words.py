@@ -30,7 +30,6 @@ TEXT_CHARACTERS: Final = 60_000
 DIFF_LINES: Final = 400
 COMPARED: Final = 100_000_000
 """Largest product of two numbers of words that are compared: a tenth of a second."""
-SHARED: Final = 0.4
 _CHANGED: Final = re.compile("<(?:ins|del)>(.*?)</", re.DOTALL)
 WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 COMMON: Final = frozenset([
@@ -52,11 +51,8 @@ EVIDENCE: Final = {
 }  # fmt: skip
 """{name of a part in the trace of a whisper: what the evidence is}."""
 AS_SHOWN: Final = {
-    "full": "whole text",
-    "title": "title only",
-    "preference": "as a preference",
-    "exploring": "on trial",
-}
+    "full": "whole text", "title": "title only", "preference": "as a preference", "exploring": "on trial",
+}  # fmt: skip
 """{`shown` of a whispered memory: what the agent got of it}."""
 LEARNED: Final = {"ingest", "remember", "import"}
 
@@ -85,7 +81,7 @@ def environment() -> Environment:
         lstrip_blocks=True, finalize=lambda value: safe(value) if type(value) is str else value,
     )  # fmt: skip
     found.filters |= {
-        "when": when, "who": who, "md": markdown, "diff": diff, "changed_words": changed_words, "compared": compared, "marked": marked, "named": named,
+        "when": when, "who": who, "md": markdown, "diff": diff, "changed_words": changed_words, "marked": marked, "named": named,
         "did": did, "bars": bars, "tally": tally, "group": lambda op: "learned" if op.kind in LEARNED else "changed",
         "line": line, "count": count, "raw": escape, "sentence": sentence, "silence": lambda code: SAID.get(code, code),
         "as_shown": lambda shown: AS_SHOWN.get(shown, shown),
@@ -201,10 +197,12 @@ def marked(text: str, query: str) -> Markup:
     )
 
 
-def changed_words(before: str, after: str) -> tuple[Markup, Markup]:
-    """Return two texts, the first with its removed words in `<del>`, the second with its added words in `<ins>`."""
+def changed_words(before: str, after: str, least: float = 0.0) -> tuple[Markup, Markup]:
+    """Return two texts, the first with its removed words in `<del>`, the second with its added words in `<ins>`. They have
+    no marks if they share less than this part of their words."""
     old, new = (WORDS.findall(safe(text)[:TEXT_CHARACTERS]) for text in (before, after))
-    if len(old) * len(new) > COMPARED:
+    kinds = [{one.casefold() for one in some if one.isalnum()} for some in (old, new)]
+    if len(old) * len(new) > COMPARED or len(kinds[0] & kinds[1]) < least * max(map(len, kinds)):
         return escape("".join(old)), escape("".join(new))
     left, right = [], []
     for one in Indel.opcodes(old, new):
@@ -214,14 +212,6 @@ def changed_words(before: str, after: str) -> tuple[Markup, Markup]:
         )
         right.append(escape(added) if one.tag == "equal" else Markup("<ins>{}</ins>").format(added) if added else "")
     return Markup().join(left), Markup().join(right)
-
-
-def compared(before: str, after: str) -> tuple[Markup, Markup]:
-    """Return two texts as `changed_words` does; without marks if they share less than `SHARED` of their words."""
-    old, new = (set(re.findall(r"\w+", text.casefold())) for text in (before, after))
-    if len(old & new) < SHARED * max(len(old), len(new)):
-        return escape(safe(before)[:TEXT_CHARACTERS]), escape(safe(after)[:TEXT_CHARACTERS])
-    return changed_words(before, after)
 
 
 def diff(text: str) -> Iterator[DiffLine]:
