@@ -75,7 +75,7 @@ async function show(url, { method = "GET", body, push = true, scroll = true, sen
     Idiomorph.morph(document.getElementById(id), page.getElementById(id), {
       ignoreActiveValue: Boolean(document.activeElement?.matches("input, textarea, select")), // else <main> with focus would stay whole
       callbacks: {
-        beforeAttributeUpdated: (name, node) => !(name === "open" && (node.localName === "details" || (live && node.localName === "dialog"))),
+        beforeAttributeUpdated: (name, node) => !(live && name === "class" && node.classList.contains("fresh")) && !(name === "open" && (node.localName === "details" || (live && node.localName === "dialog"))),
         beforeNodeMorphed: (node) => !stays(node),
         beforeNodeRemoved: (node) => !(live && [node, ...(node.querySelectorAll?.("form") ?? [])].some(stays)),
       },
