@@ -316,9 +316,9 @@ def test_much_text_of_a_script_with_long_characters_stays_below_what_codex_takes
     most = {"INJECTION_GATE": "0"}
     with open_house(**{f"ORMAH_WHISPER_{name}": value for name, value in most.items()}) as house:
         house.start()
-        for number in range(6):
-            text = f"商店的数据库选择了第{number}号方案。" + "因为索引很好用而且团队熟悉它。" * 100
-            house.call("agent.remember", content=text, title=f"商店数据库 {number}")
+        for name in ("订单", "库存", "客户", "发票", "物流", "报表"):  # of different matters: none replaces another
+            text = f"商店的{name}数据库选择了现在的方案。" + f"因为{name}的索引很好用而且团队熟悉它。" * 100
+            house.call("agent.remember", content=text, title=f"商店{name}数据库")
         said = {"prompt": "我们为商店选择了哪个数据库方案?", "session_id": session(), "cwd": "/tmp"}
         text = context(house, "codex", "UserPromptSubmit", said)
         assert "数据库" in text
