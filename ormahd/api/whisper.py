@@ -17,7 +17,7 @@ class WhisperParams(Params):
     """If given, the prompt is stored for the next one, and no memory is whispered twice."""
     explain: bool = False
     dry: bool = False
-    """Nobody is told: the prompt is not logged."""
+    """Log nothing and publish no event."""
 
 
 class WhisperNode(Result):

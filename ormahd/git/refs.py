@@ -47,10 +47,10 @@ class HeadMover:
         branch = git.branch()
         folder = git.git_dir if branch is None else (git.git_dir / branch).parent
         _, complaint = child.communicate(f"update HEAD {new} {old or NULL}\n".encode())
-        if child.returncode:
+        if child.returncode and not _arrived(git, new):
             said = complaint.decode("utf-8", "replace")
             if git.head() != old:
-                return Moved.YES if _arrived(git, new) else Moved.RACED
+                return Moved.RACED
             if "File exists" in said or "Unable to create" in said:
                 return Moved.HELD
             raise GitFailed(["update-ref"], child.returncode, said)
@@ -88,15 +88,9 @@ def is_ancestor(git: Git, commit: str, of: str) -> bool:
     return True
 
 
-def is_of(git: Git, commit: str, op: str) -> bool:
-    """Whether the message of `commit` names `op` as its op."""
-    return oplog.parse(git.run("log", "-1", "--format=%B", commit).decode("utf-8", "replace")).trailer("Ormah-Op") == op
-
-
-def find_commit(git: Git, op: str, *, since: str | None = None) -> str | None:
-    """Return the newest commit of an op, or None. All branches are searched; with `since` only HEAD's commits that are
-    not ancestors of `since`."""
-    return next(find_commits(git, "Ormah-Op", op, *(["--branches"] if since is None else [f"^{since}"])), None)
+def find_commit(git: Git, op: str) -> str | None:
+    """Return the newest commit of an op, on any branch, or None."""
+    return next(find_commits(git, "Ormah-Op", op, "--branches"), None)
 
 
 def find_commits(git: Git, trailer: str, value: str, *where: str) -> Iterator[str]:

@@ -275,7 +275,7 @@ class Applier:
 
     def _bring_in(self, one: _Ready, write: Write, late: bytes) -> None:
         change = next(change for change in one.op.plan.changes if change.path == write.path)
-        log.warning("%s", bring_in(self.worktree, change, late, one.op.plan.name))
+        log.warning("%s", bring_in(self.worktree, change, late, one.op.plan.op))
 
     # History
 
@@ -360,8 +360,6 @@ class Applier:
     def _follow(self, ready: Sequence[_Ready], made: _Next) -> None:
         """Bring the files and git's index in line with the commits, to which the branch has moved. The ops are durable:
         whatever fails now, `recovery.finish` does again, before the next write."""
-        for one in ready:
-            self._result(one)
         self.objects.drop_replaced()
         try:
             for one in ready:
@@ -378,8 +376,9 @@ class Applier:
             log.error("what was committed is brought into the folder by the next write or start: %s", exc)
         else:
             self.behind = False
-        for one in ready:
-            self._result(one)  # with the files' stats
+        finally:
+            for one in ready:
+                self._result(one)
 
     def _result(self, one: _Ready) -> None:
         if one.commit is not None:

@@ -241,25 +241,20 @@ def bring_in(worktree: Worktree, change: FileChange, late: bytes, op: str) -> st
     finds it. Return a sentence on what was done.
 
     `late`: what a person saved over the version `change.base`: it is the file, or lies under the name of the staged
-    file, where it stays until it is in the file, so that a crash does not lose it. `op`: the op's name, for the log.
+    file, where it stays until it is in the file, so that a crash does not lose it. `op`: the id of the change's op.
     """
     found = worktree.read(change.path)
     merged = None if change.data is None else merge_file(change.base, late, change.data, change.path).data
     write = Write(change.path, None if found is None else sha256(found), late if merged is None else merged, late=True)
-    said = f"{change.path} was saved while {op} was written; the save was brought into the file"
+    said = f"{change.path} was saved while op {op} was written; the save was brought into the file"
     try:
         if found not in (change.data, late, write.data):
             raise Displaced(change.path, found)
         if found != write.data:
-            worktree.check(write)
-            worktree.stage(write)
-            worktree.place(write)
-            for folder in worktree.folders(write):
-                sync_directory(folder)
-            worktree.finish(write)
+            worktree.replace(write)
     except Conflict:
         worktree.drop(write)
-        where = save_aside(worktree.root, op.split()[1], change.path, late)
-        said = f"{change.path} was saved twice while {op} was written; the earlier save waits in {where}"
+        where = save_aside(worktree.root, op, change.path, late)
+        said = f"{change.path} was saved twice while op {op} was written; the earlier save waits in {where}"
     worktree.drop(Write(change.path, None, None))
     return said

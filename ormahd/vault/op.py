@@ -42,8 +42,3 @@ class PlannedOp(Struct, frozen=True):
     joins: str | None = None
     """The commit whose history the op joins: it becomes the second parent of the op's commit, or (fast-forward) is that
     commit."""
-
-    @property
-    def name(self) -> str:
-        """The op's name for the log: without its subject, which contains text of a note."""
-        return f"op {self.op} ({self.kind})"

@@ -20,8 +20,8 @@ from ormahd.vault.op import FileChange
 from ormahd.vault.worktree import STAGING, Write
 
 FILES = {b"100644", b"100755"}
-OP = "op unclaimed"
-"""The name of the op of a save that comes to light after a crash."""
+OP = "unclaimed"
+"""The op of a save that comes to light after a crash: which one wrote the file is not known."""
 
 
 def finish(applier: Applier, said: list[str]) -> str | None:
@@ -94,10 +94,7 @@ def _complete_file(applier: Applier, change: FileChange) -> list[str]:
         found = worktree.read(change.path)
         if found == change.base:
             write = Write(change.path, None if found is None else sha256(found), change.data)
-            worktree.check(write)
-            worktree.stage(write)
-            worktree.place(write)
-            late = worktree.finish(write)
+            late = worktree.replace(write)
             return [] if late is None else [bring_in(worktree, change, late, OP)]
         if found is not None and found != change.data:
             return [bring_in(worktree, change, found, OP)]

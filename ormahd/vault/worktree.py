@@ -18,7 +18,18 @@ from msgspec import Struct, field
 
 from ormahd.errors import BadRequest, Conflict, Unavailable
 from ormahd.model.change import Stat, sha256
-from ormahd.process.disk import copy_bytes, exists, forget, make_folder, move, read_regular, rename2, sync, write_all
+from ormahd.process.disk import (
+    copy_bytes,
+    exists,
+    forget,
+    make_folder,
+    move,
+    read_regular,
+    rename2,
+    sync,
+    sync_directory,
+    write_all,
+)
 
 STAGING = ".ormah/tmp"
 MAX_COMPONENT = 255
@@ -278,6 +289,15 @@ class Worktree:
                 move(staging, write.token, folder, name)
             raise Displaced(write.path, out)
 
+    def replace(self, write: Write) -> bytes | None:
+        """Take all steps of one write, durably. Return what `finish` does. Raises as `check`."""
+        self.check(write)
+        self.stage(write)
+        self.place(write)
+        for folder in self.folders(write):
+            sync_directory(folder)
+        return self.finish(write)
+
     def follow(self, write: Write) -> None:
         """Write the new version to where a person has moved the file since `check`, if it stayed as it was."""
         for folder, folders, names in os.walk(self.root):
@@ -286,11 +306,7 @@ class Worktree:
                 path = os.path.relpath(os.path.join(folder, name), self.root)
                 with contextlib.suppress(OSError, Conflict):
                     if os.lstat(os.path.join(folder, name)).st_ino == write.inode:
-                        moved = Write(path, write.old, write.data)
-                        self.check(moved)
-                        self.stage(moved)
-                        self.place(moved)
-                        self.finish(moved)
+                        self.replace(Write(path, write.old, write.data))
                         return
 
     def drop(self, write: Write) -> None:

@@ -78,7 +78,7 @@ class Asked(Struct, frozen=True):
     unkept: bool = False
     """True if nothing of the prompt may be stored, because its session is in a folder of `sessions.exclude`."""
     dry: bool = False
-    """True if nobody is told: it is not logged, and no event says so."""
+    """True if nothing is logged, and no event is published."""
 
     @property
     def harness(self) -> str | None:
