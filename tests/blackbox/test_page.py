@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import pytest
 
 from ormahctl.gateway.page import words
-from tests.blackbox.two_houses import level, two_houses
+from tests.blackbox.two_houses import in_conflict
 from tests.house import open_house, wait_until, write_notes
 from tests.page import Document, Reader
 from tests.pages import fault
@@ -529,16 +529,7 @@ def test_something_is_remembered(desk: Reader) -> None:
 
 
 def test_a_conflict_of_a_sync_is_settled() -> None:
-    with two_houses() as (one, two, bare):
-        one.json("sync", "setup", str(bare))
-        two.json("sync", "setup", str(bare), "--yes")
-        node = one.call("agent.remember", content="The code is 1.", title="Code").node_id
-        level(one, two)
-        one.call("agent.update", node_id=node, content="The code is 2.")
-        two.call("agent.update", node_id=node, content="The code is <3>.")
-        one.call("admin.sync")
-        two.call("admin.sync")
-        found = next(house for house in (one, two) if house.call("admin.sync_conflicts").conflicts)
+    with in_conflict("<3>") as found:
         web = open_web(found)
         reader = Reader(web)
         shown = reader.get("/waiting")

@@ -41,5 +41,20 @@ def level(one: House, two: House) -> None:
         assert not any(b"<<<<<<<" in data or b">>>>>>>" in data for data in house.notes().values())
 
 
+@contextlib.contextmanager
+def in_conflict(theirs: str, **settings: str) -> Iterator[House]:
+    """The one of two machines that has a sync conflict, over the content of a memory: one says 2, the other `theirs`."""
+    with two_houses(**settings) as (one, two, bare):
+        one.json("sync", "setup", str(bare))
+        two.json("sync", "setup", str(bare), "--yes")
+        node = one.call("agent.remember", content="The code is 1.", title="Code").node_id
+        level(one, two)
+        one.call("agent.update", node_id=node, content="The code is 2.")
+        two.call("agent.update", node_id=node, content=f"The code is {theirs}.")
+        one.call("admin.sync")
+        two.call("admin.sync")
+        yield next(house for house in (one, two) if house.call("admin.sync_conflicts").conflicts)
+
+
 def found(house: House, query: str) -> list[str]:
     return [hit["content"] for hit in house.json("recall", query)["results"] if hit["source"] == "search"]

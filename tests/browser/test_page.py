@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ormahctl.gateway import reach
-from tests.blackbox.two_houses import level, two_houses
+from tests.blackbox.two_houses import in_conflict
 from tests.house import House, open_house, wait_until
 from tests.web import open_web
 
@@ -320,16 +320,7 @@ def test_a_session_stands_beside_its_memories(person: Person) -> None:
 
 
 def test_a_conflict_of_a_sync_is_settled() -> None:
-    with two_houses(ORMAH_JOBS_ENABLED="false") as (one, two, bare):
-        one.json("sync", "setup", str(bare))
-        two.json("sync", "setup", str(bare), "--yes")
-        node = one.call("agent.remember", content="The code is 1.", title="Code").node_id
-        level(one, two)
-        one.call("agent.update", node_id=node, content="The code is 2.")
-        two.call("agent.update", node_id=node, content="The code is 3.")
-        one.call("admin.sync")
-        two.call("admin.sync")
-        house = next(house for house in (one, two) if house.call("admin.sync_conflicts").conflicts)
+    with in_conflict("3", ORMAH_JOBS_ENABLED="false") as house:
         person = Person(house)
         try:
             person.sees(".needs a", "").click()
