@@ -130,6 +130,7 @@ def text_of(person: Person, node: str) -> str:
 def test_found_by_keys_and_back(person: Person) -> None:
     node = kept(person, "The lighthouse keeper is called Ada.", title="Lighthouse keeper")
     person.opens("/")
+    assert not person.console(), "from the link on"
     person.types("/", *"lighthouse")
     person.sees("mark", "Lighthouse")
     person.at("/search?q=lighthouse")
