@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from ormahd.api import EmbeddingHealth
 from ormahd.embedding import token_vectors
-from ormahd.embedding.scale import Scale
 from ormahd.embedding.token_vectors import Codes, Float, split
 from ormahd.text.words import words
 
@@ -66,8 +65,8 @@ class QueryVectors(Struct, frozen=True):
     """The tokens' vectors before the projection: unit, float32[m, dimensions]."""
     read: float = 1.0
     """How well the model reads the text's language, from 0 to 1, see `reading.read_share`."""
-    scale: Scale | None = None
-    """The scale of the model's similarities; None for the default model and for `Hashing`."""
+    fitted: bool = True
+    """Whether weights that were fitted to the vectors of the default model apply to these."""
     function_words: NDArray[np.bool_] | bool = False
     """Which of its tokens are function words, as bool[m]; False: none, as far as is known."""
 

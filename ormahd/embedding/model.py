@@ -17,18 +17,17 @@ from contextlib import nullcontext
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
+from zipfile import BadZipFile
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from ormahd.api import EmbeddingHealth
-from ormahd.embedding import model_files, scale, token_vectors
+from ormahd.embedding import model_files, token_vectors
 from ormahd.embedding.embedder import DocumentVectors, Embedder, Hashing, ModelProperties, Piece, QueryVectors
 from ormahd.embedding.families import family_of
 from ormahd.embedding.onnx import OnnxRuntime
 from ormahd.embedding.reading import read_share
-from ormahd.embedding.scale import Scale
 from ormahd.embedding.token_vectors import OVERLAP, SEARCH_BACK, Codes, Float, Ids, Runtime, forward_pass, ids_of, split
 from ormahd.process import priority
 from ormahd.settings import EmbeddingSettings
@@ -56,7 +55,9 @@ BULK_NICE = 10
 URGENT_NICE = 5
 """Added to the niceness of threads that embed what a request waits for. They do not need the GIL. Threads that hold it,
 and git, shall run first, because many requests wait for these."""
-RECIPE = 3
+CROWDED = 0.2
+"""Mean cosine of unrelated texts from which a model's vectors are centred. The default model has 0.03, e5 has 0.75."""
+RECIPE = 4
 """Version of how texts are turned into vectors. It is part of the fingerprint, so that vectors of different versions
 are not mixed."""
 
@@ -87,8 +88,8 @@ class Model:
     def __init__(
         self, settings: EmbeddingSettings, about: ModelProperties, runtime: Runtime, identity: Sequence[str], directory: Path
     ) -> None:  # fmt: skip
-        """`identity`: lines that identify the model; `directory`: where the PCA basis of token vectors and the scale of
-        similarities are stored."""
+        """`identity`: lines that identify the model; `directory`: where the means and the PCA basis of token
+        vectors are stored."""
         self.name = settings.model
         self.served = EmbeddingHealth(runtime.name, runtime.version)
         self._threads = min(MOST_THREADS, priority.cores())
@@ -107,10 +108,8 @@ class Model:
         self.query_prefix = about.query or (family.query if family else "")
         self.document_prefix = about.document or (family.document if family else "")
         self.fingerprint = self._fingerprint(identity)
-        self._basis = self._load_basis(directory)
-        self._scale: Scale | None = None
-        if not model_files.is_default(settings.model):
-            self._scale = self._load_scale(directory)
+        self._fitted = model_files.is_default(settings.model)
+        self._middle, self._token_middle, self._basis = self._load_frame(directory)
         self.dimensions = len(self.embed_query("dimensions").vector)
         self.late_dimensions = int(self._basis.shape[1])
 
@@ -150,10 +149,11 @@ class Model:
             half = self.window // 2
             window = Ids(window.ids[:half] + window.ids[-half:], window.special[:half] + window.special[-half:])
         one = forward_pass(self._runtime, [window])
-        wide = token_vectors.unit(one.tokens)
+        wide = token_vectors.centred(one.tokens, self._token_middle)
         small = token_vectors.project(wide, self._basis)
         common = np.isin(one.ids, self._function_words)
-        return QueryVectors(token_vectors.unit(one.pooled)[0], one.ids, small, wide, read, self._scale, common)
+        vector = token_vectors.centred(one.pooled, self._middle)[0]
+        return QueryVectors(vector, one.ids, small, wide, read, self._fitted, common)
 
     # Texts to windows
 
@@ -196,9 +196,11 @@ class Model:
     def _forward(self, windows: Sequence[Ids]) -> list[Made]:
         """Return (vector, token ids, token vectors) of each window, in order."""
         one = forward_pass(self._runtime, windows)
-        tokens = token_vectors.quantise(token_vectors.project(one.tokens, self._basis))
+        wide = token_vectors.centred(one.tokens, self._token_middle)
+        tokens = token_vectors.quantise(token_vectors.project(wide, self._basis))
         ends = np.cumsum(one.counts)[:-1]
-        return list(zip(token_vectors.unit(one.pooled), np.split(one.ids, ends), np.split(tokens, ends), strict=True))
+        pooled = token_vectors.centred(one.pooled, self._middle)
+        return list(zip(pooled, np.split(one.ids, ends), np.split(tokens, ends), strict=True))
 
     # Fingerprint and basis of the model
 
@@ -211,37 +213,32 @@ class Model:
             sha.update(f"{part}\n".encode())
         return sha.hexdigest()
 
-    def _load_basis(self, directory: Path) -> Float:
-        """Return the PCA basis of token vectors from its file in `directory`. If that is missing or damaged, compute
-        the basis and write the file. All vaults share the directory."""
-        path = directory / f"basis-{self.fingerprint[:16]}.npy"
+    def _load_frame(self, directory: Path) -> tuple[Float, Float, Float]:
+        """Return the mean vector of texts, that of tokens, and the PCA basis of token vectors, from their file in
+        `directory`. If that is missing or damaged, compute them and write the file. All vaults share the directory.
+
+        The means are zero where unrelated texts are not crowded, as with the default model.
+        """
+        path = directory / f"frame-{self.fingerprint[:16]}.npz"
         try:
-            kept = np.load(path, allow_pickle=False)
-            if kept.dtype == np.float32 and kept.ndim == 2 and np.isfinite(kept).all():
-                return np.asarray(kept, np.float32)
-        except (OSError, ValueError, EOFError):
+            with np.load(path, allow_pickle=False) as kept:
+                found = [np.asarray(kept[name], np.float32) for name in ("middle", "token_middle", "basis")]
+            if all(np.isfinite(one).all() for one in found):
+                return found[0], found[1], found[2]
+        except (OSError, ValueError, EOFError, KeyError, BadZipFile):
             log.info("computing the basis of the token vectors of %s", self.name)
         lines = token_vectors.calibration()
         windows = [*itertools.chain(*self._windows(lines, [None] * len(lines)))]
-        made = self._bulk.map(lambda window: forward_pass(self._runtime, [window]).tokens, windows)
-        found = token_vectors.basis(token_vectors.unit(np.concatenate([*made])), token_vectors.DIMENSIONS)
+        made = [*self._bulk.map(lambda window: forward_pass(self._runtime, [window]), windows)]
+        pooled = token_vectors.unit(np.concatenate([one.pooled for one in made]))
+        tokens = token_vectors.unit(np.concatenate([one.tokens for one in made]))
+        means = [pooled.mean(axis=0), tokens.mean(axis=0)]
+        if float(means[0] @ means[0]) < CROWDED:
+            means = [np.zeros_like(one) for one in means]
+        basis = token_vectors.basis(token_vectors.centred(tokens, means[1]), token_vectors.DIMENSIONS)
         with model_files.in_place(path) as opened:
-            np.save(opened, found)
-        return found
-
-    def _load_scale(self, directory: Path) -> Scale:
-        """Return the scale of the model's similarities from its file in `directory`. If that is missing or damaged,
-        measure the scale and write the file."""
-        path = directory / f"scale-{self.fingerprint[:16]}.json"
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=Scale)
-        except (OSError, msgspec.DecodeError):
-            log.info("measuring the scale of the similarities of %s", self.name)
-        texts = scale.texts()
-        found = scale.measure([self.embed_query(text) for text in texts], self.embed_documents(texts))
-        with model_files.in_place(path) as opened:
-            opened.write(msgspec.json.encode(found))
-        return found
+            np.savez(opened, middle=means[0], token_middle=means[1], basis=basis)
+        return means[0], means[1], basis
 
 
 def load(settings: EmbeddingSettings, directory: Path) -> Embedder:

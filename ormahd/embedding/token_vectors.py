@@ -79,6 +79,15 @@ def unit(vectors: NDArray[Any]) -> Float:
     return np.asarray(wide / np.maximum(lengths, 1e-12)[:, None], np.float32)
 
 
+def centred(vectors: NDArray[Any], middle: Float) -> Float:
+    """Return the rows as unit vectors from `middle`, the mean of unit vectors.
+
+    Vectors of some models point in nearly one direction: two unrelated texts have a cosine of 0.8. Without the mean it
+    is near 0, and differences count.
+    """
+    return unit(unit(vectors) - middle)
+
+
 def project(tokens: Float, onto: Float) -> Float:
     """Return token vectors in the basis `onto`, as unit vectors: float32[n, dimensions]."""
     return unit(tokens @ onto)

@@ -16,7 +16,6 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ormahd.embedding.scale import Scale, own_cosine
 from ormahd.model.chance import MAX_BOOST
 from ormahd.model.judgement import Judgement
 from ormahd.state.feedback import Judgements
@@ -28,7 +27,7 @@ SAME: Final = 0.9
 above it, and prompts that differ in a port, price, version or module are below it."""
 
 SIMILARITY: Final = 0.70
-"""Minimum cosine with an earlier prompt for its feedback to count, on the default model's scale."""
+"""Minimum cosine with an earlier prompt for its feedback to count."""
 HALF_LIFE_DAYS: Final = 30.0
 """Days after which a judgement counts half: what was useful a season ago says little."""
 IMPLICIT_WEIGHT: Final = 0.8
@@ -49,18 +48,15 @@ class Verdict(Struct, frozen=True):
         return self.judgement.signal
 
 
-def verdicts(
-    vector: Float | None, prompt_hash: str, judgements: Judgements, *, scale: Scale | None = None
-) -> dict[str, Verdict]:
+def verdicts(vector: Float | None, prompt_hash: str, judgements: Judgements) -> dict[str, Verdict]:
     """Return `{node id: verdict}` for the memories that were explicitly judged for a prompt that means the same.
 
-    `vector`: the prompt's unit vector, None to compare texts only; `prompt_hash`: the keyed hash of its text;
-    `scale`: the scale of the embedding model's similarities, None for the default model.
+    `vector`: the prompt's unit vector, None to compare texts only; `prompt_hash`: the keyed hash of its text.
     """
     same: list[Verdict] = []
     if vector is not None and judgements.matrix.shape[1] == len(vector):
         cosines = judgements.matrix @ vector
-        near = np.flatnonzero((cosines >= own_cosine(scale, SAME)) & ~judgements.implicit)
+        near = np.flatnonzero((cosines >= SAME) & ~judgements.implicit)
         same += [Verdict(judgements.rows[at], float(cosines[at])) for at in near]
     same += [Verdict(one, 1.0) for one in judgements.explicit.get(prompt_hash, ())]
     same.sort(key=lambda one: (one.judgement.confirmed_at, one.signal, one.cosine))
@@ -68,13 +64,11 @@ def verdicts(
 
 
 def boosts(
-    vector: Float | None, node_ids: Iterable[str], judgements: Judgements, *, now: datetime,
-    scale: Scale | None = None,
+    vector: Float | None, node_ids: Iterable[str], judgements: Judgements, *, now: datetime
 ) -> dict[str, float]:  # fmt: skip
     """Return `{node id: boost}` for the nodes that were judged for a prompt similar to this one.
 
-    `vector`: the prompt's unit vector, None for no boosts; `scale`: the scale of the embedding model's similarities,
-    None for the default model.
+    `vector`: the prompt's unit vector, None for no boosts.
     """
     if vector is None or judgements.matrix.shape[1] != len(vector):
         return {}
@@ -87,7 +81,7 @@ def boosts(
     of = np.repeat(np.arange(len(nodes)), [span.stop - span.start for span in spans])
     source = np.where(judgements.implicit[places], IMPLICIT_WEIGHT, 1.0)
     # with a threshold below 0, prompts with a negative cosine would pass
-    like = (cosines >= own_cosine(scale, SIMILARITY)) & (cosines > 0)
+    like = (cosines >= SIMILARITY) & (cosines > 0)
     cosines, places, of, source = cosines[like], places[like], of[like], source[like]
     # clocks of several machines differ: a judgement dated in the future counts as made now
     days = np.maximum(0.0, (now.timestamp() - judgements.times[places]) / 86_400)
@@ -101,10 +95,10 @@ def boosts(
     return {node: float(signed[at] / total[at]) * MAX_BOOST for at, node in enumerate(nodes) if total[at] > 0}
 
 
-def judged(vector: Float | None, node_id: str, judgements: Judgements, scale: Scale | None = None) -> bool:
+def judged(vector: Float | None, node_id: str, judgements: Judgements) -> bool:
     """Return whether this memory was judged for a similar prompt, so that a review need not ask about it. False
     without the prompt's unit vector (`vector`)."""
     span = judgements.spans.get(node_id)
     if vector is None or span is None or judgements.matrix.shape[1] != len(vector):
         return False
-    return bool((judgements.matrix[span] @ vector >= own_cosine(scale, SIMILARITY)).any())
+    return bool((judgements.matrix[span] @ vector >= SIMILARITY).any())

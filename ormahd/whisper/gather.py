@@ -16,7 +16,6 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ormahd.embedding.scale import Scale, usual_cosine
 from ormahd.index.reader import Reader
 from ormahd.index.rows import CandidateRow, EdgeRow, Filter, NodeRow
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Tier
@@ -110,8 +109,6 @@ class PromptEvidence(Struct, frozen=True):
     """The log odds that the prompt needs a memory (`relevance.asks`)."""
     away: float
     """How clearly other projects fit the prompt better (`relevance.away`)."""
-    scale: Scale | None = None
-    """The scale of the model's similarities; None for the default model."""
 
 
 def gather(
@@ -136,7 +133,6 @@ def gather(
     rows = index.notes(wanted, connections=False)
     notes = index.count()
     vectors = embed(heard.query)
-    scale = None if vectors is None else vectors.scale
     unknown = tuple(unknown_names(index, heard.query))
     named = frozenset(words(heard.prompt))
     best = [*ranked.spaces.items(), *archive.spaces.items()]
@@ -150,9 +146,8 @@ def gather(
         stems=_rarities(index, query_terms(heard.query)),
         words=weights(index, heard.query, embed),
         unknown=unknown,
-        asks=asks(None if vectors is None else vectors.vector, scale),
+        asks=asks(None if vectors is None else vectors.vector, fitted=vectors is not None and vectors.fitted),
         away=-1.0 if asked.space is None else away(here, elsewhere),
-        scale=scale,
     )
     home = [
         "similarity" in hit.numbers and hit.node_id in rows and factors[rows[hit.node_id].space] > OTHER_SPACES
@@ -227,8 +222,6 @@ def _candidates(
         if row is None or row.id == self_id:
             continue  # forgotten meanwhile; or the self node, whose title says nothing
         numbers = dict(hit.numbers)
-        if prompt.scale is not None and "cosine" in numbers:  # the gate was fitted with the default model
-            numbers["cosine"] = usual_cosine(prompt.scale, numbers["cosine"])
         shared = prompt.stems.keys() & said[row.digest]
         if "words" in numbers:
             numbers["common"] = common_words(numbers["words"], prompt.notes)

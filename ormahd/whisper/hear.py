@@ -17,7 +17,6 @@ import numpy as np
 from msgspec import Struct
 
 from ormahd.embedding.reading import READABLE
-from ormahd.embedding.scale import own_cosine
 from ormahd.note.values import short_name
 from ormahd.search.gather import subject, topics
 from ormahd.text.harness import Author, read, unwrapped
@@ -27,8 +26,7 @@ from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, Embedded, cl
 from ormahd.whisper.types import Asked, Before, Float, Heard, Intent, Silence
 
 INTENT_COSINE: Final = 0.55
-"""Minimum cosine between a prompt and an example at which the prompt is of the example's kind. For the default model;
-other models' similarities are converted (`scale`)."""
+"""Minimum cosine between a prompt and an example at which the prompt is of the example's kind."""
 MOST_WORDS: Final = 24
 """Maximum number of words (or Chinese, Japanese, Korean characters) of a prompt that can be a mere acknowledgement."""
 
@@ -215,11 +213,10 @@ def hear(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, 
     prompt = clean(asked.prompt, asked.harness)
     found = embed(prompt)
     vector = _vector(found)
-    near = own_cosine(found.scale if found is not None else None, INTENT_COSINE)
     read = is_read(prompt, embed)  # else it would resemble every example, or none
     scores = archetypes.scores(vector) if vector is not None and read else None
     period = find_period(prompt, now)
-    intents = _kinds(prompt, scores, period, before, near)
+    intents = _kinds(prompt, scores, period, before)
     follow_up = bool(before.recent) and Intent.CONTINUATION in intents
     after = until = None
     if (
@@ -234,7 +231,7 @@ def hear(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, 
         after = now - WINDOW
     query = prompt
     if follow_up:
-        by_words = scores is None or scores[Intent.CONTINUATION] < near
+        by_words = scores is None or scores[Intent.CONTINUATION] < INTENT_COSINE
         # Half of the topic of "and in production?" is in the previous prompt. Two earlier prompts would outweigh it.
         query = "\n".join([*_earlier(before, 1 if by_words and topics(prompt) else EARLIER), prompt])
     if Intent.TEMPORAL in intents and period is not None:  # without a recognised period there is no window
@@ -249,18 +246,15 @@ def hear(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, 
         after=after,
         before=until,
         scores={kind.value: round(score, 4) for kind, score in (scores or {}).items()},
-        scale=found.scale if found is not None else None,
     )
 
 
-def _kinds(
-    prompt: str, scores: dict[Intent, float] | None, period: Period | None, before: Before, threshold: float
-) -> frozenset[Intent]:
-    """Return the kinds of a prompt: by `scores`, or by its words if there are no scores or none reaches `threshold`.
+def _kinds(prompt: str, scores: dict[Intent, float] | None, period: Period | None, before: Before) -> frozenset[Intent]:
+    """Return the kinds of a prompt: by `scores`, or by its words if there are none or they are below `INTENT_COSINE`.
 
     `scores`: `{kind: largest cosine with one of its examples}`.
     """
-    kinds = classify(scores, prompt, threshold) if scores is not None else frozenset({Intent.GENERAL})
+    kinds = classify(scores, prompt, INTENT_COSINE) if scores is not None else frozenset({Intent.GENERAL})
     if kinds != {Intent.GENERAL}:
         return kinds
     if period is not None and len(words(period.rest)) <= PHRASE_WORDS and not subject(period.rest):

@@ -11,7 +11,6 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from ormahd.embedding.scale import Scale, own_cosine
 from ormahd.search.gather import topics
 from ormahd.text.words import words
 from ormahd.whisper.types import Float, Intent
@@ -42,8 +41,6 @@ class Embedded(Protocol):
     def vector(self) -> Float: ...
     @property
     def read(self) -> float: ...
-    @property
-    def scale(self) -> Scale | None: ...
 
 
 Embed = Callable[[str], Embedded | None]
@@ -93,7 +90,7 @@ class Archetypes:
             return made
 
 
-def small_talk(vector: Float, archetypes: Archetypes, scale: Scale | None = None) -> bool:
+def small_talk(vector: Float, archetypes: Archetypes) -> bool:
     """Return whether a prompt is nearest to a conversational example, even if not near enough to be classified as such.
 
     A review does not ask whether a memory would have helped with such a prompt.
@@ -102,7 +99,7 @@ def small_talk(vector: Float, archetypes: Archetypes, scale: Scale | None = None
     return (
         scores is not None
         and max(scores, key=scores.__getitem__) is Intent.CONVERSATIONAL
-        and scores[Intent.CONVERSATIONAL] >= own_cosine(scale, POLITE)
+        and scores[Intent.CONVERSATIONAL] >= POLITE
     )
 
 

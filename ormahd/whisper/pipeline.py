@@ -231,7 +231,7 @@ class _Course:
         if heard.vector is None or heard.temporal or not hear.is_read(heard.prompt, self.embed):
             return {}
         ids = [one.id for one in candidates if one.dropped is None]
-        return affinity.boosts(heard.vector, ids, self.ormah.judgements, now=self.now, scale=heard.scale)
+        return affinity.boosts(heard.vector, ids, self.ormah.judgements, now=self.now)
 
     def _verdicts(self, heard: Heard) -> Mapping[str, Verdict]:
         """Return `{node id: verdict}`: explicit judgements for a prompt that means the same as this one."""
@@ -240,7 +240,7 @@ class _Course:
             return {}
         same = self.ormah.learned.seal.prompt(whispers.kept(heard.prompt))
         vector = heard.vector if hear.is_read(heard.prompt, self.embed) else None
-        return affinity.verdicts(vector, same, judgements, scale=heard.scale)
+        return affinity.verdicts(vector, same, judgements)
 
     def _taught(self, verdicts: Mapping[str, Verdict]) -> dict[str, Candidate]:
         """Return `{node id: candidate}`: memories that were judged useful for such a prompt, and are not in the session's
@@ -271,10 +271,9 @@ class _Course:
             known = {key.partition(":")[0] for key in self.before.known}
             besides = {one.id for one in found.chosen} | known
             archetypes = self.whisper.archetypes(self.ormah.embed_query)
-            scale = found.heard.scale if found.heard is not None else None
             held = review.pick(
                 self.ormah, self.asked.space, now=self.now, besides=besides,
-                small_talk=lambda vector: small_talk(vector, archetypes, scale), scale=scale,
+                small_talk=lambda vector: small_talk(vector, archetypes),
             )  # fmt: skip
         due = (
             self.settings.maintenance and found.silence not in UNHEARD and MAINTENANCE not in self.before.known

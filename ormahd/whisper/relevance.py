@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 
 from ormahd.embedding.embedder import DIMENSIONS
-from ormahd.embedding.scale import Scale
 from ormahd.model.chance import FittedWeights, sigmoid
 from ormahd.whisper.types import Float
 
@@ -80,13 +79,13 @@ class Chances(FittedWeights, frozen=True):
         return {PART + "base": self.base} | {PART + name: self.weights[name] * evidence[name] for name in WITNESSES}
 
 
-def asks(vector: Float | None, scale: Scale | None) -> float:
+def asks(vector: Float | None, *, fitted: bool) -> float:
     """Return the log odds that a prompt needs a memory, by what it means: "how do we deploy?", not "make it bold".
 
-    `vector`: its unit vector; `scale`: the scale of the model's similarities, None for the default model.
+    `vector`: its unit vector; `fitted`: whether the weights, fitted to the default model, apply to it.
     """
     base, weights = fitted_asks()
-    if vector is None or scale is not None or len(vector) != len(weights):
+    if vector is None or not fitted or len(vector) != len(weights):
         return UNSURE
     return max(-MOST_ASKS, min(MOST_ASKS, base + float(vector @ weights)))
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from ormahd.actions.views import replaced_today
-from ormahd.embedding.scale import Scale
 from ormahd.model.node import Tier
 from ormahd.state import whispers
 from ormahd.text.quoting import shortened
@@ -64,14 +63,13 @@ class Review(Struct, frozen=True):
 
 def pick(
     ormah: Ormah, space: str | None, *, now: datetime, besides: Collection[str] = (),
-    small_talk: Callable[[Float], bool] = lambda _: False, scale: Scale | None = None,
+    small_talk: Callable[[Float], bool] = lambda _: False,
 ) -> Review | None:  # fmt: skip
     """Return a memory for an agent to judge, or None. Writes nothing: call `went_out` after its whisper was sent.
 
     `besides`: ids of memories that are not picked, because they are in the same whisper or in the session's context.
     `now`: the time at which memories must not be expired; ages of whispers are taken by the state's clock.
-    `small_talk`: returns whether a prompt with this vector is mere politeness. `scale`: the scale of the model's
-    similarities, None for the default model.
+    `small_talk`: returns whether a prompt with this vector is mere politeness.
     """
     present = ormah.state.clock()
     held = whispers.held_back(ormah.state, present - HELD, space, POOL, least=RELEVANT)
@@ -83,7 +81,7 @@ def pick(
         one = whispers.considered(ormah.state, event, row.id)
         if one is None or one.model != model or not has_content(one.prompt, space) or small_talk(one.vector):
             continue
-        if not judged(one.vector, row.id, judgements, scale) and not replaced_today(ormah, [row.id]):
+        if not judged(one.vector, row.id, judgements) and not replaced_today(ormah, [row.id]):
             return Review(row.id, row.title, row.content, _short(one.prompt), one.time, one.event)
     return None
 

@@ -6,12 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from ormahd.embedding.scale import own_cosine
 from ormahd.whisper.types import Before, Float, Heard, Intent, Silence
 
 SAME_TOPIC: Final = 0.75
-"""Cosine with the session's last prompts from which a prompt has the same topic. For the default model; other models'
-similarities are converted (`scale`)."""
+"""Cosine with the session's last prompts from which a prompt has the same topic."""
 CENTRE: Final = 3
 """Number of earlier prompts whose mean vector represents the session's topic."""
 
@@ -34,10 +32,9 @@ def _same_topic(heard: Heard, before: Before) -> bool:
     comparable = [(one, vector) for one, vector in said if vector.shape == heard.vector.shape]
     if not comparable:
         return False
-    threshold = own_cosine(heard.scale, SAME_TOPIC)
     centre = np.mean([vector for _, vector in comparable[-CENTRE:]], axis=0)
-    return _cosine(heard.vector, centre) > threshold and any(
-        one.answered and _cosine(vector, heard.vector) >= threshold for one, vector in comparable
+    return _cosine(heard.vector, centre) > SAME_TOPIC and any(
+        one.answered and _cosine(vector, heard.vector) >= SAME_TOPIC for one, vector in comparable
     )
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from ormahd.embedding.scale import Scale
 from ormahd.index.rows import NodeRow
 from ormahd.model.node import Found, Tier
 
@@ -130,8 +129,6 @@ class Heard(Struct, frozen=True):
     """`after` and `before`: the period that the prompt asks for."""
     scores: dict[str, float] = field(default_factory=dict)
     """`{kind: largest cosine between the prompt and an example of that kind}`."""
-    scale: Scale | None = None
-    """The scale of the model's similarities; None for the default model."""
 
     @property
     def identity_only(self) -> bool:

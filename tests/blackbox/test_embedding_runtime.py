@@ -35,7 +35,7 @@ def test_the_daemon_embeds_without_torch_and_tells_nobody(tmp_path: Path) -> Non
         models = house.models_dir
         assert models.stat().st_mode & 0o777 == 0o700
         made = {file.name: file.stat().st_ino for file in models.iterdir()}
-        assert any(name.startswith("basis-") for name in made)
+        assert any(name.startswith("frame-") for name in made)
         house.stop()
         shutil.rmtree(house.index_dir)
         house.start()

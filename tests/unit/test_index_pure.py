@@ -49,6 +49,15 @@ def test_pieces_end_where_a_reader_would_stop() -> None:
         assert piece.endswith(".")
 
 
+def test_vectors_of_one_direction_are_told_apart_by_their_distance_from_the_mean() -> None:
+    crowded = token_vectors.unit(np.random.default_rng(1).standard_normal((400, 64)) + 12.0 / 8.0)
+    assert (crowded @ crowded.T).mean() > 0.6
+    apart = token_vectors.centred(crowded, crowded.mean(axis=0))
+    cosines = apart @ apart.T
+    assert abs(float(cosines.mean())) < 0.01
+    np.testing.assert_allclose(np.diag(cosines), 1.0, atol=1e-5)
+
+
 def test_the_basis_is_the_same_whoever_computes_it() -> None:
     random = np.random.default_rng(3)
     tokens = token_vectors.unit(random.standard_normal((500, 64)) * np.linspace(2, 0.1, 64))

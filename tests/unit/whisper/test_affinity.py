@@ -9,11 +9,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from ormahd.embedding.scale import Scale
 from ormahd.model.chance import MAX_BOOST
 from ormahd.model.judgement import Int8Vector, Judgement
 from ormahd.state.feedback import Judgements
-from ormahd.whisper.affinity import HALF_LIFE_DAYS, IMPLICIT_WEIGHT, SIMILARITY, boosts, judged, verdicts
+from ormahd.whisper.affinity import HALF_LIFE_DAYS, IMPLICIT_WEIGHT, SIMILARITY, boosts, judged
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 MODEL = "m"
@@ -77,19 +76,6 @@ def test_one_judgement_gives_the_most_that_there_is() -> None:
 def test_below_the_threshold_a_prompt_says_nothing() -> None:
     assert boost([row(A, 1, 0.69)]) is None
     assert boost([row(A, 1, 0.71)]) == pytest.approx(0.15)
-
-
-SCALE = Scale(cosine=(0.70, 0.73, 0.76, 0.80, 0.85, 0.89))
-"""That of a model whose unrelated texts have cosines of 0.7 to 0.9."""
-
-
-def test_the_threshold_is_on_the_scale_of_the_model() -> None:
-    found = Judgements.of([row(A, 1, 0.89), row(B, 1, 0.97, number=1)], MODEL)
-    assert boosts(PROMPT, [A, B], found, now=NOW).keys() == {A, B}
-    assert boosts(PROMPT, [A, B], found, now=NOW, scale=SCALE).keys() == {B}
-    assert [judged(PROMPT, node, found, SCALE) for node in (A, B)] == [False, True]
-    assert verdicts(PROMPT, "another", found).keys() == {B}
-    assert verdicts(PROMPT, "another", found, scale=SCALE) == {}
 
 
 def test_of_two_judgements_the_younger_and_the_one_that_was_meant_weigh_more() -> None:

@@ -3,10 +3,7 @@
 from datetime import UTC, datetime
 
 import numpy as np
-import pytest
-from msgspec.structs import replace
 
-from ormahd.embedding.scale import Scale, own_cosine, usual_cosine
 from ormahd.whisper.suppress import quiet
 from ormahd.whisper.types import Before, Float, Heard, Intent, Said, Silence
 
@@ -75,17 +72,6 @@ def test_a_follow_up_is_never_the_same_topic() -> None:
 
 def test_the_first_prompt_is_never_the_same_topic() -> None:
     assert quiet(heard(), Before()) is None
-
-
-def test_the_topic_is_judged_on_the_scale_of_the_model() -> None:
-    """For a model whose unrelated texts have cosines of 0.7 to 0.9, 0.89 is no sign of the same topic."""
-    scale = Scale(cosine=(0.70, 0.73, 0.76, 0.80, 0.85, 0.89))
-    other = replace(heard(), scale=scale)
-    for cosine in (0.1, 0.55, 0.75, 1.0):
-        assert usual_cosine(scale, own_cosine(scale, cosine)) == pytest.approx(cosine, abs=1e-3)
-    assert quiet(heard(), after(said(NEAR_NORTH))) is Silence.SAME_TOPIC
-    assert quiet(other, after(said(NEAR_NORTH))) is None
-    assert quiet(other, after(said(NORTH))) is Silence.SAME_TOPIC
 
 
 def test_what_cannot_be_compared() -> None:
