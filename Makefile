@@ -22,11 +22,12 @@ install: $(STAMP)
 # torch first and pinned (constraints.txt): left to itself pip fetches the CUDA build, several GB that nothing here uses. Python
 # compiles what is imported (the last line: once, not in every process of the suite); compiling all that is installed takes longer
 # and 300 MB more. tests/versions.txt: the same versions on every machine, so that the suite gives the same verdict on each.
-$(STAMP): pyproject.toml constraints.txt tests/versions.txt
+$(STAMP): pyproject.toml constraints.txt tests/versions.txt models/multilingual/convert.py models/multilingual/setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --constraint tests/versions.txt torch
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --constraint tests/versions.txt --editable '.[torch]' --group dev
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps ./models/multilingual
 	$(BIN)/python -c 'import chromadb, sentence_transformers'
 	touch $(STAMP)
 

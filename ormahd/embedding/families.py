@@ -28,7 +28,7 @@ class Family(Struct, frozen=True):
 
 FAMILIES: Final = (
     Family("e5-instruct", r"e5-.*instruct", "mean", ASKED),
-    Family("multilingual-e5", r"multilingual-e5", "mean", "query: ", "passage: "),
+    Family("multilingual-e5", r"multilingual-e5|^multilingual$", "mean", "query: ", "passage: "),
     Family("e5", r"(?:^|[/-])e5-", "mean", "query: ", "passage: "),
     Family("bge-m3", r"bge-m3", "cls"),
     Family("bge-zh", r"bge-.*-zh", "cls", "为这个句子生成表示以用于检索相关文章："),

