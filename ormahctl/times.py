@@ -108,6 +108,13 @@ def _languages() -> list[str]:
     """Return English, and the language of the locale if dateparser knows it."""
     from dateparser.data.languages_info import language_order
 
-    spoken = next((os.environ[name] for name in ("LC_ALL", "LC_TIME", "LANG") if os.environ.get(name)), "")
-    own = spoken[:2].lower()
+    own = spoken("LC_TIME")
     return ["en", own] if own != "en" and own in language_order else ["en"]
+
+
+def spoken(category: str) -> str:
+    """Return the language of the locale by two or three letters, for `category` (`LC_TIME`, `LC_MESSAGES`); "en" if it
+    names none."""
+    named = next((os.environ[name] for name in ("LC_ALL", category, "LANG") if os.environ.get(name)), "")
+    language = re.split(r"[_.@]", named)[0].lower()
+    return "en" if language in ("", "c", "posix") else language

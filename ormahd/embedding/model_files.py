@@ -97,8 +97,10 @@ def _given_folder(name: str) -> Path:
     folders = _package_folders(MULTILINGUAL_PACKAGE)
     if not folders:
         own = importlib.util.find_spec("pip") is not None
-        command = f"{sys.executable} -m pip install" if own else "uv tool install ormah --with"
-        raise Unavailable("the multilingual model is not installed", hint=f"install it: {command} ormah-multilingual")
+        command = f"{sys.executable} -m pip install" if own else "uv tool install . --with"
+        raise Unavailable(
+            "the multilingual model is not installed", hint=f"in a clone of Ormah: {command} ./models/multilingual"
+        )
     return folders[0]
 
 

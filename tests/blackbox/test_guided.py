@@ -76,6 +76,9 @@ def test_one_command_sets_all_up_and_one_takes_it_out(fresh: House) -> None:
     wait_until(lambda: b"kestrel" in b"".join(map(Path.read_bytes, archive.rglob("s1.jsonl"))), "the past session")
     assert fresh.json("config", "show", "sessions.watch")["settings"]["sessions.watch"]["value"] is True
     assert "# quick" in (fresh.home / "config_home" / "ormah" / "config.toml").read_text()
+    german = fresh.ctl("setup", "--yes", "--agents", "none", env={"LANG": "de_DE.UTF-8"}).stderr
+    assert "your system speaks de" in german
+    assert "ormahctl model use multilingual" in german
     again = fresh.json("setup", "--yes", "--deadline", "9000")
     assert not any(one["changed"] for one in again["agents"]), "a second time changes nothing"
     assert fresh.json("recall", "--type", "person")[-1]["title"] == "Grace Hopper", "it keeps the name"

@@ -40,4 +40,4 @@ def test_without_its_package_the_one_command_is_named(monkeypatch: pytest.Monkey
     monkeypatch.setattr(model_files, "MULTILINGUAL_PACKAGE", "no_such_package")
     with pytest.raises(Unavailable, match="not installed") as refused:
         model_files.onnx_files(MULTILINGUAL)
-    assert "install ormah-multilingual" in (refused.value.hint or "")
+    assert "./models/multilingual" in (refused.value.hint or "")
