@@ -24,9 +24,8 @@ from ormahd.errors import OrmahError
 from ormahd.ingest.by_agent import AgentReading
 from ormahd.ingest.intake import Intake
 from ormahd.ingest.learn import Hold
-from ormahd.jobs.conflicts.candidates import NAME as CONFLICT_DETECTOR
+from ormahd.jobs.conflicts.job import ConflictDetector
 from ormahd.jobs.judging import Judging
-from ormahd.jobs.maintenance.issue import SEARCH
 from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.jobs.memories import propose_learned
 from ormahd.jobs.runner import CHANGES_OF, JOBS, LOW_PRIORITY, Runner
@@ -158,9 +157,9 @@ def _maintenance(ormah: Ormah, judging: Judging, timetable: Timetable) -> Mainte
     questions."""
     judge = judging.asker is not None
     reading = AgentReading(
-        ormah, judge=judge, conflicts=lambda: timetable.soon(CONFLICT_DETECTOR), hold=_holding(ormah, timetable)
+        ormah, judge=judge, conflicts=lambda: timetable.soon(ConflictDetector.name), hold=_holding(ormah, timetable)
     )
-    return Maintenance(ormah, SEARCH, reading)
+    return Maintenance(ormah, reading)
 
 
 def _hooks(whisper: Whisper, socket: Path, timetable: Timetable, judging: Judging) -> tuple[Hooks, Intake]:
@@ -168,7 +167,7 @@ def _hooks(whisper: Whisper, socket: Path, timetable: Timetable, judging: Judgin
     hooks = Hooks(whisper)
     intake: Intake = Intake(
         whisper.ormah, lambda: hooks.answer_spooled(paths.spool_dir(socket), intake.capture.settle),
-        asker=judging.asker, conflicts=lambda: timetable.soon(CONFLICT_DETECTOR), hold=_holding(whisper.ormah, timetable),
+        asker=judging.asker, conflicts=lambda: timetable.soon(ConflictDetector.name), hold=_holding(whisper.ormah, timetable),
     )  # fmt: skip
     hooks.on_transcript = intake.capture.hear
     return hooks, intake

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ormahd.judge.port import Contrast, Duplicate, JudgeGone, Linked, Pair, ShownMemory, Summary
-from ormahd.model.node import EdgeType, NodeType
+from ormahd.judge.port import AnyVerdict, Contrast, Duplicate, Group, JudgeGone, Linked, ShownMemory, Summary, Task
+from ormahd.model.node import NodeType
 from ormahd.text.words import words
 
 T = TypeVar("T")
@@ -57,25 +57,34 @@ class ScriptedJudge:
     did: Counter[str] = field(default_factory=Counter)
     """How often it was what."""
 
-    def duplicates(self, pairs: Sequence[Pair]) -> Sequence[Duplicate | None]:
-        return self._answer("duplicates", [(one.a, one.b) for one in pairs], _duplicate, _no_duplicate, _bad_duplicate)
+    def answer(self, task: Task, groups: Sequence[Group]) -> Sequence[AnyVerdict | None]:
+        asked = {
+            "duplicate": self.duplicates,
+            "link": self.links,
+            "conflict": self.conflicts,
+            "consolidate": self.summaries,
+        }
+        return asked[task.name](groups)
 
-    def links(self, pairs: Sequence[Pair]) -> Sequence[Linked | None]:
-        return self._answer("links", [(one.a, one.b) for one in pairs], _link, _no_link, _bad_link)
+    def duplicates(self, pairs: Sequence[Group]) -> Sequence[Duplicate | None]:
+        return self._answer("duplicates", pairs, _duplicate, _no_duplicate, _bad_duplicate)
 
-    def conflicts(self, pairs: Sequence[Pair]) -> Sequence[Contrast | None]:
-        return self._answer("conflicts", [(one.a, one.b) for one in pairs], _contrast, _no_contrast, _bad_contrast)
+    def links(self, pairs: Sequence[Group]) -> Sequence[Linked | None]:
+        return self._answer("links", pairs, _link, _no_link, _bad_link)
 
-    def summaries(self, clusters: Sequence[Sequence[ShownMemory]]) -> Sequence[Summary | None]:
-        return self._answer("summaries", [tuple(one) for one in clusters], _summary, _no_summary, _bad_summary)
+    def conflicts(self, pairs: Sequence[Group]) -> Sequence[Contrast | None]:
+        return self._answer("conflicts", pairs, _contrast, _no_contrast, _bad_contrast)
+
+    def summaries(self, clusters: Sequence[Group]) -> Sequence[Summary | None]:
+        return self._answer("summaries", clusters, _summary, _no_summary, _bad_summary)
 
     def _answer(
         self,
         what: str,
-        questions: Sequence[tuple[ShownMemory, ...]],
-        honest: Callable[[tuple[ShownMemory, ...]], T],
-        wrong: Callable[[tuple[ShownMemory, ...], random.Random], T],
-        malformed: Callable[[tuple[ShownMemory, ...], random.Random], T],
+        questions: Sequence[Group],
+        honest: Callable[[Group], T],
+        wrong: Callable[[Group, random.Random], T],
+        malformed: Callable[[Group, random.Random], T],
     ) -> Sequence[T | None]:
         texts = [tuple(sorted(f"{one.title or ''}\0{one.content}" for one in question)) for question in questions]
         self.asked += [(what, one) for one in texts]
@@ -118,25 +127,25 @@ def _same(one: ShownMemory, other: ShownMemory) -> bool:
     return Counter(words(one.content)) == Counter(words(other.content))
 
 
-def _duplicate(pair: tuple[ShownMemory, ...]) -> Duplicate:
+def _duplicate(pair: Group) -> Duplicate:
     one, other = pair
     return Duplicate(_same(one, other), None, None, "the same words" if _same(one, other) else "other words")
 
 
-def _link(pair: tuple[ShownMemory, ...]) -> Linked:
+def _link(pair: Group) -> Linked:
     one, other = (set(words(shown.content)) for shown in pair)
     shared = len(one & other)
-    return Linked(EdgeType.SUPPORTS if shared >= 4 else None, f"{shared} words in common")
+    return Linked("supports" if shared >= 4 else "none", f"{shared} words in common")
 
 
-def _contrast(pair: tuple[ShownMemory, ...]) -> Contrast:
+def _contrast(pair: Group) -> Contrast:
     one, other = pair
     if _plain(one) != _plain(other) or _same(one, other):
         return Contrast("none", "about other things")
     return Contrast("evolution" if one.created != other.created else "tension", "another number")
 
 
-def _summary(cluster: tuple[ShownMemory, ...]) -> Summary:
+def _summary(cluster: Group) -> Summary:
     lines = dict.fromkeys(line for shown in cluster for line in shown.content.splitlines() if line.strip())
     title = " / ".join(dict.fromkeys(shown.title for shown in cluster if shown.title))[:200]
     return Summary(title or None, "\n".join(lines), cluster[0].type, f"{len(cluster)} memories on one thing")
@@ -145,22 +154,22 @@ def _summary(cluster: tuple[ShownMemory, ...]) -> Summary:
 # ---------------------------------------------------------------- wrong
 
 
-def _no_duplicate(pair: tuple[ShownMemory, ...], chance: random.Random) -> Duplicate:
+def _no_duplicate(pair: Group, chance: random.Random) -> Duplicate:
     same = not _duplicate(pair).same
     return Duplicate(same, "Made up", "Something that nobody ever said.", "wrong") if chance.random() < 0.5 else (
         Duplicate(same, None, None, "wrong")
     )  # fmt: skip
 
 
-def _no_link(_pair: tuple[ShownMemory, ...], chance: random.Random) -> Linked:
-    return Linked(chance.choice([EdgeType.PART_OF, EdgeType.DEPENDS_ON, EdgeType.RELATED_TO]), "wrong")
+def _no_link(_pair: Group, chance: random.Random) -> Linked:
+    return Linked(chance.choice(["part_of", "depends_on", "related_to"]), "wrong")
 
 
-def _no_contrast(_pair: tuple[ShownMemory, ...], chance: random.Random) -> Contrast:
+def _no_contrast(_pair: Group, chance: random.Random) -> Contrast:
     return Contrast(chance.choice(["evolution", "tension"]), "wrong")
 
 
-def _no_summary(cluster: tuple[ShownMemory, ...], chance: random.Random) -> Summary:
+def _no_summary(cluster: Group, chance: random.Random) -> Summary:
     """Half of what was said, something else, or the truth under a type of its own."""
     lines = _summary(cluster).content or ""
     content = chance.choice([lines[: len(lines) // 2], "All of this is settled.", lines])
@@ -177,22 +186,19 @@ def _bad_text(chance: random.Random) -> str:
     ])  # fmt: skip
 
 
-def _bad_duplicate(_pair: tuple[ShownMemory, ...], chance: random.Random) -> Duplicate:
+def _bad_duplicate(_pair: Group, chance: random.Random) -> Duplicate:
     return Duplicate(True, chance.choice([None, "", "t" * 10_000]), _bad_text(chance), _bad_text(chance)[:2000])
 
 
-def _bad_link(_pair: tuple[ShownMemory, ...], chance: random.Random) -> Linked:
-    # defines and derived_from are edges, but none that a judge may draw
-    return Linked(
-        chance.choice([EdgeType.DEFINES, EdgeType.DERIVED_FROM, EdgeType.RELATED_TO]), _bad_text(chance)[:2000]
-    )
+def _bad_link(_pair: Group, chance: random.Random) -> Linked:
+    return Linked("related_to", _bad_text(chance)[:2000])
 
 
-def _bad_contrast(_pair: tuple[ShownMemory, ...], chance: random.Random) -> Contrast:
+def _bad_contrast(_pair: Group, chance: random.Random) -> Contrast:
     return Contrast(chance.choice(["evolution", "tension", "none"]), _bad_text(chance)[:2000])
 
 
-def _bad_summary(cluster: tuple[ShownMemory, ...], chance: random.Random) -> Summary:
+def _bad_summary(cluster: Group, chance: random.Random) -> Summary:
     return Summary(
         chance.choice([None, "", "t" * 10_000]), _bad_text(chance), cluster[0].type, _bad_text(chance)[:2000]
     )

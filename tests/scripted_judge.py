@@ -63,14 +63,9 @@ def parroted(prompt: str) -> list[dict[str, Any]]:
 
 def _answer(one: dict[str, Any], fields: set[str]) -> dict[str, Any]:
     said: dict[str, Any] = {"q": one["q"], "reason": "by the words"}
-    if "together" in fields:
+    if "memories" in one:
         lines = list(dict.fromkeys(memory["text"] for memory in one["memories"]))
-        return said | {
-            "together": True,
-            "title": one["memories"][0]["title"],
-            "content": "\n".join(lines),
-            "type": "fact",
-        }
+        return said | {"title": one["memories"][0]["title"], "content": "\n".join(lines), "type": "fact"}
     a, b = one["a"]["text"], one["b"]["text"]
     if "same" in fields:
         same = words(a) == words(b)
@@ -78,7 +73,7 @@ def _answer(one: dict[str, Any], fields: set[str]) -> dict[str, Any]:
     if "kind" in fields:
         other = words(a) != words(b) and words(NUMBER.sub("", a)) == words(NUMBER.sub("", b))
         return said | {"kind": "evolution" if other else "none"}
-    return said | {"relation": "supports" if len(set(words(a)) & set(words(b))) >= 4 else "none"}
+    return said | {"edge": "supports" if len(set(words(a)) & set(words(b))) >= 4 else "none"}
 
 
 RUDE: dict[str, Callable[[str], str]] = {

@@ -23,8 +23,7 @@ from ormahd.ingest.checks import Checks
 from ormahd.ingest.learn import JOB, Hold, Learning, bury_the_missing, is_open, learn, propose, readable, unread
 from ormahd.ingest.readers import chatgpt, claude_ai
 from ormahd.ingest.readers.values import iso_time
-from ormahd.judge.asking import Unusable
-from ormahd.judge.port import JudgeGone
+from ormahd.judge.port import JudgeGone, Unusable
 from ormahd.model.node import short_id
 from ormahd.process import priority
 from ormahd.sessions.archive import SessionTail

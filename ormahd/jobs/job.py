@@ -108,6 +108,22 @@ QUESTIONS: Final = 200
 """Largest number of questions that one run of a job asks the judge."""
 
 
+class AskedQuestions(Struct):
+    """The questions that one run of a job asked its judge. `open`: how many of them got no usable answer. `reason`: why
+    the judge last gave no answer to a whole batch; None if that never happened."""
+
+    asked: int = 0
+    open: int = 0
+    reason: str | None = None
+
+    def left_open(self) -> str | None:
+        """Return a sentence that says how many questions were left open, and why; None if none was."""
+        if not self.open:
+            return None
+        why = f": {self.reason}" if self.reason is not None else ""
+        return f"the judge left {self.open:,} of {self.asked:,} questions open{why} (ormahctl status)"
+
+
 class RunContext(Struct, frozen=True):
     """The context of one run of one job.
 
@@ -135,6 +151,14 @@ class RunContext(Struct, frozen=True):
 
     questions: int = QUESTIONS
     """Largest number of questions to the judge."""
+    agent: bool = False
+    """Whether the jobs only look for questions to an agent, in two-phase maintenance."""
+    asked: AskedQuestions = field(default_factory=AskedQuestions)
+
+    @property
+    def who(self) -> str:
+        """Who answers the questions of this run: "judge", "agent" or "rules"."""
+        return "judge" if self.judge is not None else "agent" if self.agent else "rules"
 
     def give(self) -> None:
         """Let requests that a person waits for run first. Jobs call it between two steps, never while they hold a

@@ -5,22 +5,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ormahd.actions.views import iso
 from ormahd.api import Finding, JudgeHealth, JudgeTestResult, JudgeTrouble
 from ormahd.errors import BadRequest
 from ormahd.judge import make
+from ormahd.judge.asking import Asker, JudgeCall
 from ormahd.judge.model_judge import ModelJudge
-from ormahd.judge.port import JudgeGone
+from ormahd.judge.port import Judge, JudgeGone
+from ormahd.ormah import Ormah
 from ormahd.state.judge_log import JudgeLog
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ormahd.judge.asking import Asker
-    from ormahd.judge.port import Judge
-    from ormahd.ormah import Ormah
 
 BUDGET = "budget"
 SAYS = {
@@ -44,8 +38,7 @@ class Judging:
         self._kind = ormah.settings.jobs.judge
         self._log = JudgeLog(ormah.state)
         self.asker: Asker | None = make.asker(
-            self._kind, ormah.settings.judge, ormah.state.path.parent, self._log, clock=ormah.clock,
-            stopping=stopping.is_set,
+            self._kind, ormah.settings.judge, ormah.state.path.parent, self._log, clock=ormah.clock, stopping=stopping.is_set
         )  # fmt: skip
         if self.asker is not None:
             chosen = ormah.settings.judge
@@ -57,17 +50,21 @@ class Judging:
         """Return the state of the judge, or None if there is none."""
         if self.asker is None:
             return None
-        now = self._ormah.clock()
+        now, limits = self._ormah.clock(), self._ormah.settings.judge
         calls, tokens = self._log.spent(now.date().isoformat())
-        limits = self.asker.limits
         # A budget that ran out on another day is a new one today
         troubles = [one for one in self._log.troubles() if one.kind != BUDGET or one.last.date() == now.date()]
         return JudgeHealth(
-            self._kind, self.asker.name, iso(self._log.answered()),
-            [JudgeTrouble(one.kind, _when(one.since), one.reason, one.times) for one in troubles],
-            iso(self.asker.left_alone_until),
-            calls, limits.calls, tokens, limits.tokens,
-        )  # fmt: skip
+            kind=self._kind,
+            name=self.asker.name,
+            answered=iso(self._log.answered()),
+            troubles=[JudgeTrouble(one.kind, iso(one.since) or "", one.reason, one.times) for one in troubles],
+            left_alone_until=iso(self.asker.left_alone_until),
+            calls=calls,
+            calls_a_day=limits.calls_a_day,
+            tokens=tokens,
+            tokens_a_day=limits.tokens_a_day,
+        )
 
     def findings(self) -> Iterator[Finding]:
         """Yield a `Finding` of `doctor` for each problem of the judge."""
@@ -88,24 +85,24 @@ class Judging:
                 "there is no judge: jobs.judge is none",
                 hint="set jobs.judge to command or openai in config.toml, then: ormahctl restart",
             )
-        begun = time.monotonic()
-        limits = self.asker.limits
-        said, usable, right, why, calls, tokens, counted = "", False, False, None, 0, 0, False
+        begun, limits = time.monotonic(), self._ormah.settings.judge
         try:
-            trial = self.asker.attempt(make.TRIAL)
+            call = self.asker.attempt(make.TRIAL)
         except JudgeGone as exc:
-            why = str(exc)
-        else:
-            said, usable, why, calls, tokens, counted = (
-                trial.said, trial.usable and trial.why is None, trial.why, trial.calls, trial.tokens, trial.counted,
-            )  # fmt: skip
-            right = usable and tuple(item.same for item in trial.items) == make.RIGHT
-        spent = self._log.spent(self._ormah.clock().date().isoformat())
+            call = JudgeCall({}, why=str(exc), counted=False)
+        usable = call.usable and call.why is None
+        calls, tokens = self._log.spent(self._ormah.clock().date().isoformat())
         return JudgeTestResult(
-            self._kind, self.asker.name, usable, right, why, said, round(time.monotonic() - begun, 3), calls, tokens, counted,
-            max(0, limits.calls - spent[0]), max(0, limits.tokens - spent[1]),
-        )  # fmt: skip
-
-
-def _when(time: datetime) -> str:
-    return iso(time) or ""
+            kind=self._kind,
+            name=self.asker.name,
+            usable=usable,
+            right=usable and {q: item.same for q, item in call.items.items()} == make.RIGHT,
+            why=call.why,
+            answer=call.answer,
+            seconds=round(time.monotonic() - begun, 3),
+            calls=call.calls,
+            tokens=call.tokens,
+            counted=call.counted,
+            calls_left=max(0, limits.calls_a_day - calls),
+            tokens_left=max(0, limits.tokens_a_day - tokens),
+        )

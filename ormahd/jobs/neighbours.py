@@ -7,7 +7,7 @@ score is 0.6 * cosine + 0.2 * similarity of the titles + 0.2 * share of common w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,27 +93,6 @@ def wait_for_vectors(turn: RunContext) -> None:
     while ormah.phase not in {"ready", "stopping"} and time.monotonic() < end and not ormah.index.wait_filled(0.2):
         turn.give()
         turn.progress(0, 0, "waiting for the model")
-
-
-def pairs(
-    ids: Sequence[str], near: NearMemories, *, floor: float, reach: int, give: Callable[[], None]
-) -> Iterator[tuple[str, str, float]]:
-    """Yield (id, neighbour, cosine) for the `reach` nearest neighbours of each of `ids`; each pair once.
-
-    `floor`: the least cosine. `give` is called before each memory, to yield to other work.
-    """
-    met: set[tuple[str, str]] = set()
-    for at, node_id in enumerate(ids):
-        give()
-        if not at % AHEAD:
-            near.ahead(ids[at : at + AHEAD])
-        for other, cosine in near.of(node_id)[:reach]:
-            pair = (min(node_id, other), max(node_id, other))
-            if cosine < floor:
-                break
-            if pair not in met:
-                met.add(pair)
-                yield node_id, other, cosine
 
 
 COSINE, TITLE, WORDS = 0.6, 0.2, 0.2

@@ -20,7 +20,8 @@ from ormahd.actions.amend import Caller
 from ormahd.api import Finding, PausedResult, RunTaskResult
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, Unavailable, VaultBusy, near
 from ormahd.jobs.clusters.job import AutoCluster
-from ormahd.jobs.conflicts.job import ConflictDetector, change_of
+from ormahd.jobs.conflicts.change import approved_conflict
+from ormahd.jobs.conflicts.job import ConflictDetector
 from ormahd.jobs.consolidation.job import Consolidator
 from ormahd.jobs.decay.job import DecayManager, ImportanceScorer
 from ormahd.jobs.duplicates.change import from_payload
@@ -30,7 +31,6 @@ from ormahd.jobs.links.job import AutoLinker
 from ormahd.jobs.memories import new_memory
 from ormahd.jobs.neighbours import TEXT_STAYS, NearMemories, wait_for_vectors
 from ormahd.jobs.proposals import MAX_PROPOSALS, ChangeOf, Proposals, StoreOutcome
-from ormahd.judge.careful import Careful
 from ormahd.model.node import ProposalType, short_id
 from ormahd.process import priority
 from ormahd.state.proposals import Verdicts
@@ -68,7 +68,7 @@ JOBS: tuple[Job, ...] = (
 
 CHANGES_OF: Mapping[ProposalType, ChangeOf] = {
     ProposalType.MERGE: from_payload,
-    ProposalType.CONFLICT: change_of,
+    ProposalType.CONFLICT: approved_conflict,
     ProposalType.MEMORY: new_memory,
     # decay: decay_manager
 }
@@ -273,9 +273,8 @@ class Runner:
 
     def _job(self, job: Job, run: str, near: NearMemories, dry: bool, force: bool, progress: Progress) -> RunTaskResult:
         ran, begun, limit = RunTaskResult(job.name, 0, 0, 0, [], run=run), time.monotonic(), self._limit(force)
-        judge = None if self._judge is None else Careful(self._judge)
         turn = RunContext(
-            self.ormah, self.verdicts, near, judge, run, self.ormah.ranking_clock(), dry,
+            self.ormah, self.verdicts, near, self._judge, run, self.ormah.ranking_clock(), dry,
             lambda: self._stopping.is_set() or job.name in self._halted,
             lambda done, total, stage: progress(done, total, f"{job.name}: {stage}"), limit[1], self._questions,
         )  # fmt: skip
@@ -297,7 +296,7 @@ class Runner:
         except Exception as exc:  # a bug in one job must not stop the other jobs
             ran.error = f"a fault of its own: {exc!r}"
             log.exception("%s met a fault", job.name)
-        if judge is not None and (left := judge.left_open()) is not None:
+        if (left := turn.asked.left_open()) is not None:
             ran.dropped.append(left)
         if not dry:
             self.runs.end(

@@ -27,7 +27,6 @@ _THOUGHT = re.compile(r"<think(?:ing)?>")
 _THOUGHT_END = re.compile(r"</think(?:ing)?>")
 _BAD_ESCAPE = re.compile(r"\\(?:(?=[^\"\\/bfnrtu])|(?=u(?![0-9a-fA-F]{4})))")
 _PAIR = re.compile(r"\\\\")
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class AnswerReading(Struct, frozen=True):
@@ -60,30 +59,30 @@ def schema(item: type[Struct]) -> dict[str, Any]:
     (one,), defined = msgspec.json.schema_components([item])
 
     def inline(part: Any) -> Any:
-        if isinstance(part, dict):
-            name = str(part.get("$ref", "")).rpartition("/")[2]
-            return (
-                inline(defined[name])
-                if name
-                else {key: inline(value) for key, value in part.items() if key != "description"}
-            )
-        return [inline(value) for value in part] if isinstance(part, list) else part
+        if isinstance(part, list):
+            return [inline(value) for value in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            return inline(defined[part["$ref"].rpartition("/")[2]])
+        return {key: inline(value) for key, value in part.items() if key not in {"description", "default"}}
 
-    return {
-        "type": "object", "additionalProperties": False, "required": [KEY],
-        "properties": {KEY: {"type": "array", "items": inline(one)}},
-    }  # fmt: skip
+    items = inline(one) | {"required": list(item.__struct_fields__)}
+    list_of = {"type": "array", "items": items}
+    return {"type": "object", "additionalProperties": False, "required": [KEY], "properties": {KEY: list_of}}
 
 
 def _readings(text: str, item: type[Struct]) -> Iterator[AnswerReading]:
-    """Yield a reading for each JSON value in `text` that has the form of an answer. If there are items outside any
-    list, the last reading has all of these."""
+    """Yield a reading for each JSON value in `text` that has the form of an answer: an object with the key `KEY`, or a
+    bare list of items. If there are items outside any list, the last reading has all of these."""
     single = []
     for value in _values(text):
-        reading = _fitted(value, item)
-        if reading is not None:
-            yield reading
-        elif _is_one(value, item):
+        if isinstance(value, Mapping) and isinstance(value.get(KEY), list):
+            extra = sorted(set(value) - {KEY})[:FAULTS]
+            yield _items(value[KEY], item, [f"the object has {one!r} beside {KEY!r}" for one in extra])
+        elif isinstance(value, list) and (not value or any(_is_item(one, item) for one in value)):
+            yield _items(value, item, [])
+        elif _is_item(value, item):
             single.append(value)
     if single:
         yield _items(single, item, [f"the items do not stand in one complete object with a list {KEY!r}"])
@@ -115,45 +114,22 @@ def _escaped(text: str) -> str:
     return "\\\\".join(_BAD_ESCAPE.sub(r"\\\\", part) for part in _PAIR.split(text))
 
 
-def _fitted(value: Any, item: type[Struct]) -> AnswerReading | None:
-    """Return the reading of a JSON value that has the form of an answer: an object with the key `KEY`, or a bare
-    list. None for any other value."""
-    if isinstance(value, Mapping):
-        if KEY in value:
-            extra = sorted(set(value) - {KEY})
-            faults = [f"the object has {one!r} beside {KEY!r}" for one in extra[:FAULTS]]
-            return _items(value[KEY], item, faults) if isinstance(value[KEY], list) else None
-        return None
-    if isinstance(value, list) and (not value or any(_is_one(one, item) for one in value)):
-        return _items(value, item, [])
-    return None
-
-
-def _is_one(value: Any, item: type[Struct]) -> bool:
+def _is_item(value: Any, item: type[Struct]) -> bool:
     """Return whether a JSON value was meant as an item: an object that has most of the fields of `item`."""
     names = set(item.__struct_fields__)
     return isinstance(value, Mapping) and 2 * len(names & set(value)) > len(names)
 
 
 def _items(values: Sequence[Any], item: type[Struct], faults: list[str]) -> AnswerReading:
-    found = []
+    items = []
     for number, value in enumerate(values, 1):
+        # Through UTF-16, which makes replacement characters of lone surrogates: no UTF-8 file can hold them
+        text = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         try:
-            found.append(msgspec.convert(_mended(value), item, strict=True))
-        except msgspec.ValidationError as exc:
+            items.append(msgspec.json.decode(text, type=item))
+        except msgspec.DecodeError as exc:
             faults.append(f"item {number}: {exc}")
-    return AnswerReading(tuple(found), tuple(faults[:FAULTS]), True)
-
-
-def _mended(value: Any) -> Any:
-    """Return a JSON value with lone surrogates replaced in all its strings, because no UTF-8 file can hold them."""
-    if isinstance(value, str):
-        return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", value)
-    if isinstance(value, list):
-        return [_mended(one) for one in value]
-    if isinstance(value, dict):
-        return {name: _mended(one) for name, one in value.items()}
-    return value
+    return AnswerReading(tuple(items), tuple(faults[:FAULTS]), True)
 
 
 def _why_none(text: str) -> str:

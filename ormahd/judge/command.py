@@ -10,27 +10,21 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import selectors
 import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from ormahd.judge.own_sessions import VARIABLE
-from ormahd.judge.transport import ANSWER_BYTES, POLL_S, Failed, JudgeReply, Stopping, last_line, quote
+from ormahd.judge.transport import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, sum_of
 
-STDERR_BYTES: Final = 16_384
-"""How many of the last bytes of stderr are kept. Its last line is reported as the reason of a failure."""
-DRAIN_S: Final = 1.0
-"""Seconds for which output is still read after the program has ended: a child process may keep the pipe open."""
-PIECE: Final = 65_536
 OF_A_SESSION: Final = frozenset({
     "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_EXECPATH",
     "CLAUDE_PROJECT_DIR", "CLAUDE_ENV_FILE", "CODEX_THREAD_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED",
@@ -69,42 +63,31 @@ class Command:
         return f"{first} {self._model}" if self._preset is not None and self._model else first
 
     def send(self, prompt: str, schema: Mapping[str, Any], seconds: float, stopping: Callable[[], bool]) -> JudgeReply:  # noqa: ARG002 - a prompt says it in words
-        words, environ = self._words(), _environ()
-        if self._preset is not None:
-            environ |= self._preset.environ
+        words = self._words()
+        environ = {
+            name: value for name, value in os.environ.items() if name not in OF_A_SESSION and not name.startswith(OURS)
+        }
+        environ |= {VARIABLE: "1", "NO_COLOR": "1"} | dict(self._preset.environ if self._preset is not None else {})
         self._empty_folder()
-        with tempfile.TemporaryFile() as given:
-            given.write(prompt.encode("utf-8", "replace"))
-            given.seek(0)
-            run = _Run(words, environ, self._folder, given)
-            status, said = run.wait(time.monotonic() + seconds, stopping)
-        if self._preset is not None:
-            return self._taken_apart(said, status, run)
-        if status != 0:
-            raise Failed(_ended(status, last_line(run.stderr)))
-        if not said.strip():
-            raise Failed(f"it printed nothing{_because(last_line(run.stderr))}")
-        return JudgeReply(said, None)
-
-    def _taken_apart(self, said: str, status: int, run: _Run) -> JudgeReply:
-        assert self._preset is not None
+        status, printed, stderr = _run(words, environ, self._folder, prompt, time.monotonic() + seconds, stopping)
+        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        reason = f": {stderr}" if stderr else ""
         try:
-            found = self._preset.read(said)
+            reply = JudgeReply(printed, None) if self._preset is None else self._preset.read(printed)
         except Failed as exc:  # the agent's JSON says why it failed
-            raise Failed(exc.reason if status == 0 else _ended(status, exc.reason)) from None
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            if status != 0:
-                raise Failed(_ended(status, last_line(run.stderr))) from None
-            raise Failed(
-                f"it printed something else than its JSON{_because(last_line(run.stderr))}", rude=True
-            ) from None
-        if status != 0:
-            raise Failed(_ended(status, last_line(run.stderr)))
-        if not found.text.strip():
-            raise Failed("the answer is empty")
-        return found
+            raise exc if status == 0 else Failed(f"it {how}: {exc.reason}") from None
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration):
+            if status == 0:
+                raise Failed(f"it printed something else than its JSON{reason}", rude=True) from None
+            reply = None
+        if status != 0 or reply is None:
+            raise Failed(f"it {how}{reason}")
+        if not reply.text.strip():
+            raise Failed(f"it printed nothing{reason}" if self._preset is None else "the answer is empty")
+        return reply
 
     def _words(self) -> list[str]:
+        """Return the command line, with the program's full path."""
         if self._preset is not None:
             model = [self._preset.model_flag, self._model] if self._model else []
             words = [*self._preset.words, *model, *self._preset.last]
@@ -113,19 +96,16 @@ class Command:
                 words = shlex.split(self._command)
             except ValueError as exc:
                 raise Failed(f"judge.command cannot be read: {exc}", sent=False) from None
-            if words:
-                words[0] = os.path.expanduser(words[0])
         if not words:
             raise Failed("judge.command is empty", sent=False)
-        found = shutil.which(words[0])
-        if found is None and Path(words[0]).is_file():
-            raise Failed(f"{words[0]!r} is no program that may be run: chmod +x makes it one", sent=False)
-        if found is None:
-            raise Failed(
-                f"there is no program {words[0]!r} where the daemon runs: judge.command takes its full path too",
-                sent=False,
-            )
-        return [found, *words[1:]]
+        program = os.path.expanduser(words[0])
+        path = shutil.which(program)
+        if path is None:
+            why = f"there is no program {program!r} where the daemon runs: judge.command takes its full path too"
+            if Path(program).is_file():
+                why = f"{program!r} is no program that may be run: chmod +x makes it one"
+            raise Failed(why, sent=False)
+        return [path, *words[1:]]
 
     def _empty_folder(self) -> None:
         """Delete the folder and create it again, so that the program cannot read what an earlier run left there."""
@@ -140,86 +120,46 @@ class Command:
             raise Failed(f"{self._folder} cannot be made: {exc.strerror}", sent=False) from None
 
 
-class _Run:
-    """One run of a program. Its output is read until a point in time, and up to a maximum number of bytes."""
+def _run(
+    words: list[str], environ: Mapping[str, str], folder: Path, prompt: str, end: float, stopping: Callable[[], bool]
+) -> tuple[int, str, str]:
+    """Run a program until it ends. Return (exit status, stdout, last line of stderr). In any case, the program and its
+    children are killed. Its output goes to files, so a child that lives on holds nothing up.
 
-    def __init__(self, words: list[str], environ: Mapping[str, str], folder: Path, given: IO[bytes]) -> None:
+    Raises:
+        Failed: the program cannot be run, prints too much, or has not ended at `end` (`time.monotonic`).
+        Stopping: `stopping` returned True.
+    """
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(prompt.encode("utf-8", "replace"))
+        given.seek(0)
         try:
-            self._process = subprocess.Popen(
-                words, cwd=folder, env=dict(environ), stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                start_new_session=True,
-            )  # fmt: skip
+            process = subprocess.Popen(
+                words, cwd=folder, env=environ, stdin=given, stdout=out, stderr=err, start_new_session=True
+            )
         except OSError as exc:
             raise Failed(f"{words[0]} cannot be run: {exc.strerror}", sent=False) from None
-        self._said, self._stderr = bytearray(), bytearray()
-
-    @property
-    def stderr(self) -> str:
-        return self._stderr.decode("utf-8", "replace")
-
-    def wait(self, end: float, stopping: Callable[[], bool]) -> tuple[int, str]:
-        """Wait for the program to end, until `end` (`time.monotonic`) at the latest. Return (exit status, stdout). In
-        any case, the program and its children are killed. Raises Failed, Stopping."""
         try:
-            self._read(end, stopping)
-            status = self._process.wait(max(POLL_S, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            raise Failed(_LATE) from None
-        finally:
-            self._kill()
-        return status, self._said.decode("utf-8", "replace")
-
-    def _read(self, end: float, stopping: Callable[[], bool]) -> None:
-        assert self._process.stdout is not None and self._process.stderr is not None  # noqa: PT018
-        ended: float | None = None
-        with selectors.DefaultSelector() as streams:
-            streams.register(self._process.stdout, selectors.EVENT_READ, self._said)
-            streams.register(self._process.stderr, selectors.EVENT_READ, self._stderr)
-            while streams.get_map():
-                now = time.monotonic()
-                if ended is None and self._process.poll() is not None:
-                    ended = now
+            while True:
+                ended = process.poll() is not None
+                if max(os.fstat(file.fileno()).st_size for file in (out, err)) > ANSWER_BYTES:
+                    raise Failed(f"it printed more than {ANSWER_BYTES:,} bytes", rude=True)
+                if ended:
+                    break
                 if stopping():
                     raise Stopping
-                if now > end:
-                    raise Failed(_LATE)
-                if ended is not None and now > ended + DRAIN_S:
-                    return
-                for key, _ in streams.select(POLL_S):
-                    piece = os.read(key.fd, PIECE)
-                    if not piece:
-                        streams.unregister(key.fileobj)
-                    key.data.extend(piece)
-                if len(self._said) > ANSWER_BYTES:
-                    raise Failed(f"it printed more than {ANSWER_BYTES:,} bytes", rude=True)
-                del self._stderr[: -STDERR_BYTES or None]
-
-    def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        for stream in (self._process.stdout, self._process.stderr):
-            assert stream is not None
-            stream.close()
-
-
-_LATE: Final = "no answer came in time (judge.timeout_seconds)"
-
-
-def _environ() -> dict[str, str]:
-    """Return the environment for the program: the daemon's, without the variables of an agent's session and of Ormah,
-    and with the variable that marks the judge's own sessions."""
-    kept = {name: value for name, value in os.environ.items() if name not in OF_A_SESSION and not name.startswith(OURS)}
-    return kept | {VARIABLE: "1", "NO_COLOR": "1"}
-
-
-def _ended(status: int, why: str) -> str:
-    how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-    return f"it {how}{_because(why)}"
-
-
-def _because(why: str) -> str:
-    return f": {why}" if why else ""
+                if time.monotonic() > end:
+                    raise Failed(LATE)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(POLL_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        out.seek(0)
+        err.seek(0)
+        lines = err.read(ANSWER_BYTES).decode("utf-8", "replace").rstrip().splitlines()
+        return process.returncode, out.read(ANSWER_BYTES).decode("utf-8", "replace"), quote(lines[-1]) if lines else ""
 
 
 # ---------------------------------------------------------------- what agents print
@@ -233,7 +173,7 @@ def _claude(said: str) -> JudgeReply:
         raise Failed(quote(str(found.get("result") or found.get("subtype") or "it says that it failed")))
     usage = found.get("usage") or {}
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    return JudgeReply(found["result"], _sum(usage.get(name) for name in names))
+    return JudgeReply(found["result"], sum_of(usage.get(name) for name in names))
 
 
 def _codex(said: str) -> JudgeReply:
@@ -247,7 +187,7 @@ def _codex(said: str) -> JudgeReply:
             text = str(item.get("text", ""))
         elif kind == "turn.completed":
             usage = event.get("usage") or {}
-            tokens = _sum(usage.get(name) for name in ("input_tokens", "output_tokens"))
+            tokens = sum_of(usage.get(name) for name in ("input_tokens", "output_tokens"))
         elif kind in {"turn.failed", "error"}:
             error = event.get("error") or event
             raise Failed(quote(str(error.get("message", "it says that it failed"))))
@@ -262,13 +202,8 @@ def _gemini(said: str) -> JudgeReply:
         raise Failed(quote(str(found["error"].get("message", "it says that it failed"))))
     models = (found.get("stats") or {}).get("models") or {}
     return JudgeReply(
-        str(found["response"]), _sum((model.get("tokens") or {}).get("total") for model in models.values())
+        str(found["response"]), sum_of((model.get("tokens") or {}).get("total") for model in models.values())
     )
-
-
-def _sum(counts: Iterator[Any]) -> int | None:
-    whole = [count for count in counts if type(count) is int and count >= 0]
-    return sum(whole) if whole else None
 
 
 PRESETS: Final[Mapping[str, Preset]] = {

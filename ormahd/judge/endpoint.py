@@ -6,7 +6,6 @@ import contextlib
 import ipaddress
 import json
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,11 +14,9 @@ from urllib.parse import urlsplit
 
 from ormahd import paths
 from ormahd.errors import OrmahError
-from ormahd.judge.transport import ANSWER_BYTES, POLL_S, Failed, JudgeReply, Stopping, quote
+from ormahd.judge.transport import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, sum_of
 
 if TYPE_CHECKING:
-    import httpx
-
     from ormahd.settings.learning import JudgeSettings
 
 CONNECT_SECONDS: Final = 10.0
@@ -55,36 +52,23 @@ class Endpoint:
     def send(self, prompt: str, schema: Mapping[str, Any], seconds: float, stopping: Callable[[], bool]) -> JudgeReply:
         if not self._settings.model:
             raise Failed("judge.model is not set: an endpoint needs the name of a model", sent=False)
-        end = time.monotonic() + seconds
-        if not self._plain:
-            try:
-                return self._ask(prompt, schema, end, stopping)
-            except _Refused:
-                said = self._ask(prompt, None, end, stopping)
-                self._plain = True
-                return said
-        return self._ask(prompt, None, end, stopping)
-
-    def _ask(
-        self, prompt: str, schema: Mapping[str, Any] | None, end: float, stopping: Callable[[], bool]
-    ) -> JudgeReply:
+        end, key = time.monotonic() + seconds, self._key()
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
         body: dict[str, Any] = {
             "model": self._settings.model, "stream": False, "messages": [{"role": "user", "content": prompt}],
         }  # fmt: skip
-        if schema is not None:
-            form = {"name": "answers", "strict": True, "schema": schema}
-            body["response_format"] = {"type": "json_schema", "json_schema": form}
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
-        key = self._key()
-        if key:
-            headers["Authorization"] = f"Bearer {key}"
-        call = _HttpCall(self._url, json.dumps(body).encode(), headers, end)
-        status, said, after = call.run(stopping)
-        if status in _NO_SCHEMA and schema is not None and (_ON_SCHEMA.search(said.lower()) or not _error_of(said)):
-            raise _Refused
-        if status != 200:
-            raise _failure(status, said.replace(key.encode(), b"[the key]") if key else said, after)
-        return _read(said)
+        form = {"type": "json_schema", "json_schema": {"name": "answers", "strict": True, "schema": schema}}
+        for more in ({},) if self._plain else ({"response_format": form}, {}):
+            status, reply, after = _HttpCall(self._url, json.dumps(body | more).encode(), headers, end).run(stopping)
+            if more and status in _NO_SCHEMA and (_ON_SCHEMA.search(reply.lower()) or not _error_of(reply)):
+                continue
+            if status != 200:
+                raise _failure(status, reply.replace(key.encode(), b"[the key]") if key else reply, after)
+            self._plain = not more
+            return _read(reply)
+        raise AssertionError("the last request has no schema")
 
     def _key(self) -> str:
         """Return the endpoint's API key; "" if the settings name none. Raises Failed if the key cannot be read."""
@@ -107,10 +91,6 @@ class Endpoint:
         return key
 
 
-class _Refused(Exception):
-    """Raised if the endpoint refused a request with a schema, perhaps because it does not support schemas."""
-
-
 class _HttpCall:
     """One HTTP request, made in a thread of its own, so that the caller can give up at any moment.
 
@@ -119,30 +99,31 @@ class _HttpCall:
     """
 
     def __init__(self, url: str, body: bytes, headers: Mapping[str, str], end: float) -> None:
+        import httpx
+
         self._url, self._body, self._headers, self._end = url, body, headers, end
+        seconds = max(0.1, end - time.monotonic())
+        limits = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
+        # A proxy in the environment is meant for the internet: a prompt to this machine must not go through it
+        outside = not _is_here(urlsplit(url).hostname or "")
+        self._client = httpx.Client(timeout=limits, follow_redirects=False, trust_env=outside)
         self._done = threading.Event()
-        self._sockets: list[socket.socket] = []
-        self._answer: tuple[int, bytes, float | None] | None = None
-        self._fault: BaseException | None = None
+        self._answer: tuple[int, bytes, float | None] | BaseException | None = None
 
     def run(self, stopping: Callable[[], bool]) -> tuple[int, bytes, float | None]:
         """Send the request, and return (status, body, seconds of the Retry-After header or None). Raises Failed,
         Stopping."""
         threading.Thread(target=self._work, name="judge", daemon=True).start()
-        while not self._done.wait(POLL_S):
-            late = time.monotonic() > self._end
-            if late or stopping():
-                self._give_up()
-                raise Failed(_LATE) if late else Stopping
-        if self._fault is not None:
-            raise self._fault
+        with contextlib.closing(self._client):  # this closes the connection, which ends a request that is given up
+            while not self._done.wait(POLL_S):
+                if stopping():
+                    raise Stopping
+                if time.monotonic() > self._end:
+                    raise Failed(LATE)
         assert self._answer is not None
+        if isinstance(self._answer, BaseException):
+            raise self._answer
         return self._answer
-
-    def _give_up(self) -> None:
-        for one in self._sockets:
-            with contextlib.suppress(OSError):  # the connection may just have been closed
-                socket.socket.shutdown(one, socket.SHUT_RDWR)
 
     def _work(self) -> None:
         import httpx
@@ -150,47 +131,26 @@ class _HttpCall:
         try:
             self._answer = self._exchange()
         except httpx.TimeoutException:
-            self._fault = (
-                Failed(_LATE) if time.monotonic() > self._end else Failed("it does not accept a connection", sent=False)
-            )
+            late = time.monotonic() > self._end
+            self._answer = Failed(LATE) if late else Failed("it does not accept a connection", sent=False)
         except httpx.ConnectError as exc:
-            self._fault = Failed(f"it cannot be reached: {_plain(exc)}", sent=False)
+            self._answer = Failed(f"it cannot be reached: {_plain(exc)}", sent=False)
         except (httpx.HTTPError, OSError) as exc:
-            self._fault = Failed(f"the connection broke: {_plain(exc)}")
+            self._answer = Failed(f"the connection broke: {_plain(exc)}")
         except Exception as exc:  # noqa: BLE001 - raised again in the thread that asked
-            self._fault = exc
+            self._answer = exc
         finally:
             self._done.set()
 
     def _exchange(self) -> tuple[int, bytes, float | None]:
-        import httpx
-
-        seconds = max(0.1, self._end - time.monotonic())
-        limits = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
-        # A proxy in the environment is meant for the internet: a prompt to this machine must not go through it.
-        outside = not _is_here(urlsplit(self._url).hostname or "")
-        with (
-            httpx.Client(timeout=limits, follow_redirects=False, trust_env=outside) as client,
-            client.stream(
-                "POST", self._url, content=self._body, headers=dict(self._headers), extensions={"trace": self._trace}
-            ) as response,
-        ):
-            said = bytearray()
+        with self._client.stream("POST", self._url, content=self._body, headers=self._headers) as response:
+            reply = bytearray()
             for piece in response.iter_raw():  # raw: unpacked, ten kilobytes could become ten gigabytes
-                said += piece
-                if len(said) > ANSWER_BYTES:
+                reply += piece
+                if len(reply) > ANSWER_BYTES:
                     raise Failed(f"the answer has more than {ANSWER_BYTES:,} bytes", rude=True)
-            return response.status_code, bytes(said), _seconds(response)
-
-    def _trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Remember each socket that httpx opens, so that `_give_up` can shut it down."""
-        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
-            opened = info["return_value"].get_extra_info("socket")
-            if isinstance(opened, socket.socket):
-                self._sockets.append(opened)
-
-
-_LATE: Final = "no answer came in time (judge.timeout_seconds)"
+            after = response.headers.get("retry-after", "")
+            return response.status_code, bytes(reply), float(after) if after.isdecimal() and len(after) < 6 else None
 
 
 def _plain(exc: BaseException) -> str:
@@ -206,24 +166,12 @@ def _is_here(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def _seconds(response: httpx.Response) -> float | None:
-    given = response.headers.get("retry-after", "")
-    return float(given) if given.isdecimal() and len(given) < 6 else None
-
-
-def _failure(status: int, said: bytes, after: float | None) -> Failed:
+def _failure(status: int, reply: bytes, after: float | None) -> Failed:
     if 300 <= status < 400:
-        return Failed(
-            f"it answers with a redirect ({status}), which is not followed: judge.url has to be the address itself",
-            rude=True,
-        )
-    told = _error_of(said)
-    parts = [
-        f"it answers with status {status}",
-        *([told] if told else []),
-        *([_HINTS[status]] if status in _HINTS else []),
-    ]
-    return Failed(": ".join(parts), wait=after)
+        why = f"it answers with a redirect ({status}), which is not followed: judge.url has to be the address itself"
+        return Failed(why, rude=True)
+    parts = [f"it answers with status {status}", _error_of(reply), _HINTS.get(status, "")]
+    return Failed(": ".join(part for part in parts if part), wait=after)
 
 
 def _error_of(said: bytes) -> str:
@@ -238,30 +186,20 @@ def _error_of(said: bytes) -> str:
     return quote(error) if isinstance(error, str) else ""
 
 
-def _read(said: bytes) -> JudgeReply:
-    """Return the text and the tokens of a chat completion. `said`: the body of the HTTP reply. Raises Failed if the
-    body is no chat completion."""
+def _read(reply: bytes) -> JudgeReply:
+    """Return the text and the tokens of a chat completion, the body of an HTTP reply. Raises Failed if it is none."""
     try:
-        found = json.loads(said)
-        choice = found["choices"][0]
-        content = choice["message"]["content"]
+        completion = json.loads(reply)
+        content = completion["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError, RecursionError):
-        what = "HTML" if said.lstrip()[:1] == b"<" else "something else" if said.strip() else "nothing"
-        raise Failed(
-            f"it answers {what} where a chat completion was expected: is judge.url right?", rude=True
-        ) from None
+        what = "HTML" if reply.lstrip()[:1] == b"<" else "something else" if reply.strip() else "nothing"
+        why = f"it answers {what} where a chat completion was expected: is judge.url right?"
+        raise Failed(why, rude=True) from None
     if isinstance(content, list):
-        content = "".join(
-            part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
-        )
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = "".join(text for text in texts if isinstance(text, str))
     if not isinstance(content, str) or not content.strip():
         raise Failed("the answer is empty")
-    return JudgeReply(content, _tokens(found.get("usage")))
-
-
-def _tokens(usage: Any) -> int | None:
-    if not isinstance(usage, dict):
-        return None
-    parts = [usage.get("prompt_tokens"), usage.get("completion_tokens")]
-    whole = [part for part in parts if type(part) is int and part >= 0]
-    return sum(whole) if whole else None
+    usage = completion.get("usage")
+    counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")] if isinstance(usage, dict) else []
+    return JudgeReply(content, sum_of(counts))

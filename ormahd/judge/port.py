@@ -1,9 +1,8 @@
-"""The interface of a judge: the questions that jobs ask, and the verdicts that they get (DESIGN section 6; REFERENCE
-C).
+"""The interface of a judge: what a question is, and the verdicts that answer it (DESIGN section 6; REFERENCE C).
 
-A judge is asked in batches, while the caller holds no lock. It answers each question or leaves it open (None). An open
-question is asked again another day. Every answer, even "no", is stored under the texts that it is about
-(`state/proposals.py`). A text that a judge wrote is only a proposal: the job that applies it must validate it.
+A question is about a group of memories: a pair (the first is called a, the second b), or a cluster. A judge is asked in
+batches, while the caller holds no lock. It answers each question or leaves it open (None). An open question is asked
+again another day. A text that a judge wrote is only a proposal: the job that applies it must validate it.
 """
 
 from __future__ import annotations
@@ -14,12 +13,20 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from ormahd.model.node import EdgeType, NodeType
+from ormahd.model.node import NodeType
+
+NONE: Literal["none"] = "none"
+"""The verdict that two memories have no edge, or no conflict."""
 
 
 class JudgeGone(Exception):
     """Raised if the judge did not answer: it is missing or too slow, or the budget is used up. All questions that it
     was asked stay open."""
+
+
+class Unusable(JudgeGone):
+    """Raised if the judge answered, but neither the answer nor its second try to write it fits the schema. Only the
+    questions of this batch stay open."""
 
 
 class ShownMemory(Struct, frozen=True):
@@ -33,63 +40,100 @@ class ShownMemory(Struct, frozen=True):
     created: datetime
 
 
-class Pair(Struct, frozen=True):
-    """Two memories to compare. `score`: the similarity that made them candidates, 0 to 1."""
-
-    a: ShownMemory
-    b: ShownMemory
-    score: float
+Group = Sequence[ShownMemory]
 
 
-class Duplicate(Struct, frozen=True):
-    """The verdict whether two memories say the same. `title` and `content`: the merged text, each None if the memory
-    that stays is to keep its own."""
+class Verdict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The answer to one question. `q`: the number of the question in its batch.
+
+    Its fields are the schema of the judge's answer. `reason` is one short sentence. `yes`: whether something is to be
+    done.
+    """
+
+    q: int = 0
+
+
+class Duplicate(Verdict, frozen=True):
+    """Whether two memories say the same. `title` and `content`: the merged text, each None if the memory that stays
+    is to keep its own."""
 
     same: bool
     title: str | None
     content: str | None
     reason: str
 
+    @property
+    def yes(self) -> bool:
+        return self.same
 
-class Linked(Struct, frozen=True):
-    """The verdict how memory `a` of a pair relates to memory `b`. `edge`: supports, part_of, depends_on or
-    related_to; None: none of these."""
 
-    edge: EdgeType | None
+class Linked(Verdict, frozen=True):
+    """How memory a of a pair relates to memory b."""
+
+    edge: Literal["supports", "part_of", "depends_on", "related_to", "none"]
     reason: str
 
+    @property
+    def yes(self) -> bool:
+        return self.edge != NONE
 
-class Contrast(Struct, frozen=True):
-    """The verdict whether two memories contradict each other. `evolution`: the later memory replaced the earlier
-    belief. `tension`: the person holds both, and they contradict each other. `none`: they do not."""
+
+class Contrast(Verdict, frozen=True):
+    """Whether two memories contradict each other. `evolution`: the later memory replaced the earlier belief.
+    `tension`: the person holds both, and they contradict each other."""
 
     kind: Literal["evolution", "tension", "none"]
     reason: str
 
+    @property
+    def yes(self) -> bool:
+        return self.kind != NONE
 
-class Summary(Struct, frozen=True):
-    """The verdict on a cluster of memories: the text of one memory that summarises them. `content` None: the memories
-    do not belong together."""
+
+class Summary(Verdict, frozen=True):
+    """The text of one memory that summarises a cluster. `content` None: the memories do not belong together."""
 
     title: str | None
     content: str | None
     type: NodeType
     reason: str
 
+    @property
+    def yes(self) -> bool:
+        return self.content is not None
+
+
+AnyVerdict = Duplicate | Linked | Contrast | Summary
+
+
+class Task(Struct, frozen=True):
+    """A kind of question. `name`: its name in the log and in the state. `answer`: the type of its verdicts.
+
+    `shown`: the maximum number of characters of a memory that a model is shown. `whole`: the verdict has a text that
+    replaces the memories, so no question is asked about a longer memory. `must_write`: without that text there is no
+    verdict, so a memory that cannot be shown unchanged is not asked about either.
+    """
+
+    name: str
+    answer: type[AnyVerdict]
+    instructions: str
+    shown: int
+    whole: bool = False
+    must_write: bool = False
+
 
 class Judge(Protocol):
-    """What the jobs need from a judge: methods that answer batches of questions, in the order of the questions. They
-    raise JudgeGone if the judge cannot answer; a call may take minutes."""
+    """What the jobs need from a judge."""
 
     @property
     def name(self) -> str:
         """The name shown in commit messages and in `status`: the name of the command or of the model."""
         ...
 
-    def duplicates(self, pairs: Sequence[Pair]) -> Sequence[Duplicate | None]: ...
+    def answer(self, task: Task, groups: Sequence[Group]) -> Sequence[AnyVerdict | None]:
+        """Return a verdict for each group, in order; None for a question that stays open. It may take minutes.
 
-    def links(self, pairs: Sequence[Pair]) -> Sequence[Linked | None]: ...
-
-    def conflicts(self, pairs: Sequence[Pair]) -> Sequence[Contrast | None]: ...
-
-    def summaries(self, clusters: Sequence[Sequence[ShownMemory]]) -> Sequence[Summary | None]: ...
+        Raises:
+            JudgeGone: the judge cannot answer.
+        """
+        ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ ANSWER_BYTES: Final = 1_000_000
 """Maximum size of an answer in bytes. The longest answer that any question asks for has about 30,000."""
 POLL_S: Final = 0.05
 """Seconds between two checks whether the daemon stops or the time is up."""
+LATE: Final = "no answer came in time (judge.timeout_seconds)"
 QUOTED: Final = 160
 """Maximum number of characters of a judge's own error message that are shown."""
 
@@ -67,7 +68,7 @@ def quote(text: str) -> str:
     return one_line(redact(text[: 8 * QUOTED]).text, QUOTED)
 
 
-def last_line(text: str) -> str:
-    """Return the last line that is not blank in a program's stderr, as one short line; "" if all are blank."""
-    lines = text.rstrip().splitlines()
-    return quote(lines[-1]) if lines else ""
+def sum_of(counts: Iterable[Any]) -> int | None:
+    """Return the sum of the numbers of tokens that a judge states; None if none is a number."""
+    whole = [count for count in counts if type(count) is int and count >= 0]
+    return sum(whole) if whole else None

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ormahd.jobs.consolidation.job import TAG, Consolidator
+from ormahd.jobs.consolidation.change import TAG
+from ormahd.jobs.consolidation.job import Consolidator
 from ormahd.judge.port import ShownMemory, Summary
 from ormahd.model.node import NodeType
 from tests.jobs_house import JobsHouse

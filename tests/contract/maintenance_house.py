@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,15 +10,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ormahd.actions.amend import Caller
 from ormahd.actions.remember import remember
 from ormahd.api import MaintenanceResult
 from ormahd.config import load
 from ormahd.jobs.job import RunContext
-from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, QuestionSearch
+from ormahd.jobs.maintenance.kinds import CLUSTERS, CONFLICTS, KINDS, LINKS, MERGES, Kind
 from ormahd.jobs.maintenance.maintenance import Maintenance
-from ormahd.judge.port import Pair, ShownMemory
+from ormahd.jobs.questions import Candidate
 from ormahd.model.node import CreateNodeRequest, NodeType
 from ormahd.ormah import Ormah
 from tests import fresh_vault
@@ -60,26 +61,22 @@ class House:
         self.ids[name] = remember(self.ormah, request, AGENT).node_id
         return self.ids[name]
 
-    def shown(self, name: str) -> ShownMemory:
-        row = self.ormah.index.note(self.ids[name])
-        return ShownMemory(row.id, row.type, row.space, row.title, row.content, row.created)
+    def kinds(self) -> list[Kind]:
+        """The kinds of questions, with what this house would find as their candidates."""
 
-    def _alive(self, batch: str) -> Iterator[tuple[str, ...]]:
-        for names in self.found[batch]:
-            if len(self.ormah.index.notes([self.ids[name] for name in names])) == len(names):
-                yield names
+        def candidates(batch: str) -> Callable[[RunContext], Iterator[Candidate]]:
+            def found(_: RunContext) -> Iterator[Candidate]:
+                for names in self.found[batch]:
+                    rows = self.ormah.index.notes([self.ids[name] for name in names])
+                    if len(rows) == len(names):
+                        yield Candidate(tuple(rows.values()), 0.8125)
 
-    def search(self) -> QuestionSearch:
-        def pairs(batch: str) -> Callable[[RunContext], Iterator[Pair]]:
-            return lambda _: (Pair(self.shown(a), self.shown(b), 0.8125) for a, b in self._alive(batch))
+            return found
 
-        def clusters(_: RunContext) -> Iterator[Sequence[ShownMemory]]:
-            return ([self.shown(name) for name in names] for names in self._alive(CLUSTERS))
-
-        return QuestionSearch({batch: pairs(batch) for batch in (LINKS, CONFLICTS, MERGES)}, clusters)
+        return [replace(kind, candidates=candidates(kind.batch)) for kind in KINDS]
 
     def maintenance(self) -> Maintenance:
-        return Maintenance(self.ormah, self.search())
+        return Maintenance(self.ormah, kinds=self.kinds())
 
     def named(self, value: Any, key: str = "") -> Any:
         """`value` with the names of memories replaced by their ids."""

@@ -12,7 +12,7 @@ import pytest
 from ormahd.actions.transfer import import_lines
 from ormahd.jobs.links.job import FEW, AutoLinker
 from ormahd.jobs.neighbours import NearMemories
-from ormahd.judge.port import JudgeGone, Linked, Pair
+from ormahd.judge.port import Group, JudgeGone, Linked
 from ormahd.model.node import EdgeType
 from tests.jobs_house import AGENT, JobsHouse
 from tests.jobs_judge import SECRET, Faults, ScriptedJudge
@@ -29,9 +29,9 @@ class Links(ScriptedJudge):
     says: dict[str, Linked | None] = field(default_factory=dict)
     calls: list[int] = field(default_factory=list)
 
-    def links(self, pairs: Sequence[Pair]) -> Sequence[Linked | None]:
+    def links(self, pairs: Sequence[Group]) -> Sequence[Linked | None]:
         self.calls.append(len(pairs))
-        return [self.says.get(f"{pair.a.title} {pair.b.title}") for pair in pairs]
+        return [self.says.get(f"{a.title} {b.title}") for a, b in pairs]
 
 
 def store(house: JobsHouse, *memories: dict[str, Any]) -> dict[str, str]:
@@ -168,7 +168,7 @@ def test_undone_by_command_it_stays_undone(house: JobsHouse) -> None:
 def test_a_judge_gives_types_or_nothing_and_is_asked_once(house: JobsHouse) -> None:
     ids = store(house, boat("A", "two"), boat("B", "three"), boat("C", "four"))
     judge = Links(says={
-        "B A": Linked(EdgeType.DEPENDS_ON, "B needs A"), "C A": Linked(None, "no"), "C B": Linked(EdgeType.RELATED_TO, "alike"),
+        "B A": Linked("depends_on", "B needs A"), "C A": Linked("none", "no"), "C B": Linked("related_to", "alike"),
     })  # fmt: skip
     ran = house.run(JOB, judge)
     assert (ran.applied, judge.calls) == (1, [3])
@@ -190,10 +190,10 @@ def test_a_judge_types_what_was_linked_for_nearness(house: JobsHouse) -> None:
     ids = store(house, boat("A", "two"), boat("B", "three"), boat("C", "four"))
     house.run(JOB)
     assert edges(house, ids) == {"B related_to A", "C related_to A", "C related_to B"}
-    judge = Links(says={"B A": Linked(EdgeType.SUPPORTS, "it does"), "C A": Linked(None, "no")})
+    judge = Links(says={"B A": Linked("supports", "it does"), "C A": Linked("none", "no")})
     house.run(JOB, judge)
     assert edges(house, ids) == {"B supports A", "C related_to A", "C related_to B"}
-    judge.says["C B"] = Linked(EdgeType.PART_OF, "it is")
+    judge.says["C B"] = Linked("part_of", "it is")
     house.run(JOB, judge)
     assert judge.calls == [3, 1], "only the open one"
     assert edges(house, ids) == {"B supports A", "C related_to A", "C part_of B"}
@@ -204,13 +204,13 @@ def test_a_judge_that_is_gone_leaves_everything_open(house: JobsHouse) -> None:
 
     @dataclass
     class Away(Links):
-        def links(self, pairs: Sequence[Pair]) -> Sequence[Linked | None]:
+        def links(self, pairs: Sequence[Group]) -> Sequence[Linked | None]:
             super().links(pairs)
             raise JudgeGone("nobody there")
 
     ran = house.run(JOB, Away())
     assert (ran.proposals, ran.more, ran.error) == (0, True, None)
-    house.run(JOB, Links(says={"B A": Linked(EdgeType.SUPPORTS, "yes")}))
+    house.run(JOB, Links(says={"B A": Linked("supports", "yes")}))
     assert edges(house, ids) == {"B supports A"}
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from ormahd.actions.amend import PERSON, Caller
-from ormahd.jobs.conflicts.job import ConflictDetector, change_of
+from ormahd.jobs.conflicts.change import approved_conflict
+from ormahd.jobs.conflicts.job import ConflictDetector
 from ormahd.jobs.job import apply
-from ormahd.judge.port import Contrast, Duplicate, JudgeGone, Linked, Pair, ShownMemory, Summary
+from ormahd.judge.port import Contrast, Group, JudgeGone, Task
 from ormahd.model.node import EdgeType
 from ormahd.state import proposals as book
 from tests.contract.conftest import unlinked
@@ -28,25 +29,17 @@ house = unlinked
 class Says:
     """A judge with one answer for all. `asked`: the pairs, in order."""
 
-    answer: Contrast | None
+    verdict: Contrast | None
     asked: list[frozenset[str]] = field(default_factory=list)
     gone: bool = False
     name: str = "oracle"
 
-    def conflicts(self, pairs: Sequence[Pair]) -> Sequence[Contrast | None]:
+    def answer(self, task: Task, groups: Sequence[Group]) -> Sequence[Contrast | None]:
+        assert task.name == "conflict"
         if self.gone:
             raise JudgeGone
-        self.asked += [frozenset((pair.a.id, pair.b.id)) for pair in pairs]
-        return [self.answer] * len(pairs)
-
-    def duplicates(self, pairs: Sequence[Pair]) -> Sequence[Duplicate | None]:
-        raise AssertionError("nobody asked for duplicates")
-
-    def links(self, pairs: Sequence[Pair]) -> Sequence[Linked | None]:
-        raise AssertionError("nobody asked for links")
-
-    def summaries(self, clusters: Sequence[Sequence[ShownMemory]]) -> Sequence[Summary | None]:
-        raise AssertionError("nobody asked for summaries")
+        self.asked += [frozenset(one.id for one in pair) for pair in groups]
+        return [self.verdict] * len(groups)
 
 
 EVOLVED, TENSE, NONE = Contrast("evolution", "it moved"), Contrast("tension", "both"), Contrast("none", "no")
@@ -137,7 +130,9 @@ def test_who_is_outdated_already_or_connected_is_left_alone(house: JobsHouse) ->
     house.go(seconds=1)
     assert house.run(JOB).proposals == 0
     house.update(older, valid_until=None)
-    change = change_of(house.ormah, {"kind": "tension", "source_id": newer, "target_id": older, "reason": "seen"})
+    change = approved_conflict(
+        house.ormah, {"kind": "tension", "source_id": newer, "target_id": older, "reason": "seen"}
+    )
     assert change.edits()
     runner = house.runner([JOB])
     assert apply(house.ormah, change, Caller(PERSON), run=None) is not None

@@ -10,7 +10,7 @@ import pytest
 
 from ormahd.actions.connect import connect
 from ormahd.actions.outdated import outdated
-from ormahd.jobs.consolidation.job import TAG
+from ormahd.jobs.consolidation.change import TAG
 from ormahd.judge.port import JudgeGone, ShownMemory, Summary
 from ormahd.model.node import EdgeType, NodeType, Tier
 from tests.contract.consolidating import JOB, Says, deploys, near, united

@@ -16,7 +16,7 @@ from ormahd.jobs.duplicates import job as duplicates
 from ormahd.jobs.duplicates.change import from_payload
 from ormahd.jobs.duplicates.job import DuplicateMerger
 from ormahd.jobs.proposals import Proposals
-from ormahd.judge.port import Duplicate, JudgeGone, Pair
+from ormahd.judge.port import Duplicate, Group, JudgeGone
 from ormahd.model.node import EdgeType, NodeType, ProposalType
 from ormahd.state import proposals as book
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
@@ -29,12 +29,12 @@ JOB = DuplicateMerger()
 class Judge(ScriptedJudge):
     """Answers what the test says; `asked_about` has the pairs."""
 
-    answer: Callable[[Pair], Duplicate | None] = lambda _: None
-    asked_about: list[Pair] = field(default_factory=list)
+    says: Callable[[Group], Duplicate | None] = lambda _: None
+    asked_about: list[Group] = field(default_factory=list)
 
-    def duplicates(self, pairs: Sequence[Pair]) -> Sequence[Duplicate | None]:
+    def duplicates(self, pairs: Sequence[Group]) -> Sequence[Duplicate | None]:
         self.asked_about += pairs
-        return [self.answer(pair) for pair in pairs]
+        return [self.says(pair) for pair in pairs]
 
 
 def proposals(house: JobsHouse) -> list[book.StoredProposal]:
@@ -185,14 +185,14 @@ ALIKE = (f"{DEPLOY} at 9 in the morning", f"{DEPLOY} at 9 in the early morning")
 """Composite above 0.85, and not the same words."""
 
 
-def says(same: bool, content: str | None = None, title: str | None = None) -> Callable[[Pair], Duplicate]:
+def says(same: bool, content: str | None = None, title: str | None = None) -> Callable[[Group], Duplicate]:
     return lambda _: Duplicate(same, title, content, "the judge's reason")
 
 
 def test_a_yes_merges_with_the_judges_text(house: JobsHouse) -> None:
     two(house, *ALIKE)
     judge = Judge(
-        answer=says(True, "The shop is deployed by script at 9 in the early morning, never by hand.", "Deploys")
+        says=says(True, "The shop is deployed by script at 9 in the early morning, never by hand.", "Deploys")
     )
     ran = house.run(JOB, judge)
     assert (ran.applied, len(judge.asked_about)) == (1, 1)
@@ -217,7 +217,7 @@ def test_a_yes_merges_with_the_judges_text(house: JobsHouse) -> None:
 )  # fmt: skip
 def test_a_text_that_cannot_stand_is_proposed_without_it(house: JobsHouse, text: str, why: str) -> None:
     two(house, *ALIKE)
-    ran = house.run(JOB, Judge(answer=says(True, text)))
+    ran = house.run(JOB, Judge(says=says(True, text)))
     assert (ran.applied, ran.asked, ran.error) == (0, 1, None)
     (row,) = proposals(house)
     assert why in row.reason
@@ -228,7 +228,7 @@ def test_a_text_that_cannot_stand_is_proposed_without_it(house: JobsHouse, text:
 
 def test_a_no_is_remembered_also_from_an_agent(house: JobsHouse) -> None:
     two(house, *ALIKE)
-    judge = Judge(answer=says(False))
+    judge = Judge(says=says(False))
     assert house.run(JOB, judge).planned == []
     assert len(judge.asked_about) == 1
     assert house.run(JOB, judge).planned == []
@@ -240,23 +240,23 @@ def test_below_the_threshold_a_yes_is_a_proposal(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("ormahd.jobs.duplicates.job.MERGE_LIKENESS", 1.0)
     with open_jobs_house() as house:
         two(house, *ALIKE)
-        ran = house.run(JOB, Judge(answer=says(True, "The script deploys the shop at 9.")))
+        ran = house.run(JOB, Judge(says=says(True, "The script deploys the shop at 9.")))
         assert (ran.applied, ran.asked) == (0, 1)
         assert "The script deploys the shop at 9." in proposals(house)[0].preview
 
 
 def test_an_open_answer_and_a_judge_that_is_gone_are_asked_again(house: JobsHouse) -> None:
     two(house, *ALIKE)
-    judge = Judge(answer=lambda _: None)
+    judge = Judge(says=lambda _: None)
     assert house.run(JOB, judge).planned == []
 
-    def gone(_: Pair) -> None:
+    def gone(_: Group) -> None:
         raise JudgeGone
 
-    judge.answer = gone
+    judge.says = gone
     ran = house.run(JOB, judge)
     assert (ran.planned, ran.error) == ([], None)
-    judge.answer = says(True)
+    judge.says = says(True)
     assert house.run(JOB, judge).applied == 1
     assert len(judge.asked_about) == 3
 
@@ -278,7 +278,7 @@ def test_an_agent_is_asked_of_changed_facts_whether_they_contradict_and_never_wh
             found.remember("Python packages of the shop are installed with uv here.", space="shop"),
             found.remember("In the shop, Python packages are installed with uv.", space="shop"),
         }
-        to_merge = [{pair.a.id, pair.b.id} for pair in duplicates.candidates(found.turn())]
+        to_merge = [set(pair.ids) for pair in duplicates.candidates(found.turn(agent=True))]
         assert to_merge == [alike]
-        to_judge = [{pair.a.id, pair.b.id} for pair in conflict_detector.candidates(found.turn())]
+        to_judge = [set(pair.ids) for pair in conflict_detector.candidates(found.turn(agent=True))]
         assert [pair for pair in pairs if pair not in to_judge] == []

@@ -13,7 +13,6 @@ from ormahd.api import ExtractionBatch, MaintenanceCounts, MaintenanceResult
 from ormahd.ingest.bring_in import archive
 from ormahd.ingest.by_agent import AgentReading
 from ormahd.ingest.extraction import Extraction
-from ormahd.jobs.maintenance.issue import SEARCH
 from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.ormah import Ormah
 from tests.extraction_house import ID, SAID, contents, opened, transcript
@@ -22,7 +21,7 @@ AGENT = Caller(agent="agent:claude-code")
 
 
 def maintenance(ormah: Ormah) -> Maintenance:
-    return Maintenance(ormah, SEARCH, AgentReading(ormah, judge=False))
+    return Maintenance(ormah, AgentReading(ormah, judge=False))
 
 
 def handed(result: MaintenanceResult) -> list[ExtractionBatch]:

@@ -8,7 +8,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,10 +18,10 @@ import pytest
 
 from ormahd.judge import make
 from ormahd.judge.asking import Asker
-from ormahd.judge.model_judge import WHOLE, ModelJudge
+from ormahd.judge.model_judge import CONFLICTS, DUPLICATES, LINKS, SUMMARIES, WHOLE, ModelJudge
 from ormahd.judge.own_sessions import MARK, is_own_session
-from ormahd.judge.port import JudgeGone, Pair, ShownMemory
-from ormahd.model.node import EdgeType, NodeType
+from ormahd.judge.port import JudgeGone, ShownMemory, Task
+from ormahd.model.node import NodeType
 from ormahd.settings import JudgeSettings
 from ormahd.state.judge_log import JudgeLog
 from ormahd.state.state import State
@@ -30,6 +30,7 @@ from tests.house import wait_until
 from tests.scripted_judge import Served, prompts, served
 from tests.unit.test_secrets import TOKENS
 
+Pair = tuple[ShownMemory, ShownMemory]
 DAY = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
 PATIENT, SHORT = 60.0, 1.0
@@ -73,8 +74,11 @@ class Bench:
     def judge(self) -> ModelJudge:
         return ModelJudge(self.asker)
 
+    def ask(self, task: Task, *groups: Sequence[ShownMemory]) -> list[Any]:
+        return list(self.judge.answer(task, groups))
+
     def same(self, *pairs: Pair) -> list[bool | None]:
-        return [None if one is None else one.same for one in self.judge.duplicates(pairs or (SAME, OTHER))]
+        return [None if one is None else one.same for one in self.ask(DUPLICATES, *(pairs or (SAME, OTHER)))]
 
     def troubles(self) -> dict[str, str]:
         return {one.kind: one.reason for one in self.log.troubles()}
@@ -112,7 +116,7 @@ def shown(content: str, title: str | None = None, **more: Any) -> ShownMemory:
 
 
 def pair(one: str, other: str) -> Pair:
-    return Pair(shown(one), shown(other), 0.7)
+    return shown(one), shown(other)
 
 
 SAME = pair("the backup runs at two", "at two the backup runs")
@@ -124,14 +128,13 @@ AGAINST = pair("the backup runs at 2", "the backup runs at 3")
 
 
 def test_all_four_questions_are_answered(bench: Bench) -> None:
-    judge = bench.judge
-    said = judge.duplicates([SAME, OTHER])
+    said = bench.ask(DUPLICATES, SAME, OTHER)
     assert [one and one.same for one in said] == [True, False]
     assert said[0] is not None
     assert said[0].content == "the backup runs at two"
-    assert [one and one.kind for one in judge.conflicts([OTHER, AGAINST])] == ["none", "evolution"]
-    assert [one and one.edge for one in judge.links([SAME, OTHER])] == [EdgeType.SUPPORTS, None]
-    (summary,) = judge.summaries([[shown("one", "A title"), shown("two")]])
+    assert [one and one.kind for one in bench.ask(CONFLICTS, OTHER, AGAINST)] == ["none", "evolution"]
+    assert [one and one.edge for one in bench.ask(LINKS, SAME, OTHER)] == ["supports", "none"]
+    (summary,) = bench.ask(SUMMARIES, [shown("one", "A title"), shown("two")])
     assert summary is not None
     assert (summary.title, summary.content, summary.type) == ("A title", "one\ntwo", NodeType.FACT)
     assert len(bench.asked()) == 4
@@ -295,12 +298,12 @@ def test_no_secret_is_sent_and_no_redacted_text_comes_back_as_a_memory(bench: Be
         shown(f"now deploy with {TOKEN}"),
         shown("hunter2hunter2", "The password"),
     ]
-    said = bench.judge.duplicates([Pair(secret[0], secret[1], 0.9)])
+    said = bench.ask(DUPLICATES, secret[:2])
     assert said[0] is not None
     assert (said[0].same, said[0].content) == (True, None), "a text without its secret must not replace the one with it"
-    assert bench.judge.summaries([secret]) == [None]
-    bench.judge.links([Pair(secret[0], secret[1], 0.9)])
-    bench.judge.conflicts([Pair(secret[0], secret[2], 0.9)])
+    assert bench.ask(SUMMARIES, secret) == [None]
+    bench.ask(LINKS, secret[:2])
+    bench.ask(CONFLICTS, secret[::2])
     sent = "\n".join([*bench.asked(), json.dumps([body for _, _, body in bench.server.requests])])
     assert "redacted" in sent
     assert TOKEN not in sent
@@ -310,11 +313,10 @@ def test_no_kind_of_secret_is_sent(endpoint: Bench) -> None:
     endpoint.made(calls_a_day=1_000, tokens_a_day=100_000_000)
     carriers = ("The server takes {} as its key.", "{}", "notes\n\n{}\n\nand more", "export KEY='{}'")
     planted = [shown(carrier.format(token), "Deploying") for token in TOKENS.values() for carrier in carriers]
-    pairs = [Pair(one, other, 0.8) for one, other in zip(planted, reversed(planted), strict=True)]
-    judge = endpoint.judge
-    for ask in (judge.duplicates, judge.links, judge.conflicts):
-        assert None not in ask(pairs)
-    judge.summaries([planted[at : at + 3] for at in range(0, len(planted), 3)])
+    pairs = list(zip(planted, reversed(planted), strict=True))
+    for task in (DUPLICATES, LINKS, CONFLICTS):
+        assert None not in endpoint.ask(task, *pairs)
+    endpoint.ask(SUMMARIES, *(planted[at : at + 3] for at in range(0, len(planted), 3)))
     sent = json.dumps([body for _, _, body in endpoint.server.requests]) + "".join(endpoint.asked())
     assert len(planted) > 100
     assert sent.count("[redacted: ") > 3 * len(planted)
@@ -334,8 +336,8 @@ def test_a_note_is_data(bench: Bench) -> None:
 def test_long_texts_are_cut_or_not_asked_about(bench: Bench) -> None:
     long = "word " * 100_000
     assert bench.same(pair(long, long), SAME) == [None, True]
-    assert [one and one.kind for one in bench.judge.conflicts([pair(long, "x"), OTHER])] == ["none", "none"]
-    assert bench.judge.summaries([[shown(long), shown("x")]]) == [None]
+    assert [one and one.kind for one in bench.ask(CONFLICTS, pair(long, "x"), OTHER)] == ["none", "none"]
+    assert bench.ask(SUMMARIES, [shown(long), shown("x")]) == [None]
     many = [pair(f"{n} " + "w " * (WHOLE // 3), f"{n} v") for n in range(20)]
     assert bench.same(*many) == [False] * 20
     assert max(len(prompt) for prompt in bench.asked()) < 40_000

@@ -12,7 +12,8 @@ import pytest
 from ormahd.actions.amend import Caller
 from ormahd.api import MaintenanceResult
 from ormahd.errors import Conflict, NotFound, OrmahError
-from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, size
+from ormahd.jobs.maintenance.issue import size
+from ormahd.jobs.maintenance.kinds import CLUSTERS, CONFLICTS, LINKS, MERGES
 from tests.contract import maintenance_house
 from tests.contract.maintenance_house import AGENT, START, House, batches, edge, merge
 

@@ -14,7 +14,7 @@ from ormahd.actions.outdated import forget
 from ormahd.actions.undo import undo
 from ormahd.actions.update import Update, update
 from ormahd.api import UndoParams
-from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES
+from ormahd.jobs.maintenance.kinds import CLUSTERS, CONFLICTS, LINKS, MERGES
 from ormahd.model.node import EdgeType
 from tests.contract import maintenance_house
 from tests.contract.maintenance_house import AGENT, House, batches, counts, edge, merge

@@ -10,7 +10,7 @@ from ormahd.actions.amend import PERSON, Caller
 from ormahd.actions.connect import connect
 from ormahd.actions.lookup import insights
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.jobs.conflicts.job import evolution, tension
+from ormahd.jobs.conflicts.change import evolution, tension
 from ormahd.jobs.job import PlannedChange, apply
 from ormahd.model.node import EdgeType
 from tests.contract.conftest import unlinked

@@ -9,7 +9,8 @@ from ormahd.actions.lookup import get
 from ormahd.actions.recall import recall, recall_as_of
 from ormahd.actions.views import replaced_today
 from ormahd.api import RecallHit
-from ormahd.jobs.conflicts.job import ConflictDetector, change_of
+from ormahd.jobs.conflicts.change import approved_conflict
+from ormahd.jobs.conflicts.job import ConflictDetector
 from ormahd.jobs.runner import Runner
 from ormahd.model.node import ProposalType, SearchQuery
 from ormahd.state import whispers
@@ -69,7 +70,7 @@ def test_another_space_replaces_nothing(house: JobsHouse) -> None:
 def test_a_rejected_conflict_is_no_reason_to_mark(house: JobsHouse) -> None:
     newer, older = two(house)
     house.run(ConflictDetector())
-    runner = Runner(house.ormah, [ConflictDetector()], None, {ProposalType.CONFLICT: change_of})
+    runner = Runner(house.ormah, [ConflictDetector()], None, {ProposalType.CONFLICT: approved_conflict})
     (shown,) = runner.proposals.list().proposals
     runner.proposals.resolve(shown.id, "rejected", Caller(PERSON))
     assert {hit.id: hit.older_than for hit in hits(house)} == {newer: None, older: None}

@@ -13,7 +13,7 @@ from ormahd.actions.remember import remember
 from ormahd.actions.update import Update, update
 from ormahd.api import RememberResult, WriteResult
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.jobs.conflicts.job import evolution
+from ormahd.jobs.conflicts.change import evolution
 from ormahd.jobs.job import apply
 from ormahd.model.node import CreateNodeRequest, EdgeType
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house

@@ -9,7 +9,7 @@ import pytest
 
 from ormahd.actions.outdated import outdated
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
-from ormahd.jobs.consolidation.job import TAG, consolidate, successors
+from ormahd.jobs.consolidation.change import TAG, consolidate, successors
 from ormahd.jobs.job import apply
 from ormahd.judge.port import ShownMemory, Summary
 from ormahd.model.node import ABOUT_SELF, EdgeType, NodeType, Tier

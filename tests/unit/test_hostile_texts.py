@@ -105,7 +105,7 @@ OTHERS: dict[str, Callable[[str], object]] = {
     "page": _page,
     "rules": _by_rules,
     "answer": lambda text: answers.read("{" + text, _Item),
-    "stderr": transport.last_line,
+    "stderr": transport.quote,
 }
 READERS_OF = {"transcripts": TRANSCRIPTS, "prompts": PROMPTS, "notes": NOTES, "others": OTHERS}
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahd.judge import answers
-from ormahd.judge.model_judge import ContrastAnswer, LinkAnswer, SameAnswer, SummaryAnswer
+from ormahd.judge.port import Contrast, Duplicate, Linked, Summary
 
 GOOD = {"q": 1, "kind": "none", "reason": "about {other} things"}
 TWO = [GOOD, {"q": 2, "kind": "tension", "reason": 'he said "}" and left'}]
@@ -20,7 +20,7 @@ LIST = json.dumps({"answers": TWO})
 
 
 def read(text: str) -> tuple[list[int], tuple[str, ...], bool]:
-    found = answers.read(text, ContrastAnswer)
+    found = answers.read(text, Contrast)
     return [item.q for item in found.items], found.faults, found.found
 
 
@@ -107,9 +107,7 @@ def test_the_object_is_closed_too() -> None:
 
 
 def test_half_characters_are_replaced() -> None:
-    (item,) = answers.read(
-        r'{"answers": [{"q": 1, "kind": "none", "reason": "\ud83d and \udc00"}]}', ContrastAnswer
-    ).items
+    (item,) = answers.read(r'{"answers": [{"q": 1, "kind": "none", "reason": "\ud83d and \udc00"}]}', Contrast).items
     assert item.reason == "\ufffd and \ufffd"
 
 
@@ -128,13 +126,13 @@ def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
     st.text(alphabet=st.characters(codec="utf-8"), max_size=60), st.text(alphabet='{}[]"\\:,answers q1', max_size=60)
 )
 def test_any_text_is_read_and_prose_before_an_answer_does_not_hide_it(text: str, noise: str) -> None:
-    answers.read(text + noise, ContrastAnswer)
+    answers.read(text + noise, Contrast)
     said = json.dumps({"answers": [GOOD | {"reason": text}]})
-    (item,) = answers.read(f"Well. {said}", ContrastAnswer).items
+    (item,) = answers.read(f"Well. {said}", Contrast).items
     assert item.reason == text
 
 
-@pytest.mark.parametrize("item", [SameAnswer, LinkAnswer, ContrastAnswer, SummaryAnswer])
+@pytest.mark.parametrize("item", [Duplicate, Linked, Contrast, Summary])
 def test_the_schema_is_closed_and_says_what_is_read(item: Any) -> None:
     form = answers.schema(item)
     assert "$ref" not in json.dumps(form)
@@ -149,8 +147,7 @@ def test_the_schema_is_closed_and_says_what_is_read(item: Any) -> None:
         "title": None,
         "content": "c",
         "kind": "none",
-        "relation": "none",
-        "together": True,
+        "edge": "none",
         "type": "fact",
     }
     said = {"answers": [{name: good[name] for name in item.__struct_fields__}]}

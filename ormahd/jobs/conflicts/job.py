@@ -3,203 +3,46 @@ other (tension), and record this by an edge.
 
 Without a judge, the words of the texts are compared (`text/standing.py`: different values, verbs of change, negation),
 and the job makes proposals for a person. With a judge, its verdicts are applied and remembered. Which memory is the
-newer one is decided by their dates, never by the judge.
-
-Approved proposals and two-phase maintenance make the same changes. Each is one commit, which one undo reverts.
-Nothing is deleted: search no longer finds a replaced memory, but `show`, `history` and `--as-of` do.
+newer one is decided by their dates, never by the judge. The changes are in `change.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any
 
 from msgspec.structs import replace
 
-from ormahd.actions.amend import clean, see
-from ormahd.actions.outdated import CLEARLY, NAME_LENGTH, WEIGHT, check_circle, name, superseded
-from ormahd.actions.views import headline, stem
 from ormahd.errors import BadRequest, Conflict
-from ormahd.git.oplog import one_line
-from ormahd.jobs.conflicts.candidates import NAME, ConflictCandidate, ConflictSearch
-from ormahd.jobs.job import Ask, Done, Edit, PlannedChange, RunContext, Step
-from ormahd.judge.port import Contrast, JudgeGone
-from ormahd.model.change import Kind
+from ormahd.index.rows import Filter, NodeRow
+from ormahd.jobs.conflicts.change import conflict_change, names
+from ormahd.jobs.job import Ask, Done, RunContext, Step
+from ormahd.jobs.questions import BATCH, Asking, Candidate, PairSearch
+from ormahd.judge.model_judge import CONFLICTS
+from ormahd.judge.port import AnyVerdict, Contrast
 from ormahd.model.node import EdgeType, ProposalType
-from ormahd.note.edit import edit
-from ormahd.note.values import NoteLink
-from ormahd.text.quoting import shortened
+from ormahd.text.quoting import one_line, shortened
+from ormahd.text.standing import Compared, Relation, comparable, compare
+from ormahd.text.statement import Statement, read
 
-if TYPE_CHECKING:
-    from ormahd.actions.amend import SeenNote
-    from ormahd.index.rows import NodeRow
-    from ormahd.judge.port import Judge, Pair
-    from ormahd.ormah import Ormah
-    from ormahd.text.standing import Compared
-
-
-REASON = 500
-"""Maximum number of characters of a reason, and of one line of a commit body."""
-
-
-def evolution(
-    ormah: Ormah, newer_id: str, older_id: str, *, reason: str, body: str, by_person: bool = False
-) -> PlannedChange:
-    """Return the change that marks the older memory as superseded by the newer one.
-
-    The newer memory gets an `evolved_from` edge to the older one. The older one gets `valid_until` (now) and a
-    reason. Ids are full ids. `reason` is stored with the edge, `body` in the commit. `by_person`: a person decided.
-    Then `newer_id` may be the memory that was created first, and a memory about the user may be replaced by one that
-    is not about the user.
-
-    Raises:
-        NotFound: an id is unknown.
-        BadRequest: both ids are the same, one is the self node, or the change needs `by_person`.
-        Conflict: the older memory evolved from the newer one.
-    """
-    newer, older = _two(ormah, newer_id, older_id)
-    reason, body = clean_line(ormah, reason), _clean_lines(ormah, body)
-    if not by_person:
-        _dated(newer, older)
-        _about_self(ormah, newer, older)
-    check_circle(ormah, newer.id, older)
-
-    def edits() -> Sequence[Edit]:
-        check_circle(ormah, newer.id, older)
-        return [
-            *_linked(ormah, newer, older, EdgeType.EVOLVED_FROM, reason),
-            *_edited(ormah, older, lambda seen: superseded(seen, ormah.moment(), name(newer))),
-        ]
-
-    new, old = names(newer, older)
-    subject = f"Superseded: {old}, by: {new}"
-    return PlannedChange(Kind.CONFLICT, subject, body or reason, edits, _based_on(newer, older))
-
-
-def tension(ormah: Ormah, a_id: str, b_id: str, *, reason: str, body: str) -> PlannedChange:
-    """Return the change that connects two memories by a `contradicts` edge, in the newer one's note. Both stay valid.
-
-    Raises:
-        NotFound: an id is unknown. BadRequest: both ids are the same, or one is the self node.
-        Conflict: one of them evolved from the other.
-    """
-    one, two = _two(ormah, a_id, b_id)
-    reason, body = clean_line(ormah, reason), _clean_lines(ormah, body)
-    source, target = (two, one) if (two.created, two.id) > (one.created, one.id) else (one, two)
-
-    def check() -> bool:
-        """Return whether the two memories have a `contradicts` edge already, in either direction. Raise Conflict if
-        they have an `evolved_from` edge."""
-        between = _between(ormah, source, target)
-        if EdgeType.EVOLVED_FROM in between:
-            raise Conflict(
-                f"{name(source)} and {name(target)} are one belief that changed: they have an evolved_from edge"
-            )
-        return EdgeType.CONTRADICTS in between
-
-    check()
-
-    def edits() -> Sequence[Edit]:
-        return [] if check() else _linked(ormah, source, target, EdgeType.CONTRADICTS, reason)
-
-    subject = f"Contradiction: {' / '.join(names(source, target))}"
-    return PlannedChange(Kind.CONFLICT, subject, body or reason, edits, _based_on(source, target))
-
-
-def _two(ormah: Ormah, one_id: str, other_id: str) -> tuple[NodeRow, NodeRow]:
-    one, other = ormah.index.note(one_id), ormah.index.note(other_id)
-    if one.id == other.id:
-        raise BadRequest(
-            "a memory cannot be in conflict with itself", hint="name two different ids", data={"id": one.id}
-        )
-    if ormah.vault.self_id in (one.id, other.id):
-        raise BadRequest("the self node is in conflict with nothing", hint="change it: ormahctl update ID",
-                         data={"id": ormah.vault.self_id})  # fmt: skip
-    return one, other
-
-
-def _dated(newer: NodeRow, older: NodeRow) -> None:
-    if newer.created < older.created - CLEARLY:
-        raise BadRequest(
-            f"{name(newer)} is of {newer.created:%Y-%m-%d}, before {name(older)} of {older.created:%Y-%m-%d}: "
-            "it cannot have replaced it",
-            hint="exchange the two, or call it a tension", data={"id": newer.id},
-        )  # fmt: skip
-
-
-def _about_self(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
-    if is_identity(ormah, older) and not is_identity(ormah, newer):
-        raise BadRequest(
-            f"{name(older)} is about the user, and {name(newer)} is not: a person has to say that it was replaced",
-            hint=f"ormahctl outdated {older.short_id} --reason …", data={"id": older.id},
-        )  # fmt: skip
-
-
-def is_identity(ormah: Ormah, row: NodeRow) -> bool:
-    """Whether the memory describes the user: it has the tag `about_self`, or a `defines` edge from the self node."""
-    return row.about_self or any(
-        edge.edge is EdgeType.DEFINES and edge.source == ormah.vault.self_id for edge in ormah.index.edges(row.id)[1]
-    )
-
-
-def _between(ormah: Ormah, one: NodeRow, other: NodeRow) -> set[EdgeType]:
-    out, into = ormah.index.edges(one.id)
-    return {edge.edge for edge in [*out, *into] if other.id in (edge.source, edge.target)}
-
-
-def _edited(ormah: Ormah, row: NodeRow, change: Callable[[SeenNote], bytes]) -> list[Edit]:
-    """Return the edit of one note, with `updated` set; an empty list if `change` leaves the note as it is."""
-    seen = see(ormah, row.id)
-    data = change(seen)
-    if data == seen.data:
-        return []
-    data = edit(data, seen.path, set={"updated": ormah.moment()})
-    return [Edit(seen.id, seen.path, data, seen.digest)]
-
-
-def _linked(ormah: Ormah, source: NodeRow, target: NodeRow, edge: EdgeType, reason: str) -> list[Edit]:
-    """Return the edit that adds an edge to the source's note; an empty list if this edge exists already."""
-    if any(known.edge is edge and known.target == target.id for known in ormah.index.edges(source.id)[0]):
-        return []
-    link = NoteLink(edge, stem(target.path), WEIGHT, ormah.moment(), reason or None)
-    return _edited(ormah, source, lambda seen: edit(seen.data, seen.path, link=[link]))
-
-
-def clean_line(ormah: Ormah, text: str) -> str:
-    """Return `text`, such as a judge's reason, as one line of at most REASON characters, without secrets."""
-    line = one_line(clean(ormah, text, []) or "")
-    return shortened(line, REASON)
-
-
-def _clean_lines(ormah: Ormah, text: str) -> str:
-    return "\n".join(clean_line(ormah, line) for line in text.splitlines()).strip()
-
-
-def names(one: NodeRow, other: NodeRow) -> tuple[str, str]:
-    """Return a name for each of the two memories: its title, or the beginning of its text if both titles are equal."""
-    both = _name(one), _name(other)
-    if both[0] == both[1]:
-        both = (
-            headline(None, one.content, NAME_LENGTH).rstrip("."),
-            headline(None, other.content, NAME_LENGTH).rstrip("."),
-        )
-    return both
-
-
-def _name(row: NodeRow) -> str:
-    return headline(row.title, row.content, NAME_LENGTH).rstrip(".")
-
-
-def _based_on(*rows: NodeRow) -> dict[str, str]:
-    return {row.id: row.digest for row in rows}
-
-
-PROPOSALS = 25
+NEIGHBOURS = 15
+"""Number of nearest neighbours that a memory is compared with (REFERENCE C 3.3)."""
+ALIKE = 0.4
+"""Minimum cosine of a pair that a judge is asked about (REFERENCE C 3.3)."""
+FAR = 0.2
+"""Minimum cosine of a pair whose words are compared. It is lower than ALIKE, because short texts that differ only
+in a name have a low cosine."""
+SETTLED = frozenset({EdgeType.CONTRADICTS, EdgeType.EVOLVED_FROM, EdgeType.DERIVED_FROM})
+"""Types of edges that already state how two memories relate, so the pair is not examined."""
+SERIES = 3
+"""If the words suggest a replacement in this many pairs of a memory, the memory counts as one of a series, such
+as one note per server. Then its pairs are no conflicts."""
+MAX_PROPOSALS = 25
 """Maximum number of new proposals per run, because a person must read each."""
-BATCH = 20
-"""Number of pairs in one request to the judge."""
 FARTHER = 0.15
 """A pair is not proposed if one of its memories is in a proposed pair whose cosine is larger by more than this."""
 LATER = timedelta(days=1)
@@ -208,185 +51,187 @@ otherwise the two count as contradicting each other."""
 PREVIEW = 600
 """Maximum number of characters of each text in a preview."""
 CLAIM = 120
-"""Maximum number of characters of each text that a reason quotes."""
+"""Maximum number of characters of a text that a proposal's reason quotes."""
 
-ConflictKind = Literal["evolution", "tension"]
-KINDS = frozenset({"evolution", "tension", "none"})
-"""The valid verdicts of a judge; any other answer leaves the question open."""
+
+class ConflictPair(Candidate, frozen=True):
+    """A newer and an older memory that may be in conflict. `by_words`: the comparison of their words, if it says that
+    the newer one replaced the older one."""
+
+    by_words: Compared | None
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        """The sort key, best first: by how clearly the words suggest a replacement, then by cosine."""
+        return -(self.by_words.replaced if self.by_words is not None else 0.0), -self.score, sorted(self.ids)
 
 
 class ConflictDetector:
-    """The job that finds conflicts. With a judge, it asks the judge about pairs; without one, it compares their
-    words."""
+    """The job that records conflicts, or proposes to."""
 
-    name = NAME
+    name = "conflict_detector"
 
     def plan(self, turn: RunContext) -> Iterator[Step]:
-        return _ruled(turn) if turn.judge is None else _judged(turn, turn.judge)
+        search = _search(turn)
+        asking: Asking[ConflictPair] = Asking(turn, CONFLICTS, search)
+        with contextlib.closing(search):
+            found: list[ConflictPair] = []
+            for pairs in _pairs(search):
+                found += pairs
+                if turn.judge is not None and len(found) > 10 * (turn.questions + BATCH):
+                    # To limit RAM, keep only pairs that this run may ask about
+                    found = sorted(found, key=lambda pair: pair.rank)[: turn.questions + BATCH]
+            found.sort(key=lambda pair: pair.rank)
+            left = MAX_PROPOSALS
+            for pair, verdict in asking.answers(found, partial(_by_words, found)):
+                assert isinstance(verdict, Contrast)
+                rows = pair.now(turn)
+                if not verdict.yes:
+                    asking.settle(pair, verdict)
+                elif rows is None or not _fit(turn, *rows):
+                    continue  # a memory was changed or outdated since the search, perhaps by this run
+                elif turn.judge is not None:
+                    yield from _judged(turn, asking, pair, verdict)
+                elif left:
+                    assert pair.by_words is not None
+                    evidence = {"cosine": round(pair.score, 3), "replaced": round(pair.by_words.replaced, 3)}
+                    yield _proposal(pair, verdict.kind, verdict.reason, evidence)
+                    asking.settle(pair, verdict)
+                    left -= 1
+                else:
+                    asking.more = True
+                    break
+            if asking.more:
+                yield Done(more=True)
 
 
-def candidates(turn: RunContext) -> Iterator[Pair]:
+def candidates(turn: RunContext) -> Iterator[ConflictPair]:
     """Yield the pairs that no judge or agent has decided yet, newest memories first.
 
     Within each chunk of memories, the pairs that are most likely in conflict come first.
     """
-    for chunk in ConflictSearch(turn, judged=True).chunks():
-        yield from (candidate.pair for candidate in chunk)
+    search = _search(turn)
+    with contextlib.closing(search):
+        asking: Asking[ConflictPair] = Asking(turn, CONFLICTS, search)
+        for pairs in _pairs(search):
+            yield from asking.unanswered(pairs)
 
 
-def change_of(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
-    """Return the change of an approved proposal. Raises NotFound, BadRequest or Conflict if it is no longer
-    possible."""
-    reason = str(payload["reason"])
-    return _change(
-        ormah, str(payload["source_id"]), str(payload["target_id"]), payload["kind"], reason, reason, by_person=True
-    )
+# ---------------------------------------------------------------- pairs
+
+
+def _search(turn: RunContext) -> PairSearch:
+    part = Filter(alive_at=turn.now, writable=True)
+    return PairSearch(turn, part, name=ConflictDetector.name, reach=NEIGHBOURS, floor=FAR)
+
+
+def _pairs(search: PairSearch) -> Iterator[list[ConflictPair]]:
+    """Yield the pairs that may be in conflict, by chunk, best first. For a judge or an agent these are all near pairs,
+    otherwise only those whose words suggest a replacement."""
+    for chunk in search.chunks():
+        edges = search.between(chunk)
+        statements: dict[str, Statement] = {}
+        found: list[ConflictPair] = []
+        for pair in chunk:
+            search.turn.give()
+            newer, older = sorted(pair.rows, key=lambda row: (row.created, row.updated, row.id), reverse=True)
+            related = any(edge.edge in SETTLED for edge in edges.get(pair.ids, ()))
+            by_words = None if related else _compare(newer, older, pair.score, statements)
+            far = by_words is None and (search.turn.who == "rules" or pair.score < ALIKE)
+            if related or far or not _fit(search.turn, newer, older):
+                search.settle(pair)
+            else:
+                found.append(ConflictPair((newer, older), pair.score, by_words))
+        yield sorted(found, key=lambda pair: pair.rank)
+
+
+def _fit(turn: RunContext, one: NodeRow, other: NodeRow) -> bool:
+    """Whether the two can be in conflict: both are valid now, and they share a space or one is global."""
+    spaces = {one.space, other.space}
+    return not one.expired(turn.now) and not other.expired(turn.now) and (len(spaces) == 1 or None in spaces)
+
+
+def _compare(newer: NodeRow, older: NodeRow, cosine: float, statements: dict[str, Statement]) -> Compared | None:
+    """Return the comparison of the words of two memories if it says that the newer one replaced the older one, else
+    None. `statements`: a cache."""
+    if not comparable(newer.type, newer.space, older.type, older.space):
+        return None
+    for row in (newer, older):
+        if row.id not in statements:
+            statements[row.id] = read(row.title, row.content, row.type)
+    found = compare(statements[older.id], statements[newer.id], cosine)
+    return found if found.verdict is Relation.REPLACED else None
 
 
 # ---------------------------------------------------------------- without a judge
 
 
-def _ruled(turn: RunContext) -> Iterator[Step]:
-    search = ConflictSearch(turn, judged=False)
-    found = sorted((one for chunk in search.chunks() for one in chunk), key=lambda one: one.rank)
-    left = PROPOSALS
+def _by_words(
+    found: Sequence[ConflictPair], pairs: Iterable[ConflictPair]
+) -> Iterator[tuple[ConflictPair, AnyVerdict]]:
+    """Answer for `pairs`, which are among `found`, by the comparison of the words. The pairs of a series are no
+    conflicts, and neither are those that are farther apart than others of the same memory."""
+    pairs_of = Counter(node_id for pair in found for node_id in pair.ids)
     nearest: dict[str, float] = {}
-    """{id of a memory in a proposed pair: highest cosine of its proposed pairs}."""
-    for candidate in found:
-        by_words = candidate.by_words
-        both = search.fresh(candidate)
-        if by_words is None or both is None:
-            continue
-        if search.series(candidate):
-            search.settle(candidate, {"kind": "none", "rule": "series"})
-            continue
-        if any(candidate.cosine < nearest.get(node_id, 0.0) - FARTHER for node_id in (both[0].id, both[1].id)):
-            search.settle(candidate, {"kind": "none", "rule": "farther"})
-            continue
-        nearest |= {row.id: max(candidate.cosine, nearest.get(row.id, 0.0)) for row in both}
-        if not left:
-            yield Done(more=True)
-            return
-        newer, older = both
-        kind: ConflictKind = "evolution" if newer.created - older.created > LATER else "tension"
-        evidence = {"cosine": round(candidate.cosine, 3), "replaced": round(by_words.replaced, 3)}
-        yield _ask(newer, older, kind, _why(by_words, newer, older, kind), evidence)
-        search.settle(candidate, {"kind": kind, "rule": "words"})
-        left -= 1
+    """{id of a memory in a pair in conflict: highest cosine of these pairs}."""
+    for pair in pairs:
+        newer, older = pair.rows
+        if pair.by_words is None or max(pairs_of[node_id] for node_id in pair.ids) >= SERIES:
+            yield pair, Contrast("none", "series")
+        elif any(pair.score < nearest.get(node_id, 0.0) - FARTHER for node_id in pair.ids):
+            yield pair, Contrast("none", "farther")
+        else:
+            nearest |= {node_id: max(pair.score, nearest.get(node_id, 0.0)) for node_id in pair.ids}
+            before, now = (f"“{one_line(row.content, CLAIM)}”" for row in (older, newer))
+            words = pair.by_words
+            place = f" ({words.old} → {words.new})" if words.old and words.new else ""
+            if newer.created - older.created > LATER:
+                reason = f"the newer one seems to replace the older one{place}: before {before}, now {now}"
+                yield pair, Contrast("evolution", reason)
+            else:
+                reason = f"they were stored on one day and seem to contradict each other{place}: {before} and {now}"
+                yield pair, Contrast("tension", reason)
 
 
 # ---------------------------------------------------------------- with a judge
 
 
-def _judged(turn: RunContext, judge: Judge) -> Iterator[Step]:
-    """Ask the judge about the pairs that are most likely in conflict, and yield the changes that follow from its
-    verdicts.
-
-    Verdicts of earlier runs that were not applied come first. The number of questions is limited (`turn.questions`).
-    """
-    search = ConflictSearch(turn, judged=True)
-    budget = turn.questions
-    found: list[ConflictCandidate] = []
-    for chunk in search.chunks():
-        found += chunk
-        if len(found) > 10 * (budget + BATCH):  # to limit RAM, keep only pairs that this run may ask about
-            found = sorted(found, key=lambda one: one.rank)[: budget + BATCH]
-    found.sort(key=lambda one: one.rank)
-    for candidate in [one for one in found if one.judged is not None]:
-        verdict = cast("Mapping[str, Any]", candidate.judged)
-        yield from _answered(turn, search, candidate, Contrast(verdict["kind"], verdict["reason"]), judge)
-    questions = [one for one in found if one.judged is None]
-    more = len(questions) > budget
-    questions = questions[:budget]
-    for at in range(0, len(questions), BATCH):
-        turn.progress(at, len(questions), "asking the judge")
-        some = questions[at : at + BATCH]
-        answers = _asked(judge, some)
-        if answers is None:
-            return
-        usable = [
-            (one, said) for one, said in zip(some, answers, strict=False) if said is not None and said.kind in KINDS
-        ]
-        for candidate, answer in usable:
-            search.answered(candidate, {"kind": answer.kind, "reason": answer.reason})
-        for candidate, answer in usable:
-            turn.give()
-            yield from _answered(turn, search, candidate, answer, judge)
-    if more:
-        yield Done(more=True)
-
-
-def _asked(judge: Judge, some: Sequence[ConflictCandidate]) -> Sequence[Contrast | None] | None:
-    """Return the judge's answer for each of `some` (None: no answer). Return None if the judge became
-    unavailable for this run."""
+def _judged(turn: RunContext, asking: Asking[ConflictPair], pair: ConflictPair, verdict: Contrast) -> Iterator[Step]:
+    assert turn.judge is not None
+    newer, older = pair.rows
+    reason = verdict.reason or f"judged to be {'an evolution' if verdict.kind == 'evolution' else 'a tension'}"
+    body = f"{reason}\n\nJudged by {turn.judge.name}: {verdict.kind} (cosine {pair.score:.2f})."
     try:
-        return judge.conflicts([candidate.pair for candidate in some])
-    except JudgeGone:
-        return None
-
-
-def _answered(
-    turn: RunContext, search: ConflictSearch, candidate: ConflictCandidate, answer: Contrast, judge: Judge
-) -> Iterator[Step]:
-    verdict = {"kind": answer.kind, "reason": answer.reason}
-    if answer.kind == "none":
-        search.settle(candidate, verdict)
-        return
-    both = search.fresh(candidate)
-    if both is None:
-        return  # a memory was changed or outdated since the search, perhaps by this run
-    newer, older = both
-    reason = (
-        clean_line(turn.ormah, answer.reason)
-        or f"judged to be {'an evolution' if answer.kind == 'evolution' else 'a tension'}"
-    )
-    body = f"{reason}\n\nJudged by {judge.name}: {answer.kind} (cosine {candidate.cosine:.2f})."
-    try:
-        change = _change(turn.ormah, newer.id, older.id, answer.kind, reason, body, by_person=False)
+        change = conflict_change(turn.ormah, newer.id, older.id, verdict.kind, reason=reason, body=body)
     except BadRequest as exc:  # the judge may not decide this, for example about the user: ask a person
-        evidence = {"cosine": round(candidate.cosine, 3), "judge": judge.name, "why": exc.message}
-        yield _ask(newer, older, answer.kind, reason, evidence)
-        search.settle(candidate, verdict)
-    except Conflict as exc:  # an edge that exists by now contradicts the verdict
-        search.settle(candidate, verdict | {"dropped": exc.message})
+        evidence = {"cosine": round(pair.score, 3), "judge": turn.judge.name, "why": exc.message}
+        yield _proposal(pair, verdict.kind, reason, evidence)
+        asking.settle(pair, verdict)
+    except Conflict:  # an edge that exists by now contradicts the verdict
+        asking.settle(pair, verdict)
     else:
-        yield replace(change, done=partial(search.settle, candidate, verdict))
+        yield replace(change, done=partial(asking.settle, pair, verdict))
 
 
-# ---------------------------------------------------------------- changes and proposals
-
-
-def _change(
-    ormah: Ormah, newer: str, older: str, kind: ConflictKind, reason: str, body: str, *, by_person: bool
-) -> PlannedChange:
-    if kind == "evolution":
-        return evolution(ormah, newer, older, reason=reason, body=body, by_person=by_person)
-    return tension(ormah, newer, older, reason=reason, body=body)
-
-
-def _ask(newer: NodeRow, older: NodeRow, kind: ConflictKind, reason: str, evidence: Mapping[str, Any]) -> Ask:
+def _proposal(pair: ConflictPair, kind: str, reason: str, evidence: Mapping[str, Any]) -> Ask:
+    newer, older = pair.rows
     new, old = names(newer, older)
     if kind == "evolution":
         action = f"Mark “{old}” as superseded by “{new}”"
     else:
         action = f"Connect “{new}” and “{old}” as contradicting each other"
     return Ask(
-        ProposalType.CONFLICT, (newer.id, older.id), action, reason,
-        {"kind": kind, "source_id": newer.id, "target_id": older.id, "reason": reason},
-        {newer.id: newer.digest, older.id: older.digest},
-        f"{_quoted(newer)}\n\n{_quoted(older)}", evidence,
-    )  # fmt: skip
-
-
-def _why(found: Compared, newer: NodeRow, older: NodeRow, kind: ConflictKind) -> str:
-    before, now = (f"“{shortened(one_line(row.content), CLAIM)}”" for row in (older, newer))
-    place = f" ({found.old} → {found.new})" if found.old and found.new else ""
-    if kind == "tension":
-        return f"they were stored on one day and seem to contradict each other{place}: {before} and {now}"
-    return f"the newer one seems to replace the older one{place}: before {before}, now {now}"
+        type=ProposalType.CONFLICT,
+        nodes=(newer.id, older.id),
+        action=action,
+        reason=reason,
+        payload={"kind": kind, "source_id": newer.id, "target_id": older.id, "reason": reason},
+        based_on={newer.id: newer.digest, older.id: older.digest},
+        preview=f"{_quoted(newer)}\n\n{_quoted(older)}",
+        evidence=evidence,
+    )
 
 
 def _quoted(row: NodeRow) -> str:
     head = f"{row.created:%Y-%m-%d} · {row.type} · {row.space or 'global'} · {row.short_id}"
-    title = [row.title] if row.title else []
-    return "\n".join([head, *title, shortened(row.content, PREVIEW)])
+    return "\n".join([head, *([row.title] if row.title else []), shortened(row.content, PREVIEW)])

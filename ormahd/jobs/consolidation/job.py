@@ -1,359 +1,38 @@
 """The consolidator: unite small memories about one subject into a summary (REFERENCE C 3.6).
 
 A judge writes the summary of a cluster: a few memories that are near in meaning, the sources of the summary. Without
-a judge the job plans nothing; an agent can write summaries in two-phase maintenance (`ormahctl maintenance`). A
-summary is refused if it leaves out a number, a name or a path, or if search would not find it in place of its
-sources, which is tried on a copy of the index. While the texts of a cluster stay the same, the judge is asked about
-it only once, even if the consolidation is undone.
-
-A consolidation is one commit, which one undo reverts: the summary is added, and its sources are archived with an
-edge to it.
+a judge the job plans nothing; an agent can write summaries in two-phase maintenance (`ormahctl maintenance`). While the
+texts of a cluster stay the same, the judge is asked about it only once, even if the consolidation is undone.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from functools import partial
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from ormahd.actions.amend import clean, see
-from ormahd.actions.views import headline, stem
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
-from ormahd.index.rows import Filter
-from ormahd.jobs.job import Edit, PlannedChange, RunContext, Step
-from ormahd.judge.port import JudgeGone, ShownMemory, Summary
-from ormahd.model.change import Kind
-from ormahd.model.node import ABOUT_SELF, MAX_TITLE, EdgeType, NodeType, SearchQuery, Tier
-from ormahd.note.edit import edit
-from ormahd.note.markdown import normalise
-from ormahd.note.values import NoteLink
-from ormahd.note.write import compose
-from ormahd.search.search import Rules, rank
-from ormahd.state.proposals import text_key
-from ormahd.text.facts import lost, sentences
-from ormahd.text.quoting import harmless, shortened
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import SeenNote
-    from ormahd.index.reader import Reader
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-
-
-TAG = "consolidated"
-"""The tag of a summary made by a consolidation."""
-FEWEST, MOST = 2, 5
-"""Minimum and maximum number of memories that become one (REFERENCE C 3.6)."""
-TOP = 3
-"""If a query finds a source today, the summary must be among this many first results of that query."""
-RESULTS = 10
-"""Number of results that a trial search requests; the default of recall."""
-SENTENCES = 2
-"""Number of sentences of each source that are used as queries, besides its title."""
-SPARE = 500
-"""Number of characters that a summary may always have, even if its sources together are shorter."""
-READ = 100_000
-"""If all sources together have more characters than this, the commit does not list the facts that the summary
-leaves out."""
-REASON = 2_000
-"""Maximum number of characters of a judge's reason in the commit."""
-SAID = 12
-"""Maximum number of facts that the commit lists as left out by the summary."""
-
-
-def consolidate(
-    ormah: Ormah, node_ids: Sequence[str], *, title: str | None, content: str, type: NodeType | str,  # noqa: A002
-    reason: str, body: str, source: str = "job:consolidator",
-) -> PlannedChange:  # fmt: skip
-    """Return the change that stores a summary and archives its sources. `node_ids`: full ids of the sources.
-
-    The summary has the tag `consolidated` and a `derived_from` edge to each source; each source gets a `part_of`
-    edge to it. The commit contains `body`, or `reason` if `body` is empty; the new note's field `source` is
-    `source`.
-
-    The summary is global if a source is global on purpose; otherwise it gets the space of most sources. Its
-    confidence is the lowest of the sources. It has all their tags, and is about the user (tag and `defines` edge) if
-    a source is. This runs several searches, so the caller must not hold a lock.
-
-    Raises:
-        NotFound: an id is unknown.
-        BadRequest: the sources are not 2 to 5 different memories that may be merged (the self node, core, outdated,
-            different spaces, contradicting each other); the text is empty, too long or contains a secret; the type is
-            unknown; or searches that find the sources today would not find the summary.
-        Conflict: a source is already part of another summary.
-        Unavailable: the disk has no room for the trial, or the daemon stops.
-    """
-    rows = _sources(ormah, node_ids)
-    kind = _given_type(type)
-    title, content = _text(ormah, rows, title, content)
-    found: list[str] = []
-    made = _make(ormah, rows, title, content, kind, source)
-    answered = _answers(ormah, rows, made)
-    why = shortened(harmless(clean(ormah, body or reason, found) or ""), REASON)
-    name = headline(title, content, 40)
-    return PlannedChange(
-        Kind.CONSOLIDATE, f"Consolidate: {len(rows)} memories became “{name}”", _told(rows, made, answered, why),
-        lambda: _edits(ormah, rows, made), {row.id: row.digest for row in rows}, weight=len(rows),
-    )  # fmt: skip
-
-
-def successors(index: Reader, ids: Sequence[str], now: datetime) -> dict[str, str]:
-    """Return `{source id: summary id}` for those of `ids` that were consolidated and whose summary is still valid."""
-    asked = frozenset(ids)
-    edges = [edge for edge in index.edges_of(ids) if edge.edge is EdgeType.DERIVED_FROM and edge.target in asked]
-    rows = index.notes([edge.source for edge in edges], connections=False)
-    return {
-        edge.target: edge.source for edge in edges
-        if (row := rows.get(edge.source)) is not None and TAG in row.tags and not row.expired(now)
-    }  # fmt: skip
-
-
-def apart(index: Reader, ids: Sequence[str]) -> tuple[str, str] | None:
-    """Return the ids of two of these memories that must not be in one summary, because one contradicts or replaced
-    the other.
-
-    None: there are none.
-    """
-    asked = frozenset(ids)
-    for edge in index.edges_of(ids):
-        if edge.edge in (EdgeType.CONTRADICTS, EdgeType.EVOLVED_FROM) and {edge.source, edge.target} <= asked:
-            return edge.source, edge.target
-    return None
-
-
-def identities(ormah: Ormah) -> frozenset[str]:
-    """Return the ids of the memories that describe the user: the targets of the self node's `defines` edges."""
-    out, _ = ormah.index.edges(ormah.vault.self_id)
-    return frozenset(edge.target for edge in out if edge.edge is EdgeType.DEFINES)
-
-
-# ---------------------------------------------------------------- checks
-
-
-def _sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
-    ids = list(dict.fromkeys(node_ids))
-    if len(ids) != len(node_ids) or not FEWEST <= len(ids) <= MOST:
-        raise BadRequest(f"{FEWEST} to {MOST} different memories can become one, not {len(ids)}")
-    known = ormah.index.notes(ids, connections=False)
-    for node_id in ids:
-        if node_id not in known:
-            raise NotFound(f"no memory has the id {node_id!r}", data={"id": node_id})
-    rows = list(known.values())
-    now = ormah.clock()
-    for row in rows:
-        if (why := _kept_out(ormah, row)) is not None:
-            raise BadRequest(f"{_name(row)} cannot be united with others: {why}", data={"id": row.id})
-    if len({row.space for row in rows} - {None}) > 1:
-        spaces = ", ".join(sorted({row.space for row in rows if row.space}))
-        raise BadRequest(f"memories of different spaces cannot become one ({spaces})")
-    for node_id, successor in successors(ormah.index, ids, now).items():
-        raise Conflict(f"{_name(known[node_id])} became part of {successor[:8]} already", data={"id": node_id})
-    if (two := apart(ormah.index, ids)) is not None:
-        one, other = known[two[0]], known[two[1]]
-        raise BadRequest(f"{_name(one)} and {_name(other)} do not agree, so they cannot become one",
-                         hint="say first which of them holds: ormahctl outdated ID", data={"id": one.id})  # fmt: skip
-    return rows
-
-
-def _kept_out(ormah: Ormah, row: NodeRow) -> str | None:
-    if row.id == ormah.vault.self_id:
-        return "it is the self node"
-    if row.tier is Tier.CORE:
-        return "it is in core"
-    return "it is outdated, or will be" if row.valid_until is not None else None
-
-
-def _given_type(given: NodeType | str) -> NodeType:
-    try:
-        return NodeType(given)
-    except ValueError:
-        raise BadRequest(f"{str(given)[:40]!r} is no type of memory", hint="one of: " + ", ".join(NodeType)) from None
-
-
-def _text(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str) -> tuple[str | None, str]:
-    title, content = " ".join((title or "").split()) or None, normalise(content)
-    if not content.strip():
-        raise BadRequest("an empty memory cannot be stored")
-    if title is not None and len(title) > MAX_TITLE:
-        raise BadRequest(f"the title has {len(title)} characters, {MAX_TITLE} are allowed")
-    most = max(SPARE, sum(len(row.content) for row in rows) + 2 * len(rows))
-    if len(content) > most:
-        raise BadRequest(f"the summary has {len(content)} characters, more than what it sums up ({most})")
-    found: list[str] = []
-    clean(ormah, title, found)
-    clean(ormah, content, found)
-    if found:
-        raise BadRequest("the summary holds a secret: " + ", ".join(sorted(set(found))))
-    return title, content
-
-
-# ---------------------------------------------------------------- the new memory
-
-
-class _Made(Struct, frozen=True):
-    """The new summary, before it is written. `data`: the bytes of its file."""
-
-    id: str
-    path: str
-    title: str | None
-    content: str
-    data: bytes
-    about_self: bool
-    space: str | None
-    when: datetime
-
-
-def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str, kind: NodeType, source: str) -> _Made:
-    now, node_id = ormah.moment(), ormah.new_id()
-    defining = identities(ormah)
-    about_self = any(row.about_self or row.id in defining for row in rows)
-    tags = [TAG, *([ABOUT_SELF] if about_self else []), *(tag for row in rows for tag in row.tags)]
-    purposely = any(row.space is None and see(ormah, row.id).note.everywhere for row in rows)
-    space = None if purposely else _majority(rows)
-    tier = Tier.WORKING if any(row.tier is Tier.WORKING for row in rows) else Tier.ARCHIVAL
-    try:
-        data = compose(
-            id=node_id, type=kind, tier=tier, space=space, everywhere=purposely, title=title, tags=_once(tags),
-            source=source, confidence=min(row.confidence for row in rows), created=now, updated=now, content=content,
-            links=[NoteLink(EdgeType.DERIVED_FROM, stem(row.path), 1.0, now) for row in rows],
-        )  # fmt: skip
-    except InvalidNote as exc:
-        raise BadRequest(exc.message, hint=exc.hint) from exc
-    path = ormah.place(node_id, type=kind, space=space, title=title, content=content, created=now)
-    return _Made(node_id, path, title, content, data, about_self, space, now)
-
-
-def _majority(rows: Sequence[NodeRow]) -> str | None:
-    """Return the space of most memories; None (global) if at least as many memories are global."""
-    counts = Counter(row.space for row in rows)
-    most = max(counts.values())
-    return None if counts[None] == most else next(space for space, count in counts.items() if count == most)
-
-
-def _once(tags: Sequence[str]) -> list[str]:
-    """Remove duplicate tags, ignoring case; the first spelling is kept."""
-    return list({tag.casefold(): tag for tag in reversed(tags)}.values())[::-1]
-
-
-def _archived(seen: SeenNote, made: _Made) -> bytes:
-    pointer = NoteLink(EdgeType.PART_OF, stem(made.path), 1.0, made.when, "consolidated")
-    return edit(seen.data, seen.path, set={"tier": Tier.ARCHIVAL, "updated": made.when}, link=[pointer])
-
-
-def _edits(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> list[Edit]:
-    edits = [Edit(made.id, made.path, made.data, None)]
-    for row in rows:
-        seen = see(ormah, row.id)
-        edits.append(Edit(row.id, seen.path, _archived(seen, made), seen.digest))
-    if made.about_self:
-        me = see(ormah, ormah.vault.self_id)
-        link = NoteLink(EdgeType.DEFINES, stem(made.path), 1.0, made.when)
-        data = edit(me.data, me.path, link=[link], set={"updated": made.when})
-        edits.append(Edit(me.id, me.path, data, me.digest))
-    return edits
-
-
-# ---------------------------------------------------------------- the trial search
-
-
-def _answers(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
-    """Check that the summary replaces its sources in search. Return the number of queries checked.
-
-    The queries are those titles and first sentences of the sources that find a source among the first TOP results
-    today. The check runs them on a copy of the index in which the change is applied. It leaves out archived memories,
-    as whispers do, unless all sources were archived before. So the sources can neither displace the summary nor lead
-    to it by their edges.
-
-    Raises:
-        BadRequest: the summary is not among the first TOP results of a query.
-    """
-    ormah.index.embed_ahead([(made.title, made.content)], urgent=False)
-    now, ids = ormah.ranking_clock(), {row.id for row in rows}
-    asked = [
-        (question, row.space) for row in rows for question in _questions(row)
-        if ids.intersection(_first(ormah, ormah.index, question, row.space, None, now, TOP))
-    ]  # fmt: skip
-    changed = {made.path: made.data} | {
-        seen.path: _archived(seen, made) for seen in (see(ormah, row.id) for row in rows)
-    }
-    alive = None if all(row.tier is Tier.ARCHIVAL for row in rows) else [Tier.CORE, Tier.WORKING]
-    with ormah.pasts.trial(changed, now) as trial:
-        for question, space in asked:
-            found = _first(ormah, trial, question, space, alive, now, TOP + len(ids))
-            if made.id not in [one for one in found if one not in ids][:TOP]:
-                raise BadRequest(
-                    f"the summary would not be among the first {TOP} for “{headline(None, question, 60)}”, by which one of "
-                    "the memories is found today",
-                    hint="name in it what they are about",
-                )  # fmt: skip
-    return len(asked)
-
-
-def _questions(row: NodeRow) -> list[str]:
-    title = [row.title] if row.title and any(letter.isalnum() for letter in row.title) else []
-    return list(dict.fromkeys([*title, *sentences(row.content, SENTENCES)]))
-
-
-def _first(
-    ormah: Ormah, index: Reader, question: str, space: str | None, tiers: list[Tier] | None, now: datetime, most: int
-) -> list[str]:
-    """Return the ids of the first `most` results of a search for `question`, best first, without memories that were
-    found along edges."""
-    ranked = rank(
-        index, SearchQuery(query=question, limit=RESULTS, tiers=tiers), embed=ormah.embed_query, space=space, now=now,
-        explain=False, rules=Rules(),
-    )  # fmt: skip
-    return [hit.node_id for hit in ranked.results if hit.source == "search"][:most]
-
-
-# ---------------------------------------------------------------- the commit message
-
-
-def _told(rows: Sequence[NodeRow], made: _Made, answered: int, why: str) -> str:
-    lines = [why.strip(), ""] if why.strip() else []
-    lines += ["Archived, as parts of it:", *(f"- {_name(row)}" for row in rows), ""]
-    lines.append(f"Questions that found them and now find it among the first {TOP}: {answered}")
-    missing = _left_out(rows, made)
-    if missing:
-        more = f" and {len(missing) - SAID} more" if len(missing) > SAID else ""
-        lines.append("Said only there: " + ", ".join(missing[:SAID]) + more)
-    return "\n".join(lines)
-
-
-def _left_out(rows: Sequence[NodeRow], made: _Made) -> list[str]:
-    if sum(len(row.content) for row in rows) > READ:
-        return []
-    return lost([(row.title, row.content) for row in rows], f"{made.title or ''}\n{made.content}")
-
-
-def _name(row: NodeRow) -> str:
-    return f"{headline(row.title, row.content)} ({row.short_id})"
-
-
-def bases(change: PlannedChange, rows: Mapping[str, NodeRow]) -> bool:
-    """Whether `change` was made from exactly the versions in `rows`, which the judge may have read minutes ago."""
-    return dict(change.based_on) == {node_id: row.digest for node_id, row in rows.items()}
-
+from ormahd.index.rows import Filter, NodeRow
+from ormahd.jobs.consolidation.change import FEWEST, MOST, TAG, consolidate, successors
+from ormahd.jobs.job import PlannedChange, RunContext, Step
+from ormahd.jobs.questions import Asking, Candidate, key_of
+from ormahd.judge.model_judge import SUMMARIES
+from ormahd.judge.port import Summary
+from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.process import sql
+from ormahd.text.facts import lost
 
 log = logging.getLogger("ormahd.jobs")
 
 MAX_CLUSTERS = 10
-"""Maximum number of consolidations that one run plans."""
+"""Maximum number of consolidations that one run plans, and of clusters in one request to the judge."""
 SIMILARITY = 0.6
 """Minimum cosine for two memories of one space to be in one cluster."""
-BATCH = 10
-"""Maximum number of clusters in one request to the judge."""
 CHARACTERS = 12_000
 """Maximum number of characters of one cluster. The judge gets the whole text, and some models read only 8,000
 tokens."""
-_QUESTION: Final = "consolidate"
-
-Cluster = dict[str, "NodeRow"]
 
 
 class Consolidator:
@@ -361,39 +40,35 @@ class Consolidator:
 
     name = "consolidator"
 
-    def __init__(self, max_clusters: int = MAX_CLUSTERS) -> None:
-        """`max_clusters`: maximum number of consolidations that one run plans."""
-        self._max_clusters = max_clusters
-
     def plan(self, turn: RunContext) -> Iterator[Step]:
         if turn.judge is None:
             return
-        work = _Work(turn)
-        left = self._max_clusters
-        questions = turn.questions
-        try:
-            while batch := work.batch(min(BATCH, left, questions)):
-                questions -= len(batch)
-                for cluster, summary in work.ask(batch):
-                    change = work.change(cluster, summary)
-                    if change is not None:
-                        left -= 1
-                        yield change
-        except JudgeGone:
-            log.info("consolidator: the judge is gone; the rest waits for another day")
+        search, left = ClusterSearch(turn), MAX_CLUSTERS
+        asking: Asking[Candidate] = Asking(turn, SUMMARIES, None, batch=MAX_CLUSTERS)
+        while not asking.more and (batch := search.batch(min(left, asking.left))):
+            for cluster, verdict in asking.answers(batch):
+                assert isinstance(verdict, Summary)
+                change = _change(turn, cluster, verdict)
+                if isinstance(change, str):
+                    asking.settle(cluster, Summary(None, None, verdict.type, change))
+                    search.seen(cluster)
+                    continue
+                search.used |= cluster.ids
+                if change is not None:
+                    left -= 1
+                    yield replace(change, done=partial(asking.settle, cluster, verdict))
 
 
-def clusters(turn: RunContext) -> Iterator[list[ShownMemory]]:
+def candidates(turn: RunContext) -> Iterator[Candidate]:
     """Yield the clusters that an agent is asked about in two-phase maintenance. No memory is in two clusters."""
-    work = _Work(turn)
-    while batch := work.batch(1):
-        work.used |= batch[0].keys()
-        yield [_shown(row) for row in batch[0].values()]
+    search = ClusterSearch(turn)
+    while batch := search.batch(1):
+        search.used |= batch[0].ids
+        yield batch[0]
 
 
-class _Work:
-    """Chooses the clusters of one run, asks the judge about them and makes the changes. It keeps which memories are
-    not examined yet, and which clusters the judge was asked about."""
+class ClusterSearch:
+    """Chooses the clusters of one run, each around a memory that was not examined yet."""
 
     def __init__(self, turn: RunContext) -> None:
         self.turn = turn
@@ -402,32 +77,22 @@ class _Work:
         self.used: set[str] = set()
         """Ids of the memories in the changes of this run, even if a change was dropped because a note was edited."""
         self.met: set[frozenset[str]] = set()
-        """Clusters that the judge was asked about in this run."""
+        """Clusters that were yielded in this run."""
         index = self.turn.ormah.index
-        alive = index.ids(Filter(tiers=(Tier.WORKING,), alive_at=self.turn.now, writable=True))
-        for at in range(0, len(alive), 500):
+        for some in sql.chunks(index.ids(Filter(tiers=(Tier.WORKING,), alive_at=self.turn.now, writable=True)), 500):
             self.turn.give()
-            rows = index.notes(alive[at : at + 500], connections=False).values()
-            self.texts |= {row.id: text_key(row.title, row.content) for row in rows if self._eligible(row)}
+            rows = index.notes(some, connections=False).values()
+            self.texts |= {row.id: key_of(row) for row in rows if self._eligible(row)}
         self.left = self.turn.verdicts.unseen(Consolidator.name, self.texts)[::-1]
         """Ids of the memories whose neighbours are not examined yet; the next one is at the end."""
 
-    def _eligible(self, row: NodeRow) -> bool:
-        return (
-            row.tier is Tier.WORKING and row.valid_until is None and TAG not in row.tags
-            and row.id != self.turn.ormah.vault.self_id and len(row.content) < CHARACTERS
-        )  # fmt: skip
-
-    # ------------------------------------------------------------ clusters
-
-    def batch(self, most: int) -> list[Cluster]:
-        """Return up to `most` further clusters that are not decided yet. No memory is in two of them. Empty if
-        none are left."""
-        found: list[Cluster] = []
+    def batch(self, size: int) -> list[Candidate]:
+        """Return up to `size` further clusters that are not decided yet, the memory around which it was found first. No
+        memory is in two of them. Empty if none are left."""
+        found: list[Candidate] = []
         taken = set(self.used)
         later: list[str] = []
-        total = len(self.texts)
-        while self.left and len(found) < most:
+        while self.left and len(found) < size:
             self.turn.give()
             seed = self.left.pop()
             if seed in self.used:
@@ -435,53 +100,61 @@ class _Work:
             if seed in taken:
                 later.append(seed)  # it is in a cluster of this batch, whose result is not known yet
                 continue
-            self.turn.progress(total - len(self.left), total, "clusters")
+            self.turn.progress(len(self.texts) - len(self.left), len(self.texts), "clusters")
             cluster = self._cluster(seed, taken)
             if cluster is None:
                 continue
-            if len(cluster) < FEWEST:
-                if len(self._cluster(seed, self.used) or ()) >= FEWEST:
+            known = self.turn.verdicts.known(SUMMARIES.name, cluster.texts)
+            if len(cluster.rows) < FEWEST:
+                wider = self._cluster(seed, self.used)
+                if wider is not None and len(wider.rows) >= FEWEST:
                     later.append(seed)
                 else:
-                    self.seen(seed)
-            elif self.turn.verdicts.known(_QUESTION, [self.texts[one] for one in cluster]) is not None:
-                self.seen(seed)
-            elif frozenset(cluster) not in self.met:
-                self.met.add(frozenset(cluster))
+                    self.seen(cluster)
+            elif known is not None and "open" not in known:
+                self.seen(cluster)
+            elif cluster.ids not in self.met:
+                self.met.add(cluster.ids)
                 found.append(cluster)
-                taken |= cluster.keys()
+                taken |= cluster.ids
         self.left += later[::-1]
         return found
 
-    def _cluster(self, seed: str, taken: set[str]) -> Cluster | None:
+    def seen(self, cluster: Candidate) -> None:
+        """Mark the memory around which a cluster was found as examined."""
+        if not self.turn.dry:
+            seed = cluster.rows[0].id
+            self.turn.verdicts.seen(Consolidator.name, [(seed, self.texts[seed])])
+
+    def _eligible(self, row: NodeRow) -> bool:
+        return (
+            row.tier is Tier.WORKING and row.valid_until is None and TAG not in row.tags
+            and row.id != self.turn.ormah.vault.self_id and len(row.content) < CHARACTERS
+        )  # fmt: skip
+
+    def _cluster(self, seed: str, taken: set[str]) -> Candidate | None:
         """Return a cluster: the memory `seed` first, then the memories nearest to it that may be in one summary with
         it.
 
         `taken`: ids to leave out. None: the seed cannot be consolidated in this run, but perhaps in a later one.
         """
-        index = self.turn.ormah.index
         near = [
             other for other, cosine in self.turn.near.of(seed)
             if cosine >= SIMILARITY and other in self.texts and other not in taken
         ]  # fmt: skip
-        rows = {one: row for one, row in index.notes([seed, *near], connections=False).items() if self._same(row)}
-        first = rows.get(seed)
+        rows = self.turn.ormah.index.notes([seed, *near], connections=False)
+        rows = {one: row for one, row in rows.items() if self._eligible(row) and self.texts[one] == key_of(row)}
         barred, replaced = self._barred(list(rows))
-        if first is None or seed in barred:
+        if seed not in rows or seed in barred:
             return None
-        cluster, size = {seed: first}, len(first.content)
-        for other in near:
-            row = rows.get(other)
-            if row is None or other in barred or any(frozenset((other, one)) in replaced for one in cluster):
+        cluster = [rows.pop(seed)]
+        for other, row in rows.items():
+            if other in barred or any(frozenset((other, one.id)) in replaced for one in cluster):
                 continue
-            if len(cluster) < MOST and size + len(row.content) <= CHARACTERS and _belong(first, row):
-                cluster[other] = row
-                size += len(row.content)
-        return cluster
-
-    def _same(self, row: NodeRow) -> bool:
-        """Whether the memory may be consolidated and its text has not changed since the run began."""
-        return self._eligible(row) and self.texts[row.id] == text_key(row.title, row.content)
+            size = sum(len(one.content) for one in (*cluster, row))
+            if len(cluster) < MOST and size <= CHARACTERS and _belong(cluster[0], row):
+                cluster.append(row)
+        return Candidate(tuple(cluster), 0.0)
 
     def _barred(self, ids: Sequence[str]) -> tuple[set[str], set[frozenset[str]]]:
         """Return those of `ids` that must not be consolidated, and the pairs of memories of which one replaced the
@@ -491,68 +164,14 @@ class _Work:
         valid.
         """
         index = self.turn.ormah.index
-        edges = index.edges_of(ids)
-        against = [edge for edge in edges if edge.edge is EdgeType.CONTRADICTS]
-        ends = [end for edge in against for end in (edge.source, edge.target)]
-        alive = set(index.keep(ends, Filter(alive_at=self.turn.now, sources_of=())))
-        barred = set(successors(index, ids, self.turn.now))
-        for edge in against:
-            if {edge.source, edge.target} <= alive:
-                barred |= {edge.source, edge.target}
-        return barred, {frozenset((edge.source, edge.target)) for edge in edges if edge.edge is EdgeType.EVOLVED_FROM}
-
-    # ------------------------------------------------------------ verdicts
-
-    def ask(self, batch: Sequence[Cluster]) -> Iterator[tuple[Cluster, Summary]]:
-        """Ask the judge about these clusters, and yield those for which it wrote a summary, with the summary.
-
-        The answer that a cluster is not to be united is remembered. A cluster without an answer stays undecided.
-        """
-        assert self.turn.judge is not None
-        answers = self.turn.judge.summaries([[_shown(row) for row in cluster.values()] for cluster in batch])
-        for cluster, answer in zip(batch, answers, strict=True):
-            if answer is None:
-                continue
-            if answer.content is None:
-                self.settle(cluster, {"united": False, "reason": answer.reason})
-            else:
-                yield cluster, answer
-
-    def change(self, cluster: Cluster, summary: Summary) -> PlannedChange | None:
-        """Return the change that stores `summary`; None if it is refused, or if a memory changed while the judge
-        worked."""
-        assert self.turn.judge is not None and summary.content is not None  # noqa: PT018
-        missing = lost(
-            [(row.title, row.content) for row in cluster.values()], f"{summary.title or ''}\n{summary.content}"
+        edges = [(edge.edge, frozenset((edge.source, edge.target))) for edge in index.edges_of(ids)]
+        against = [ends for edge, ends in edges if edge is EdgeType.CONTRADICTS]
+        alive = set(
+            index.keep([end for ends in against for end in ends], Filter(alive_at=self.turn.now, sources_of=()))
         )
-        if missing:
-            self.settle(cluster, {"united": False, "refused": "it lost: " + ", ".join(missing[:10])})
-            return None
-        try:
-            change = consolidate(
-                self.turn.ormah, list(cluster), title=summary.title, content=summary.content,
-                type=_type(cluster, summary), reason=summary.reason,
-                body=f"{summary.reason}\n\nJudge: {self.turn.judge.name}",
-            )  # fmt: skip
-        except BadRequest as exc:
-            self.settle(cluster, {"united": False, "refused": exc.message})
-            return None
-        except (Conflict, NotFound, InvalidNote) as exc:
-            log.info("consolidator: left a cluster for the next run (%s)", exc.code)
-            change = None
-        self.used |= cluster.keys()
-        if change is None or not bases(change, cluster):
-            return None
-        return replace(change, done=lambda: self.settle(cluster, {"united": True}))
-
-    def settle(self, cluster: Cluster, verdict: Mapping[str, Any]) -> None:
-        if not self.turn.dry:
-            self.turn.verdicts.remember(_QUESTION, [self.texts[one] for one in cluster], verdict)
-        self.seen(next(iter(cluster)))
-
-    def seen(self, node_id: str) -> None:
-        if not self.turn.dry:
-            self.turn.verdicts.seen(Consolidator.name, [(node_id, self.texts[node_id])])
+        barred = set(successors(index, ids, self.turn.now))
+        barred |= {end for ends in against if ends <= alive for end in ends}
+        return barred, {ends for edge, ends in edges if edge is EdgeType.EVOLVED_FROM}
 
 
 def _belong(one: NodeRow, other: NodeRow) -> bool:
@@ -564,12 +183,31 @@ def _belong(one: NodeRow, other: NodeRow) -> bool:
     return one.space == other.space and (one.type is preferred) == (other.type is preferred)
 
 
-def _type(cluster: Cluster, summary: Summary) -> NodeType:
-    """Return the type of the summary: "preference" if all sources are preferences, otherwise the type that the
-    judge chose."""
-    types = {row.type for row in cluster.values()}
-    return NodeType.PREFERENCE if types == {NodeType.PREFERENCE} else summary.type
-
-
-def _shown(row: NodeRow) -> ShownMemory:
-    return ShownMemory(row.id, row.type, row.space, row.title, row.content, row.created)
+def _change(turn: RunContext, cluster: Candidate, summary: Summary) -> PlannedChange | str | None:
+    """Return the change that stores a judge's summary; a string, the reason, if there is none or it is refused; None if
+    a memory changed while the judge worked."""
+    assert turn.judge is not None
+    if summary.content is None:
+        return summary.reason
+    sources = [(row.title, row.content) for row in cluster.rows]
+    if missing := lost(sources, f"{summary.title or ''}\n{summary.content}"):
+        return "refused: it lost " + ", ".join(missing[:10])
+    # The type of the judge's choice, unless all sources are preferences
+    preferences = all(row.type is NodeType.PREFERENCE for row in cluster.rows)
+    try:
+        change = consolidate(
+            turn.ormah,
+            [row.id for row in cluster.rows],
+            title=summary.title,
+            content=summary.content,
+            type=NodeType.PREFERENCE if preferences else summary.type,
+            reason=summary.reason,
+            body=f"{summary.reason}\n\nJudge: {turn.judge.name}",
+        )
+    except BadRequest as exc:
+        return f"refused: {exc.message}"
+    except (Conflict, NotFound, InvalidNote) as exc:
+        log.info("consolidator: left a cluster for the next run (%s)", exc.code)
+        return None
+    same = dict(change.based_on) == {row.id: row.digest for row in cluster.rows}
+    return change if same else None

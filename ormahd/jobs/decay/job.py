@@ -36,7 +36,7 @@ from ormahd.actions.amend import leaving_core, see
 from ormahd.actions.views import headline
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.index.rows import MEMORIES, Filter, moment
-from ormahd.jobs.consolidation.job import identities
+from ormahd.jobs.consolidation.change import identities
 from ormahd.jobs.decay.accesses import LastChanges, Waiting, days, settle, used, waiting
 from ormahd.jobs.job import Edit, PlannedChange, RunContext, Step, nothing
 from ormahd.model import strength

@@ -13,65 +13,24 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
-from ormahd.actions.amend import PERSON, Outcome, clean
+from ormahd.actions.amend import Caller, clean
 from ormahd.actions.views import iso
 from ormahd.api import ExtractionBatch, MaintenanceCounts, MaintenanceParams, MaintenanceResult, RefusedItem
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, NotReady, OrmahError
-from ormahd.errors import Conflict as Used
-from ormahd.jobs.conflicts.job import evolution, tension
-from ormahd.jobs.consolidation.job import consolidate
-from ormahd.jobs.duplicates.change import meaning, merge, repeated
-from ormahd.jobs.job import RunContext, apply
+from ormahd.jobs.job import PlannedChange, RunContext, apply
 from ormahd.jobs.links.change import Draft, EdgeToAdd, count_of
-from ormahd.jobs.maintenance import issue
-from ormahd.jobs.maintenance.issue import (
-    CLUSTERS,
-    CONFLICTS,
-    LINKS,
-    LIST,
-    MERGES,
-    QUESTIONS,
-    Issued,
-    check,
-    counted,
-    gather,
-    show,
-    size,
-    stale,
-    why,
-)
+from ormahd.jobs.maintenance.check import AcceptedItem, Checked, check
+from ormahd.jobs.maintenance.issue import Issued, gather, show, size, stale
+from ormahd.jobs.maintenance.kinds import CLUSTERS, CONFLICTS, KINDS, LINKS, MERGES, Judgement, Kind, conflict
 from ormahd.jobs.neighbours import NearMemories
 from ormahd.model.node import EdgeType
+from ormahd.ormah import Ormah
 from ormahd.state.proposals import Receipt, Receipts, Verdicts
-from ormahd.text.diff import clip
-from ormahd.text.facts import lost
 
-if TYPE_CHECKING:
-    from ormahd.actions.amend import Caller
-    from ormahd.jobs.job import PlannedChange
-    from ormahd.jobs.maintenance.issue import AcceptedItem, Checked, QuestionSearch
-    from ormahd.ormah import Ormah
-
-
-NO: Final[Mapping[str, Mapping[str, Any]]] = {
-    issue.LINKS: {"edge": None}, issue.CONFLICTS: {"kind": "none"}, issue.MERGES: {"same": False},
-    issue.CLUSTERS: {"united": False},
-}  # fmt: skip
-"""{batch: the verdict "no" in the form in which the job of these questions remembers it}."""
-
-MOST_TIMES: Final = 2
-"""Maximum length of a merged text, as a multiple of the longer source text."""
-SPARE: Final = 500
-"""Number of characters that a merged text may always have, even if the sources are short."""
-READ: Final = 100_000
-"""If two memories together have more characters than this, the commit does not list the facts that the merged
-text leaves out, because finding them takes too long."""
-NAMED: Final = 12
-"""Maximum number of facts that the commit lists as left out by the merged text."""
 REFUSING: Final = (BadRequest, Conflict, NotFound, InvalidNote)
 """Errors that lead to the refusal of one item; the other items are still applied."""
 SO_ALREADY: Final = "it is so already"
@@ -81,159 +40,87 @@ class VerdictApplier:
     """Applies the accepted verdicts of one phase two, as one run. The source of the commits is `caller`, the agent
     that judged."""
 
-    def __init__(self, ormah: Ormah, caller: Caller, run: str) -> None:
-        self._ormah = ormah
-        self._caller = caller
+    def __init__(self, ormah: Ormah, caller: Caller, run: str, checked: Checked) -> None:
+        self._ormah, self._caller, self._checked = ormah, caller, checked
         self.run = run
-        self.counts = dict.fromkeys(("edges", "merges", "consolidations", "conflicts"), 0)
+        self.counts = {kind.results: 0 for kind in KINDS}
         self.commits: list[str] = []
 
-    def apply(self, checked: Checked) -> None:
-        """Apply all accepted items of `checked`. If a change is not possible, add its item to the refused ones.
+    def apply(self) -> None:
+        """Apply all accepted items. If a change is not possible, add its item to the refused ones.
+
+        All edges are written in one commit; but a `contradicts` edge is written like a conflict, in one of its own.
 
         Raises:
             VaultBusy: another process holds git, and a change could not be queued.
         """
-        self._edges(checked)
-        for name, build in (
-            ("conflicts", self._conflict),
-            ("merges", self._merge),
-            ("consolidations", self._consolidation),
-        ):
-            for one in checked.taken[name]:
-                self._one(checked, name, one, build)
-
-    def _edges(self, checked: Checked) -> None:
-        """Write all accepted edges in one commit. An edge that is not possible is refused, and the others are
-        written.
-
-        A `contradicts` edge is written like a conflict, in a commit of its own.
-        """
         draft = Draft(self._ormah)
         drawn: list[AcceptedItem] = []
-        for one in checked.taken["edges"]:
-            if one.result.edge_type == EdgeType.CONTRADICTS:
-                self._one(checked, "edges", one, self._conflict)
-                continue
+        for one in sorted(self._checked.taken, key=lambda one: one.kind.change is not None):
+            if drawn and one.kind.change is not None:
+                self._commit(drawn, self._links(draft))
+                drawn = []
+            judgement = self._judgement(one)
             try:
-                self._fresh(one)
-                if draft.add(self._wish(one)):
+                self._check_fresh(one)
+                change = one.kind.change
+                if change is None and one.result.edge_type == EdgeType.CONTRADICTS:
+                    change = conflict
+                if change is not None:
+                    self._commit([one], change(self._ormah, judgement))
+                elif draft.add(_wish(one, judgement)):
                     drawn.append(one)
                 else:
-                    checked.refuse(one.name, one.asked.ids[0], SO_ALREADY)
+                    self._checked.refuse(one.name, one.asked.ids[0], SO_ALREADY)
             except REFUSING as exc:
-                self._refuse(checked, one, exc)
-        if not drawn:
-            return
-        body = "\n".join([self._judged(), "", *(draft.sentence(wish) for wish in draft.made)])
-        change = draft.change(subject=f"Link {count_of(len(drawn))} of memories", body=body)
+                self._refuse(one, exc)
+        if drawn:
+            self._commit(drawn, self._links(draft))
+
+    def _commit(self, items: Sequence[AcceptedItem], change: PlannedChange) -> None:
+        """Commit the change of these items, or refuse them."""
         try:
             done = apply(self._ormah, change, self._caller, run=self.run)
         except REFUSING as exc:
-            for one in drawn:
-                self._refuse(checked, one, exc)
-        else:
-            self._count(checked, "edges", drawn, done)
-
-    def _one(
-        self, checked: Checked, name: str, one: AcceptedItem, build: Callable[[AcceptedItem], PlannedChange]
-    ) -> None:
-        """Make the change of the item `one` from the current memories, and commit it. `name`: the list of the item.
-        `build`: makes the change."""
-        try:
-            self._fresh(one)
-            done = apply(self._ormah, build(one), self._caller, run=self.run)
-        except REFUSING as exc:
-            self._refuse(checked, one, exc)
+            for one in items:
+                self._refuse(one, exc)
             return
-        if done is None:
-            checked.refuse(one.name, one.asked.ids[0], SO_ALREADY)
-        else:
-            self._count(checked, name, [one], done)
+        for one in items:
+            if done is None:
+                self._checked.refuse(one.name, one.asked.ids[0], SO_ALREADY)
+                continue
+            self.counts[one.kind.results] += 1
+            if one.kind.batch == one.batch:
+                self._checked.verdicts[one.batch, one.asked.ids] = one.result.verdict
+        if done is not None and done.commit is not None:
+            self.commits.append(done.commit)
 
-    def _fresh(self, one: AcceptedItem) -> None:
+    def _links(self, draft: Draft) -> PlannedChange:
+        body = "\n".join([f"Judged by {self._caller.source}.", "", *(draft.sentence(wish) for wish in draft.made)])
+        return draft.change(subject=f"Link {count_of(len(draft.made))} of memories", body=body)
+
+    def _judgement(self, one: AcceptedItem) -> Judgement:
+        reason = " ".join((clean(self._ormah, one.result.reason, []) or "").split())
+        return Judgement(one.result, reason, self._caller.source)
+
+    def _check_fresh(self, one: AcceptedItem) -> None:
         rows = self._ormah.index.notes(list(one.asked.ids), connections=False)
         if (changed := stale(rows, one.asked)) is not None:
             raise Conflict(changed[1], data={"id": changed[0]})
 
-    def _refuse(self, checked: Checked, one: AcceptedItem, error: OrmahError) -> None:
-        checked.refuse(one.name, str(error.data.get("id") or one.asked.ids[0]), why(error), (one.batch, one.asked))
-
-    def _count(self, checked: Checked, name: str, taken: Sequence[AcceptedItem], done: Outcome | None) -> None:
-        self.counts[name] += len(taken)
-        if done is not None and done.commit is not None:
-            self.commits.append(done.commit)
-        for one in taken:
-            if LIST[name] == one.batch:
-                checked.verdicts[one.batch, one.asked.ids] = _yes(one.result)
-
-    # ------------------------------------------------------------ the changes
-
-    def _wish(self, one: AcceptedItem) -> EdgeToAdd:
-        weight = one.result.weight or one.asked.score or 0.5
-        return EdgeToAdd(
-            one.result.source_id, one.result.target_id, EdgeType(one.result.edge_type), weight, self._said(one)
-        )
-
-    def _conflict(self, one: AcceptedItem) -> PlannedChange:
-        reason, body = self._said(one), self._body(one)
-        if getattr(one.result, "kind", None) != "evolution":
-            return tension(self._ormah, one.result.source_id, one.result.target_id, reason=reason, body=body)
-        return evolution(
-            self._ormah, one.result.source_id, one.result.target_id, reason=reason, body=body,
-            by_person=self._caller.source == PERSON,
-        )  # fmt: skip
-
-    def _merge(self, one: AcceptedItem) -> PlannedChange:
-        title, content = self._clean(one.result.title), self._clean(one.result.content)
-        rows = self._ormah.index.notes(list(one.asked.ids), connections=False)
-        body = self._judged()
-        if content is not None:
-            most = max(SPARE, MOST_TIMES * max(len(row.content) for row in rows.values()))
-            if len(content) > most:
-                raise BadRequest(f"content: it has {len(content):,} characters; {most:,} are enough for these two")
-        keep, gone = rows[one.result.keep_id], rows[one.result.remove_id]
-        if content is not None and (twice := repeated(content, keep, gone, meaning(self._ormah))) is not None:
-            raise BadRequest(f"content: it says the same twice: “{clip(twice)}”", hint="say it once")
-        united = (title or keep.title, keep.content if content is None else content)
-        both = [(row.title, row.content) for row in (keep, gone)]
-        long = sum(len(content) for _, content in both) > READ
-        if missing := () if long else lost(both, "\n".join(part or "" for part in united)):
-            body += "\nSaid only before: " + ", ".join(missing[:NAMED])
-        return merge(self._ormah, keep.id, gone.id, title=title, content=content, reason=self._said(one), body=body)
-
-    def _consolidation(self, one: AcceptedItem) -> PlannedChange:
-        return consolidate(
-            self._ormah, one.result.node_ids, title=one.result.title, content=one.result.content,
-            type=one.result.type, reason=self._said(one), body=self._body(one), source=self._caller.source,
-        )  # fmt: skip
-
-    # ------------------------------------------------------------ texts of commits
-
-    def _clean(self, text: str | None) -> str | None:
-        return clean(self._ormah, text, [])
-
-    def _said(self, one: AcceptedItem) -> str:
-        return " ".join((self._clean(one.result.reason) or "").split())
-
-    def _judged(self) -> str:
-        return f"Judged by {self._caller.source}."
-
-    def _body(self, one: AcceptedItem) -> str:
-        return "\n".join(part for part in (self._said(one), self._judged()) if part)
+    def _refuse(self, one: AcceptedItem, error: OrmahError) -> None:
+        why = error.message if error.hint is None else f"{error.message} ({error.hint})"
+        self._checked.refuse(one.name, str(error.data.get("id") or one.asked.ids[0]), why, (one.batch, one.asked))
 
 
-def _yes(result: Any) -> Mapping[str, Any]:
-    if hasattr(result, "edge_type"):
-        return {"edge": result.edge_type}
-    if hasattr(result, "kind"):
-        return {"kind": result.kind}
-    return {"same": True} if hasattr(result, "keep_id") else {"united": True}
+def _wish(one: AcceptedItem, judgement: Judgement) -> EdgeToAdd:
+    item, weight = one.result, one.result.weight or one.asked.score or 0.5
+    return EdgeToAdd(item.source_id, item.target_id, EdgeType(item.edge_type), weight, judgement.reason)
 
 
 EXTRACTIONS: Final = "extractions"
 """The name of the list of results for turns of sessions, and the key of these turns in a receipt."""
-LISTS = ("edges", "merges", "consolidations", "conflicts", EXTRACTIONS)
+LISTS = (*(kind.results for kind in KINDS), EXTRACTIONS)
 LOOKS_ANEW = timedelta(hours=1)
 """How long `look` does not search again after it found that there are questions."""
 CHARACTERS = 40_000
@@ -270,12 +157,11 @@ class SessionReading(Protocol):
 class Maintenance:
     """Two-phase maintenance of one vault. Thread-safe; only one phase runs at a time."""
 
-    def __init__(self, ormah: Ormah, search: QuestionSearch, sessions: SessionReading | None = None) -> None:
-        """`search`: the searches for questions. `sessions`: where turns of sessions to read come from; None:
-        there are none."""
+    def __init__(self, ormah: Ormah, sessions: SessionReading | None = None, kinds: Sequence[Kind] = KINDS) -> None:
+        """`sessions`: where turns of sessions to read come from; None: there are none."""
         self._ormah = ormah
         self._sessions = sessions
-        self._search = search
+        self._kinds = kinds
         self._verdicts = Verdicts(ormah.state)
         self._receipts = Receipts(ormah.state)
         self._one = threading.Lock()
@@ -327,7 +213,7 @@ class Maintenance:
                     "memories cannot be compared yet: not all have their vectors", hint="see: ormahctl status"
                 )
             progress(0, 0, "looking for candidates")
-            found = gather(self._turn(self._ormah.new_run(), SECONDS), self._search)
+            found = gather(self._turn(self._ormah.new_run(), SECONDS), self._kinds)
             turns, kept = self._sessions.hand_out(CHARACTERS // 2) if self._sessions else ([], [])
             new = show(self._ormah.index, found, CHARACTERS - size(turns))
             issued = {**new.issued.as_json(), EXTRACTIONS: kept}
@@ -339,26 +225,26 @@ class Maintenance:
     def _handed(
         self, receipt: Receipt, batches: Mapping[str, list[Any]], turns: list[ExtractionBatch]
     ) -> MaintenanceResult:
-        numbers = {**dict(counted(batches)), EXTRACTIONS: len(turns)}
-        if not any(numbers.values()):
-            said = "There is nothing to judge."
-        else:
-            names = {
-                LINKS: ("pair to link", "pairs to link"),
-                CONFLICTS: ("pair that may conflict", "pairs that may conflict"),
-                MERGES: ("pair to merge", "pairs to merge"),
-                CLUSTERS: ("cluster to unite", "clusters to unite"),
-                EXTRACTIONS: ("part of a session to read", "parts of sessions to read"),
-            }
-            parts = [f"{number} {names[batch][number != 1]}" for batch, number in numbers.items() if number]
-            said = (
+        named = [(len(batches[kind.batch]), kind.named) for kind in KINDS]
+        named.append((len(turns), ("part of a session to read", "parts of sessions to read")))
+        parts = [f"{number} {names[number != 1]}" for number, names in named if number]
+        summary = "There is nothing to judge."
+        if parts:
+            summary = (
                 f"{', '.join(parts)}. What gets no result counts as judged: no. Send results with this receipt by "
                 f"{receipt.expires:%H:%M} UTC."
             )
         return MaintenanceResult(
-            "issued", receipt.id, said, iso(receipt.expires) or "", batches[LINKS], batches[CONFLICTS], batches[MERGES],
-            batches[CLUSTERS], turns,
-        )  # fmt: skip
+            status="issued",
+            receipt=receipt.id,
+            summary=summary,
+            expires=iso(receipt.expires) or "",
+            link_candidates=batches[LINKS],
+            conflict_candidates=batches[CONFLICTS],
+            merge_candidates=batches[MERGES],
+            consolidation_clusters=batches[CLUSTERS],
+            extraction_batches=turns,
+        )
 
     def _turn(self, run: str, seconds: float) -> RunContext:
         """Return a context in which the jobs search for questions. It is no dry run: the searches mark memories as
@@ -368,9 +254,17 @@ class Maintenance:
         """
         end = time.monotonic() + seconds
         return RunContext(
-            self._ormah, self._verdicts, NearMemories(self._ormah.index), None, run, self._now(), False,
-            lambda: self._ormah.phase == "stopping" or time.monotonic() > end, lambda *_: None,
-        )  # fmt: skip
+            self._ormah,
+            self._verdicts,
+            NearMemories(self._ormah.index),
+            judge=None,
+            run=run,
+            now=self._now(),
+            dry=False,
+            stopping=lambda: self._ormah.phase == "stopping" or time.monotonic() > end,
+            progress=lambda *_: None,
+            agent=True,
+        )
 
     # ------------------------------------------------------------ phase two
 
@@ -388,8 +282,8 @@ class Maintenance:
             handed = self._held(receipt_id).issued
             issued = Issued.from_json(handed)
             checked = check(self._ormah, lists, issued)
-            course = VerdictApplier(self._ormah, caller, self._ormah.new_run())
-            course.apply(checked)
+            course = VerdictApplier(self._ormah, caller, self._ormah.new_run(), checked)
+            course.apply()
             if self._sessions is not None and (items := lists.get(EXTRACTIONS)) is not None:
                 made, bad, commits = self._sessions.settle(handed.get(EXTRACTIONS, []), items, caller, course.run)
                 course.counts[EXTRACTIONS] = made
@@ -399,7 +293,7 @@ class Maintenance:
             self._receipts.settle(receipt_id, self._now())
             self._looked = None
         refused = [self._safe(one) for one in checked.refused]
-        counts = MaintenanceCounts(**course.counts, skipped=len(refused) + checked.said_none)
+        counts = MaintenanceCounts(**course.counts, skipped=len(refused) + checked.no)
         run = course.run if any(course.counts.values()) else None
         return MaintenanceResult("applied", receipt_id, counts, refused=refused, run=run, commits=course.commits)
 
@@ -408,11 +302,11 @@ class Maintenance:
         if receipt is None:
             raise NotFound(f"there is no receipt '{receipt_id[:60]}'", hint=ANOTHER)
         if receipt.settled is not None:
-            raise Used(
+            raise Conflict(
                 f"this receipt was used at {receipt.settled:%Y-%m-%d %H:%M} UTC; its results stand", hint=ANOTHER
             )
         if receipt.expires <= self._now():
-            raise Used(
+            raise Conflict(
                 f"this receipt expired at {receipt.expires:%Y-%m-%d %H:%M} UTC; nothing was changed", hint=ANOTHER
             )
         return receipt
@@ -422,19 +316,17 @@ class Maintenance:
 
         A question whose answer was refused stays open, but is asked at most TRIES times.
         """
-        for batch, items in issued.items.items():
-            if batch in checked.unread:
-                continue
-            for item in items:
-                verdict = checked.verdicts.get((batch, item.ids), NO[batch])
-                if (batch, item) in checked.open:
-                    tries = f"{QUESTIONS[batch]}: refused"
+        for kind in KINDS:
+            for item in issued.of(kind.batch) if kind.batch not in checked.unread else ():
+                verdict = checked.verdicts.get((kind.batch, item.ids), kind.no)
+                if (kind.batch, item) in checked.open:
+                    tries = f"{kind.task.name}: refused"
                     times = int((self._verdicts.known(tries, item.texts) or {}).get("times", 0)) + 1
                     if times < TRIES:
                         self._verdicts.remember(tries, item.texts, {"times": times})
                         continue
                     verdict = {**verdict, "refused": times}
-                self._verdicts.remember(QUESTIONS[batch], item.texts, {**verdict, "by": caller.source})
+                self._verdicts.remember(kind.task.name, item.texts, {**verdict, "by": caller.source})
 
     def _safe(self, refused: RefusedItem) -> RefusedItem:
         """Return the refused item without secrets, in case the agent sent one in place of an id."""
@@ -471,7 +363,7 @@ class Maintenance:
             self._looked = (now, True)
             return
         turn = self._turn(self._ormah.new_run(), seconds)
-        found = gather(turn, self._search, enough=True)
+        found = gather(turn, self._kinds, enough=True)
         self._looked = (now, bool(found))
 
 

@@ -1,0 +1,324 @@
+"""Make the change that replaces small memories by a summary: the summary is added, and its sources are archived with an
+edge to it. It is one commit, which one undo reverts.
+
+A summary is refused if search would not find it in place of its sources, which is tried on a copy of the index.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ormahd.actions.amend import clean, see
+from ormahd.actions.views import headline, stem
+from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
+from ormahd.jobs.job import Edit, PlannedChange
+from ormahd.model.change import Kind
+from ormahd.model.node import ABOUT_SELF, MAX_TITLE, EdgeType, NodeType, SearchQuery, Tier
+from ormahd.note.edit import edit
+from ormahd.note.markdown import normalise
+from ormahd.note.values import NoteLink
+from ormahd.note.write import compose
+from ormahd.search.search import Rules, rank
+from ormahd.text.facts import lost, sentences
+from ormahd.text.quoting import harmless, shortened
+
+if TYPE_CHECKING:
+    from ormahd.actions.amend import SeenNote
+    from ormahd.index.reader import Reader
+    from ormahd.index.rows import NodeRow
+    from ormahd.ormah import Ormah
+
+
+TAG = "consolidated"
+"""The tag of a summary made by a consolidation."""
+FEWEST, MOST = 2, 5
+"""Minimum and maximum number of memories that become one (REFERENCE C 3.6)."""
+TOP = 3
+"""If a query finds a source today, the summary must be among this many first results of that query."""
+RESULTS = 10
+"""Number of results that a trial search requests; the default of recall."""
+SENTENCES = 2
+"""Number of sentences of each source that are used as queries, besides its title."""
+SPARE = 500
+"""Number of characters that a summary may always have, even if its sources together are shorter."""
+READ = 100_000
+"""If all sources together have more characters than this, the commit does not list the facts that the summary
+leaves out."""
+REASON = 2_000
+"""Maximum number of characters of a judge's reason in the commit."""
+SAID = 12
+"""Maximum number of facts that the commit lists as left out by the summary."""
+
+
+def consolidate(
+    ormah: Ormah, node_ids: Sequence[str], *, title: str | None, content: str, type: NodeType | str,  # noqa: A002
+    reason: str, body: str, source: str = "job:consolidator",
+) -> PlannedChange:  # fmt: skip
+    """Return the change that stores a summary and archives its sources. `node_ids`: full ids of the sources.
+
+    The summary has the tag `consolidated` and a `derived_from` edge to each source; each source gets a `part_of`
+    edge to it. The commit contains `body`, or `reason` if `body` is empty; the new note's field `source` is
+    `source`.
+
+    The summary is global if a source is global on purpose; otherwise it gets the space of most sources. Its
+    confidence is the lowest of the sources. It has all their tags, and is about the user (tag and `defines` edge) if
+    a source is. This runs several searches, so the caller must not hold a lock.
+
+    Raises:
+        NotFound: an id is unknown.
+        BadRequest: the sources are not 2 to 5 different memories that may be merged (the self node, core, outdated,
+            different spaces, contradicting each other); the text is empty, too long or contains a secret; the type is
+            unknown; or searches that find the sources today would not find the summary.
+        Conflict: a source is already part of another summary.
+        Unavailable: the disk has no room for the trial, or the daemon stops.
+    """
+    rows = _sources(ormah, node_ids)
+    kind = _given_type(type)
+    title, content = _text(ormah, rows, title, content)
+    found: list[str] = []
+    made = _make(ormah, rows, title, content, kind, source)
+    answered = _answers(ormah, rows, made)
+    why = shortened(harmless(clean(ormah, body or reason, found) or ""), REASON)
+    name = headline(title, content, 40)
+    return PlannedChange(
+        Kind.CONSOLIDATE, f"Consolidate: {len(rows)} memories became “{name}”", _told(rows, made, answered, why),
+        lambda: _edits(ormah, rows, made), {row.id: row.digest for row in rows}, weight=len(rows),
+    )  # fmt: skip
+
+
+def successors(index: Reader, ids: Sequence[str], now: datetime) -> dict[str, str]:
+    """Return `{source id: summary id}` for those of `ids` that were consolidated and whose summary is still valid."""
+    asked = frozenset(ids)
+    edges = [edge for edge in index.edges_of(ids) if edge.edge is EdgeType.DERIVED_FROM and edge.target in asked]
+    rows = index.notes([edge.source for edge in edges], connections=False)
+    return {
+        edge.target: edge.source for edge in edges
+        if (row := rows.get(edge.source)) is not None and TAG in row.tags and not row.expired(now)
+    }  # fmt: skip
+
+
+def apart(index: Reader, ids: Sequence[str]) -> tuple[str, str] | None:
+    """Return the ids of two of these memories that must not be in one summary, because one contradicts or replaced
+    the other.
+
+    None: there are none.
+    """
+    asked = frozenset(ids)
+    for edge in index.edges_of(ids):
+        if edge.edge in (EdgeType.CONTRADICTS, EdgeType.EVOLVED_FROM) and {edge.source, edge.target} <= asked:
+            return edge.source, edge.target
+    return None
+
+
+def identities(ormah: Ormah) -> frozenset[str]:
+    """Return the ids of the memories that describe the user: the targets of the self node's `defines` edges."""
+    out, _ = ormah.index.edges(ormah.vault.self_id)
+    return frozenset(edge.target for edge in out if edge.edge is EdgeType.DEFINES)
+
+
+# ---------------------------------------------------------------- checks
+
+
+def _sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
+    ids = list(dict.fromkeys(node_ids))
+    if len(ids) != len(node_ids) or not FEWEST <= len(ids) <= MOST:
+        raise BadRequest(f"{FEWEST} to {MOST} different memories can become one, not {len(ids)}")
+    known = ormah.index.notes(ids, connections=False)
+    for node_id in ids:
+        if node_id not in known:
+            raise NotFound(f"no memory has the id {node_id!r}", data={"id": node_id})
+    rows = list(known.values())
+    now = ormah.clock()
+    for row in rows:
+        if (why := _kept_out(ormah, row)) is not None:
+            raise BadRequest(f"{_name(row)} cannot be united with others: {why}", data={"id": row.id})
+    if len({row.space for row in rows} - {None}) > 1:
+        spaces = ", ".join(sorted({row.space for row in rows if row.space}))
+        raise BadRequest(f"memories of different spaces cannot become one ({spaces})")
+    for node_id, successor in successors(ormah.index, ids, now).items():
+        raise Conflict(f"{_name(known[node_id])} became part of {successor[:8]} already", data={"id": node_id})
+    if (two := apart(ormah.index, ids)) is not None:
+        one, other = known[two[0]], known[two[1]]
+        raise BadRequest(f"{_name(one)} and {_name(other)} do not agree, so they cannot become one",
+                         hint="say first which of them holds: ormahctl outdated ID", data={"id": one.id})  # fmt: skip
+    return rows
+
+
+def _kept_out(ormah: Ormah, row: NodeRow) -> str | None:
+    if row.id == ormah.vault.self_id:
+        return "it is the self node"
+    if row.tier is Tier.CORE:
+        return "it is in core"
+    return "it is outdated, or will be" if row.valid_until is not None else None
+
+
+def _given_type(given: NodeType | str) -> NodeType:
+    try:
+        return NodeType(given)
+    except ValueError:
+        raise BadRequest(f"{str(given)[:40]!r} is no type of memory", hint="one of: " + ", ".join(NodeType)) from None
+
+
+def _text(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str) -> tuple[str | None, str]:
+    title, content = " ".join((title or "").split()) or None, normalise(content)
+    if not content.strip():
+        raise BadRequest("an empty memory cannot be stored")
+    if title is not None and len(title) > MAX_TITLE:
+        raise BadRequest(f"the title has {len(title)} characters, {MAX_TITLE} are allowed")
+    most = max(SPARE, sum(len(row.content) for row in rows) + 2 * len(rows))
+    if len(content) > most:
+        raise BadRequest(f"the summary has {len(content)} characters, more than what it sums up ({most})")
+    found: list[str] = []
+    clean(ormah, title, found)
+    clean(ormah, content, found)
+    if found:
+        raise BadRequest("the summary holds a secret: " + ", ".join(sorted(set(found))))
+    return title, content
+
+
+# ---------------------------------------------------------------- the new memory
+
+
+class _Made(Struct, frozen=True):
+    """The new summary, before it is written. `data`: the bytes of its file."""
+
+    id: str
+    path: str
+    title: str | None
+    content: str
+    data: bytes
+    about_self: bool
+    space: str | None
+    when: datetime
+
+
+def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str, kind: NodeType, source: str) -> _Made:
+    now, node_id = ormah.moment(), ormah.new_id()
+    defining = identities(ormah)
+    about_self = any(row.about_self or row.id in defining for row in rows)
+    tags = [TAG, *([ABOUT_SELF] if about_self else []), *(tag for row in rows for tag in row.tags)]
+    purposely = any(row.space is None and see(ormah, row.id).note.everywhere for row in rows)
+    space = None if purposely else _majority(rows)
+    tier = Tier.WORKING if any(row.tier is Tier.WORKING for row in rows) else Tier.ARCHIVAL
+    try:
+        data = compose(
+            id=node_id, type=kind, tier=tier, space=space, everywhere=purposely, title=title, tags=_once(tags),
+            source=source, confidence=min(row.confidence for row in rows), created=now, updated=now, content=content,
+            links=[NoteLink(EdgeType.DERIVED_FROM, stem(row.path), 1.0, now) for row in rows],
+        )  # fmt: skip
+    except InvalidNote as exc:
+        raise BadRequest(exc.message, hint=exc.hint) from exc
+    path = ormah.place(node_id, type=kind, space=space, title=title, content=content, created=now)
+    return _Made(node_id, path, title, content, data, about_self, space, now)
+
+
+def _majority(rows: Sequence[NodeRow]) -> str | None:
+    """Return the space of most memories; None (global) if at least as many memories are global."""
+    counts = Counter(row.space for row in rows)
+    most = max(counts.values())
+    return None if counts[None] == most else next(space for space, count in counts.items() if count == most)
+
+
+def _once(tags: Sequence[str]) -> list[str]:
+    """Remove duplicate tags, ignoring case; the first spelling is kept."""
+    return list({tag.casefold(): tag for tag in reversed(tags)}.values())[::-1]
+
+
+def _archived(seen: SeenNote, made: _Made) -> bytes:
+    pointer = NoteLink(EdgeType.PART_OF, stem(made.path), 1.0, made.when, "consolidated")
+    return edit(seen.data, seen.path, set={"tier": Tier.ARCHIVAL, "updated": made.when}, link=[pointer])
+
+
+def _edits(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> list[Edit]:
+    edits = [Edit(made.id, made.path, made.data, None)]
+    for row in rows:
+        seen = see(ormah, row.id)
+        edits.append(Edit(row.id, seen.path, _archived(seen, made), seen.digest))
+    if made.about_self:
+        me = see(ormah, ormah.vault.self_id)
+        link = NoteLink(EdgeType.DEFINES, stem(made.path), 1.0, made.when)
+        data = edit(me.data, me.path, link=[link], set={"updated": made.when})
+        edits.append(Edit(me.id, me.path, data, me.digest))
+    return edits
+
+
+# ---------------------------------------------------------------- the trial search
+
+
+def _answers(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
+    """Check that the summary replaces its sources in search. Return the number of queries checked.
+
+    The queries are those titles and first sentences of the sources that find a source among the first TOP results
+    today. The check runs them on a copy of the index in which the change is applied. It leaves out archived memories,
+    as whispers do, unless all sources were archived before. So the sources can neither displace the summary nor lead
+    to it by their edges.
+
+    Raises:
+        BadRequest: the summary is not among the first TOP results of a query.
+    """
+    ormah.index.embed_ahead([(made.title, made.content)], urgent=False)
+    now, ids = ormah.ranking_clock(), {row.id for row in rows}
+    asked = [
+        (question, row.space) for row in rows for question in _questions(row)
+        if ids.intersection(_first(ormah, ormah.index, question, row.space, None, now, TOP))
+    ]  # fmt: skip
+    changed = {made.path: made.data} | {
+        seen.path: _archived(seen, made) for seen in (see(ormah, row.id) for row in rows)
+    }
+    alive = None if all(row.tier is Tier.ARCHIVAL for row in rows) else [Tier.CORE, Tier.WORKING]
+    with ormah.pasts.trial(changed, now) as trial:
+        for question, space in asked:
+            found = _first(ormah, trial, question, space, alive, now, TOP + len(ids))
+            if made.id not in [one for one in found if one not in ids][:TOP]:
+                raise BadRequest(
+                    f"the summary would not be among the first {TOP} for “{headline(None, question, 60)}”, by which one of "
+                    "the memories is found today",
+                    hint="name in it what they are about",
+                )  # fmt: skip
+    return len(asked)
+
+
+def _questions(row: NodeRow) -> list[str]:
+    title = [row.title] if row.title and any(letter.isalnum() for letter in row.title) else []
+    return list(dict.fromkeys([*title, *sentences(row.content, SENTENCES)]))
+
+
+def _first(
+    ormah: Ormah, index: Reader, question: str, space: str | None, tiers: list[Tier] | None, now: datetime, most: int
+) -> list[str]:
+    """Return the ids of the first `most` results of a search for `question`, best first, without memories that were
+    found along edges."""
+    ranked = rank(
+        index, SearchQuery(query=question, limit=RESULTS, tiers=tiers), embed=ormah.embed_query, space=space, now=now,
+        explain=False, rules=Rules(),
+    )  # fmt: skip
+    return [hit.node_id for hit in ranked.results if hit.source == "search"][:most]
+
+
+# ---------------------------------------------------------------- the commit message
+
+
+def _told(rows: Sequence[NodeRow], made: _Made, answered: int, why: str) -> str:
+    lines = [why.strip(), ""] if why.strip() else []
+    lines += ["Archived, as parts of it:", *(f"- {_name(row)}" for row in rows), ""]
+    lines.append(f"Questions that found them and now find it among the first {TOP}: {answered}")
+    missing = _left_out(rows, made)
+    if missing:
+        more = f" and {len(missing) - SAID} more" if len(missing) > SAID else ""
+        lines.append("Said only there: " + ", ".join(missing[:SAID]) + more)
+    return "\n".join(lines)
+
+
+def _left_out(rows: Sequence[NodeRow], made: _Made) -> list[str]:
+    if sum(len(row.content) for row in rows) > READ:
+        return []
+    return lost([(row.title, row.content) for row in rows], f"{made.title or ''}\n{made.content}")
+
+
+def _name(row: NodeRow) -> str:
+    return f"{headline(row.title, row.content)} ({row.short_id})"

@@ -1,0 +1,251 @@
+"""The questions of jobs: which memories they are about, who answers them, and what is remembered of the answers.
+
+A job finds candidates, pairs or clusters of memories. `Asking.answers` is the one place that chooses who answers: the
+judge of the run, or without a judge the job's rule. In two-phase maintenance an agent answers what `Asking.unanswered`
+yields. A person answers by approving a proposal.
+
+Every answer, even "no", is remembered under the texts that it is about, so no question is asked twice while the texts
+stay the same. While its change is not made yet, an answer is remembered as open, and the next run makes the change.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ormahd.index.rows import EdgeRow, Filter, NodeRow
+from ormahd.jobs.job import RunContext
+from ormahd.jobs.neighbours import AHEAD
+from ormahd.judge.port import AnyVerdict, Judge, JudgeGone, ShownMemory, Task
+from ormahd.process import sql
+from ormahd.state.proposals import text_key
+from ormahd.text.quoting import harmless, one_line
+from ormahd.text.secrets import redact
+
+BATCH: Final = 20
+"""Maximum number of questions in one request to the judge."""
+REASON: Final = 500
+"""Maximum number of characters of a verdict's reason, which is shown in a commit, an edge or a proposal."""
+READ: Final = 500
+"""Number of memories whose neighbours are read at once."""
+
+
+def key_of(row: NodeRow) -> str:
+    return text_key(row.title, row.content)
+
+
+class Candidate(Struct, frozen=True):
+    """Memories that a question is about, as they were when they were found. `score`: the similarity of a pair; 0 for a
+    cluster."""
+
+    rows: tuple[NodeRow, ...]
+    score: float
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(row.id for row in self.rows)
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """`{id of each memory: key of its text}`."""
+        return {row.id: key_of(row) for row in self.rows}
+
+    @property
+    def texts(self) -> list[str]:
+        return list(self.keys.values())
+
+    @property
+    def shown(self) -> list[ShownMemory]:
+        return [ShownMemory(row.id, row.type, row.space, row.title, row.content, row.created) for row in self.rows]
+
+    def now(self, turn: RunContext) -> tuple[NodeRow, ...] | None:
+        """Return the current rows of the memories; None if one of them is gone or has another text."""
+        rows = turn.ormah.index.notes([row.id for row in self.rows], connections=False)
+        same = len(rows) == len(self.rows) and [key_of(row) for row in rows.values()] == self.texts
+        return tuple(rows.values()) if same else None
+
+
+class PairSearch:
+    """Finds the pairs of near memories of one run, from each memory that was not examined yet, newest first.
+
+    A pair is open until it is settled. A memory counts as examined, and the next run passes over it, once all its pairs
+    are settled.
+    """
+
+    def __init__(
+        self, turn: RunContext, part: Filter, *, name: str, reach: int, floor: float, kin: bool = False
+    ) -> None:
+        """`part`: the memories that pairs are made of, without the self node. `name`: the job, under whose name examined
+        memories are remembered. `reach`: maximum number of neighbours of a memory. `floor`: minimum cosine. `kin`:
+        only memories of one type and space are paired."""
+        self.turn = turn
+        self._mark, self._reach, self._floor = f"{name}: {turn.who}", reach, floor
+        self._texts: dict[str, str] = {}
+        self._kin: dict[str, Any] = {}
+        self._looked: list[tuple[str, str]] = []
+        self._open: set[frozenset[str]] = set()
+        index = turn.ormah.index
+        for some in sql.chunks(index.newest(part, max(1, index.count(part))), READ):
+            turn.give()
+            for row in index.notes(some, connections=False).values():
+                if row.id != turn.ormah.vault.self_id:
+                    self._texts[row.id] = key_of(row)
+                    self._kin[row.id] = (row.type, row.space) if kin else ()
+
+    def chunks(self) -> Iterator[list[Candidate]]:
+        """Yield lists of pairs, each of the memory that was examined and its neighbour, with the cosine as score. No
+        pair is yielded twice."""
+        index, near = self.turn.ormah.index, self.turn.near
+        unseen = self.turn.verdicts.unseen(self._mark, self._texts)
+        for at, some in enumerate(sql.chunks(unseen, READ)):
+            self.turn.progress(at * READ, len(unseen), "memories compared")
+            hits: list[tuple[str, str, float]] = []
+            for number, node_id in enumerate(some):
+                self.turn.give()
+                if not number % AHEAD:
+                    near.ahead(some[number : number + AHEAD])
+                kin = [hit for hit in near.of(node_id) if self._kin.get(hit[0]) == self._kin[node_id]]
+                hits += [(node_id, other, cosine) for other, cosine in kin[: self._reach] if cosine >= self._floor]
+            rows = index.notes(list({node_id for hit in hits for node_id in hit[:2]}), connections=False)
+            pairs: list[Candidate] = []
+            for one, other, cosine in hits:
+                ids = frozenset((one, other))
+                if ids not in self._open and one in rows and other in rows:
+                    self._open.add(ids)
+                    pairs.append(Candidate((rows[one], rows[other]), cosine))
+            yield pairs
+            self._looked += [(one, self._texts[one]) for one in some if index.vectors(one) is not None]
+
+    def between(self, pairs: Iterable[Candidate]) -> dict[frozenset[str], list[EdgeRow]]:
+        """Return `{ids of two memories: edges between them}` for pairs that this search found."""
+        found: dict[frozenset[str], list[EdgeRow]] = {}
+        for edge in self.turn.ormah.index.edges_of(list(dict.fromkeys(pair.rows[0].id for pair in pairs))):
+            found.setdefault(frozenset((edge.source, edge.target)), []).append(edge)
+        return found
+
+    def settle(self, pair: Candidate) -> None:
+        """Mark a pair as settled: nothing is left to do or to ask about it."""
+        self._open.discard(pair.ids)
+
+    def near(self, one: str, other: str) -> bool:
+        """Whether `one` is among the nearest neighbours of `other` that pairs are made of."""
+        hits = [hit for hit, _ in self.turn.near.of(other) if hit in self._kin]
+        return one in hits[: self._reach]
+
+    def close(self) -> None:
+        """Remember the memories whose pairs are all settled as examined. Do nothing in a dry run."""
+        if not self.turn.dry:
+            waiting = frozenset(itertools.chain.from_iterable(self._open))
+            self.turn.verdicts.seen(self._mark, [one for one in self._looked if one[0] not in waiting])
+
+
+C = TypeVar("C", bound=Candidate)
+Rule = Callable[[Iterable[C]], Iterator[tuple[C, AnyVerdict]]]
+"""Answers questions without a judge. It may leave out questions, which stay open."""
+
+
+class Asking(Generic[C]):
+    """Has the questions of one run of a job answered, and remembers the answers. `search` None: there are no pairs.
+
+    `more`: whether questions stay open for the next run.
+    """
+
+    def __init__(self, turn: RunContext, task: Task, search: PairSearch | None, batch: int = BATCH) -> None:
+        self._turn, self._task, self._search, self._batch = turn, task, search, batch
+        self.left = turn.questions
+        self.more = False
+
+    def answers(self, candidates: Iterable[C], rule: Rule[C] | None = None) -> Iterator[tuple[C, AnyVerdict]]:
+        """Yield the candidates with their verdicts: remembered ones that are still open, and new ones of the judge, or
+        of `rule` if the run has no judge. Candidates that were decided before are settled; those that get no answer are
+        left out, and stay open."""
+        fresh = self._fresh(candidates)
+        if self._turn.judge is None:
+            yield from rule(one for one, _ in fresh) if rule is not None else ()
+            return
+        while some := list(itertools.islice(fresh, self._batch)):
+            new = [one for one, verdict in some if verdict is None]
+            answered = self._asked(self._turn.judge, new[: self.left])
+            self.more = self.more or len(new) > self.left
+            self.left = max(0, self.left - len(new))
+            for one, verdict in some:
+                if (found := verdict or answered.get(one.ids)) is not None:
+                    yield one, found
+            if self.more:
+                return
+
+    def unanswered(self, candidates: Iterable[C]) -> Iterator[C]:
+        """Yield the candidates without a remembered verdict, for an agent; settle the others."""
+        for one in candidates:
+            if self.known(one) is None:
+                yield one
+            else:
+                self.settle(one)
+
+    def known(self, one: Candidate) -> Mapping[str, Any] | None:
+        """Return the remembered verdict of a judge or an agent, as stored, or None."""
+        return self._turn.verdicts.known(self._task.name, one.texts)
+
+    def settle(self, one: Candidate, verdict: AnyVerdict | None = None) -> None:
+        """Settle a candidate: its change was made or proposed, or the answer is no. `verdict`: remember it, without the
+        texts in it. The verdict of a rule counts only as long as no judge or agent decides."""
+        if verdict is not None and not self._turn.dry:
+            stored = {name: value for name, value in _plain(verdict).items() if name not in ("title", "content")}
+            name = self._task.name if self._turn.judge is not None else f"{self._task.name} by rule"
+            self._turn.verdicts.remember(name, one.texts, stored)
+        if self._search is not None:
+            self._search.settle(one)
+
+    def _fresh(self, candidates: Iterable[C]) -> Iterator[tuple[C, AnyVerdict | None]]:
+        """Yield the candidates that are not decided, with an open verdict where there is one; settle the others."""
+        for one in candidates:
+            known = self.known(one)
+            if self._turn.judge is None and (known is None or "open" in known):
+                known = self._turn.verdicts.known(f"{self._task.name} by rule", one.texts)
+            if known is None:
+                yield one, None
+            elif "open" in known:
+                stored = {name: value for name, value in known.items() if name != "open"}
+                yield one, msgspec.convert(stored, self._task.answer)
+            else:
+                self.settle(one)
+
+    def _asked(self, judge: Judge, some: Sequence[C]) -> dict[frozenset[str], AnyVerdict]:
+        """Ask the judge, and remember each usable answer as open. Return `{ids of a candidate: verdict}`."""
+        if not some:
+            return {}
+        turn = self._turn
+        turn.give()
+        turn.progress(0, 0, "asking the judge")
+        turn.asked.asked += len(some)
+        turn.asked.open += len(some)
+        try:
+            verdicts = judge.answer(self._task, [one.shown for one in some])
+            if len(verdicts) != len(some):
+                raise JudgeGone(f"{len(verdicts)} answers to {len(some)} questions")
+        except JudgeGone as exc:
+            turn.asked.reason = str(exc)
+            self.more = True
+            return {}
+        answered: dict[frozenset[str], AnyVerdict] = {}
+        for one, verdict in zip(some, verdicts, strict=True):
+            if not isinstance(verdict, self._task.answer):
+                continue
+            reason = redact(harmless(verdict.reason[: 4 * REASON])).text
+            verdict = replace(verdict, q=0, reason=one_line(reason, REASON))
+            answered[one.ids] = verdict
+            texts = f"{getattr(verdict, 'title', '')}\n{getattr(verdict, 'content', '')}"
+            if not turn.dry and not redact(texts).found:  # with a secret in its text, the judge is asked again
+                turn.verdicts.remember(self._task.name, one.texts, _plain(verdict) | {"open": True})
+        turn.asked.open -= len(answered)
+        return answered
+
+
+def _plain(verdict: AnyVerdict) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(verdict)
+    return found
