@@ -85,10 +85,9 @@ class Ask(Struct, frozen=True):
     nodes: tuple[str, ...]
     action: str
     reason: str
-    payload: Mapping[str, Any]
-    based_on: Mapping[str, str]
+    payload: dict[str, Any]
     preview: str = ""
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: dict[str, Any] = field(default_factory=dict)
 
 
 class Done(Struct, frozen=True):

@@ -37,25 +37,25 @@ def propose_memory(ormah: Ormah, proposals: Proposals, title: str, text: str, ki
     text = normalise(clean(ormah, text, []) or "")[:MAX_CONTENT]
     if not text or ormah.index.equal(None, NodeType(kind), title, text) is not None:
         return False
-    ask = Ask(
-        ProposalType.MEMORY, (), f"Remember: {headline(title, text)}", f"It is among the {origin}.",
-        {"title": title, "content": text, "type": kind}, {}, preview=text,
-    )  # fmt: skip
-    return proposals.keep(ask, ormah.new_run(), dry=False) is StoreOutcome.NEW
+    payload = {"title": title, "content": text, "type": kind}
+    return _propose(ormah, proposals, payload, f"It is among the {origin}.")
 
 
 def propose_learned(ormah: Ormah, proposals: Proposals, one: PlannedMemory) -> None:
     """Store a proposal to remember what was found in a session."""
-    ask = Ask(
-        ProposalType.MEMORY, (), f"Remember: {headline(one.title, one.content)}",
-        "It was said in a session, and has a command, a link or an order to the agent in it. Check that you said it.",
-        {
-            "title": one.title, "content": one.content, "type": one.type, "space": one.space, "tags": list(one.tags),
-            "confidence": one.confidence, "created": one.created.isoformat(), "source": one.source, "said_in": one.said_in,
-        },
-        {}, preview=one.content,
-    )  # fmt: skip
-    proposals.keep(ask, ormah.new_run(), dry=False)
+    fields = ("title", "content", "type", "space", "confidence", "source", "said_in")
+    payload = {name: getattr(one, name) for name in fields}
+    payload |= {"tags": list(one.tags), "created": one.created.isoformat()}
+    reason = (
+        "It was said in a session, and has a command, a link or an order to the agent in it. Check that you said it."
+    )
+    _propose(ormah, proposals, payload, reason)
+
+
+def _propose(ormah: Ormah, proposals: Proposals, payload: dict[str, Any], reason: str) -> bool:
+    title, content = payload["title"], payload["content"]
+    ask = Ask(ProposalType.MEMORY, (), f"Remember: {headline(title, content)}", reason, payload, preview=content)
+    return proposals.keep(ask, ormah.new_run(), dry=False) is StoreOutcome.NEW
 
 
 def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:

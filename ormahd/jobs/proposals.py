@@ -13,15 +13,17 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import Any, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from ormahd.actions.amend import Outcome, amending, clean, commit
+from ormahd.actions.amend import Caller, Outcome, amending, clean, commit
 from ormahd.actions.views import iso
 from ormahd.api import ProposalNode, ProposalRow, ProposalsResult, ResolveProposalResult
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
+from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import Ask, Edit, PlannedChange, apply
 from ormahd.model import decision
 from ormahd.model.change import Kind
@@ -30,24 +32,14 @@ from ormahd.model.node import MAX_CONTENT, MAX_TITLE, ProposalType, short_id
 from ormahd.note.edit import edit as edit_note
 from ormahd.note.markdown import normalise
 from ormahd.note.read import digest
+from ormahd.ormah import Ormah
 from ormahd.state import proposals as book
 from ormahd.state.feedback import LineFiles
 from ormahd.state.proposals import APPROVED, PENDING, REJECTED, STALE, STATUSES, Status, StoredProposal, text_key
+from ormahd.vault.transaction import Transaction
 
-if TYPE_CHECKING:
-    from ormahd.actions.amend import Caller
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-    from ormahd.state.proposals import StoredProposal
-    from ormahd.vault.transaction import Transaction
-
-
-ChangeOf = Callable[["Ormah", Mapping[str, Any]], PlannedChange]
+ChangeOf = Callable[[Ormah, Mapping[str, Any]], PlannedChange]
 """A function that makes the change of an approved proposal from its payload."""
-NEWER: Final = "newer"
-OLDER: Final = "older"
-BOTH: Final = "both"
-KEPT: Final = (NEWER, OLDER, BOTH)
 PAIRED: Final = (ProposalType.MERGE, ProposalType.CONFLICT)
 """Types of proposals about two memories, where the person may choose which one stays."""
 
@@ -63,17 +55,16 @@ class Approval(Struct, frozen=True):
     content: str | None = None
     title: str | None = None
 
-
-def check(choice: Approval) -> None:
-    """Raise BadRequest if the choice is invalid, whatever the proposal is."""
-    if choice.keep is not None and choice.keep not in KEPT:
-        raise BadRequest(f"keep is {choice.keep[:60]!r}", hint="newer, older or both")
-    if choice.keep == BOTH and (choice.content is not None or choice.title is not None):
-        raise BadRequest("where both memories are kept there is no text to choose", hint="leave the text out")
-    if choice.content is not None and not normalise(choice.content):
-        raise BadRequest("the text is empty", hint="to do nothing: reject it")
-    if len(choice.content or "") > MAX_CONTENT or len(choice.title or "") > MAX_TITLE:
-        raise BadRequest(f"a text has at most {MAX_CONTENT:,} characters, and a title {MAX_TITLE:,}")
+    def check(self) -> None:
+        """Raise BadRequest if the choice is invalid, whatever the proposal is."""
+        if self.keep not in (None, "newer", "older", "both"):
+            raise BadRequest(f"keep is {self.keep[:60]!r}", hint="newer, older or both")
+        if self.keep == "both" and (self.content is not None or self.title is not None):
+            raise BadRequest("where both memories are kept there is no text to choose", hint="leave the text out")
+        if self.content is not None and not normalise(self.content):
+            raise BadRequest("the text is empty", hint="to do nothing: reject it")
+        if len(self.content or "") > MAX_CONTENT or len(self.title or "") > MAX_TITLE:
+            raise BadRequest(f"a text has at most {MAX_CONTENT:,} characters, and a title {MAX_TITLE:,}")
 
 
 def chosen_change(ormah: Ormah, row: StoredProposal, choice: Approval, change_of: ChangeOf) -> PlannedChange:
@@ -85,79 +76,55 @@ def chosen_change(ormah: Ormah, row: StoredProposal, choice: Approval, change_of
     """
     if choice == Approval():
         return change_of(ormah, row.payload)
-    check(choice)
+    wording = {"title": clean(ormah, choice.title, []), "content": clean(ormah, choice.content, [])}
+    given = {name: text for name, text in wording.items() if text is not None}
     if row.type is ProposalType.MEMORY and choice.keep is None:
-        wording = {"title": clean(ormah, choice.title, []), "content": clean(ormah, choice.content, [])}
-        return change_of(ormah, {**row.payload, **{name: text for name, text in wording.items() if text is not None}})
+        return change_of(ormah, row.payload | given)
     if row.type not in PAIRED or len(row.nodes) != 2:
-        raise BadRequest(
-            f"of a proposal of the type {row.type} nothing can be chosen", hint="approve or reject it as it is"
-        )
-    newer, older = by_age(list(ormah.index.notes(row.nodes, connections=False).values()))
-    stays, goes = (older, newer) if choice.keep == OLDER else (newer, older)
-    title, content = clean(ormah, choice.title, []), clean(ormah, choice.content, [])
+        hint = "approve or reject it as it is"
+        raise BadRequest(f"of a proposal of the type {row.type} nothing can be chosen", hint=hint)
+    nodes = ormah.index.notes(row.nodes, connections=False).values()
+    stays, goes = sorted(nodes, key=lambda node: (node.created, node.id), reverse=choice.keep != "older")
+    kept: dict[str, Any] = {}
     if row.type is ProposalType.MERGE:
-        return change_of(ormah, _merge(row.payload, choice, stays, goes, title, content))
-    kept = choice.keep is not None
-    payload = {**row.payload, "kind": "evolution", "source_id": stays.id, "target_id": goes.id} if kept else row.payload
-    change = change_of(ormah, payload)
-    return change if content is None else _with_text(change, str(payload["source_id"]), title, content)
+        if choice.keep is not None:
+            kept = {"keep_id": stays.id, "remove_id": goes.id, "title": stays.title, "content": stays.content}
+        return change_of(ormah, row.payload | kept | given)
+    if choice.keep is not None:
+        kept = {"kind": "evolution", "source_id": stays.id, "target_id": goes.id}
+    payload = row.payload | kept
+    change, node_id = change_of(ormah, payload), str(payload["source_id"])
+    return change if choice.content is None else replace(change, edits=partial(_rewritten, change, node_id, given))
 
 
-def by_age(rows: Sequence[NodeRow]) -> tuple[NodeRow, NodeRow]:
-    """Return two memories as (newer, older)."""
-    newer, older = sorted(rows, key=lambda row: (row.created, row.id), reverse=True)
-    return newer, older
+def _rewritten(change: PlannedChange, node_id: str, given: Mapping[str, str]) -> Sequence[Edit]:
+    """Return the edits of `change`, with another title and text for the memory `node_id`, which stays."""
+    edits = list(change.edits())
+    for at, one in enumerate(edits):
+        if one.node_id == node_id and one.data is not None:
+            title = {name: text for name, text in given.items() if name == "title"}
+            data = edit_note(one.data, one.path, set=title, content=normalise(given["content"]))
+            edits[at] = replace(one, data=data)
+            return edits
+    raise BadRequest("the memory that stays is not changed by it", hint=f"edit it: ormahctl edit {node_id[:8]}")
 
 
-def text_of(row: StoredProposal, nodes: Sequence[NodeRow]) -> tuple[str | None, str] | None:
+def text_of(row: StoredProposal, nodes: Sequence[NodeRow]) -> tuple[str | None, str | None]:
     """Return the (title, text) that the remaining or new memory would have after an approval, for a person to edit.
 
-    None: the proposal is about neither two memories nor a new one, or one of its memories no longer exists.
+    (None, None): the proposal is about neither two memories nor a new one, or one of its memories no longer exists.
     """
+    title, content = row.payload.get("title"), row.payload.get("content")
     if row.type is ProposalType.MEMORY:
-        return row.payload.get("title"), str(row.payload.get("content"))
+        return title, str(content)
     if row.type not in PAIRED or len(nodes) != 2:
-        return None
-    if row.type is ProposalType.MERGE:
-        keep = next((node for node in nodes if node.id == row.payload.get("keep_id")), nodes[0])
-        content = row.payload.get("content")
-        return row.payload.get("title") or keep.title, keep.content if content is None else content
-    stays = next((node for node in nodes if node.id == row.payload.get("source_id")), nodes[0])
-    return stays.title, stays.content
-
-
-def _merge(
-    payload: Mapping[str, Any], choice: Approval, stays: NodeRow, goes: NodeRow, title: str | None, content: str | None
-) -> dict[str, Any]:
-    chosen = dict(payload)
-    if choice.keep is not None:
-        chosen |= {"keep_id": stays.id, "remove_id": goes.id, "title": stays.title, "content": stays.content}
-    if content is not None:
-        chosen["content"] = content
-    if title is not None:
-        chosen["title"] = title
-    return chosen
-
-
-def _with_text(change: PlannedChange, node_id: str, title: str | None, content: str) -> PlannedChange:
-    """Return `change` with another title and text for the memory `node_id`, which stays."""
-
-    def edits() -> Sequence[Edit]:
-        made = change.edits()
-        if not any(one.node_id == node_id and one.data is not None for one in made):
-            raise BadRequest("the memory that stays is not changed by it", hint=f"edit it: ormahctl edit {node_id[:8]}")
-        return [
-            _rewritten(one, title, content) if one.node_id == node_id and one.data is not None else one for one in made
-        ]
-
-    return replace(change, edits=edits)
-
-
-def _rewritten(edit: Edit, title: str | None, content: str) -> Edit:
-    assert edit.data is not None
-    fields: dict[str, Any] = {} if title is None else {"title": title}
-    return replace(edit, data=edit_note(edit.data, edit.path, set=fields, content=normalise(content)))
+        return None, None
+    merged = row.type is ProposalType.MERGE
+    stays_id = row.payload.get("keep_id" if merged else "source_id")
+    stays = next((node for node in nodes if node.id == stays_id), nodes[0])
+    if not merged:
+        return stays.title, stays.content
+    return title or stays.title, stays.content if content is None else content
 
 
 log = logging.getLogger("ormahd.jobs")
@@ -168,7 +135,7 @@ decided."""
 BEHIND = 10
 """Maximum number of stored pending proposals, as a multiple of the number that a person sees. At that number,
 jobs that propose stop."""
-MOST = 1_000
+MAX_LISTED: Final = 1_000
 """Maximum number of proposals in one reply."""
 NAMED = 120
 """Maximum number of characters of a proposal's action that an error quotes."""
@@ -221,11 +188,9 @@ class Proposals:
         if book.counts(self._ormah.state).get(PENDING, 0) >= BEHIND * self._at_a_time:
             return StoreOutcome.FULL
         if not dry:
-            book.keep(
-                self._ormah.state, id=str(uuid.uuid4()), type=ask.type, key=key, nodes=ask.nodes, action=ask.action,
-                reason=ask.reason, preview=ask.preview, evidence=ask.evidence, payload=ask.payload,
-                based_on=ask.based_on, run=run,
-            )  # fmt: skip
+            row: dict[str, Any] = {"id": str(uuid.uuid4()), "status": PENDING, "key": key, "run": run, **asdict(ask)}
+            stored = StoredProposal(created=self._ormah.state.clock(), **row)
+            book.keep(self._ormah.state, stored)
         return StoreOutcome.NEW
 
     def pending(self) -> int:
@@ -245,8 +210,8 @@ class Proposals:
         Raises:
             BadRequest: there is no such status or type, or `limit` is out of range.
         """
-        if not 1 <= limit <= MOST:
-            raise BadRequest(f"limit is {limit}", hint=f"1 to {MOST}")
+        if not 1 <= limit <= MAX_LISTED:
+            raise BadRequest(f"limit is {limit}", hint=f"1 to {MAX_LISTED}")
         if status not in (*STATUSES, "all"):
             raise BadRequest(f"status is {status[:60]!r}", hint=f"one of {', '.join(STATUSES)}, all")
         if type is not None and type not in set(ProposalType):
@@ -282,7 +247,7 @@ class Proposals:
         if verdict is None:
             raise BadRequest(f"action is {action[:60]!r}", hint="approved or rejected")
         chosen = choice or Approval()
-        check(chosen)
+        chosen.check()
         if verdict == REJECTED and chosen != Approval():
             raise BadRequest("what is rejected is not chosen from", hint="keep and a text belong to: approved")
         row = book.find(self._ormah.state, proposal_id)
@@ -294,20 +259,19 @@ class Proposals:
     def _resolve(self, proposal_id: str, verdict: Verdict, caller: Caller, choice: Approval) -> ResolveProposalResult:
         row = book.get(self._ormah.state, proposal_id)
         self._check(row)
-        if choice.keep == BOTH:
-            verdict = "rejected"
+        if choice.keep == "both":
+            verdict, text = "rejected", "both hold; neither a merge nor a conflict of the two is proposed again"
             done = self._note(row, verdict, caller, f"Both hold: {row.action}", types=PAIRED)
-            said = "both hold; neither a merge nor a conflict of the two is proposed again"
         elif verdict == REJECTED:
-            done, said = (
+            done, text = (
                 self._note(row, verdict, caller, f"Rejected: {row.action}"),
                 "rejected; it is not proposed again",
             )
         else:
-            done, said = self._approve(row, caller, choice)
+            done, text = self._approve(row, caller, choice)
         book.done(self._ormah.state, row.id, verdict, done.op)
         return ResolveProposalResult(
-            f"{row.action}: {said}", row.id, row.type, verdict, list(row.nodes), done.op, done.commit,
+            f"{row.action}: {text}", row.id, row.type, verdict, list(row.nodes), done.op, done.commit,
             self._ormah.degraded(),
         )  # fmt: skip
 
@@ -359,28 +323,20 @@ class Proposals:
         `types`: the decision counts for proposals of these types about the same memories; default: the type of `row`.
         """
         body = f"{row.reason}\n\nProposed in the run {row.run}.".lstrip()
-        return commit(self._ormah, subject, kind=Kind.FEEDBACK, caller=caller, body=body,
-                      fill=self._line(row, verdict, caller, node_id=next(iter(row.nodes), None), types=types))  # fmt: skip
+        fill = self._line(row, verdict, caller, types, node_id=next(iter(row.nodes), None))
+        return commit(self._ormah, subject, kind=Kind.FEEDBACK, caller=caller, body=body, fill=fill)
 
     def _line(
-        self,
-        row: StoredProposal,
-        verdict: Verdict,
-        caller: Caller,
-        node_id: str | None = None,
-        types: Sequence[ProposalType] = (),
-    ) -> Callable[[Transaction], None]:
+        self, row: StoredProposal, verdict: Verdict, caller: Caller, types: Sequence[ProposalType] = (), node_id: str | None = None
+    ) -> Callable[[Transaction], None]:  # fmt: skip
         """Return a function that adds the decision to a transaction, as a line per type in `types` (default: that
         of `row`)."""
-        path = decision.FILES.path(self._ormah.clock())
+        now = self._ormah.clock()
+        path = decision.FILES.path(now)
         data = self._ormah.vault.read(path)
-        notes = self._notes([row.nodes])
-        texts = tuple(_texts(row, notes))
-        new = data or b""
+        texts, new = tuple(_texts(row, self._notes([row.nodes]))), data or b""
         for kind in types or (row.type,):
-            new = decision.FILES.put(
-                new, ProposalDecision(kind, row.nodes, texts, verdict, caller.source, self._ormah.clock())
-            )
+            new = decision.FILES.put(new, ProposalDecision(kind, row.nodes, texts, verdict, caller.source, now))
         return lambda tx: tx.put(path, new, node_id=node_id, expect=None if data is None else digest(data))
 
     # ------------------------------------------------------------ statuses from the vault
@@ -449,18 +405,31 @@ def _texts(one: Ask | StoredProposal, notes: Mapping[str, NodeRow]) -> list[str]
 def _shown(row: StoredProposal, nodes: Sequence[NodeRow], by: str | None) -> ProposalRow:
     """Return a proposal for a reply. `nodes`: those of its memories that still exist. `by`: who decided on it, or
     None."""
-    title, content = text_of(row, nodes) or (None, None)
-    memories = [
-        ProposalNode(
-            node.id, short_id(node.id), node.type, node.tier, node.space, node.title, node.content, iso(node.created) or "",
-            iso(node.updated),
-        )
-        for node in nodes
-    ]  # fmt: skip
+    title, content = text_of(row, nodes)
     return ProposalRow(
-        row.id, short_id(row.id), row.type, row.status, list(row.nodes), row.action, row.reason or None,
-        iso(row.created) or "", iso(row.resolved), row.preview, dict(row.evidence), memories, by, row.op, title, content,
-    )  # fmt: skip
+        id=row.id,
+        short_id=short_id(row.id),
+        type=row.type,
+        status=row.status,
+        source_nodes=list(row.nodes),
+        proposed_action=row.action,
+        reason=row.reason or None,
+        created=iso(row.created) or "",
+        resolved=iso(row.resolved),
+        preview=row.preview,
+        evidence=row.evidence,
+        nodes=[_node(node) for node in nodes],
+        resolved_by=by,
+        op=row.op,
+        title=title,
+        content=content,
+    )
+
+
+def _node(node: NodeRow) -> ProposalNode:
+    fields = {name: getattr(node, name) for name in ("id", "type", "tier", "space", "title", "content")}
+    created, updated = iso(node.created) or "", iso(node.updated)
+    return ProposalNode(**fields, short_id=short_id(node.id), created=created, updated=updated)
 
 
 def _by(made: ProposalDecision | None) -> str | None:

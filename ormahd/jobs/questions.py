@@ -39,7 +39,7 @@ def key_of(row: NodeRow) -> str:
     return text_key(row.title, row.content)
 
 
-class Candidate(Struct, frozen=True):
+class MemoryGroup(Struct, frozen=True):
     """Memories that a question is about, as they were when they were found. `score`: the similarity of a pair; 0 for a
     cluster."""
 
@@ -97,7 +97,7 @@ class PairSearch:
                     self._texts[row.id] = key_of(row)
                     self._kin[row.id] = (row.type, row.space) if kin else ()
 
-    def chunks(self) -> Iterator[list[Candidate]]:
+    def chunks(self) -> Iterator[list[MemoryGroup]]:
         """Yield lists of pairs, each of the memory that was examined and its neighbour, with the cosine as score. No
         pair is yielded twice."""
         index, near = self.turn.ormah.index, self.turn.near
@@ -112,23 +112,23 @@ class PairSearch:
                 kin = [hit for hit in near.of(node_id) if self._kin.get(hit[0]) == self._kin[node_id]]
                 hits += [(node_id, other, cosine) for other, cosine in kin[: self._reach] if cosine >= self._floor]
             rows = index.notes(list({node_id for hit in hits for node_id in hit[:2]}), connections=False)
-            pairs: list[Candidate] = []
+            pairs: list[MemoryGroup] = []
             for one, other, cosine in hits:
                 ids = frozenset((one, other))
                 if ids not in self._open and one in rows and other in rows:
                     self._open.add(ids)
-                    pairs.append(Candidate((rows[one], rows[other]), cosine))
+                    pairs.append(MemoryGroup((rows[one], rows[other]), cosine))
             yield pairs
             self._looked += [(one, self._texts[one]) for one in some if index.vectors(one) is not None]
 
-    def between(self, pairs: Iterable[Candidate]) -> dict[frozenset[str], list[EdgeRow]]:
+    def between(self, pairs: Iterable[MemoryGroup]) -> dict[frozenset[str], list[EdgeRow]]:
         """Return `{ids of two memories: edges between them}` for pairs that this search found."""
         found: dict[frozenset[str], list[EdgeRow]] = {}
         for edge in self.turn.ormah.index.edges_of(list(dict.fromkeys(pair.rows[0].id for pair in pairs))):
             found.setdefault(frozenset((edge.source, edge.target)), []).append(edge)
         return found
 
-    def settle(self, pair: Candidate) -> None:
+    def settle(self, pair: MemoryGroup) -> None:
         """Mark a pair as settled: nothing is left to do or to ask about it."""
         self._open.discard(pair.ids)
 
@@ -144,7 +144,7 @@ class PairSearch:
             self.turn.verdicts.seen(self._mark, [one for one in self._looked if one[0] not in waiting])
 
 
-C = TypeVar("C", bound=Candidate)
+C = TypeVar("C", bound=MemoryGroup)
 Rule = Callable[[Iterable[C]], Iterator[tuple[C, AnyVerdict]]]
 """Answers questions without a judge. It may leave out questions, which stay open."""
 
@@ -187,11 +187,11 @@ class Asking(Generic[C]):
             else:
                 self.settle(one)
 
-    def known(self, one: Candidate) -> Mapping[str, Any] | None:
+    def known(self, one: MemoryGroup) -> Mapping[str, Any] | None:
         """Return the remembered verdict of a judge or an agent, as stored, or None."""
         return self._turn.verdicts.known(self._task.name, one.texts)
 
-    def settle(self, one: Candidate, verdict: AnyVerdict | None = None) -> None:
+    def settle(self, one: MemoryGroup, verdict: AnyVerdict | None = None) -> None:
         """Settle a candidate: its change was made or proposed, or the answer is no. `verdict`: remember it, without the
         texts in it. The verdict of a rule counts only as long as no judge or agent decides."""
         if verdict is not None and not self._turn.dry:

@@ -7,12 +7,14 @@ lists all jobs in the order in which `run all` runs them.
 
 from __future__ import annotations
 
-import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from functools import partial
+from typing import Final
 
 from msgspec import Struct
 
@@ -31,17 +33,12 @@ from ormahd.jobs.links.job import AutoLinker
 from ormahd.jobs.memories import new_memory
 from ormahd.jobs.neighbours import TEXT_STAYS, NearMemories, wait_for_vectors
 from ormahd.jobs.proposals import MAX_PROPOSALS, ChangeOf, Proposals, StoreOutcome
+from ormahd.judge.port import Judge
 from ormahd.model.node import ProposalType, short_id
+from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.state.proposals import Verdicts
 from ormahd.state.runs import CUT_OFF, STOPPED, JobPast, Runs
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ormahd.actions.amend import Outcome
-    from ormahd.judge.port import Judge
-    from ormahd.ormah import Ormah
 
 
 class IndexUpdater:
@@ -77,7 +74,7 @@ CHANGES_OF: Mapping[ProposalType, ChangeOf] = {
 
 log = logging.getLogger("ormahd.jobs")
 
-SAID = 1_000
+LISTED: Final = 1_000
 """Maximum length of the lists of planned and of dropped changes in a reply."""
 MAX_SHARE: Final = 0.1
 """Maximum weight of the changes of one run of a job, as a share of the number of memories, so that a faulty job
@@ -116,6 +113,7 @@ class Runner:
         self.ormah = ormah
         self._judge = judge
         self._max_share, self._questions = max_share, questions
+        self._max_changes = ormah.settings.jobs.max_changes
         self.jobs = {job.name: job for job in jobs}
         self.runs = Runs(ormah.state)
         self.verdicts = Verdicts(ormah.state)
@@ -210,21 +208,29 @@ class Runner:
         def work() -> None:
             priority.step_back(LOW_PRIORITY)
             try:
-                self._all(names, done, dry, force, by_itself, progress)
+                self._run(names, done, dry, force, by_itself, progress)
             except BaseException as exc:  # noqa: BLE001 - raised again below, in the thread that asked
                 faults.append(exc)
 
-        # The scan has a lock of its own, so a request for a scan alone need not wait for a long run.
-        with self._turn(progress) if set(names) - {IndexUpdater.name} else contextlib.nullcontext():
+        # The scan has a lock of its own, so a request for a scan alone need not wait for a long run
+        wait = bool(set(names) - {IndexUpdater.name})
+        while wait and not self._alone.acquire(timeout=WAIT_S):
+            self._check_stopping()
+            progress(0, 0, "waiting for the run under way")
+        try:
+            self._check_stopping()
             thread = threading.Thread(target=work, name="jobs", daemon=True)
             thread.start()
             thread.join()
+        finally:
+            if wait:
+                self._alone.release()
         if faults:
             raise faults[0]
         return done
 
     def run_whole(self, names: Sequence[str], *, dry: bool, force: bool, progress: Progress) -> list[RunTaskResult]:
-        """Run these jobs for a caller's request. Return the result of each, with its lists cut to SAID entries.
+        """Run these jobs for a caller's request. Return the result of each, with its lists cut to LISTED entries.
 
         Raises:
             Unavailable: the daemon stops, and not all of the jobs ran.
@@ -233,25 +239,14 @@ class Runner:
         if len(done) < len(names):
             raise Unavailable("the daemon stops; what was committed stands", hint="start it again: ormahctl up")
         for ran in done:
-            del ran.planned[SAID:], ran.dropped[SAID:]
+            del ran.planned[LISTED:], ran.dropped[LISTED:]
         return done
 
-    def _going(self) -> None:
+    def _check_stopping(self) -> None:
         if self._stopping.is_set():
             raise Unavailable("the daemon stops", hint="start it again: ormahctl up")
 
-    @contextlib.contextmanager
-    def _turn(self, progress: Progress) -> Iterator[None]:
-        while not self._alone.acquire(timeout=WAIT_S):
-            self._going()
-            progress(0, 0, "waiting for the run under way")
-        try:
-            self._going()
-            yield
-        finally:
-            self._alone.release()
-
-    def _all(
+    def _run(
         self, names: Sequence[str], done: list[RunTaskResult], dry: bool, force: bool, by_itself: bool, progress: Progress
     ) -> None:  # fmt: skip
         run, near = self.ormah.new_run(), NearMemories(self.ormah.index)
@@ -265,28 +260,37 @@ class Runner:
             with self._marks:
                 self._running.add(name)
                 self._halted.discard(name)
+            turn = RunContext(
+                self.ormah,
+                self.verdicts,
+                near,
+                self._judge,
+                run,
+                self.ormah.ranking_clock(),
+                dry,
+                stopping=lambda: self._stopping.is_set() or name in self._halted,  # noqa: B023 - for this job
+                progress=lambda at, total, stage: progress(at, total, f"{name}: {stage}"),  # noqa: B023 - for this job
+                limit=math.inf if force else max(FEW, self._max_share * self.ormah.index.stats().nodes),
+                questions=self._questions,
+            )
             try:
-                done.append(self._job(self.jobs[name], run, near, dry, force, progress))
+                done.append(self._job(self.jobs[name], turn, math.inf if force else self._max_changes))
             finally:
                 with self._marks:
                     self._running.discard(name)
 
-    def _job(self, job: Job, run: str, near: NearMemories, dry: bool, force: bool, progress: Progress) -> RunTaskResult:
-        ran, begun, limit = RunTaskResult(job.name, 0, 0, 0, [], run=run), time.monotonic(), self._limit(force)
-        turn = RunContext(
-            self.ormah, self.verdicts, near, self._judge, run, self.ormah.ranking_clock(), dry,
-            lambda: self._stopping.is_set() or job.name in self._halted,
-            lambda done, total, stage: progress(done, total, f"{job.name}: {stage}"), limit[1], self._questions,
-        )  # fmt: skip
-        if not dry:
-            self.runs.begin(run, job.name)
-            self.ormah.events.publish("job", job=job.name, run=run, state="began")
-        stopped = False
+    def _job(self, job: Job, turn: RunContext, commits: float) -> RunTaskResult:
+        """Run one job, and record the run. `commits`: maximum number of its commits."""
+        ran, begun, stopped = RunTaskResult(job.name, 0, 0, 0, [], run=turn.run), time.monotonic(), False
+        publish = partial(self.ormah.events.publish, "job", job=job.name, run=turn.run)
+        if not turn.dry:
+            self.runs.begin(turn.run, job.name)
+            publish(state="began")
         try:
             if job.name != IndexUpdater.name:
                 wait_for_vectors(turn)
             turn.progress(0, 0, "thinking")
-            self._act(job, turn, ran, limit)
+            self._act(job, turn, ran, commits)
         except Stopped:
             ran.more = stopped = True
             ran.dropped.append(STOPPED)
@@ -298,106 +302,70 @@ class Runner:
             log.exception("%s met a fault", job.name)
         if (left := turn.asked.left_open()) is not None:
             ran.dropped.append(left)
-        if not dry:
-            self.runs.end(
-                run, job.name, error=STOPPED if stopped else ran.error, proposals=ran.proposals, applied=ran.applied,
-                skipped=ran.skipped, commits=ran.commits, milliseconds=1000 * (time.monotonic() - begun),
-            )  # fmt: skip
-            self.ormah.events.publish(
-                "job",
-                job=job.name,
-                run=run,
-                state="ended",
-                proposals=ran.proposals,
-                applied=ran.applied,
-                error=ran.error,
-            )
+        if not turn.dry:
+            took = 1000 * (time.monotonic() - begun)
+            self.runs.end(ran, error=STOPPED if stopped else ran.error, milliseconds=took)
+            publish(state="ended", proposals=ran.proposals, applied=ran.applied, error=ran.error)
             log.info("%s: %d planned, %d applied, %d skipped", job.name, ran.proposals, ran.applied, ran.skipped)
         return ran
 
-    def _limit(self, force: bool) -> tuple[float, float]:
-        """Return the limits of a job in one run: (commits, total weight in notes or edges). With `force` there are
-        none."""
-        if force:
-            return float("inf"), float("inf")
-        return self.ormah.settings.jobs.max_changes, max(FEW, self._max_share * self.ormah.index.stats().nodes)
-
-    def _act(self, job: Job, turn: RunContext, ran: RunTaskResult, limit: tuple[float, float]) -> None:
-        commits, weight = 0, 0
+    def _act(self, job: Job, turn: RunContext, ran: RunTaskResult, commits: float) -> None:
+        weight = turn.limit
         for step in job.plan(turn):
             turn.give()
             if isinstance(step, Done):
                 ran.applied += step.applied
                 ran.skipped += step.skipped
                 ran.more = ran.more or step.more
-            elif isinstance(step, Ask):
-                if not self._asked(step, turn, ran):
-                    return
-            else:
-                ran.proposals += 1
-                if step.weight > limit[1]:
-                    ran.skipped += 1
-                    ran.dropped.append(f"{step.subject}: more than a whole run may change (--force)")
-                    continue
-                if commits + 1 > limit[0] or weight + step.weight > limit[1]:
-                    ran.skipped += 1
+                continue
+            if isinstance(step, Ask):
+                kept = self.proposals.keep(step, turn.run, dry=turn.dry)
+                if kept is StoreOutcome.FULL:
                     ran.more = True
-                    ran.dropped.append(f"{step.subject}: over the limit of one run")
+                    ran.dropped.append(f"{step.action}: too many proposals wait to be decided on (ormahctl review)")
                     return
-                commits, weight = commits + 1, weight + step.weight
-                ran.planned.append(step.subject)
-                if not turn.dry:
-                    self._free()
-                    self.apply(step, job.name, turn.run, turn.near, ran)
-
-    def _asked(self, ask: Ask, turn: RunContext, ran: RunTaskResult) -> bool:
-        """Store `ask` as a proposal. Return False if too many are pending, so the job must stop."""
-        kept = self.proposals.keep(ask, turn.run, dry=turn.dry)
-        if kept is StoreOutcome.FULL:
-            ran.more = True
-            ran.dropped.append(f"{ask.action}: too many proposals wait to be decided on (ormahctl review)")
-            return False
-        if kept is StoreOutcome.NEW:
+                if kept is StoreOutcome.NEW:
+                    ran.proposals += 1
+                    ran.asked += 1
+                    ran.planned.append(f"proposal: {step.action}")
+                continue
             ran.proposals += 1
-            ran.asked += 1
-            ran.planned.append(f"proposal: {ask.action}")
-        return True
+            if step.weight > turn.limit:
+                ran.skipped += 1
+                ran.dropped.append(f"{step.subject}: more than a whole run may change (--force)")
+                continue
+            commits, weight = commits - 1, weight - step.weight
+            if commits < 0 or weight < 0:
+                ran.skipped += 1
+                ran.more = True
+                ran.dropped.append(f"{step.subject}: over the limit of one run")
+                return
+            ran.planned.append(step.subject)
+            if not turn.dry:
+                self._apply(step, job.name, turn, ran)
 
-    def _free(self) -> None:
-        """Raise VaultBusy if another process holds git. Otherwise each change would wait for git, and block other
-        writes."""
-        if why := self.ormah.vault.busy():
-            raise VaultBusy(f"git is held: {why}; what is left waits for the next run", hint="finish it (git status)")
-
-    def apply(
-        self, change: PlannedChange, job: str, run: str, near: NearMemories, ran: RunTaskResult
-    ) -> Outcome | None:
+    def _apply(self, change: PlannedChange, job: str, turn: RunContext, ran: RunTaskResult) -> None:
         """Commit one change, or drop it and record the reason in `ran`.
 
         Raises:
-            VaultBusy: another process holds git, and the change could not be queued.
+            VaultBusy: another process holds git. Otherwise each change would wait for git, and block other writes.
         """
+        if why := self.ormah.vault.busy():
+            raise VaultBusy(f"git is held: {why}; what is left waits for the next run", hint="finish it (git status)")
+        dropped = "it is so already"
         try:
-            done = apply(self.ormah, change, Caller(f"job:{job}"), run=run)
+            done = apply(self.ormah, change, Caller(f"job:{job}"), run=turn.run)
         except (Conflict, NotFound, InvalidNote, BadRequest) as exc:
-            ran.skipped += 1
-            ran.dropped.append(f"{change.subject}: {exc.message}")
-            log.info(
-                "%s: a change of kind %s was dropped (%s): %s",
-                job,
-                change.kind,
-                exc.code,
-                ", ".join(map(short_id, change.based_on)),
-            )
-            return None
+            done, dropped = None, exc.message
+            ids = ", ".join(map(short_id, change.based_on))
+            log.info("%s: a change of kind %s was dropped (%s): %s", job, change.kind, exc.code, ids)
         if done is None:
             ran.skipped += 1
-            ran.dropped.append(f"{change.subject}: it is so already")
-            return None
+            ran.dropped.append(f"{change.subject}: {dropped}")
+            return
         ran.applied += 1
         if done.commit is not None:
             ran.commits.append(done.commit)
         if change.kind not in TEXT_STAYS:
-            near.forget(change.based_on)
+            turn.near.forget(change.based_on)
         change.done()
-        return done

@@ -43,7 +43,7 @@ class ShownMemory(Struct, frozen=True):
 Group = Sequence[ShownMemory]
 
 
-class Verdict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class JudgeVerdict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The answer to one question. `q`: the number of the question in its batch.
 
     Its fields are the schema of the judge's answer. `reason` is one short sentence. `yes`: whether something is to be
@@ -53,7 +53,7 @@ class Verdict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     q: int = 0
 
 
-class Duplicate(Verdict, frozen=True):
+class Duplicate(JudgeVerdict, frozen=True):
     """Whether two memories say the same. `title` and `content`: the merged text, each None if the memory that stays
     is to keep its own."""
 
@@ -67,7 +67,7 @@ class Duplicate(Verdict, frozen=True):
         return self.same
 
 
-class Linked(Verdict, frozen=True):
+class Linked(JudgeVerdict, frozen=True):
     """How memory a of a pair relates to memory b."""
 
     edge: Literal["supports", "part_of", "depends_on", "related_to", "none"]
@@ -78,7 +78,7 @@ class Linked(Verdict, frozen=True):
         return self.edge != NONE
 
 
-class Contrast(Verdict, frozen=True):
+class Contrast(JudgeVerdict, frozen=True):
     """Whether two memories contradict each other. `evolution`: the later memory replaced the earlier belief.
     `tension`: the person holds both, and they contradict each other."""
 
@@ -90,7 +90,7 @@ class Contrast(Verdict, frozen=True):
         return self.kind != NONE
 
 
-class Summary(Verdict, frozen=True):
+class Summary(JudgeVerdict, frozen=True):
     """The text of one memory that summarises a cluster. `content` None: the memories do not belong together."""
 
     title: str | None

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.model.node import ProposalType
@@ -169,7 +170,8 @@ _ALPHABET = frozenset("0123456789abcdef-")
 
 
 class StoredProposal(Struct, frozen=True):
-    """A proposal as stored. `nodes`: full ids; `op`: id of the op that applied it, if known."""
+    """A proposal as stored. `key`: see `model.decision.key_of`. `nodes`: full ids; `op`: id of the op that applied it, if
+    known."""
 
     id: str
     type: ProposalType
@@ -183,8 +185,8 @@ class StoredProposal(Struct, frozen=True):
     payload: dict[str, Any]
     run: str
     created: datetime
-    resolved: datetime | None
-    op: str | None
+    resolved: datetime | None = None
+    op: str | None = None
 
 
 class Status(Struct, frozen=True):
@@ -196,23 +198,16 @@ class Status(Struct, frozen=True):
 
 
 _COLUMNS = "id, type, status, key, source_nodes, proposed_action, reason, preview, evidence, payload, run, created, resolved, op"
+_JSON = ("nodes", "evidence", "payload")
 
 
-def keep(
-    state: State, *, id: str, type: str, key: str, nodes: Sequence[str], action: str, reason: str,  # noqa: A002
-    preview: str, evidence: Mapping[str, Any], payload: Mapping[str, Any], based_on: Mapping[str, str], run: str,
-) -> None:  # fmt: skip
+def keep(state: State, proposal: StoredProposal) -> None:
     """Store a pending proposal, in place of any with the same `key`."""
+    row = asdict(proposal) | {name: json.dumps(getattr(proposal, name)) for name in _JSON}
+    row["created"] = _iso(proposal.created)
     with state.transaction() as db:
-        db.execute("DELETE FROM proposal WHERE key = ?", (key,))
-        db.execute(
-            "INSERT INTO proposal (id, type, status, key, source_nodes, proposed_action, reason, preview, "
-            "evidence, payload, based_on, run, created) VALUES (?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                id, type, key, json.dumps(list(nodes)), action, reason, preview, json.dumps(dict(evidence)),
-                json.dumps(dict(payload)), json.dumps(dict(based_on)), run, _iso(state.clock()),
-            ),
-        )  # fmt: skip
+        db.execute("DELETE FROM proposal WHERE key = ?", (proposal.key,))
+        db.execute(f"INSERT INTO proposal ({_COLUMNS}) VALUES ({sql.marks(row)})", tuple(row.values()))  # noqa: S608
         db.execute(
             "DELETE FROM proposal WHERE id IN (SELECT id FROM proposal WHERE status <> 'pending' "
             "ORDER BY coalesce(resolved, created) DESC LIMIT -1 OFFSET ?)",
@@ -221,16 +216,12 @@ def keep(
 
 
 def of_key(state: State, key: str) -> StoredProposal | None:
-    with state.transaction() as db:
-        row = db.execute(f"SELECT {_COLUMNS} FROM proposal WHERE key = ?", (key,)).fetchone()  # noqa: S608 - our columns
-    return None if row is None else _row(row)
+    return next(iter(_select(state, "key = ?", key)), None)
 
 
 def rows(state: State, statuses: Collection[str] = STATUSES) -> list[StoredProposal]:
     """Return the proposals with one of these statuses, oldest first."""
-    query = f"SELECT {_COLUMNS} FROM proposal WHERE status IN ({sql.marks(statuses)}) ORDER BY created, rowid"  # noqa: S608 - marks
-    with state.transaction() as db:
-        return [_row(row) for row in db.execute(query, tuple(statuses))]
+    return _select(state, f"status IN ({sql.marks(statuses)}) ORDER BY created, rowid", *statuses)
 
 
 def get(state: State, proposal_id: str) -> StoredProposal:
@@ -238,11 +229,10 @@ def get(state: State, proposal_id: str) -> StoredProposal:
 
     Raises NotFound if there is none, or it is no longer kept.
     """
-    with state.transaction() as db:
-        row = db.execute(f"SELECT {_COLUMNS} FROM proposal WHERE id = ?", (proposal_id,)).fetchone()  # noqa: S608
-    if row is None:
+    found = _select(state, "id = ?", proposal_id)
+    if not found:
         raise NotFound(f"there is no proposal {proposal_id}", hint="see: ormahctl review")
-    return _row(row)
+    return found[0]
 
 
 def find(state: State, prefix: str) -> StoredProposal:
@@ -252,24 +242,23 @@ def find(state: State, prefix: str) -> StoredProposal:
     """
     wanted = prefix.strip().casefold()
     if len(wanted) < MIN_PREFIX or not _ALPHABET.issuperset(wanted):
-        raise BadRequest(
-            f"{prefix[:60]!r} is no proposal's id",
-            hint=f"give the id, or at least its first {MIN_PREFIX} characters; see: ormahctl review",
-        )
-    with state.transaction() as db:
-        found = db.execute(
-            f"SELECT {_COLUMNS} FROM proposal WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",  # noqa: S608 - our columns
-            (wanted, wanted + "g", SHOWN + 1),
-        ).fetchall()
+        hint = f"give the id, or at least its first {MIN_PREFIX} characters; see: ormahctl review"
+        raise BadRequest(f"{prefix[:60]!r} is no proposal's id", hint=hint)
+    found = _select(state, "id >= ? AND id < ? ORDER BY id LIMIT ?", wanted, wanted + "g", SHOWN + 1)
     if not found:
         raise NotFound(f"there is no proposal {wanted[:60]}", hint="see: ormahctl review", data={"id": wanted})
-    if len(found) > 1 and found[0][0] != wanted:
-        ids = [row[0] for row in found[:SHOWN]]
-        raise Ambiguous(
-            f"{wanted!r} is the beginning of {len(found)} proposals: {', '.join(ids)}",
-            hint="give more characters of the id", data={"ids": ids},
-        )  # fmt: skip
-    return _row(found[0])
+    if len(found) > 1 and found[0].id != wanted:
+        ids = [one.id for one in found[:SHOWN]]
+        several = f"{wanted!r} is the beginning of {len(found)} proposals: {', '.join(ids)}"
+        raise Ambiguous(several, hint="give more characters of the id", data={"ids": ids})
+    return found[0]
+
+
+def _select(state: State, where: str, *values: object) -> list[StoredProposal]:
+    with state.transaction() as db:
+        found = db.execute(f"SELECT {_COLUMNS} FROM proposal WHERE {where}", values).fetchall()  # noqa: S608 - our words
+    fields = [dict(zip(StoredProposal.__struct_fields__, row, strict=True)) for row in found]
+    return [msgspec.convert(one | {name: json.loads(one[name]) for name in _JSON}, StoredProposal) for one in fields]
 
 
 def settle(state: State, statuses: Iterable[Status]) -> None:
@@ -303,12 +292,3 @@ def counts(state: State) -> dict[str, int]:
     """Return stored status -> number of proposals."""
     with state.transaction() as db:
         return dict(db.execute("SELECT status, count(*) FROM proposal GROUP BY status"))
-
-
-def _row(row: sqlite3.Row | Sequence[Any]) -> StoredProposal:
-    (proposal, kind, status, key, nodes, action, reason, preview, evidence, payload, run, created, resolved, op) = row
-    return StoredProposal(
-        proposal, ProposalType(kind), status, key, tuple(json.loads(nodes)), action, reason, preview, json.loads(evidence),
-        json.loads(payload), run, datetime.fromisoformat(created),
-        None if resolved is None else datetime.fromisoformat(resolved), op,
-    )  # fmt: skip

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from ormahd.api import RunTaskResult
 from ormahd.state.state import State
 
 KEPT = 500
@@ -59,30 +60,19 @@ class Runs:
                 "INSERT INTO job_run (run, job, begun) VALUES (?, ?, ?)", (run, job, self._state.clock().isoformat())
             )
 
-    def end(
-        self, run: str, job: str, *, error: str | None, proposals: int, applied: int, skipped: int, commits: list[str],
-        milliseconds: float,
-    ) -> None:  # fmt: skip
+    def end(self, ran: RunTaskResult, *, error: str | None, milliseconds: float) -> None:
+        """Store the result of a run. `error`: its error, or why it was stopped."""
+        counts = (ran.proposals, ran.applied, ran.skipped, json.dumps(ran.commits), milliseconds, ran.run, ran.job)
         with self._state.transaction() as db:
             db.execute(
                 "UPDATE job_run SET ended = ?, error = ?, proposals = ?, applied = ?, skipped = ?, commits = ?, "
                 "milliseconds = ? WHERE run = ? AND job = ?",
-                (
-                    self._state.clock().isoformat(),
-                    error,
-                    proposals,
-                    applied,
-                    skipped,
-                    json.dumps(commits),
-                    milliseconds,
-                    run,
-                    job,
-                ),
+                (self._state.clock().isoformat(), error, *counts),
             )
             db.execute(
                 "DELETE FROM job_run WHERE job = ? AND begun < (SELECT begun FROM job_run WHERE job = ? "
                 "ORDER BY begun DESC LIMIT 1 OFFSET ?)",
-                (job, job, KEPT),
+                (ran.job, ran.job, KEPT),
             )
 
     def past(self, job: str) -> JobPast:

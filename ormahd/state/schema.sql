@@ -111,7 +111,6 @@ CREATE TABLE proposal (
     preview TEXT NOT NULL,
     evidence TEXT NOT NULL,     -- JSON
     payload TEXT NOT NULL,      -- JSON, for the job that applies it
-    based_on TEXT NOT NULL,     -- JSON {id: sha256 of the note}
     run TEXT NOT NULL,
     created TEXT NOT NULL,
     resolved TEXT,

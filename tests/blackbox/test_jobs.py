@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ormahd.api import RunTaskResult
 from ormahd.state.runs import Runs
 from ormahd.state.state import State
 from tests.blackbox.tours import head, walk_home
@@ -124,7 +125,7 @@ def failed(house: House, job: str, error: str) -> None:
     try:
         runs = Runs(state)
         runs.begin("before", job)
-        runs.end("before", job, error=error, proposals=0, applied=0, skipped=0, commits=[], milliseconds=1.0)
+        runs.end(RunTaskResult(job, 0, 0, 0, [], run="before"), error=error, milliseconds=1.0)
     finally:
         state.close()
 

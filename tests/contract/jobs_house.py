@@ -70,7 +70,7 @@ def ask(ormah: Ormah, *ids: str, word: str = "asked", type: ProposalType = Propo
     rows = ormah.index.notes(ids)
     return Ask(
         type, ids, f"Tag “{rows[ids[0]].title}” as {word}", "they look alike", {"node_id": ids[0], "word": word},
-        {one: rows[one].digest for one in ids}, "tags: " + word, {"cosine": 0.81},
+        "tags: " + word, {"cosine": 0.81},
     )  # fmt: skip
 
 

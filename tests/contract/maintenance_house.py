@@ -17,9 +17,9 @@ from ormahd.actions.remember import remember
 from ormahd.api import MaintenanceResult
 from ormahd.config import load
 from ormahd.jobs.job import RunContext
-from ormahd.jobs.maintenance.kinds import CLUSTERS, CONFLICTS, KINDS, LINKS, MERGES, Kind
+from ormahd.jobs.maintenance.kinds import CLUSTERS, CONFLICTS, KINDS, LINKS, MERGES, QuestionKind
 from ormahd.jobs.maintenance.maintenance import Maintenance
-from ormahd.jobs.questions import Candidate
+from ormahd.jobs.questions import MemoryGroup
 from ormahd.model.node import CreateNodeRequest, NodeType
 from ormahd.ormah import Ormah
 from tests import fresh_vault
@@ -61,15 +61,15 @@ class House:
         self.ids[name] = remember(self.ormah, request, AGENT).node_id
         return self.ids[name]
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[QuestionKind]:
         """The kinds of questions, with what this house would find as their candidates."""
 
-        def candidates(batch: str) -> Callable[[RunContext], Iterator[Candidate]]:
-            def found(_: RunContext) -> Iterator[Candidate]:
+        def candidates(batch: str) -> Callable[[RunContext], Iterator[MemoryGroup]]:
+            def found(_: RunContext) -> Iterator[MemoryGroup]:
                 for names in self.found[batch]:
                     rows = self.ormah.index.notes([self.ids[name] for name in names])
                     if len(rows) == len(names):
-                        yield Candidate(tuple(rows.values()), 0.8125)
+                        yield MemoryGroup(tuple(rows.values()), 0.8125)
 
             return found
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ormahd.jobs.questions import REASON, Asking, Candidate
+from ormahd.jobs.questions import REASON, Asking, MemoryGroup
 from ormahd.judge.model_judge import CONFLICTS, DUPLICATES, LINKS, SUMMARIES
 from ormahd.judge.port import Contrast, Duplicate, Group, Linked, Summary, Task
 from ormahd.model.node import NodeType
@@ -34,8 +34,8 @@ def verdicts(house: JobsHouse, task: Task, *answers: Any) -> tuple[list[Any], st
     ids = [house.remember(f"Text number {number}.") for number in range(3)]
     rows = [house.row(node_id) for node_id in ids]
     turn = house.turn(Says(*answers))
-    asking: Asking[Candidate] = Asking(turn, task, None)
-    found = asking.answers([Candidate((rows[0], row), 0.9) for row in rows[1:]])
+    asking: Asking[MemoryGroup] = Asking(turn, task, None)
+    found = asking.answers([MemoryGroup((rows[0], row), 0.9) for row in rows[1:]])
     return [verdict for _, verdict in found], turn.asked.left_open()
 
 

@@ -113,10 +113,13 @@ def test_a_memory_that_says_something_else_makes_it_stale_and_back_again_fresh(h
 def test_ids(house: House) -> None:
     one, two = house.several(2)
     for number, ids in enumerate(((one, two), (one,), (two,))):
+        node_id = f"abcd{number // 2}{number}00-0000-4000-8000-000000000000"
         book.keep(
-            house.ormah.state, id=f"abcd{number // 2}{number}00-0000-4000-8000-000000000000", type="merge", key=str(number), nodes=ids,
-            action="a", reason="r", preview="", evidence={}, payload={}, based_on={}, run="run",
-        )  # fmt: skip
+            house.ormah.state,
+            book.StoredProposal(
+                node_id, ProposalType.MERGE, "pending", str(number), ids, "a", "r", "", {}, {}, "run", house.now
+            ),
+        )
     for prefix, error in (
         ("abc", BadRequest), ("abcd*", BadRequest), ("../../etc", BadRequest), ("%%%%", BadRequest), ("", BadRequest),
         ("beef", NotFound), ("abcd", Ambiguous), ("ABCD0", Ambiguous),

@@ -41,8 +41,7 @@ class Two:
 
     def ask(self, kind: ProposalType, payload: dict[str, Any]) -> StoreOutcome:
         rows = self.house.ormah.index.notes([self.newer, self.older], connections=False)
-        based = {row.id: row.digest for row in rows.values()}
-        asked = Ask(kind, tuple(rows), "About Node", "because", payload, based, "preview", {})
+        asked = Ask(kind, tuple(rows), "About Node", "because", payload, "preview", {})
         return self.proposals.keep(asked, "run", dry=False)
 
     def approve(self, **choice: Any) -> ResolveProposalResult:

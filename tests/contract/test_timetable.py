@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ormahd.api import RunTaskResult
 from ormahd.jobs.runner import Runner
 from ormahd.jobs.timetable import Timetable
 from ormahd.state.runs import STOPPED, Runs
@@ -40,10 +41,9 @@ def last_ran(house: House, name: str, ago: timedelta, error: str | None = None) 
     """As if the job had run then."""
     now, house.now = house.now, datetime.now(UTC) - ago
     runs = Runs(house.ormah.state)
+    ran = RunTaskResult(name, 0, 0, 0, [], run=f"run-{ago.total_seconds()}")
     runs.begin(f"run-{ago.total_seconds()}", name)
-    runs.end(
-        f"run-{ago.total_seconds()}", name, error=error, proposals=0, applied=0, skipped=0, commits=[], milliseconds=1.0
-    )
+    runs.end(ran, error=error, milliseconds=1.0)
     house.now = now
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from ormahd.errors import BadRequest, Conflict
 from ormahd.index.rows import Filter, NodeRow
 from ormahd.jobs.conflicts.change import conflict_change, names
 from ormahd.jobs.job import Ask, Done, RunContext, Step
-from ormahd.jobs.questions import BATCH, Asking, Candidate, PairSearch
+from ormahd.jobs.questions import BATCH, Asking, MemoryGroup, PairSearch
 from ormahd.judge.model_judge import CONFLICTS
 from ormahd.judge.port import AnyVerdict, Contrast
 from ormahd.model.node import EdgeType, ProposalType
@@ -54,7 +54,7 @@ CLAIM = 120
 """Maximum number of characters of a text that a proposal's reason quotes."""
 
 
-class ConflictPair(Candidate, frozen=True):
+class ConflictPair(MemoryGroup, frozen=True):
     """A newer and an older memory that may be in conflict. `by_words`: the comparison of their words, if it says that
     the newer one replaced the older one."""
 
@@ -213,7 +213,7 @@ def _judged(turn: RunContext, asking: Asking[ConflictPair], pair: ConflictPair, 
         yield replace(change, done=partial(asking.settle, pair, verdict))
 
 
-def _proposal(pair: ConflictPair, kind: str, reason: str, evidence: Mapping[str, Any]) -> Ask:
+def _proposal(pair: ConflictPair, kind: str, reason: str, evidence: dict[str, Any]) -> Ask:
     newer, older = pair.rows
     new, old = names(newer, older)
     if kind == "evolution":
@@ -226,7 +226,6 @@ def _proposal(pair: ConflictPair, kind: str, reason: str, evidence: Mapping[str,
         action=action,
         reason=reason,
         payload={"kind": kind, "source_id": newer.id, "target_id": older.id, "reason": reason},
-        based_on={newer.id: newer.digest, older.id: older.digest},
         preview=f"{_quoted(newer)}\n\n{_quoted(older)}",
         evidence=evidence,
     )

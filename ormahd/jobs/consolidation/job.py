@@ -17,7 +17,7 @@ from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
 from ormahd.index.rows import Filter, NodeRow
 from ormahd.jobs.consolidation.change import FEWEST, MOST, TAG, consolidate, successors
 from ormahd.jobs.job import PlannedChange, RunContext, Step
-from ormahd.jobs.questions import Asking, Candidate, key_of
+from ormahd.jobs.questions import Asking, MemoryGroup, key_of
 from ormahd.judge.model_judge import SUMMARIES
 from ormahd.judge.port import Summary
 from ormahd.model.node import EdgeType, NodeType, Tier
@@ -44,7 +44,7 @@ class Consolidator:
         if turn.judge is None:
             return
         search, left = ClusterSearch(turn), MAX_CLUSTERS
-        asking: Asking[Candidate] = Asking(turn, SUMMARIES, None, batch=MAX_CLUSTERS)
+        asking: Asking[MemoryGroup] = Asking(turn, SUMMARIES, None, batch=MAX_CLUSTERS)
         while not asking.more and (batch := search.batch(min(left, asking.left))):
             for cluster, verdict in asking.answers(batch):
                 assert isinstance(verdict, Summary)
@@ -59,7 +59,7 @@ class Consolidator:
                     yield replace(change, done=partial(asking.settle, cluster, verdict))
 
 
-def candidates(turn: RunContext) -> Iterator[Candidate]:
+def candidates(turn: RunContext) -> Iterator[MemoryGroup]:
     """Yield the clusters that an agent is asked about in two-phase maintenance. No memory is in two clusters."""
     search = ClusterSearch(turn)
     while batch := search.batch(1):
@@ -86,10 +86,10 @@ class ClusterSearch:
         self.left = self.turn.verdicts.unseen(Consolidator.name, self.texts)[::-1]
         """Ids of the memories whose neighbours are not examined yet; the next one is at the end."""
 
-    def batch(self, size: int) -> list[Candidate]:
+    def batch(self, size: int) -> list[MemoryGroup]:
         """Return up to `size` further clusters that are not decided yet, the memory around which it was found first. No
         memory is in two of them. Empty if none are left."""
-        found: list[Candidate] = []
+        found: list[MemoryGroup] = []
         taken = set(self.used)
         later: list[str] = []
         while self.left and len(found) < size:
@@ -120,7 +120,7 @@ class ClusterSearch:
         self.left += later[::-1]
         return found
 
-    def seen(self, cluster: Candidate) -> None:
+    def seen(self, cluster: MemoryGroup) -> None:
         """Mark the memory around which a cluster was found as examined."""
         if not self.turn.dry:
             seed = cluster.rows[0].id
@@ -132,7 +132,7 @@ class ClusterSearch:
             and row.id != self.turn.ormah.vault.self_id and len(row.content) < CHARACTERS
         )  # fmt: skip
 
-    def _cluster(self, seed: str, taken: set[str]) -> Candidate | None:
+    def _cluster(self, seed: str, taken: set[str]) -> MemoryGroup | None:
         """Return a cluster: the memory `seed` first, then the memories nearest to it that may be in one summary with
         it.
 
@@ -154,7 +154,7 @@ class ClusterSearch:
             size = sum(len(one.content) for one in (*cluster, row))
             if len(cluster) < MOST and size <= CHARACTERS and _belong(cluster[0], row):
                 cluster.append(row)
-        return Candidate(tuple(cluster), 0.0)
+        return MemoryGroup(tuple(cluster), 0.0)
 
     def _barred(self, ids: Sequence[str]) -> tuple[set[str], set[frozenset[str]]]:
         """Return those of `ids` that must not be consolidated, and the pairs of memories of which one replaced the
@@ -183,7 +183,7 @@ def _belong(one: NodeRow, other: NodeRow) -> bool:
     return one.space == other.space and (one.type is preferred) == (other.type is preferred)
 
 
-def _change(turn: RunContext, cluster: Candidate, summary: Summary) -> PlannedChange | str | None:
+def _change(turn: RunContext, cluster: MemoryGroup, summary: Summary) -> PlannedChange | str | None:
     """Return the change that stores a judge's summary; a string, the reason, if there is none or it is refused; None if
     a memory changed while the judge worked."""
     assert turn.judge is not None

@@ -20,7 +20,7 @@ from ormahd.index.rows import Filter, NodeRow
 from ormahd.jobs.duplicates.change import is_event, keeper, meaning, merge, persons, unfit, united, why_apart
 from ormahd.jobs.job import Ask, PlannedChange, RunContext, Step
 from ormahd.jobs.neighbours import COSINE, PairSimilarity, likeness
-from ormahd.jobs.questions import Asking, Candidate, PairSearch
+from ormahd.jobs.questions import Asking, MemoryGroup, PairSearch
 from ormahd.judge.model_judge import DUPLICATES
 from ormahd.judge.port import AnyVerdict, Duplicate
 from ormahd.model.change import Kind
@@ -45,7 +45,7 @@ PROPOSE_LIKENESS = 0.65
 """Minimum similarity score of a pair for a proposal without a judge. Unrelated memories stay below 0.5."""
 
 
-class DuplicatePair(Candidate, frozen=True):
+class DuplicatePair(MemoryGroup, frozen=True):
     """A pair of memories that may be duplicates. `how`: in what way both have the same words; None if they have
     not."""
 
@@ -158,7 +158,7 @@ def _pairs(search: PairSearch) -> Iterator[DuplicatePair]:
         yield from sorted(found, key=_best_first)
 
 
-def _mergeable(turn: RunContext, pair: Candidate) -> tuple[NodeRow, NodeRow] | None:
+def _mergeable(turn: RunContext, pair: MemoryGroup) -> tuple[NodeRow, NodeRow] | None:
     """Return the current rows of a pair; None if a memory is gone or the two cannot be merged."""
     rows = list(turn.ormah.index.notes([row.id for row in pair.rows], connections=False).values())
     return None if len(rows) < 2 or why_apart(turn.ormah, *rows) is not None else (rows[0], rows[1])
@@ -243,7 +243,6 @@ def _proposal(
         action=f"Merge two memories of “{name}”" if name == other else f"Merge “{other}” into “{name}”",
         reason=reason,
         payload=parts | {"title": title, "content": content, "reason": reason, "body": f"{like}"},
-        based_on={keep.id: keep.digest, remove.id: remove.digest},
         preview=f"{head}\n\n{text}" if head else text,
         evidence={name: round(value, 3) for name, value in {"composite": like.composite, **asdict(like)}.items()},
     )

@@ -21,7 +21,7 @@ from ormahd.errors import OrmahError
 from ormahd.index.rows import EdgeRow, Filter
 from ormahd.jobs.job import Done, RunContext, Step
 from ormahd.jobs.links.change import Draft, EdgeToAdd, count_of, plain
-from ormahd.jobs.questions import Asking, Candidate, PairSearch
+from ormahd.jobs.questions import Asking, MemoryGroup, PairSearch
 from ormahd.judge.model_judge import LINKS
 from ormahd.judge.port import AnyVerdict, Linked
 from ormahd.model.node import EdgeType, Tier
@@ -34,7 +34,7 @@ FEW: Final = 3
 """Without a judge, a memory with this many `related_to` edges gets no more of them."""
 
 
-class LinkPair(Candidate, frozen=True):
+class LinkPair(MemoryGroup, frozen=True):
     """A newer and an older memory that may be linked. `score`: the cosine minus a penalty if the spaces differ."""
 
     cosine: float

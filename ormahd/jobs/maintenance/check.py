@@ -16,7 +16,7 @@ from ormahd.api import RefusedItem
 from ormahd.errors import fault
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.maintenance.issue import Issued, Question, stale
-from ormahd.jobs.maintenance.kinds import CLUSTERS, KINDS, AnyItem, JudgedConsolidation, JudgedMerge, Kind
+from ormahd.jobs.maintenance.kinds import CLUSTERS, KINDS, AnyItem, JudgedConsolidation, JudgedMerge, QuestionKind
 from ormahd.judge.port import NONE
 from ormahd.ormah import Ormah
 
@@ -33,7 +33,7 @@ class AcceptedItem(Struct, frozen=True):
 
     name: str
     result: Any
-    kind: Kind
+    kind: QuestionKind
     asked: Question
     batch: str
 
@@ -95,7 +95,7 @@ def check(ormah: Ormah, lists: Mapping[str, Any], issued: Issued) -> Checked:
     return checked
 
 
-def _read(kind: Kind, at: int, value: Any, asked: Sequence[Asked], checked: Checked) -> AnyItem | None:
+def _read(kind: QuestionKind, at: int, value: Any, asked: Sequence[Asked], checked: Checked) -> AnyItem | None:
     name = f"{kind.results}[{at}]"
     if not isinstance(value, dict):
         checked.refuse(name, "", "it is no map of fields")
@@ -152,7 +152,7 @@ def _wrong(ormah: Ormah, item: AnyItem, asked: Question, rows: Mapping[str, Node
     return (item.ids[0], "content: it is empty") if content is not None and not content.strip() else None
 
 
-def _repeated(kind: Kind, items: Mapping[int, AnyItem]) -> dict[int, tuple[str, str]]:
+def _repeated(kind: QuestionKind, items: Mapping[int, AnyItem]) -> dict[int, tuple[str, str]]:
     """Return `{position: (id, reason)}` of items to refuse because another item of the list is about the same
     memories.
 
@@ -170,7 +170,7 @@ def _repeated(kind: Kind, items: Mapping[int, AnyItem]) -> dict[int, tuple[str, 
     return bad
 
 
-def _circles(kind: Kind, items: Mapping[int, AnyItem]) -> dict[int, tuple[str, str]]:
+def _circles(kind: QuestionKind, items: Mapping[int, AnyItem]) -> dict[int, tuple[str, str]]:
     """Return `{position: (id, reason)}` of items to refuse: merges or evolutions that form a cycle, such as A into
     B, B into A.
 

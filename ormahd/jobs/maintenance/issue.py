@@ -20,7 +20,7 @@ from ormahd.api import CandidateNode, CandidatePair
 from ormahd.index.index import Index
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import RunContext, Stopped
-from ormahd.jobs.maintenance.kinds import CLUSTERS, CONFLICTS, KINDS, LINKS, MERGES, Kind
+from ormahd.jobs.maintenance.kinds import CLUSTERS, CONFLICTS, KINDS, LINKS, MERGES, QuestionKind
 from ormahd.jobs.questions import key_of
 from ormahd.text.quoting import shortened
 
@@ -85,7 +85,7 @@ class Issued(Struct, frozen=True):
         return cls(msgspec.convert(batches, dict[str, list[Question]]))
 
 
-def gather(turn: RunContext, kinds: Sequence[Kind], *, enough: bool = False) -> Issued:
+def gather(turn: RunContext, kinds: Sequence[QuestionKind], *, enough: bool = False) -> Issued:
     """Search for questions until each batch is full or the time of `turn` is over. `enough`: stop at the first
     question."""
     order = (*PAIRED, CLUSTERS)

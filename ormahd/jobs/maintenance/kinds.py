@@ -18,7 +18,7 @@ from ormahd.jobs.duplicates import job as duplicates
 from ormahd.jobs.duplicates.change import meaning, merge, repeated
 from ormahd.jobs.job import PlannedChange, RunContext
 from ormahd.jobs.links import job as links
-from ormahd.jobs.questions import Candidate
+from ormahd.jobs.questions import MemoryGroup
 from ormahd.judge import model_judge as judge
 from ormahd.judge.port import NONE, Task
 from ormahd.model.node import MAX_CONTENT, NodeType, Text, Title
@@ -143,7 +143,7 @@ class JudgedConflict(JudgedItem):
 AnyItem = JudgedEdge | JudgedMerge | JudgedConsolidation | JudgedConflict
 
 
-class Judgement(Struct, frozen=True):
+class AgentVerdict(Struct, frozen=True):
     """An agent's item, and what the commit says of it. `reason`: cleaned, on one line. `by`: who judged."""
 
     item: Any
@@ -159,14 +159,14 @@ class Judgement(Struct, frozen=True):
         return f"{self.reason}\n{self.judged}".lstrip()
 
 
-def conflict(ormah: Ormah, one: Judgement) -> PlannedChange:
+def conflict(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
     """Return the change of a `JudgedConflict`, or of a `JudgedEdge` of the type contradicts."""
     kind, (newer, older) = getattr(one.item, "kind", "tension"), one.item.ids
     by_person = one.by == PERSON
     return conflict_change(ormah, newer, older, kind, reason=one.reason, body=one.body, by_person=by_person)
 
 
-def _merge(ormah: Ormah, one: Judgement) -> PlannedChange:
+def _merge(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
     title, content = clean(ormah, one.item.title, []), clean(ormah, one.item.content, [])
     rows, body = ormah.index.notes(one.item.ids, connections=False), one.judged
     keep, gone = rows[one.item.keep_id], rows[one.item.remove_id]
@@ -184,13 +184,13 @@ def _merge(ormah: Ormah, one: Judgement) -> PlannedChange:
     return merge(ormah, keep.id, gone.id, title=title, content=content, reason=one.reason, body=body)
 
 
-def _consolidate(ormah: Ormah, one: Judgement) -> PlannedChange:
+def _consolidate(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
     item = one.item
     text = {"title": item.title, "content": item.content, "type": item.type}
     return consolidate(ormah, item.node_ids, **text, reason=one.reason, body=one.body, source=one.by)
 
 
-class Kind(Struct, frozen=True):
+class QuestionKind(Struct, frozen=True):
     """A kind of question to an agent.
 
     `batch`: the list in which its questions are handed out, and `named` the name of one and of several of them.
@@ -207,26 +207,26 @@ class Kind(Struct, frozen=True):
     task: Task
     no: Mapping[str, Any]
     most: int
-    candidates: Callable[[RunContext], Iterable[Candidate]]
-    change: Callable[[Ormah, Judgement], PlannedChange] | None
+    candidates: Callable[[RunContext], Iterable[MemoryGroup]]
+    change: Callable[[Ormah, AgentVerdict], PlannedChange] | None
 
 
 LINKS, CONFLICTS, MERGES = "link_candidates", "conflict_candidates", "merge_candidates"
 CLUSTERS: Final = "consolidation_clusters"
 KINDS: Final = (
-    Kind(
+    QuestionKind(
         LINKS, ("pair to link", "pairs to link"), "edges", JudgedEdge,
         judge.LINKS, {"edge": NONE}, 8, links.candidates, None,
     ),
-    Kind(
+    QuestionKind(
         CONFLICTS, ("pair that may conflict", "pairs that may conflict"), "conflicts", JudgedConflict,
         judge.CONFLICTS, {"kind": NONE}, 8, conflicts.candidates, conflict,
     ),
-    Kind(
+    QuestionKind(
         MERGES, ("pair to merge", "pairs to merge"), "merges", JudgedMerge,
         judge.DUPLICATES, {"same": False}, 8, duplicates.candidates, _merge,
     ),
-    Kind(
+    QuestionKind(
         CLUSTERS, ("cluster to unite", "clusters to unite"), "consolidations", JudgedConsolidation,
         judge.SUMMARIES, {"united": False}, 4, consolidation.candidates, _consolidate,
     ),

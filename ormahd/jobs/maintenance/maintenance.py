@@ -25,7 +25,16 @@ from ormahd.jobs.job import PlannedChange, RunContext, apply
 from ormahd.jobs.links.change import Draft, EdgeToAdd, count_of
 from ormahd.jobs.maintenance.check import AcceptedItem, Checked, check
 from ormahd.jobs.maintenance.issue import Issued, gather, show, size, stale
-from ormahd.jobs.maintenance.kinds import CLUSTERS, CONFLICTS, KINDS, LINKS, MERGES, Judgement, Kind, conflict
+from ormahd.jobs.maintenance.kinds import (
+    CLUSTERS,
+    CONFLICTS,
+    KINDS,
+    LINKS,
+    MERGES,
+    AgentVerdict,
+    QuestionKind,
+    conflict,
+)
 from ormahd.jobs.neighbours import NearMemories
 from ormahd.model.node import EdgeType
 from ormahd.ormah import Ormah
@@ -99,9 +108,9 @@ class VerdictApplier:
         body = "\n".join([f"Judged by {self._caller.source}.", "", *(draft.sentence(wish) for wish in draft.made)])
         return draft.change(subject=f"Link {count_of(len(draft.made))} of memories", body=body)
 
-    def _judgement(self, one: AcceptedItem) -> Judgement:
+    def _judgement(self, one: AcceptedItem) -> AgentVerdict:
         reason = " ".join((clean(self._ormah, one.result.reason, []) or "").split())
-        return Judgement(one.result, reason, self._caller.source)
+        return AgentVerdict(one.result, reason, self._caller.source)
 
     def _check_fresh(self, one: AcceptedItem) -> None:
         rows = self._ormah.index.notes(list(one.asked.ids), connections=False)
@@ -113,7 +122,7 @@ class VerdictApplier:
         self._checked.refuse(one.name, str(error.data.get("id") or one.asked.ids[0]), why, (one.batch, one.asked))
 
 
-def _wish(one: AcceptedItem, judgement: Judgement) -> EdgeToAdd:
+def _wish(one: AcceptedItem, judgement: AgentVerdict) -> EdgeToAdd:
     item, weight = one.result, one.result.weight or one.asked.score or 0.5
     return EdgeToAdd(item.source_id, item.target_id, EdgeType(item.edge_type), weight, judgement.reason)
 
@@ -157,7 +166,9 @@ class SessionReading(Protocol):
 class Maintenance:
     """Two-phase maintenance of one vault. Thread-safe; only one phase runs at a time."""
 
-    def __init__(self, ormah: Ormah, sessions: SessionReading | None = None, kinds: Sequence[Kind] = KINDS) -> None:
+    def __init__(
+        self, ormah: Ormah, sessions: SessionReading | None = None, kinds: Sequence[QuestionKind] = KINDS
+    ) -> None:
         """`sessions`: where turns of sessions to read come from; None: there are none."""
         self._ormah = ormah
         self._sessions = sessions
