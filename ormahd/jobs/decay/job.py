@@ -28,85 +28,72 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Final
 
 from msgspec import Struct
 
 from ormahd.actions.amend import leaving_core, see
 from ormahd.actions.views import headline
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.index.rows import MEMORIES, Filter, moment
+from ormahd.git.oplog import LogEntry
+from ormahd.index.rows import MEMORIES, Filter, NodeRow, moment
 from ormahd.jobs.consolidation.change import identities
 from ormahd.jobs.decay.accesses import LastChanges, Waiting, days, settle, used, waiting
 from ormahd.jobs.job import Edit, PlannedChange, RunContext, Step, nothing
 from ormahd.model import strength
 from ormahd.model.change import Kind
-from ormahd.model.node import EdgeType, NodeType, Tier, short_id
-from ormahd.model.strength import STRENGTH_FILE, Access, Leases, Score, fold, importance, read_strength
+from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.model.strength import (
+    STRENGTH_FILE,
+    Access,
+    ActiveDays,
+    LastUses,
+    Leases,
+    Score,
+    fold,
+    importance,
+    read_strength,
+)
 from ormahd.note.edit import edit
 from ormahd.note.read import digest
+from ormahd.ormah import Ormah
 from ormahd.process import priority, sql
 
-if TYPE_CHECKING:
-    from ormahd.git.oplog import LogEntry
-    from ormahd.index.rows import NodeRow
-    from ormahd.model.strength import ActiveDays, LastUses
-    from ormahd.ormah import Ormah
+MOVES: Final = {
+    (Tier.WORKING, Tier.ARCHIVAL): (Kind.DECAY, "Fade"),
+    (Tier.ARCHIVAL, Tier.WORKING): (Kind.PROMOTE, "Bring back"),
+    (Tier.CORE, Tier.WORKING): (Kind.DECAY, "Leave core"),
+}
+"""{(tier before, tier after): (kind of the commit, verb of its subject)}."""
 
 
-def fade(
-    ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Callable[[], None] = nothing
+def move(
+    ormah: Ormah, node_id: str, was: Tier, becomes: Tier, *, reason: str, done: Callable[[], None] = nothing
 ) -> PlannedChange:
-    """Return the change that moves a memory from working to archival.
-
-    `node_id`: a full id. The commit's body is `reason`, then `body`. `done` is called after the commit.
+    """Return the change that moves a memory from the tier `was` to `becomes`. `node_id`: a full id. `done` is called
+    after the commit.
 
     Raises:
-        NotFound: the id is unknown. BadRequest: it is the self node. Conflict: the memory is not in working.
+        NotFound: the id is unknown. BadRequest: it is the self node. Conflict: the memory is not in the tier `was`.
     """
-    return _moved(ormah, node_id, Tier.WORKING, Tier.ARCHIVAL, Kind.DECAY, "Fade", reason, body, done)
-
-
-def bring_back(
-    ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Callable[[], None] = nothing
-) -> PlannedChange:
-    """Return the change that moves a memory from archival to working. Parameters and errors as for `fade`."""
-    return _moved(ormah, node_id, Tier.ARCHIVAL, Tier.WORKING, Kind.PROMOTE, "Bring back", reason, body, done)
-
-
-def leave_core(
-    ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Callable[[], None] = nothing
-) -> PlannedChange:
-    """Return the change that moves a memory from core to working. Parameters and errors as for `fade`."""
-    return _moved(ormah, node_id, Tier.CORE, Tier.WORKING, Kind.DECAY, "Leave core", reason, body, done)
-
-
-def _moved(
-    ormah: Ormah, node_id: str, was: Tier, becomes: Tier, kind: Kind, verb: str, reason: str, body: str,
-    done: Callable[[], None],
-) -> PlannedChange:  # fmt: skip
-    row = ormah.index.note(node_id)
+    row, (kind, verb) = ormah.index.note(node_id), MOVES[was, becomes]
     name = headline(row.title, row.content)
     if row.id == ormah.vault.self_id:
         raise BadRequest(f"“{name}” is the self node, which stays in core", hint="choose another memory")
-    _stands(row.tier, row, was)
+
+    def check(tier: Tier) -> None:
+        if tier is not was:
+            moved = f"{row.short_id} “{name}” is {tier.value}, not {was.value}"
+            raise Conflict(moved, hint="nothing needs to be done")
 
     def edits() -> Sequence[Edit]:
         seen = see(ormah, row.id)
-        _stands(seen.note.tier, row, was)
+        check(seen.note.tier)
         data = edit(seen.data, seen.path, set={"tier": becomes, "updated": ormah.moment()})
         return [Edit(row.id, seen.path, data, seen.digest)]
 
-    said = "\n".join(part for part in (reason, body) if part)
-    return PlannedChange(kind, f"{verb}: {name}", said, edits, {row.id: row.digest}, done=done)
-
-
-def _stands(tier: Tier, row: NodeRow, wanted: Tier) -> None:
-    if tier is not wanted:
-        raise Conflict(
-            f"{short_id(row.id)} “{headline(row.title, row.content)}” is {tier.value}, not {wanted.value}",
-            hint="nothing needs to be done",
-        )
+    check(row.tier)
+    return PlannedChange(kind, f"{verb}: {name}", reason, edits, {row.id: row.digest}, done=done)
 
 
 DAY = timedelta(days=1)
@@ -218,7 +205,7 @@ def _core(turn: RunContext, scores: Mapping[str, float]) -> Iterator[PlannedChan
             f"Core holds {_many(len(core), 'memory')}, and {cap} is its cap (tiers.core_cap). "
             f"Of those that may leave it is the least important: {scores.get(row.id, row.strength.importance):.2f}."
         )
-        yield leave_core(ormah, row.id, reason=reason)
+        yield move(ormah, row.id, Tier.CORE, Tier.WORKING, reason=reason)
 
 
 def _many(count: int, what: str) -> str:
@@ -282,28 +269,21 @@ class DecayManager:
         `uses`: {node id: last uses}. `time`: counts days for leases.
         """
         ormah, touches, rule = turn.ormah, None, leases(turn.ormah)
-        archived = ormah.index.notes(
-            [
-                node_id
-                for node_id in ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,), writable=True))
-                if _reason(uses.get(node_id))
-            ],
-            connections=False,
-        )
-        marks = {node_id: _reason(uses[node_id]) for node_id in archived}
-        for node_id in turn.verdicts.unseen(
-            self.name, {node_id: at.isoformat() for node_id, at in marks.items() if at}
-        ):
+        archival = ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,), writable=True))
+        marks = {node_id: at for node_id in archival if (at := _reason(uses.get(node_id))) is not None}
+        archived = ormah.index.notes(list(marks), connections=False)
+        texts = {node_id: marks[node_id].isoformat() for node_id in archived}
+        for node_id in turn.verdicts.unseen(self.name, texts):
             turn.give()
-            row, last = archived[node_id], marks[node_id] or _NEVER
-            mark = partial(turn.verdicts.seen, self.name, [(node_id, last.isoformat())])
+            row, last = archived[node_id], marks[node_id]
+            mark = partial(turn.verdicts.seen, self.name, [(node_id, texts[node_id])])
             lasts = rule.days(row.type, row.strength.stability, row.id)
             late = row.expired(turn.now) or time.between(last, turn.now) > lasts
             if not late and not replaced(ormah, row, turn.now):
                 touches = touches or LastChanges(ormah.vault)
                 reason = _brought_back(uses[node_id], touches.archived(row))
                 if reason is not None:
-                    yield bring_back(ormah, node_id, reason=reason, done=mark)
+                    yield move(ormah, node_id, Tier.ARCHIVAL, Tier.WORKING, reason=reason, done=mark)
                     continue
             if not turn.dry:
                 mark()
@@ -317,7 +297,7 @@ class DecayManager:
         for done, one in enumerate(found):
             turn.progress(done, len(found), "fading")
             try:
-                change = fade(ormah, one.node, reason=one.reason)
+                change = move(ormah, one.node, Tier.WORKING, Tier.ARCHIVAL, reason=one.reason)
             except (Conflict, NotFound):  # the memory was moved or deleted since the search
                 continue
             yield change

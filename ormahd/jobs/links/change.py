@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -23,9 +22,7 @@ from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, short_id
 from ormahd.note.edit import edit
 from ormahd.note.values import DEFAULT_WEIGHT, NoteLink, stem_short_id
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
+from ormahd.ormah import Ormah
 
 DRAWN = (EdgeType.SUPPORTS, EdgeType.PART_OF, EdgeType.DEPENDS_ON, EdgeType.RELATED_TO, EdgeType.CONTRADICTS)
 """Types of edges that a draft may add. Edges of other types are added by other code, such as consolidation."""
@@ -64,6 +61,9 @@ class _Edited(Struct):
     links: list[NoteLink] = field(default_factory=list)
     unlinks: list[tuple[EdgeType, str]] = field(default_factory=list)
 
+    def data(self) -> bytes:
+        return edit(self.seen.data, self.seen.path, link=self.links, unlink=self.unlinks)
+
 
 class Draft:
     """Collects edges for one commit. It writes nothing, but tries each edit on the current note."""
@@ -83,24 +83,35 @@ class Draft:
             NotFound: an id is unknown. BadRequest: the edge makes no sense. Conflict: a note was edited meanwhile.
         """
         source, target = self._end(wish.source_id), self._end(wish.target_id)
-        weight = _weight(wish)
-        made = EdgeToAdd(source.id, target.id, wish.edge, weight, self._reason(wish))
-        self._check(made, source, target)
-        there = [edge for edge in self._touching(source.id) if target.id in {edge.source, edge.target}]
-        if _drawn(made, there):
+        made = self._checked(wish)
+        self._load([source.id])
+        there = [edge for edge in self._edges[source.id] if target.id in {edge.source, edge.target}]
+        same = [edge for edge in there if edge.edge is made.edge or made.edge is EdgeType.RELATED_TO]
+        both_ways = made.edge in BOTH_WAYS
+        if any(both_ways or edge.source == source.id for edge in same):
             return False
-        self._check_way(made, there, source, target)
-        new = NoteLink(made.edge, stem(target.path), weight, self._ormah.moment(), made.reason)
-        changes: dict[str, tuple[list[NoteLink], list[tuple[EdgeType, str]]]] = {source.id: ([new], [])}
-        replaced = [
-            edge for edge in there if plain(edge)
-        ]  # empty if a related_to is wished: `_drawn` excludes such edges
-        for edge in replaced:
-            changes.setdefault(edge.source, ([], []))[1].extend(self._written(edge))
-        self._try(changes, {source.id, target.id})
-        drawn = EdgeRow(source.id, target.id, made.edge, weight, new.created, made.reason, False)
+        if not both_ways and (same or (made.edge in NO_CIRCLE and self._leads(made.edge, target.id, source.id))):
+            way = f"{_named(source)} {made.edge} {_named(target)}"
+            why = f"{way} would be a circle: the other way round it is so already"
+            raise BadRequest(why, data={"id": source.id})
+
+        # Try the edits on both notes: the new edge, in place of one that says only that the two are near
+        replaced = [edge for edge in there if plain(edge)]
+        tried: dict[str, _Edited] = {}
+        for row in sorted((source, target), key=lambda row: row.id):
+            known = self._edited.get(row.id) or _Edited(self._seen(row))
+            tried[row.id] = one = _Edited(known.seen, [*known.links], [*known.unlinks])
+            for edge in replaced:
+                one.unlinks += self._written(edge, one.seen) if edge.source == row.id else []
+        new = NoteLink(made.edge, stem(target.path), made.weight or DEFAULT_WEIGHT, self._ormah.moment(), made.reason)
+        tried[source.id].links.append(new)
+        for one in tried.values():
+            one.data()
+        self._edited |= tried
+        drawn = EdgeRow(source.id, target.id, made.edge, new.weight, new.created, made.reason, False)
         for end in (source.id, target.id):
-            self._edges[end] = [*(edge for edge in self._touching(end) if edge not in replaced), drawn]
+            self._load([end])
+            self._edges[end] = [*(edge for edge in self._edges[end] if edge not in replaced), drawn]
         self.made.append(made)
         return True
 
@@ -113,7 +124,7 @@ class Draft:
             for node_id, one in edited.items():
                 if one.links or one.unlinks:
                     seen = see(ormah, node_id)
-                    data = _edit(seen, one.links, one.unlinks)
+                    data = _Edited(seen, one.links, one.unlinks).data()
                     if data != seen.data:
                         data = edit(data, seen.path, set={"updated": ormah.moment()})
                         out.append(Edit(node_id, seen.path, data, seen.digest))
@@ -139,36 +150,28 @@ class Draft:
             self._rows[node_id] = found[node_id]
         return self._rows[node_id]
 
-    def _reason(self, wish: EdgeToAdd) -> str | None:
+    def _checked(self, wish: EdgeToAdd) -> EdgeToAdd:
+        """Return the edge with its reason cleaned, and a weight above 0 and at most 1, with two decimals.
+
+        The weight is never 0, because spreading activation multiplies by it (REFERENCE F 6).
+        """
+        source, me = wish.source_id, self._ormah.vault.self_id
         reason = " ".join((clean(self._ormah, wish.reason, []) or "").split())
+        weight = DEFAULT_WEIGHT if wish.weight is None else wish.weight
+        if not math.isfinite(weight):
+            raise BadRequest(f"a weight is a number from 0 to 1, not {weight}", data={"id": source})
         if len(reason) > MAX_REASON:
-            raise BadRequest(
-                f"the reason has {len(reason)} characters, at most {MAX_REASON} are allowed", hint="say it shorter",
-                data={"id": wish.source_id},
-            )  # fmt: skip
-        return reason or None
-
-    def _check(self, wish: EdgeToAdd, source: NodeRow, target: NodeRow) -> None:
-        if source.id == target.id:
-            raise BadRequest("a memory cannot be connected to itself", data={"id": source.id})
+            long = f"the reason has {len(reason)} characters, at most {MAX_REASON} are allowed"
+            raise BadRequest(long, hint="say it shorter", data={"id": source})
+        if source == wish.target_id:
+            raise BadRequest("a memory cannot be connected to itself", data={"id": source})
         if wish.edge not in DRAWN:
-            raise BadRequest(
-                f"{wish.edge} is not drawn by hand or by a judge", hint=f"there are: {', '.join(DRAWN)}",
-                data={"id": source.id},
-            )  # fmt: skip
-        me = self._ormah.vault.self_id
-        if me in {source.id, target.id}:
+            hint = f"there are: {', '.join(DRAWN)}"
+            raise BadRequest(f"{wish.edge} is not drawn by hand or by a judge", hint=hint, data={"id": source})
+        if me in {source, wish.target_id}:
             raise BadRequest("the self node has no such edges: only what it defines", data={"id": me})
-
-    def _check_way(self, wish: EdgeToAdd, there: list[EdgeRow], source: NodeRow, target: NodeRow) -> None:
-        if wish.edge in BOTH_WAYS:
-            return
-        back = any(edge.edge is wish.edge for edge in there)  # `_drawn` has excluded the same direction
-        if back or (wish.edge in NO_CIRCLE and self._leads(wish.edge, target.id, source.id)):
-            raise BadRequest(
-                f"{_named(source)} {wish.edge} {_named(target)} would be a circle: the other way round it is so already",
-                data={"id": source.id},
-            )
+        weight = round(min(1.0, weight), 2) if weight >= 0.01 else DEFAULT_WEIGHT
+        return EdgeToAdd(source, wish.target_id, wish.edge, weight, reason or None)
 
     def _leads(self, edge: EdgeType, start: str, goal: str) -> bool:
         """Whether edges of the type `edge` lead from the memory `start` to `goal`, also by way of others."""
@@ -189,80 +192,36 @@ class Draft:
 
     # ------------------------------------------------------------ edges and notes
 
-    def _touching(self, node_id: str) -> list[EdgeRow]:
-        self._load([node_id])
-        return self._edges[node_id]
-
     def _load(self, ids: Sequence[str]) -> None:
         missing = [node_id for node_id in ids if node_id not in self._edges]
-        if missing:
-            self._edges.update({node_id: [] for node_id in missing})
-            for edge in self._ormah.index.edges_of(missing):
-                for end in (edge.source, edge.target):
-                    if end in missing:
-                        self._edges[end].append(edge)
+        self._edges.update({node_id: [] for node_id in missing})
+        for edge in self._ormah.index.edges_of(missing):
+            for end in (edge.source, edge.target):
+                if end in missing:
+                    self._edges[end].append(edge)
 
-    def _written(self, edge: EdgeRow) -> list[tuple[EdgeType, str]]:
+    def _written(self, edge: EdgeRow, seen: SeenNote) -> list[tuple[EdgeType, str]]:
         """Return (type, link target) for each link in the frontmatter of the source's note that states `edge`."""
-        short = short_id(edge.target)
+        short, resolve = short_id(edge.target), self._ormah.index.resolve_link
         return [
             (one.edge, one.target)
-            for one in self._note(edge.source).seen.note.links
+            for one in seen.note.links
             if one.edge is edge.edge
             and not one.body
-            and (stem_short_id(one.target) == short or self._ormah.index.resolve_link(one.target) == edge.target)
+            and (stem_short_id(one.target) == short or resolve(one.target) == edge.target)
         ]
 
-    def _note(self, node_id: str) -> _Edited:
-        if node_id in self._edited:
-            return self._edited[node_id]
-        seen, row = see(self._ormah, node_id), self._end(node_id)
+    def _seen(self, row: NodeRow) -> SeenNote:
+        seen = see(self._ormah, row.id)
         if seen.digest != row.digest:
-            raise Conflict(f"{seen.path} was edited meanwhile", data={"id": node_id})
-        return _Edited(seen)
-
-    def _try(self, changes: dict[str, tuple[list[NoteLink], list[tuple[EdgeType, str]]]], ends: set[str]) -> None:
-        """Add `changes` to the draft if all notes can be edited so. Otherwise raise the error of the edit; the draft
-        stays as it was.
-
-        `changes`: {node id: (links to add, links to remove)}. `ends`: ids of both memories of the new edge.
-        """
-        tried: dict[str, _Edited] = {}
-        for node_id in sorted(ends | changes.keys()):
-            links, unlinks = changes.get(node_id, ([], []))
-            known = self._note(node_id)
-            tried[node_id] = one = _Edited(known.seen, [*known.links, *links], [*known.unlinks, *unlinks])
-            if links or unlinks:
-                _edit(one.seen, one.links, one.unlinks)
-        self._edited.update(tried)
+            raise Conflict(f"{seen.path} was edited meanwhile", data={"id": row.id})
+        return seen
 
 
 def plain(edge: EdgeRow) -> bool:
     """Whether an edge says only that two memories are near: a `related_to` edge without a reason that is no link
     in a text."""
     return edge.edge is EdgeType.RELATED_TO and not edge.body and not edge.reason
-
-
-def _drawn(wish: EdgeToAdd, there: Sequence[EdgeRow]) -> bool:
-    if wish.edge is EdgeType.RELATED_TO:
-        return bool(there)
-    return any(edge.edge is wish.edge and (wish.edge in BOTH_WAYS or edge.source == wish.source_id) for edge in there)
-
-
-def _edit(seen: SeenNote, links: Sequence[NoteLink], unlinks: Sequence[tuple[EdgeType, str]]) -> bytes:
-    return edit(seen.data, seen.path, link=links, unlink=unlinks)
-
-
-def _weight(wish: EdgeToAdd) -> float:
-    """Return the weight, at most 1, with two decimals. Raises BadRequest if it is not finite.
-
-    It is never 0, because spreading activation multiplies by it (REFERENCE F 6).
-    """
-    if wish.weight is None:
-        return DEFAULT_WEIGHT
-    if not math.isfinite(wish.weight):
-        raise BadRequest(f"a weight is a number from 0 to 1, not {wish.weight}", data={"id": wish.source_id})
-    return round(min(1.0, wish.weight), 2) if wish.weight >= 0.01 else DEFAULT_WEIGHT
 
 
 def _named(row: NodeRow) -> str:
