@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import partial
 
 from msgspec import Struct
 
-from ormahd.actions.amend import clean, see
+from ormahd.actions.amend import SeenNote, clean, see
 from ormahd.actions.views import headline, stem
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
+from ormahd.index.reader import Reader
+from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import Edit, PlannedChange
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, MAX_TITLE, EdgeType, NodeType, SearchQuery, Tier
@@ -23,16 +25,10 @@ from ormahd.note.edit import edit
 from ormahd.note.markdown import normalise
 from ormahd.note.values import NoteLink
 from ormahd.note.write import compose
+from ormahd.ormah import Ormah
 from ormahd.search.search import Rules, rank
 from ormahd.text.facts import lost, sentences
 from ormahd.text.quoting import harmless, shortened
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import SeenNote
-    from ormahd.index.reader import Reader
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-
 
 TAG = "consolidated"
 """The tag of a summary made by a consolidation."""
@@ -51,7 +47,7 @@ READ = 100_000
 leaves out."""
 REASON = 2_000
 """Maximum number of characters of a judge's reason in the commit."""
-SAID = 12
+LISTED = 12
 """Maximum number of facts that the commit lists as left out by the summary."""
 
 
@@ -78,17 +74,29 @@ def consolidate(
         Unavailable: the disk has no room for the trial, or the daemon stops.
     """
     rows = _sources(ormah, node_ids)
-    kind = _given_type(type)
+    try:
+        kind = NodeType(type)
+    except ValueError:
+        hint = "one of: " + ", ".join(NodeType)
+        raise BadRequest(f"{str(type)[:40]!r} is no type of memory", hint=hint) from None
     title, content = _text(ormah, rows, title, content)
-    found: list[str] = []
     made = _make(ormah, rows, title, content, kind, source)
-    answered = _answers(ormah, rows, made)
-    why = shortened(harmless(clean(ormah, body or reason, found) or ""), REASON)
-    name = headline(title, content, 40)
-    return PlannedChange(
-        Kind.CONSOLIDATE, f"Consolidate: {len(rows)} memories became “{name}”", _told(rows, made, answered, why),
-        lambda: _edits(ormah, rows, made), {row.id: row.digest for row in rows}, weight=len(rows),
-    )  # fmt: skip
+    questions = _check_search(ormah, rows, made)
+
+    # The commit message
+    why = shortened(harmless(clean(ormah, body or reason, []) or ""), REASON).strip()
+    lines = [why, ""] if why else []
+    lines += ["Archived, as parts of it:", *(f"- {_name(row)}" for row in rows), ""]
+    lines.append(f"Questions that found them and now find it among the first {TOP}: {questions}")
+    texts = [(row.title, row.content) for row in rows]
+    long = sum(len(text) for _, text in texts) > READ
+    if missing := [] if long else lost(texts, f"{title or ''}\n{content}"):
+        more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+        lines.append("Said only there: " + ", ".join(missing[:LISTED]) + more)
+    subject = f"Consolidate: {len(rows)} memories became “{headline(title, content, 40)}”"
+    based_on = {row.id: row.digest for row in rows}
+    edits = partial(_edits, ormah, rows, made)
+    return PlannedChange(Kind.CONSOLIDATE, subject, "\n".join(lines), edits, based_on, weight=len(rows))
 
 
 def successors(index: Reader, ids: Sequence[str], now: datetime) -> dict[str, str]:
@@ -155,13 +163,6 @@ def _kept_out(ormah: Ormah, row: NodeRow) -> str | None:
     if row.tier is Tier.CORE:
         return "it is in core"
     return "it is outdated, or will be" if row.valid_until is not None else None
-
-
-def _given_type(given: NodeType | str) -> NodeType:
-    try:
-        return NodeType(given)
-    except ValueError:
-        raise BadRequest(f"{str(given)[:40]!r} is no type of memory", hint="one of: " + ", ".join(NodeType)) from None
 
 
 def _text(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str) -> tuple[str | None, str]:
@@ -250,7 +251,7 @@ def _edits(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> list[Edit]:
 # ---------------------------------------------------------------- the trial search
 
 
-def _answers(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
+def _check_search(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
     """Check that the summary replaces its sources in search. Return the number of queries checked.
 
     The queries are those titles and first sentences of the sources that find a source among the first TOP results
@@ -298,26 +299,6 @@ def _first(
         explain=False, rules=Rules(),
     )  # fmt: skip
     return [hit.node_id for hit in ranked.results if hit.source == "search"][:most]
-
-
-# ---------------------------------------------------------------- the commit message
-
-
-def _told(rows: Sequence[NodeRow], made: _Made, answered: int, why: str) -> str:
-    lines = [why.strip(), ""] if why.strip() else []
-    lines += ["Archived, as parts of it:", *(f"- {_name(row)}" for row in rows), ""]
-    lines.append(f"Questions that found them and now find it among the first {TOP}: {answered}")
-    missing = _left_out(rows, made)
-    if missing:
-        more = f" and {len(missing) - SAID} more" if len(missing) > SAID else ""
-        lines.append("Said only there: " + ", ".join(missing[:SAID]) + more)
-    return "\n".join(lines)
-
-
-def _left_out(rows: Sequence[NodeRow], made: _Made) -> list[str]:
-    if sum(len(row.content) for row in rows) > READ:
-        return []
-    return lost([(row.title, row.content) for row in rows], f"{made.title or ''}\n{made.content}")
 
 
 def _name(row: NodeRow) -> str:

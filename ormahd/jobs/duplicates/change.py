@@ -10,36 +10,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
-from ormahd.actions.amend import see
+from ormahd.actions.amend import SeenNote, see
 from ormahd.actions.views import headline, stem
 from ormahd.errors import BadRequest, Conflict, NotFound
+from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import Edit, PlannedChange
 from ormahd.model.change import Kind
 from ormahd.model.node import MAX_CONTENT, MAX_TITLE, EdgeType, NodeType, Tier
 from ormahd.note.edit import edit, lead, unlink
 from ormahd.note.markdown import body_links, conflict_line, normalise
 from ormahd.note.values import DEFAULT_WEIGHT, NoteLink
+from ormahd.ormah import Ormah
 from ormahd.text.diff import clip
 from ormahd.text.facts import lost
 from ormahd.text.sameness import TextContrast, contrast, same
 from ormahd.text.secrets import redact
 from ormahd.text.words import query_terms, stems
 from ormahd.vault.history import made_by_person
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ormahd.actions.amend import SeenNote
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-
-    Float = NDArray[np.float32]
-
 
 _RANK = {Tier.CORE: 2, Tier.WORKING: 1, Tier.ARCHIVAL: 0}
 APART = {
@@ -91,16 +84,9 @@ def why_apart(ormah: Ormah, one: NodeRow, other: NodeRow, *, across: bool = Fals
 
 
 def merge(
-    ormah: Ormah,
-    keep_id: str,
-    remove_id: str,
-    *,
-    title: str | None = None,
-    content: str | None = None,
-    reason: str,
-    body: str,
-    across: bool = False,
-) -> PlannedChange:
+    ormah: Ormah, keep_id: str, remove_id: str, *, title: str | None = None, content: str | None = None, reason: str,
+    body: str, across: bool = False,
+) -> PlannedChange:  # fmt: skip
     """Return the change that merges the memory `remove_id` into `keep_id` (full ids).
 
     `title`, `content`: the merged text; None: the kept memory's own (or the removed memory's title if it has none).
@@ -113,12 +99,18 @@ def merge(
     rows = ormah.index.notes([keep_id, remove_id], connections=False)
     for node_id in (keep_id, remove_id):
         if node_id not in rows:
-            raise NotFound(
-                f"no memory has the id {node_id[:100]!r}", hint="it may have been merged or forgotten meanwhile"
-            )
+            hint = "it may have been merged or forgotten meanwhile"
+            raise NotFound(f"no memory has the id {node_id[:100]!r}", hint=hint)
     keep, gone = rows[keep_id], rows[remove_id]
     if content is not None and not normalise(content):
         raise BadRequest("a merged memory without text", hint="leave the content out to keep the keeper's")
+    if not across and persons(ormah, [gone]):
+        hint = f"keep {gone.short_id}, and remove {keep.short_id}; or leave it to the person"
+        why = f"{gone.short_id} cannot be merged away: {gone.path} is a file that the person made"
+        raise BadRequest(why, hint=hint)
+    if apart := why_apart(ormah, keep, gone, across=across):
+        why = f"{keep.short_id} and {gone.short_id} cannot be merged: {apart}"
+        raise BadRequest(why, hint="reject it, or connect them")
 
     def edits() -> Sequence[Edit]:
         now = ormah.index.notes([keep_id, remove_id], connections=False)
@@ -128,16 +120,8 @@ def merge(
             raise Conflict(f"not merged: {why}")
         return _edits(ormah, see(ormah, keep_id), see(ormah, remove_id), title, content)
 
-    if not across and persons(ormah, [gone]):
-        raise BadRequest(
-            f"{gone.short_id} cannot be merged away: {gone.path} is a file that the person made",
-            hint=f"keep {gone.short_id}, and remove {keep.short_id}; or leave it to the person",
-        )
-    if why := why_apart(ormah, keep, gone, across=across):
-        raise BadRequest(
-            f"{keep.short_id} and {gone.short_id} cannot be merged: {why}", hint="reject it, or connect them"
-        )
-    name, other = headline(title or keep.title or gone.title, content or keep.content, 60), headline(gone.title, gone.content, 60)  # fmt: skip
+    name = headline(title or keep.title or gone.title, content or keep.content, 60)
+    other = headline(gone.title, gone.content, 60)
     subject = f"Merge: two memories of “{name}” became one" if name == other else f"Merge: “{other}” into “{name}”"
     text = "\n".join(line for line in (reason, body, f"Kept {keep.path}, removed {gone.path}") if line)
     return PlannedChange(Kind.MERGE, subject, text, edits, {keep_id: keep.digest, remove_id: gone.digest})
@@ -147,42 +131,27 @@ def from_payload(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
     """Return the change of a proposal that a person approved. The spaces of the two memories may differ.
 
     Raises:
-        NotFound, BadRequest: as `merge`, or the payload is invalid.
+        NotFound, BadRequest: as `merge`.
     """
-    try:
-        keep, remove = str(payload["keep_id"]), str(payload["remove_id"])
-    except KeyError as exc:
-        raise BadRequest(f"the proposal does not say what to merge ({exc} is missing)", hint="reject it") from exc
-    return merge(
-        ormah, keep, remove, title=payload.get("title"), content=payload.get("content"),
-        reason=str(payload.get("reason") or ""), body=str(payload.get("body") or ""), across=True,
-    )  # fmt: skip
+    keep, remove, reason, body = (str(payload.get(name) or "") for name in ("keep_id", "remove_id", "reason", "body"))
+    title, content = payload.get("title"), payload.get("content")
+    return merge(ormah, keep, remove, title=title, content=content, reason=reason, body=body, across=True)
 
 
 def _edits(ormah: Ormah, keep: SeenNote, gone: SeenNote, title: str | None, content: str | None) -> list[Edit]:
     links = Links(ormah, keep, gone)
+    known = {tag.casefold() for tag in keep.note.tags}
     fields: dict[str, Any] = {
         "title": title or keep.note.title or gone.note.title,
         "tier": max(keep.note.tier, gone.note.tier, key=_RANK.__getitem__),
-        "tags": _tags(keep, gone),
+        "tags": [*keep.note.tags, *(tag for tag in gone.note.tags if tag.casefold() not in known)],
         "confidence": max(keep.note.confidence, gone.note.confidence),
         "updated": ormah.moment(),
     }
     text = links.own_text(keep.note.content if content is None else normalise(content))
-    data = edit(
-        keep.data, keep.path, set=fields, unlink=links.erased, link=links.drawn, content=text,
-    )  # fmt: skip
-    return [
-        Edit(keep.id, keep.path, data, keep.digest),
-        Edit(gone.id, gone.path, None, gone.digest),
-        *links.neighbours(),
-    ]
-
-
-def _tags(keep: SeenNote, gone: SeenNote) -> list[str]:
-    """Return the kept memory's tags, then the tags that only the other one has, ignoring case."""
-    known = {tag.casefold() for tag in keep.note.tags}
-    return [*keep.note.tags, *(tag for tag in gone.note.tags if tag.casefold() not in known)]
+    data = edit(keep.data, keep.path, set=fields, unlink=links.erased, link=links.drawn, content=text)
+    removed = Edit(gone.id, gone.path, None, gone.digest)
+    return [Edit(keep.id, keep.path, data, keep.digest), removed, *links.neighbours()]
 
 
 def is_event(row: NodeRow, other: NodeRow) -> bool:
@@ -346,9 +315,9 @@ _SENTENCE = re.compile(r"(?<=[.!?\u2026])\s+(?=[^\W\d_a-z])|(?<=[\u3002\uff01\uf
 
 def meaning(ormah: Ormah) -> Cosine:
     """Return a `Cosine` that uses the embedding model. It embeds each sentence once."""
-    vectors: dict[str, Float | None] = {}
+    vectors: dict[str, NDArray[np.float32] | None] = {}
 
-    def vector(text: str) -> Float | None:
+    def vector(text: str) -> NDArray[np.float32] | None:
         if text not in vectors:
             found = ormah.embed_query(text)
             vectors[text] = None if found is None else found.vector
@@ -396,7 +365,7 @@ def said_twice(text: str, cosine: Cosine | None = None) -> str | None:
     return None
 
 
-def missing(known: Sequence[str], new: Sequence[str], cosine: Cosine | None = None) -> tuple[list[str], dict[str, str]]:
+def unsaid(known: Sequence[str], new: Sequence[str], cosine: Cosine | None = None) -> tuple[list[str], dict[str, str]]:
     """Return the sentences of `new` that say something which no sentence of `known` says.
 
     Also return `{sentence of known: sentence of new}`, where the new one says the same and more.
@@ -430,7 +399,7 @@ def united(keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None) -> str:
     known, said = sentences(keep.content), sentences(gone.content)
     if fenced or len(known) + len(said) > MOST:
         cosine = None
-    new, better = missing(known, said, cosine)
+    new, better = unsaid(known, said, cosine)
     text = keep.content
     for old, fuller in better.items():
         text = text.replace(old, fuller, 1)
@@ -476,8 +445,7 @@ def unfit(
         return "it holds a NUL character"
     if content is not None and (twice := repeated(content, keep, gone, cosine)) is not None:
         return f"it says the same twice: “{clip(twice)}”"
-    said = set(_NUMBER.findall(text))
-    lost = [
-        one for row in (keep, gone) for one in _NUMBER.findall(f"{row.title or ''}\n{row.content}") if one not in said
-    ]
-    return None if not lost else f"it leaves out {', '.join(dict.fromkeys(lost))}"
+    both = "\n".join(f"{row.title or ''}\n{row.content}" for row in (keep, gone))
+    kept = set(_NUMBER.findall(text))
+    missing = dict.fromkeys(one for one in _NUMBER.findall(both) if one not in kept)
+    return f"it leaves out {', '.join(missing)}" if missing else None

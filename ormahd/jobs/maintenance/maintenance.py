@@ -20,112 +20,22 @@ from msgspec.structs import replace
 from ormahd.actions.amend import Caller, clean
 from ormahd.actions.views import iso
 from ormahd.api import ExtractionBatch, MaintenanceCounts, MaintenanceParams, MaintenanceResult, RefusedItem
-from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, NotReady, OrmahError
-from ormahd.jobs.job import PlannedChange, RunContext, apply
-from ormahd.jobs.links.change import Draft, EdgeToAdd, count_of
-from ormahd.jobs.maintenance.check import AcceptedItem, Checked, check
-from ormahd.jobs.maintenance.issue import Issued, gather, show, size, stale
+from ormahd.errors import BadRequest, Conflict, NotFound, NotReady
+from ormahd.jobs.job import RunContext
+from ormahd.jobs.maintenance.apply import VerdictApplier
+from ormahd.jobs.maintenance.check import Checked, check
+from ormahd.jobs.maintenance.issue import Issued, gather, show, size
 from ormahd.jobs.maintenance.kinds import (
     CLUSTERS,
     CONFLICTS,
     KINDS,
     LINKS,
     MERGES,
-    AgentVerdict,
     QuestionKind,
-    conflict,
 )
 from ormahd.jobs.neighbours import NearMemories
-from ormahd.model.node import EdgeType
 from ormahd.ormah import Ormah
 from ormahd.state.proposals import Receipt, Receipts, Verdicts
-
-REFUSING: Final = (BadRequest, Conflict, NotFound, InvalidNote)
-"""Errors that lead to the refusal of one item; the other items are still applied."""
-SO_ALREADY: Final = "it is so already"
-
-
-class VerdictApplier:
-    """Applies the accepted verdicts of one phase two, as one run. The source of the commits is `caller`, the agent
-    that judged."""
-
-    def __init__(self, ormah: Ormah, caller: Caller, run: str, checked: Checked) -> None:
-        self._ormah, self._caller, self._checked = ormah, caller, checked
-        self.run = run
-        self.counts = {kind.results: 0 for kind in KINDS}
-        self.commits: list[str] = []
-
-    def apply(self) -> None:
-        """Apply all accepted items. If a change is not possible, add its item to the refused ones.
-
-        All edges are written in one commit; but a `contradicts` edge is written like a conflict, in one of its own.
-
-        Raises:
-            VaultBusy: another process holds git, and a change could not be queued.
-        """
-        draft = Draft(self._ormah)
-        drawn: list[AcceptedItem] = []
-        for one in sorted(self._checked.taken, key=lambda one: one.kind.change is not None):
-            if drawn and one.kind.change is not None:
-                self._commit(drawn, self._links(draft))
-                drawn = []
-            judgement = self._judgement(one)
-            try:
-                self._check_fresh(one)
-                change = one.kind.change
-                if change is None and one.result.edge_type == EdgeType.CONTRADICTS:
-                    change = conflict
-                if change is not None:
-                    self._commit([one], change(self._ormah, judgement))
-                elif draft.add(_wish(one, judgement)):
-                    drawn.append(one)
-                else:
-                    self._checked.refuse(one.name, one.asked.ids[0], SO_ALREADY)
-            except REFUSING as exc:
-                self._refuse(one, exc)
-        if drawn:
-            self._commit(drawn, self._links(draft))
-
-    def _commit(self, items: Sequence[AcceptedItem], change: PlannedChange) -> None:
-        """Commit the change of these items, or refuse them."""
-        try:
-            done = apply(self._ormah, change, self._caller, run=self.run)
-        except REFUSING as exc:
-            for one in items:
-                self._refuse(one, exc)
-            return
-        for one in items:
-            if done is None:
-                self._checked.refuse(one.name, one.asked.ids[0], SO_ALREADY)
-                continue
-            self.counts[one.kind.results] += 1
-            if one.kind.batch == one.batch:
-                self._checked.verdicts[one.batch, one.asked.ids] = one.result.verdict
-        if done is not None and done.commit is not None:
-            self.commits.append(done.commit)
-
-    def _links(self, draft: Draft) -> PlannedChange:
-        body = "\n".join([f"Judged by {self._caller.source}.", "", *(draft.sentence(wish) for wish in draft.made)])
-        return draft.change(subject=f"Link {count_of(len(draft.made))} of memories", body=body)
-
-    def _judgement(self, one: AcceptedItem) -> AgentVerdict:
-        reason = " ".join((clean(self._ormah, one.result.reason, []) or "").split())
-        return AgentVerdict(one.result, reason, self._caller.source)
-
-    def _check_fresh(self, one: AcceptedItem) -> None:
-        rows = self._ormah.index.notes(list(one.asked.ids), connections=False)
-        if (changed := stale(rows, one.asked)) is not None:
-            raise Conflict(changed[1], data={"id": changed[0]})
-
-    def _refuse(self, one: AcceptedItem, error: OrmahError) -> None:
-        why = error.message if error.hint is None else f"{error.message} ({error.hint})"
-        self._checked.refuse(one.name, str(error.data.get("id") or one.asked.ids[0]), why, (one.batch, one.asked))
-
-
-def _wish(one: AcceptedItem, judgement: AgentVerdict) -> EdgeToAdd:
-    item, weight = one.result, one.result.weight or one.asked.score or 0.5
-    return EdgeToAdd(item.source_id, item.target_id, EdgeType(item.edge_type), weight, judgement.reason)
-
 
 EXTRACTIONS: Final = "extractions"
 """The name of the list of results for turns of sessions, and the key of these turns in a receipt."""
