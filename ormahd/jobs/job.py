@@ -12,25 +12,23 @@ Approved proposals and two-phase maintenance commit their changes by the same co
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct, field
 
-from ormahd.actions.amend import Outcome, commit, see
+from ormahd.actions.amend import Caller, Outcome, commit, see
 from ormahd.errors import Conflict
+from ormahd.jobs.neighbours import NearMemories
+from ormahd.judge.port import Judge
+from ormahd.model.change import Kind
 from ormahd.model.node import ProposalType
+from ormahd.ormah import Ormah
 from ormahd.process import priority
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import Caller
-    from ormahd.jobs.neighbours import NearMemories
-    from ormahd.judge.port import Judge
-    from ormahd.model.change import Kind
-    from ormahd.ormah import Ormah
-    from ormahd.state.proposals import Verdicts
-    from ormahd.vault.transaction import Transaction
+from ormahd.state.proposals import Verdicts
+from ormahd.vault.transaction import Transaction
 
 
 class Stopped(Exception):
@@ -103,6 +101,8 @@ class Done(Struct, frozen=True):
 Step = PlannedChange | Ask | Done
 
 
+WARM_S: Final = 60.0
+"""Maximum seconds that a run waits for the embedding model after a start; then it uses the vectors that exist."""
 QUESTIONS: Final = 200
 """Largest number of questions that one run of a job asks the judge."""
 
@@ -170,6 +170,18 @@ class RunContext(Struct, frozen=True):
             raise Stopped
         priority.give()
 
+    def wait_for_vectors(self) -> None:
+        """Wait until the daemon is ready or all memories have vectors, at most WARM_S seconds. This takes time only
+        after a start. Without vectors a job would find no neighbours, and so nothing to do.
+
+        Raises:
+            Stopped: the run must end.
+        """
+        ormah, end = self.ormah, time.monotonic() + WARM_S
+        while ormah.phase not in {"ready", "stopping"} and time.monotonic() < end and not ormah.index.wait_filled(0.2):
+            self.give()
+            self.progress(0, 0, "waiting for the model")
+
 
 class Job(Protocol):
     """What the runner needs from a job: its name, and a plan of what to do. What a job remembers between runs is
@@ -178,7 +190,7 @@ class Job(Protocol):
     @property
     def name(self) -> str: ...
 
-    def plan(self, turn: RunContext) -> Iterator[Step]:
+    def plan(self, context: RunContext) -> Iterator[Step]:
         """Yield changes to commit, changes to propose and reports of work done, best first. A second run right after
         the first yields nothing new."""
         ...
@@ -215,6 +227,6 @@ def apply(
                     tx.put(edit.path, edit.data, node_id=edit.node_id, expect=edit.expect)
             beside(tx)
 
-        said = change.body if body is None else body
-        done = commit(ormah, change.subject, kind=change.kind, caller=caller, body=said, run=run, fill=fill)
+        message = change.body if body is None else body
+        done = commit(ormah, change.subject, kind=change.kind, caller=caller, body=message, run=run, fill=fill)
         return done if done.op is not None else None

@@ -5,22 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ormahd.actions.amend import clean
 from ormahd.actions.views import headline
 from ormahd.errors import BadRequest
 from ormahd.jobs.job import Ask, Edit, PlannedChange
-from ormahd.jobs.proposals import StoreOutcome
+from ormahd.jobs.proposals import Proposals, StoreOutcome
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, NodeType, ProposalType, Tier
 from ormahd.note.markdown import normalise
 from ormahd.note.write import compose
-
-if TYPE_CHECKING:
-    from ormahd.jobs.proposals import Proposals
-    from ormahd.ormah import Ormah
-    from ormahd.state.extraction import PlannedMemory
+from ormahd.ormah import Ormah
+from ormahd.state.extraction import PlannedMemory
 
 CONFIDENCE: Final = 0.8
 """Confidence of a memory that another program had stored and a person approved."""
@@ -76,14 +73,14 @@ def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
         if ormah.index.equal(space, kind, title, text) is not None:
             return []
         now = ormah.moment()
-        said = datetime.fromisoformat(created) if created else now
+        when = datetime.fromisoformat(created) if created else now
         node_id = ormah.new_id()
         data = compose(
             id=node_id, type=kind, tier=Tier.WORKING, space=space, title=title, tags=tags,
-            source=payload.get("source", SOURCE), confidence=payload.get("confidence", CONFIDENCE), created=said,
+            source=payload.get("source", SOURCE), confidence=payload.get("confidence", CONFIDENCE), created=when,
             updated=now, content=text, everywhere=ABOUT_SELF in tags, said_in=payload.get("said_in"),
         )  # fmt: skip
-        path = ormah.place(node_id, type=kind, space=space, title=title, content=text, created=said)
+        path = ormah.place(node_id, type=kind, space=space, title=title, content=text, created=when)
         return [Edit(node_id, path, data, None)]
 
     return PlannedChange(Kind.REMEMBER, f"Remember: {headline(title, text)}", "", edits, {})

@@ -6,23 +6,17 @@ score is 0.6 * cosine + 0.2 * similarity of the titles + 0.2 * share of common w
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.actions.views import headline
+from ormahd.index.index import Index
+from ormahd.index.rows import NodeRow
 from ormahd.model.change import Kind
 from ormahd.text.words import overlap, words
-
-if TYPE_CHECKING:
-    from ormahd.index.index import Index
-    from ormahd.index.rows import NodeRow
-    from ormahd.jobs.job import RunContext
-
 
 REACH = 16
 """Number of neighbours kept per memory. No job asks for more: the conflict detector needs 15 (REFERENCE C)."""
@@ -31,8 +25,6 @@ AHEAD = 32
 PIECES = 3
 """Number of pieces of a long note whose neighbours are searched, because another note may resemble only a part of it.
 """
-WARM_S = 60.0
-"""Maximum seconds that a run waits for the embedding model after a start; then it uses the vectors that exist."""
 TEXT_STAYS = frozenset({Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE, Kind.STRENGTH})
 """Kinds of changes that change no text, so the cached neighbours stay valid."""
 
@@ -50,10 +42,10 @@ class NearMemories:
     def of(self, node_id: str) -> list[tuple[str, float]]:
         """Return up to REACH neighbours. Some may have been deleted since the search: the caller must check."""
         if node_id not in self._known:
-            self.ahead([node_id])
+            self.prefetch([node_id])
         return self._known[node_id]
 
-    def ahead(self, ids: Sequence[str]) -> None:
+    def prefetch(self, ids: Sequence[str]) -> None:
         """Search the neighbours of several memories in one batch, which is much faster than one by one."""
         asked = [node_id for node_id in dict.fromkeys(ids) if node_id not in self._known]
         pieces: list[tuple[str, NDArray[np.float32]]] = []
@@ -73,26 +65,11 @@ class NearMemories:
     def forget(self, ids: Collection[str]) -> None:
         """Drop from the cache the memories in `ids`, whose texts changed, and all memories that have one of them
         as a neighbour."""
-        gone = set(ids)
+        changed = set(ids)
         self._known = {
             node_id: hits for node_id, hits in self._known.items()
-            if node_id not in gone and not any(other in gone for other, _ in hits)
+            if node_id not in changed and not any(other in changed for other, _ in hits)
         }  # fmt: skip
-
-
-def wait_for_vectors(turn: RunContext) -> None:
-    """Wait until the daemon is ready or all memories have vectors, at most WARM_S seconds. This takes time only
-    after a start.
-
-    Without vectors a job would find no neighbours, and so nothing to do.
-
-    Raises:
-        Stopped: the run must end.
-    """
-    ormah, end = turn.ormah, time.monotonic() + WARM_S
-    while ormah.phase not in {"ready", "stopping"} and time.monotonic() < end and not ormah.index.wait_filled(0.2):
-        turn.give()
-        turn.progress(0, 0, "waiting for the model")
 
 
 COSINE, TITLE, WORDS = 0.6, 0.2, 0.2

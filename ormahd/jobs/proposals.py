@@ -85,14 +85,14 @@ def chosen_change(ormah: Ormah, row: StoredProposal, choice: Approval, change_of
         raise BadRequest(f"of a proposal of the type {row.type} nothing can be chosen", hint=hint)
     nodes = ormah.index.notes(row.nodes, connections=False).values()
     stays, goes = sorted(nodes, key=lambda node: (node.created, node.id), reverse=choice.keep != "older")
-    kept: dict[str, Any] = {}
+    override: dict[str, Any] = {}
     if row.type is ProposalType.MERGE:
         if choice.keep is not None:
-            kept = {"keep_id": stays.id, "remove_id": goes.id, "title": stays.title, "content": stays.content}
-        return change_of(ormah, row.payload | kept | given)
+            override = {"keep_id": stays.id, "remove_id": goes.id, "title": stays.title, "content": stays.content}
+        return change_of(ormah, row.payload | override | given)
     if choice.keep is not None:
-        kept = {"kind": "evolution", "source_id": stays.id, "target_id": goes.id}
-    payload = row.payload | kept
+        override = {"kind": "evolution", "source_id": stays.id, "target_id": goes.id}
+    payload = row.payload | override
     change, node_id = change_of(ormah, payload), str(payload["source_id"])
     return change if choice.content is None else replace(change, edits=partial(_rewritten, change, node_id, given))
 
@@ -220,12 +220,12 @@ class Proposals:
         rows = book.rows(self._ormah.state, STATUSES if status == "all" else (status,))
         waiting = [row.id for row in rows if row.status == PENDING]
         behind = set(waiting[self._at_a_time :])
-        shown = [row for row in reversed(rows) if row.id not in behind and type in (None, row.type)][:limit]
-        notes, decided = self._notes([row.nodes for row in shown]), self._decisions()
+        listed = [row for row in reversed(rows) if row.id not in behind and type in (None, row.type)][:limit]
+        notes, decided = self._notes([row.nodes for row in listed]), self._decisions()
         return ProposalsResult(
             [
                 _shown(row, [notes[one] for one in row.nodes if one in notes], _by(decided.get(line_id(row.key))))
-                for row in shown
+                for row in listed
             ],
             len(waiting) if status in (PENDING, "all") else self.pending(), len(behind),
         )  # fmt: skip
@@ -286,10 +286,10 @@ class Proposals:
             raise Conflict(f"{name} was {row.status}{when}" + (f" by {by}" if by else ""), hint=hint, data=data)
         notes = self._notes([row.nodes])
         if self._key(row, notes) != row.key:
-            gone = [short_id(one) for one in row.nodes if one not in notes]
+            missing = [short_id(one) for one in row.nodes if one not in notes]
             why = (
-                f"{' and '.join(gone)} is not there any more"
-                if gone
+                f"{' and '.join(missing)} is not there any more"
+                if missing
                 else "one of its memories says something else by now"
             )
             book.settle(self._ormah.state, [Status(row.id, STALE, self._ormah.clock())])

@@ -60,12 +60,12 @@ class MemoryGroup(Struct, frozen=True):
         return list(self.keys.values())
 
     @property
-    def shown(self) -> list[ShownMemory]:
+    def memories(self) -> list[ShownMemory]:
         return [ShownMemory(row.id, row.type, row.space, row.title, row.content, row.created) for row in self.rows]
 
-    def now(self, turn: RunContext) -> tuple[NodeRow, ...] | None:
+    def now(self, context: RunContext) -> tuple[NodeRow, ...] | None:
         """Return the current rows of the memories; None if one of them is gone or has another text."""
-        rows = turn.ormah.index.notes([row.id for row in self.rows], connections=False)
+        rows = context.ormah.index.notes([row.id for row in self.rows], connections=False)
         same = len(rows) == len(self.rows) and [key_of(row) for row in rows.values()] == self.texts
         return tuple(rows.values()) if same else None
 
@@ -78,37 +78,37 @@ class PairSearch:
     """
 
     def __init__(
-        self, turn: RunContext, part: Filter, *, name: str, reach: int, floor: float, kin: bool = False
+        self, context: RunContext, part: Filter, *, name: str, reach: int, floor: float, kin: bool = False
     ) -> None:
         """`part`: the memories that pairs are made of, without the self node. `name`: the job, under whose name examined
         memories are remembered. `reach`: maximum number of neighbours of a memory. `floor`: minimum cosine. `kin`:
         only memories of one type and space are paired."""
-        self.turn = turn
-        self._mark, self._reach, self._floor = f"{name}: {turn.who}", reach, floor
+        self.context = context
+        self._mark, self._reach, self._floor = f"{name}: {context.who}", reach, floor
         self._texts: dict[str, str] = {}
         self._kin: dict[str, Any] = {}
         self._looked: list[tuple[str, str]] = []
         self._open: set[frozenset[str]] = set()
-        index = turn.ormah.index
-        for some in sql.chunks(index.newest(part, max(1, index.count(part))), READ):
-            turn.give()
-            for row in index.notes(some, connections=False).values():
-                if row.id != turn.ormah.vault.self_id:
+        index = context.ormah.index
+        for chunk in sql.chunks(index.newest(part, max(1, index.count(part))), READ):
+            context.give()
+            for row in index.notes(chunk, connections=False).values():
+                if row.id != context.ormah.vault.self_id:
                     self._texts[row.id] = key_of(row)
                     self._kin[row.id] = (row.type, row.space) if kin else ()
 
     def chunks(self) -> Iterator[list[MemoryGroup]]:
         """Yield lists of pairs, each of the memory that was examined and its neighbour, with the cosine as score. No
         pair is yielded twice."""
-        index, near = self.turn.ormah.index, self.turn.near
-        unseen = self.turn.verdicts.unseen(self._mark, self._texts)
-        for at, some in enumerate(sql.chunks(unseen, READ)):
-            self.turn.progress(at * READ, len(unseen), "memories compared")
+        index, near = self.context.ormah.index, self.context.near
+        unseen = self.context.verdicts.unseen(self._mark, self._texts)
+        for at, chunk in enumerate(sql.chunks(unseen, READ)):
+            self.context.progress(at * READ, len(unseen), "memories compared")
             hits: list[tuple[str, str, float]] = []
-            for number, node_id in enumerate(some):
-                self.turn.give()
+            for number, node_id in enumerate(chunk):
+                self.context.give()
                 if not number % AHEAD:
-                    near.ahead(some[number : number + AHEAD])
+                    near.prefetch(chunk[number : number + AHEAD])
                 kin = [hit for hit in near.of(node_id) if self._kin.get(hit[0]) == self._kin[node_id]]
                 hits += [(node_id, other, cosine) for other, cosine in kin[: self._reach] if cosine >= self._floor]
             rows = index.notes(list({node_id for hit in hits for node_id in hit[:2]}), connections=False)
@@ -119,12 +119,12 @@ class PairSearch:
                     self._open.add(ids)
                     pairs.append(MemoryGroup((rows[one], rows[other]), cosine))
             yield pairs
-            self._looked += [(one, self._texts[one]) for one in some if index.vectors(one) is not None]
+            self._looked += [(one, self._texts[one]) for one in chunk if index.vectors(one) is not None]
 
     def between(self, pairs: Iterable[MemoryGroup]) -> dict[frozenset[str], list[EdgeRow]]:
         """Return `{ids of two memories: edges between them}` for pairs that this search found."""
         found: dict[frozenset[str], list[EdgeRow]] = {}
-        for edge in self.turn.ormah.index.edges_of(list(dict.fromkeys(pair.rows[0].id for pair in pairs))):
+        for edge in self.context.ormah.index.edges_of(list(dict.fromkeys(pair.rows[0].id for pair in pairs))):
             found.setdefault(frozenset((edge.source, edge.target)), []).append(edge)
         return found
 
@@ -134,14 +134,14 @@ class PairSearch:
 
     def near(self, one: str, other: str) -> bool:
         """Whether `one` is among the nearest neighbours of `other` that pairs are made of."""
-        hits = [hit for hit, _ in self.turn.near.of(other) if hit in self._kin]
+        hits = [hit for hit, _ in self.context.near.of(other) if hit in self._kin]
         return one in hits[: self._reach]
 
     def close(self) -> None:
         """Remember the memories whose pairs are all settled as examined. Do nothing in a dry run."""
-        if not self.turn.dry:
+        if not self.context.dry:
             waiting = frozenset(itertools.chain.from_iterable(self._open))
-            self.turn.verdicts.seen(self._mark, [one for one in self._looked if one[0] not in waiting])
+            self.context.verdicts.seen(self._mark, [one for one in self._looked if one[0] not in waiting])
 
 
 C = TypeVar("C", bound=MemoryGroup)
@@ -155,9 +155,9 @@ class Asking(Generic[C]):
     `more`: whether questions stay open for the next run.
     """
 
-    def __init__(self, turn: RunContext, task: Task, search: PairSearch | None, batch: int = BATCH) -> None:
-        self._turn, self._task, self._search, self._batch = turn, task, search, batch
-        self.left = turn.questions
+    def __init__(self, context: RunContext, task: Task, search: PairSearch | None, batch: int = BATCH) -> None:
+        self._context, self._task, self._search, self._batch = context, task, search, batch
+        self.remaining = context.questions
         self.more = False
 
     def answers(self, candidates: Iterable[C], rule: Rule[C] | None = None) -> Iterator[tuple[C, AnyVerdict]]:
@@ -165,84 +165,84 @@ class Asking(Generic[C]):
         of `rule` if the run has no judge. Candidates that were decided before are settled; those that get no answer are
         left out, and stay open."""
         fresh = self._fresh(candidates)
-        if self._turn.judge is None:
-            yield from rule(one for one, _ in fresh) if rule is not None else ()
+        if self._context.judge is None:
+            yield from rule(group for group, _ in fresh) if rule is not None else ()
             return
-        while some := list(itertools.islice(fresh, self._batch)):
-            new = [one for one, verdict in some if verdict is None]
-            answered = self._asked(self._turn.judge, new[: self.left])
-            self.more = self.more or len(new) > self.left
-            self.left = max(0, self.left - len(new))
-            for one, verdict in some:
-                if (found := verdict or answered.get(one.ids)) is not None:
-                    yield one, found
+        while batch := list(itertools.islice(fresh, self._batch)):
+            new = [group for group, verdict in batch if verdict is None]
+            answered = self._asked(self._context.judge, new[: self.remaining])
+            self.more = self.more or len(new) > self.remaining
+            self.remaining = max(0, self.remaining - len(new))
+            for group, verdict in batch:
+                if (found := verdict or answered.get(group.ids)) is not None:
+                    yield group, found
             if self.more:
                 return
 
     def unanswered(self, candidates: Iterable[C]) -> Iterator[C]:
         """Yield the candidates without a remembered verdict, for an agent; settle the others."""
-        for one in candidates:
-            if self.known(one) is None:
-                yield one
+        for group in candidates:
+            if self.known(group) is None:
+                yield group
             else:
-                self.settle(one)
+                self.settle(group)
 
-    def known(self, one: MemoryGroup) -> Mapping[str, Any] | None:
+    def known(self, group: MemoryGroup) -> Mapping[str, Any] | None:
         """Return the remembered verdict of a judge or an agent, as stored, or None."""
-        return self._turn.verdicts.known(self._task.name, one.texts)
+        return self._context.verdicts.known(self._task.name, group.texts)
 
-    def settle(self, one: MemoryGroup, verdict: AnyVerdict | None = None) -> None:
+    def settle(self, group: MemoryGroup, verdict: AnyVerdict | None = None) -> None:
         """Settle a candidate: its change was made or proposed, or the answer is no. `verdict`: remember it, without the
         texts in it. The verdict of a rule counts only as long as no judge or agent decides."""
-        if verdict is not None and not self._turn.dry:
+        if verdict is not None and not self._context.dry:
             stored = {name: value for name, value in _plain(verdict).items() if name not in ("title", "content")}
-            name = self._task.name if self._turn.judge is not None else f"{self._task.name} by rule"
-            self._turn.verdicts.remember(name, one.texts, stored)
+            name = self._task.name if self._context.judge is not None else f"{self._task.name} by rule"
+            self._context.verdicts.remember(name, group.texts, stored)
         if self._search is not None:
-            self._search.settle(one)
+            self._search.settle(group)
 
     def _fresh(self, candidates: Iterable[C]) -> Iterator[tuple[C, AnyVerdict | None]]:
         """Yield the candidates that are not decided, with an open verdict where there is one; settle the others."""
-        for one in candidates:
-            known = self.known(one)
-            if self._turn.judge is None and (known is None or "open" in known):
-                known = self._turn.verdicts.known(f"{self._task.name} by rule", one.texts)
+        for group in candidates:
+            known = self.known(group)
+            if self._context.judge is None and (known is None or "open" in known):
+                known = self._context.verdicts.known(f"{self._task.name} by rule", group.texts)
             if known is None:
-                yield one, None
+                yield group, None
             elif "open" in known:
                 stored = {name: value for name, value in known.items() if name != "open"}
-                yield one, msgspec.convert(stored, self._task.answer)
+                yield group, msgspec.convert(stored, self._task.answer)
             else:
-                self.settle(one)
+                self.settle(group)
 
-    def _asked(self, judge: Judge, some: Sequence[C]) -> dict[frozenset[str], AnyVerdict]:
+    def _asked(self, judge: Judge, batch: Sequence[C]) -> dict[frozenset[str], AnyVerdict]:
         """Ask the judge, and remember each usable answer as open. Return `{ids of a candidate: verdict}`."""
-        if not some:
+        if not batch:
             return {}
-        turn = self._turn
-        turn.give()
-        turn.progress(0, 0, "asking the judge")
-        turn.asked.asked += len(some)
-        turn.asked.open += len(some)
+        context = self._context
+        context.give()
+        context.progress(0, 0, "asking the judge")
+        context.asked.asked += len(batch)
+        context.asked.open += len(batch)
         try:
-            verdicts = judge.answer(self._task, [one.shown for one in some])
-            if len(verdicts) != len(some):
-                raise JudgeGone(f"{len(verdicts)} answers to {len(some)} questions")
+            verdicts = judge.answer(self._task, [group.memories for group in batch])
+            if len(verdicts) != len(batch):
+                raise JudgeGone(f"{len(verdicts)} answers to {len(batch)} questions")
         except JudgeGone as exc:
-            turn.asked.reason = str(exc)
+            context.asked.reason = str(exc)
             self.more = True
             return {}
         answered: dict[frozenset[str], AnyVerdict] = {}
-        for one, verdict in zip(some, verdicts, strict=True):
+        for group, verdict in zip(batch, verdicts, strict=True):
             if not isinstance(verdict, self._task.answer):
                 continue
             reason = redact(harmless(verdict.reason[: 4 * REASON])).text
             verdict = replace(verdict, q=0, reason=one_line(reason, REASON))
-            answered[one.ids] = verdict
+            answered[group.ids] = verdict
             texts = f"{getattr(verdict, 'title', '')}\n{getattr(verdict, 'content', '')}"
-            if not turn.dry and not redact(texts).found:  # with a secret in its text, the judge is asked again
-                turn.verdicts.remember(self._task.name, one.texts, _plain(verdict) | {"open": True})
-        turn.asked.open -= len(answered)
+            if not context.dry and not redact(texts).found:  # with a secret in its text, the judge is asked again
+                context.verdicts.remember(self._task.name, group.texts, _plain(verdict) | {"open": True})
+        context.asked.open -= len(answered)
         return answered
 
 

@@ -31,7 +31,7 @@ from ormahd.jobs.duplicates.job import DuplicateMerger
 from ormahd.jobs.job import QUESTIONS, Ask, Done, Job, PlannedChange, RunContext, Step, Stopped, apply
 from ormahd.jobs.links.job import AutoLinker
 from ormahd.jobs.memories import new_memory
-from ormahd.jobs.neighbours import TEXT_STAYS, NearMemories, wait_for_vectors
+from ormahd.jobs.neighbours import TEXT_STAYS, NearMemories
 from ormahd.jobs.proposals import MAX_PROPOSALS, ChangeOf, Proposals, StoreOutcome
 from ormahd.judge.port import Judge
 from ormahd.model.node import ProposalType, short_id
@@ -46,9 +46,9 @@ class IndexUpdater:
 
     name = "index_updater"
 
-    def plan(self, turn: RunContext) -> Iterator[Step]:
-        if not turn.dry:
-            found = turn.ormah.reconciler.scan(progress=lambda done, total: turn.progress(done, total, "files"))
+    def plan(self, context: RunContext) -> Iterator[Step]:
+        if not context.dry:
+            found = context.ormah.reconciler.scan(progress=lambda done, total: context.progress(done, total, "files"))
             yield Done(found.edited + found.removed + found.indexed, len(found.skipped))
 
 
@@ -139,8 +139,8 @@ class Runner:
             return list(self.jobs)
         if name not in self.jobs:
             meant = near(name, self.jobs)
-            there = f"did you mean {meant}?" if meant else "there are: " + ", ".join(self.jobs)
-            raise NotFound(f"there is no job '{name[:100]}'", hint=there)
+            hint = f"did you mean {meant}?" if meant else "there are: " + ", ".join(self.jobs)
+            raise NotFound(f"there is no job '{name[:100]}'", hint=hint)
         return [name]
 
     def tasks(self) -> list[JobStatus]:
@@ -260,7 +260,7 @@ class Runner:
             with self._marks:
                 self._running.add(name)
                 self._halted.discard(name)
-            turn = RunContext(
+            context = RunContext(
                 self.ormah,
                 self.verdicts,
                 near,
@@ -274,23 +274,23 @@ class Runner:
                 questions=self._questions,
             )
             try:
-                done.append(self._job(self.jobs[name], turn, math.inf if force else self._max_changes))
+                done.append(self._job(self.jobs[name], context, math.inf if force else self._max_changes))
             finally:
                 with self._marks:
                     self._running.discard(name)
 
-    def _job(self, job: Job, turn: RunContext, commits: float) -> RunTaskResult:
+    def _job(self, job: Job, context: RunContext, commits: float) -> RunTaskResult:
         """Run one job, and record the run. `commits`: maximum number of its commits."""
-        ran, begun, stopped = RunTaskResult(job.name, 0, 0, 0, [], run=turn.run), time.monotonic(), False
-        publish = partial(self.ormah.events.publish, "job", job=job.name, run=turn.run)
-        if not turn.dry:
-            self.runs.begin(turn.run, job.name)
+        ran, begun, stopped = RunTaskResult(job.name, 0, 0, 0, [], run=context.run), time.monotonic(), False
+        publish = partial(self.ormah.events.publish, "job", job=job.name, run=context.run)
+        if not context.dry:
+            self.runs.begin(context.run, job.name)
             publish(state="began")
         try:
             if job.name != IndexUpdater.name:
-                wait_for_vectors(turn)
-            turn.progress(0, 0, "thinking")
-            self._act(job, turn, ran, commits)
+                context.wait_for_vectors()
+            context.progress(0, 0, "thinking")
+            self._act(job, context, ran, commits)
         except Stopped:
             ran.more = stopped = True
             ran.dropped.append(STOPPED)
@@ -300,37 +300,37 @@ class Runner:
         except Exception as exc:  # a bug in one job must not stop the other jobs
             ran.error = f"a fault of its own: {exc!r}"
             log.exception("%s met a fault", job.name)
-        if (left := turn.asked.left_open()) is not None:
-            ran.dropped.append(left)
-        if not turn.dry:
+        if (unanswered := context.asked.left_open()) is not None:
+            ran.dropped.append(unanswered)
+        if not context.dry:
             took = 1000 * (time.monotonic() - begun)
             self.runs.end(ran, error=STOPPED if stopped else ran.error, milliseconds=took)
             publish(state="ended", proposals=ran.proposals, applied=ran.applied, error=ran.error)
             log.info("%s: %d planned, %d applied, %d skipped", job.name, ran.proposals, ran.applied, ran.skipped)
         return ran
 
-    def _act(self, job: Job, turn: RunContext, ran: RunTaskResult, commits: float) -> None:
-        weight = turn.limit
-        for step in job.plan(turn):
-            turn.give()
+    def _act(self, job: Job, context: RunContext, ran: RunTaskResult, commits: float) -> None:
+        weight = context.limit
+        for step in job.plan(context):
+            context.give()
             if isinstance(step, Done):
                 ran.applied += step.applied
                 ran.skipped += step.skipped
                 ran.more = ran.more or step.more
                 continue
             if isinstance(step, Ask):
-                kept = self.proposals.keep(step, turn.run, dry=turn.dry)
-                if kept is StoreOutcome.FULL:
+                outcome = self.proposals.keep(step, context.run, dry=context.dry)
+                if outcome is StoreOutcome.FULL:
                     ran.more = True
                     ran.dropped.append(f"{step.action}: too many proposals wait to be decided on (ormahctl review)")
                     return
-                if kept is StoreOutcome.NEW:
+                if outcome is StoreOutcome.NEW:
                     ran.proposals += 1
                     ran.asked += 1
                     ran.planned.append(f"proposal: {step.action}")
                 continue
             ran.proposals += 1
-            if step.weight > turn.limit:
+            if step.weight > context.limit:
                 ran.skipped += 1
                 ran.dropped.append(f"{step.subject}: more than a whole run may change (--force)")
                 continue
@@ -341,10 +341,10 @@ class Runner:
                 ran.dropped.append(f"{step.subject}: over the limit of one run")
                 return
             ran.planned.append(step.subject)
-            if not turn.dry:
-                self._apply(step, job.name, turn, ran)
+            if not context.dry:
+                self._apply(step, job.name, context, ran)
 
-    def _apply(self, change: PlannedChange, job: str, turn: RunContext, ran: RunTaskResult) -> None:
+    def _apply(self, change: PlannedChange, job: str, context: RunContext, ran: RunTaskResult) -> None:
         """Commit one change, or drop it and record the reason in `ran`.
 
         Raises:
@@ -354,7 +354,7 @@ class Runner:
             raise VaultBusy(f"git is held: {why}; what is left waits for the next run", hint="finish it (git status)")
         dropped = "it is so already"
         try:
-            done = apply(self.ormah, change, Caller(f"job:{job}"), run=turn.run)
+            done = apply(self.ormah, change, Caller(f"job:{job}"), run=context.run)
         except (Conflict, NotFound, InvalidNote, BadRequest) as exc:
             done, dropped = None, exc.message
             ids = ", ".join(map(short_id, change.based_on))
@@ -367,5 +367,5 @@ class Runner:
         if done.commit is not None:
             ran.commits.append(done.commit)
         if change.kind not in TEXT_STAYS:
-            turn.near.forget(change.based_on)
+            context.near.forget(change.based_on)
         change.done()

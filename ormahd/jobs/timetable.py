@@ -10,17 +10,15 @@ from __future__ import annotations
 import logging
 import threading
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import schedule
 
 from ormahd.actions.views import iso
 from ormahd.api import TaskRow, TasksResult
 from ormahd.errors import OrmahError
-
-if TYPE_CHECKING:
-    from ormahd.jobs.runner import Runner
-    from ormahd.settings import JobSettings
+from ormahd.jobs.runner import Runner
+from ormahd.settings import JobSettings
 
 log = logging.getLogger("ormahd.jobs")
 
@@ -104,8 +102,8 @@ class Timetable:
     def _run(self) -> None:
         while not self._stopping.is_set():
             for job in self._scheduler.get_jobs():  # the clock may have been ahead when the run was planned
-                most = _local(datetime.now(UTC)) + timedelta(seconds=job.interval)
-                job.next_run = min(job.next_run or most, most)
+                latest = _local(datetime.now(UTC)) + timedelta(seconds=job.interval)
+                job.next_run = min(job.next_run or latest, latest)
             self._scheduler.run_pending()
             try:
                 self._maintain()

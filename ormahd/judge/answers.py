@@ -42,15 +42,15 @@ def read(text: str, item: type[Struct]) -> AnswerReading:
     """Find the list of items in `text`, the answer of a judge, and convert the items to the type `item`. Never
     raises."""
     *thoughts, rest = _THOUGHT_END.split(text)
-    shown = "".join([*(_THOUGHT.split(one, maxsplit=1)[0] for one in thoughts), rest])
-    if not shown.strip():
+    visible = "".join([*(_THOUGHT.split(one, maxsplit=1)[0] for one in thoughts), rest])
+    if not visible.strip():
         return AnswerReading((), ("the answer is empty",), False)
     best: AnswerReading | None = None
-    for tried in dict.fromkeys((shown, _escaped(shown))):
+    for tried in dict.fromkeys((visible, _escaped(visible))):
         for reading in _readings(tried, item):
             if best is None or len(reading.items) >= len(best.items):
                 best = reading
-    return best or AnswerReading((), (_why_none(shown),), False)
+    return best or AnswerReading((), (_why_none(visible),), False)
 
 
 def schema(item: type[Struct]) -> dict[str, Any]:

@@ -165,8 +165,8 @@ def _run(
 # ---------------------------------------------------------------- what agents print
 
 
-def _claude(said: str) -> JudgeReply:
-    found = json.loads(said)
+def _claude(output: str) -> JudgeReply:
+    found = json.loads(output)
     if isinstance(found, list):
         found = next(one for one in reversed(found) if isinstance(one, dict) and one.get("type") == "result")
     if found.get("is_error") or not isinstance(found.get("result"), str):
@@ -176,9 +176,9 @@ def _claude(said: str) -> JudgeReply:
     return JudgeReply(found["result"], sum_of(usage.get(name) for name in names))
 
 
-def _codex(said: str) -> JudgeReply:
+def _codex(output: str) -> JudgeReply:
     text, tokens = "", None
-    for line in said.splitlines():
+    for line in output.splitlines():
         if not line.strip().startswith("{"):
             continue
         event = json.loads(line)
@@ -196,8 +196,8 @@ def _codex(said: str) -> JudgeReply:
     return JudgeReply(text, tokens)
 
 
-def _gemini(said: str) -> JudgeReply:
-    found = json.loads(said[said.index("{") :])
+def _gemini(output: str) -> JudgeReply:
+    found = json.loads(output[output.index("{") :])
     if found.get("error"):
         raise Failed(quote(str(found["error"].get("message", "it says that it failed"))))
     models = (found.get("stats") or {}).get("models") or {}

@@ -9,15 +9,13 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ormahd import paths
 from ormahd.errors import OrmahError
 from ormahd.judge.transport import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, sum_of
-
-if TYPE_CHECKING:
-    from ormahd.settings.learning import JudgeSettings
+from ormahd.settings.learning import JudgeSettings
 
 CONNECT_SECONDS: Final = 10.0
 """Maximum seconds to connect. A server that runs accepts a connection within milliseconds."""
@@ -174,10 +172,10 @@ def _failure(status: int, reply: bytes, after: float | None) -> Failed:
     return Failed(": ".join(part for part in parts if part), wait=after)
 
 
-def _error_of(said: bytes) -> str:
+def _error_of(reply: bytes) -> str:
     """Return the error message in the body of a reply, as one short line; "" if it has none."""
     try:
-        found = json.loads(said)
+        found = json.loads(reply)
     except ValueError:
         return ""
     error = found.get("error", found.get("message")) if isinstance(found, dict) else None

@@ -31,7 +31,7 @@ DUPLICATES: Final = Task(
     "dates, names, versions, places or conditions are not the same. If in doubt, `same` is false.\n"
     "If they are the same, `title` and `content` are the text of the one that stays: everything that either of them "
     "says, once, in their own words, with every number, name and path, and nothing else. Else both are null." + _EACH,
-    shown=WHOLE,
+    characters=WHOLE,
     whole=True,
 )
 LINKS: Final = Task(
@@ -41,7 +41,7 @@ LINKS: Final = Task(
     "`part_of` (a is a part of what b describes), `depends_on` (a holds or works only while b does), `related_to` (who "
     "reads one wants to know the other). Usually it is `none`: that both are about one project or one technique is not "
     "enough. That one replaced the other is no link either." + _EACH,
-    shown=SHORT,
+    characters=SHORT,
 )
 CONFLICTS: Final = Task(
     "conflict",
@@ -51,7 +51,7 @@ CONFLICTS: Final = Task(
     "the same thing. `evolution`: the later one replaced the earlier belief. `tension`: both are still held, and "
     "contradict each other. `none`: both can be true, they are about different things, or one only adds to the other. "
     "Usually it is `none`." + _EACH,
-    shown=SHORT,
+    characters=SHORT,
 )
 SUMMARIES: Final = Task(
     "consolidate",
@@ -60,7 +60,7 @@ SUMMARIES: Final = Task(
     "and `content` are its text: every claim, number, date, name and path that they have, once, in plain sentences that "
     "stand by themselves, and nothing else; `type` is the kind of memory. If they are about different things, `title` "
     "and `content` are null." + _EACH,
-    shown=CALL,
+    characters=CALL,
     whole=True,
     must_write=True,
 )
@@ -103,14 +103,14 @@ class ModelJudge:
 def _fits(task: Task, group: Group) -> bool:
     """Return whether the model can be shown enough of the group to answer."""
     sizes = [len(one.content) for one in group]
-    if task.whole and (max(sizes) > task.shown or sum(sizes) > CALL):
+    if task.whole and (max(sizes) > task.characters or sum(sizes) > CALL):
         return False
     return not task.must_write or all(map(_faithful, group))
 
 
 def _question(q: int, task: Task, group: Group) -> dict[str, Any]:
-    shown = [_shown(one, task.shown) for one in group]
-    return {"q": q, "memories": shown} if task.must_write else {"q": q, "a": shown[0], "b": shown[1]}
+    memories = [_shown(one, task.characters) for one in group]
+    return {"q": q, "memories": memories} if task.must_write else {"q": q, "a": memories[0], "b": memories[1]}
 
 
 def _calls(questions: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -109,7 +109,7 @@ AnyVerdict = Duplicate | Linked | Contrast | Summary
 class Task(Struct, frozen=True):
     """A kind of question. `name`: its name in the log and in the state. `answer`: the type of its verdicts.
 
-    `shown`: the maximum number of characters of a memory that a model is shown. `whole`: the verdict has a text that
+    `characters`: the maximum number of characters of a memory that a model is shown. `whole`: the verdict has a text that
     replaces the memories, so no question is asked about a longer memory. `must_write`: without that text there is no
     verdict, so a memory that cannot be shown unchanged is not asked about either.
     """
@@ -117,7 +117,7 @@ class Task(Struct, frozen=True):
     name: str
     answer: type[AnyVerdict]
     instructions: str
-    shown: int
+    characters: int
     whole: bool = False
     must_write: bool = False
 

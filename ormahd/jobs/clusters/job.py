@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -23,10 +22,8 @@ from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.note.edit import edit
 from ormahd.note.frontmatter import read
+from ormahd.ormah import Ormah
 from ormahd.state.proposals import text_key
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
 
 log = logging.getLogger("ormahd.jobs")
 
@@ -50,7 +47,7 @@ class _Move(Struct, frozen=True):
 
     row: NodeRow
     space: str
-    there: int
+    inside: int
     """Number of neighbours in that space."""
     among: int
     """Number of all neighbours."""
@@ -62,52 +59,52 @@ class AutoCluster:
 
     name = "auto_cluster"
 
-    def plan(self, turn: RunContext) -> Iterator[Step]:
+    def plan(self, context: RunContext) -> Iterator[Step]:
         moves: list[_Move] = []
         more, skipped = False, 0
-        for row, space, there, among in _clear_ones(turn):
-            if len(moves) >= turn.limit:
+        for row, space, inside, among in _clear_ones(context):
+            if len(moves) >= context.limit:
                 more = True
                 break
             try:
-                seen = see(turn.ormah, row.id)
+                seen = see(context.ormah, row.id)
             except OrmahError as exc:
                 skipped += 1
                 log.info("auto_cluster: %s was left alone (%s)", row.id[:8], exc.code)
                 continue
             if seen.digest == row.digest and not _on_purpose(seen):
-                moves.append(_Move(row, space, there, among, seen.digest))
+                moves.append(_Move(row, space, inside, among, seen.digest))
         if moves:
-            yield _change(turn, moves)
+            yield _change(context, moves)
         if more or skipped:
             yield Done(skipped=skipped, more=more)
 
 
-def _clear_ones(turn: RunContext) -> Iterator[tuple[NodeRow, str, int, int]]:
+def _clear_ones(context: RunContext) -> Iterator[tuple[NodeRow, str, int, int]]:
     """Yield the memories without a space whose neighbours are clearly in one space, and that were not moved there
     before.
 
     Each as (memory, space, number of neighbours in that space, number of all neighbours).
     """
-    index, me = turn.ormah.index, turn.ormah.vault.self_id
+    index, me = context.ormah.index, context.ormah.vault.self_id
     identity = {edge.target for edge in index.edges(me)[0] if edge.edge is EdgeType.DEFINES} | {me}
-    ids = sorted(set(index.ids(Filter(spaces=(GLOBAL,), tiers=TIERS, alive_at=turn.now, writable=True))) - identity)
+    ids = sorted(set(index.ids(Filter(spaces=(GLOBAL,), tiers=TIERS, alive_at=context.now, writable=True))) - identity)
     for at in range(0, len(ids), CHUNK):
-        turn.give()
-        turn.progress(at, len(ids), "memories")
+        context.give()
+        context.progress(at, len(ids), "memories")
         rows = index.notes(ids[at : at + CHUNK], connections=False)
         placed = {
             node_id: row for node_id, row in rows.items() if row.type not in EVERYWHERE and not row.about_self
         }  # fmt: skip
-        for node_id, (space, there, among) in _majorities(turn, list(placed), me).items():
-            if turn.verdicts.known(QUESTION, _key(placed[node_id], space)) is None:
-                yield placed[node_id], space, there, among
+        for node_id, (space, inside, among) in _majorities(context, list(placed), me).items():
+            if context.verdicts.known(QUESTION, _key(placed[node_id], space)) is None:
+                yield placed[node_id], space, inside, among
 
 
-def _majorities(turn: RunContext, ids: list[str], me: str) -> dict[str, tuple[str, int, int]]:
+def _majorities(context: RunContext, ids: list[str], me: str) -> dict[str, tuple[str, int, int]]:
     """Return, for those of `ids` whose neighbours are clearly in one space, `{id: (that space, number of neighbours
     in it, number of all neighbours)}`. `me`: id of the self node, which is not counted."""
-    index, wanted = turn.ormah.index, set(ids)
+    index, wanted = context.ormah.index, set(ids)
     weights: dict[str, dict[str, float]] = {}
     for edge in index.edges_of(ids):
         for near, far in ((edge.source, edge.target), (edge.target, edge.source)):
@@ -115,7 +112,7 @@ def _majorities(turn: RunContext, ids: list[str], me: str) -> dict[str, tuple[st
                 known = weights.setdefault(near, {})
                 known[far] = max(known.get(far, 0.0), edge.weight)
     others = sorted({far for known in weights.values() for far in known})
-    alive = set(index.keep(others, Filter(alive_at=turn.now, sources_of=())))
+    alive = set(index.keep(others, Filter(alive_at=context.now, sources_of=())))
     spaces = {node_id: one.space for node_id, one in index.candidates(others).items() if node_id in alive}
     out: dict[str, tuple[str, int, int]] = {}
     for near, known in weights.items():
@@ -142,17 +139,17 @@ def _key(row: NodeRow, space: str) -> tuple[str, str]:
     return text_key(row.title, row.content), text_key(None, space)
 
 
-def _change(turn: RunContext, moves: list[_Move]) -> PlannedChange:
+def _change(context: RunContext, moves: list[_Move]) -> PlannedChange:
     lines = [
         f"{headline(move.row.title, move.row.content, 60)} ({move.row.short_id}): {move.space}, "
-        f"{move.there} of {move.among} neighbours" for move in moves
+        f"{move.inside} of {move.among} neighbours" for move in moves
     ]  # fmt: skip
     count = f"{len(moves)} {'memory' if len(moves) == 1 else 'memories'}"
-    ormah = turn.ormah
+    ormah = context.ormah
 
     def done() -> None:
         for move in moves:
-            turn.verdicts.remember(QUESTION, _key(move.row, move.space), {"space": move.space})
+            context.verdicts.remember(QUESTION, _key(move.row, move.space), {"space": move.space})
 
     return PlannedChange(
         Kind.CLUSTER, f"Give {count} the space of {'its' if len(moves) == 1 else 'their'} neighbours", "\n".join(lines),

@@ -71,33 +71,32 @@ class ConflictDetector:
 
     name = "conflict_detector"
 
-    def plan(self, turn: RunContext) -> Iterator[Step]:
-        search = _search(turn)
-        asking: Asking[ConflictPair] = Asking(turn, CONFLICTS, search)
+    def plan(self, context: RunContext) -> Iterator[Step]:
+        search = _search(context)
+        asking: Asking[ConflictPair] = Asking(context, CONFLICTS, search)
         with contextlib.closing(search):
             found: list[ConflictPair] = []
             for pairs in _pairs(search):
                 found += pairs
-                if turn.judge is not None and len(found) > 10 * (turn.questions + BATCH):
+                if context.judge is not None and len(found) > 10 * (context.questions + BATCH):
                     # To limit RAM, keep only pairs that this run may ask about
-                    found = sorted(found, key=lambda pair: pair.rank)[: turn.questions + BATCH]
+                    found = sorted(found, key=lambda pair: pair.rank)[: context.questions + BATCH]
             found.sort(key=lambda pair: pair.rank)
-            left = MAX_PROPOSALS
+            remaining = MAX_PROPOSALS
             for pair, verdict in asking.answers(found, partial(_by_words, found)):
                 assert isinstance(verdict, Contrast)
-                rows = pair.now(turn)
                 if not verdict.yes:
                     asking.settle(pair, verdict)
-                elif rows is None or not _fit(turn, *rows):
+                elif (rows := pair.now(context)) is None or not _fit(context, *rows):
                     continue  # a memory was changed or outdated since the search, perhaps by this run
-                elif turn.judge is not None:
-                    yield from _judged(turn, asking, pair, verdict)
-                elif left:
+                elif context.judge is not None:
+                    yield from _judged(context, asking, pair, verdict)
+                elif remaining:
                     assert pair.by_words is not None
                     evidence = {"cosine": round(pair.score, 3), "replaced": round(pair.by_words.replaced, 3)}
                     yield _proposal(pair, verdict.kind, verdict.reason, evidence)
                     asking.settle(pair, verdict)
-                    left -= 1
+                    remaining -= 1
                 else:
                     asking.more = True
                     break
@@ -105,14 +104,14 @@ class ConflictDetector:
                 yield Done(more=True)
 
 
-def candidates(turn: RunContext) -> Iterator[ConflictPair]:
+def candidates(context: RunContext) -> Iterator[ConflictPair]:
     """Yield the pairs that no judge or agent has decided yet, newest memories first.
 
     Within each chunk of memories, the pairs that are most likely in conflict come first.
     """
-    search = _search(turn)
+    search = _search(context)
     with contextlib.closing(search):
-        asking: Asking[ConflictPair] = Asking(turn, CONFLICTS, search)
+        asking: Asking[ConflictPair] = Asking(context, CONFLICTS, search)
         for pairs in _pairs(search):
             yield from asking.unanswered(pairs)
 
@@ -120,9 +119,9 @@ def candidates(turn: RunContext) -> Iterator[ConflictPair]:
 # ---------------------------------------------------------------- pairs
 
 
-def _search(turn: RunContext) -> PairSearch:
-    part = Filter(alive_at=turn.now, writable=True)
-    return PairSearch(turn, part, name=ConflictDetector.name, reach=NEIGHBOURS, floor=FAR)
+def _search(context: RunContext) -> PairSearch:
+    part = Filter(alive_at=context.now, writable=True)
+    return PairSearch(context, part, name=ConflictDetector.name, reach=NEIGHBOURS, floor=FAR)
 
 
 def _pairs(search: PairSearch) -> Iterator[list[ConflictPair]]:
@@ -133,22 +132,22 @@ def _pairs(search: PairSearch) -> Iterator[list[ConflictPair]]:
         statements: dict[str, Statement] = {}
         found: list[ConflictPair] = []
         for pair in chunk:
-            search.turn.give()
+            search.context.give()
             newer, older = sorted(pair.rows, key=lambda row: (row.created, row.updated, row.id), reverse=True)
             related = any(edge.edge in SETTLED for edge in edges.get(pair.ids, ()))
             by_words = None if related else _compare(newer, older, pair.score, statements)
-            far = by_words is None and (search.turn.who == "rules" or pair.score < ALIKE)
-            if related or far or not _fit(search.turn, newer, older):
+            far = by_words is None and (search.context.who == "rules" or pair.score < ALIKE)
+            if related or far or not _fit(search.context, newer, older):
                 search.settle(pair)
             else:
                 found.append(ConflictPair((newer, older), pair.score, by_words))
         yield sorted(found, key=lambda pair: pair.rank)
 
 
-def _fit(turn: RunContext, one: NodeRow, other: NodeRow) -> bool:
+def _fit(context: RunContext, one: NodeRow, other: NodeRow) -> bool:
     """Whether the two can be in conflict: both are valid now, and they share a space or one is global."""
     spaces = {one.space, other.space}
-    return not one.expired(turn.now) and not other.expired(turn.now) and (len(spaces) == 1 or None in spaces)
+    return not one.expired(context.now) and not other.expired(context.now) and (len(spaces) == 1 or None in spaces)
 
 
 def _compare(newer: NodeRow, older: NodeRow, cosine: float, statements: dict[str, Statement]) -> Compared | None:
@@ -196,15 +195,15 @@ def _by_words(
 # ---------------------------------------------------------------- with a judge
 
 
-def _judged(turn: RunContext, asking: Asking[ConflictPair], pair: ConflictPair, verdict: Contrast) -> Iterator[Step]:
-    assert turn.judge is not None
+def _judged(context: RunContext, asking: Asking[ConflictPair], pair: ConflictPair, verdict: Contrast) -> Iterator[Step]:
+    assert context.judge is not None
     newer, older = pair.rows
     reason = verdict.reason or f"judged to be {'an evolution' if verdict.kind == 'evolution' else 'a tension'}"
-    body = f"{reason}\n\nJudged by {turn.judge.name}: {verdict.kind} (cosine {pair.score:.2f})."
+    body = f"{reason}\n\nJudged by {context.judge.name}: {verdict.kind} (cosine {pair.score:.2f})."
     try:
-        change = conflict_change(turn.ormah, newer.id, older.id, verdict.kind, reason=reason, body=body)
+        change = conflict_change(context.ormah, newer.id, older.id, verdict.kind, reason=reason, body=body)
     except BadRequest as exc:  # the judge may not decide this, for example about the user: ask a person
-        evidence = {"cosine": round(pair.score, 3), "judge": turn.judge.name, "why": exc.message}
+        evidence = {"cosine": round(pair.score, 3), "judge": context.judge.name, "why": exc.message}
         yield _proposal(pair, verdict.kind, reason, evidence)
         asking.settle(pair, verdict)
     except Conflict:  # an edge that exists by now contradicts the verdict

@@ -171,9 +171,9 @@ def _text(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
         raise BadRequest("an empty memory cannot be stored")
     if title is not None and len(title) > MAX_TITLE:
         raise BadRequest(f"the title has {len(title)} characters, {MAX_TITLE} are allowed")
-    most = max(SPARE, sum(len(row.content) for row in rows) + 2 * len(rows))
-    if len(content) > most:
-        raise BadRequest(f"the summary has {len(content)} characters, more than what it sums up ({most})")
+    limit = max(SPARE, sum(len(row.content) for row in rows) + 2 * len(rows))
+    if len(content) > limit:
+        raise BadRequest(f"the summary has {len(content)} characters, more than what it sums up ({limit})")
     found: list[str] = []
     clean(ormah, title, found)
     clean(ormah, content, found)
@@ -221,8 +221,8 @@ def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
 def _majority(rows: Sequence[NodeRow]) -> str | None:
     """Return the space of most memories; None (global) if at least as many memories are global."""
     counts = Counter(row.space for row in rows)
-    most = max(counts.values())
-    return None if counts[None] == most else next(space for space, count in counts.items() if count == most)
+    largest = max(counts.values())
+    return None if counts[None] == largest else next(space for space, count in counts.items() if count == largest)
 
 
 def _once(tags: Sequence[str]) -> list[str]:
@@ -290,15 +290,15 @@ def _questions(row: NodeRow) -> list[str]:
 
 
 def _first(
-    ormah: Ormah, index: Reader, question: str, space: str | None, tiers: list[Tier] | None, now: datetime, most: int
+    ormah: Ormah, index: Reader, question: str, space: str | None, tiers: list[Tier] | None, now: datetime, limit: int
 ) -> list[str]:
-    """Return the ids of the first `most` results of a search for `question`, best first, without memories that were
+    """Return the ids of the first `limit` results of a search for `question`, best first, without memories that were
     found along edges."""
     ranked = rank(
         index, SearchQuery(query=question, limit=RESULTS, tiers=tiers), embed=ormah.embed_query, space=space, now=now,
         explain=False, rules=Rules(),
     )  # fmt: skip
-    return [hit.node_id for hit in ranked.results if hit.source == "search"][:most]
+    return [hit.node_id for hit in ranked.results if hit.source == "search"][:limit]
 
 
 def _name(row: NodeRow) -> str:

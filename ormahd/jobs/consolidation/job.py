@@ -40,28 +40,28 @@ class Consolidator:
 
     name = "consolidator"
 
-    def plan(self, turn: RunContext) -> Iterator[Step]:
-        if turn.judge is None:
+    def plan(self, context: RunContext) -> Iterator[Step]:
+        if context.judge is None:
             return
-        search, left = ClusterSearch(turn), MAX_CLUSTERS
-        asking: Asking[MemoryGroup] = Asking(turn, SUMMARIES, None, batch=MAX_CLUSTERS)
-        while not asking.more and (batch := search.batch(min(left, asking.left))):
+        search, remaining = ClusterSearch(context), MAX_CLUSTERS
+        asking: Asking[MemoryGroup] = Asking(context, SUMMARIES, None, batch=MAX_CLUSTERS)
+        while not asking.more and (batch := search.batch(min(remaining, asking.remaining))):
             for cluster, verdict in asking.answers(batch):
                 assert isinstance(verdict, Summary)
-                change = _change(turn, cluster, verdict)
+                change = _change(context, cluster, verdict)
                 if isinstance(change, str):
                     asking.settle(cluster, Summary(None, None, verdict.type, change))
                     search.seen(cluster)
                     continue
                 search.used |= cluster.ids
                 if change is not None:
-                    left -= 1
+                    remaining -= 1
                     yield replace(change, done=partial(asking.settle, cluster, verdict))
 
 
-def candidates(turn: RunContext) -> Iterator[MemoryGroup]:
+def candidates(context: RunContext) -> Iterator[MemoryGroup]:
     """Yield the clusters that an agent is asked about in two-phase maintenance. No memory is in two clusters."""
-    search = ClusterSearch(turn)
+    search = ClusterSearch(context)
     while batch := search.batch(1):
         search.used |= batch[0].ids
         yield batch[0]
@@ -70,20 +70,22 @@ def candidates(turn: RunContext) -> Iterator[MemoryGroup]:
 class ClusterSearch:
     """Chooses the clusters of one run, each around a memory that was not examined yet."""
 
-    def __init__(self, turn: RunContext) -> None:
-        self.turn = turn
+    def __init__(self, context: RunContext) -> None:
+        self.context = context
         self.texts: dict[str, str] = {}
         """{id: key of the text} for all memories that may be consolidated."""
         self.used: set[str] = set()
         """Ids of the memories in the changes of this run, even if a change was dropped because a note was edited."""
-        self.met: set[frozenset[str]] = set()
+        self.yielded: set[frozenset[str]] = set()
         """Clusters that were yielded in this run."""
-        index = self.turn.ormah.index
-        for some in sql.chunks(index.ids(Filter(tiers=(Tier.WORKING,), alive_at=self.turn.now, writable=True)), 500):
-            self.turn.give()
-            rows = index.notes(some, connections=False).values()
+        index = self.context.ormah.index
+        for chunk in sql.chunks(
+            index.ids(Filter(tiers=(Tier.WORKING,), alive_at=self.context.now, writable=True)), 500
+        ):
+            self.context.give()
+            rows = index.notes(chunk, connections=False).values()
             self.texts |= {row.id: key_of(row) for row in rows if self._eligible(row)}
-        self.left = self.turn.verdicts.unseen(Consolidator.name, self.texts)[::-1]
+        self.waiting = self.context.verdicts.unseen(Consolidator.name, self.texts)[::-1]
         """Ids of the memories whose neighbours are not examined yet; the next one is at the end."""
 
     def batch(self, size: int) -> list[MemoryGroup]:
@@ -92,19 +94,19 @@ class ClusterSearch:
         found: list[MemoryGroup] = []
         taken = set(self.used)
         later: list[str] = []
-        while self.left and len(found) < size:
-            self.turn.give()
-            seed = self.left.pop()
+        while self.waiting and len(found) < size:
+            self.context.give()
+            seed = self.waiting.pop()
             if seed in self.used:
                 continue
             if seed in taken:
                 later.append(seed)  # it is in a cluster of this batch, whose result is not known yet
                 continue
-            self.turn.progress(len(self.texts) - len(self.left), len(self.texts), "clusters")
+            self.context.progress(len(self.texts) - len(self.waiting), len(self.texts), "clusters")
             cluster = self._cluster(seed, taken)
             if cluster is None:
                 continue
-            known = self.turn.verdicts.known(SUMMARIES.name, cluster.texts)
+            known = self.context.verdicts.known(SUMMARIES.name, cluster.texts)
             if len(cluster.rows) < FEWEST:
                 wider = self._cluster(seed, self.used)
                 if wider is not None and len(wider.rows) >= FEWEST:
@@ -113,23 +115,23 @@ class ClusterSearch:
                     self.seen(cluster)
             elif known is not None and "open" not in known:
                 self.seen(cluster)
-            elif cluster.ids not in self.met:
-                self.met.add(cluster.ids)
+            elif cluster.ids not in self.yielded:
+                self.yielded.add(cluster.ids)
                 found.append(cluster)
                 taken |= cluster.ids
-        self.left += later[::-1]
+        self.waiting += later[::-1]
         return found
 
     def seen(self, cluster: MemoryGroup) -> None:
         """Mark the memory around which a cluster was found as examined."""
-        if not self.turn.dry:
+        if not self.context.dry:
             seed = cluster.rows[0].id
-            self.turn.verdicts.seen(Consolidator.name, [(seed, self.texts[seed])])
+            self.context.verdicts.seen(Consolidator.name, [(seed, self.texts[seed])])
 
     def _eligible(self, row: NodeRow) -> bool:
         return (
             row.tier is Tier.WORKING and row.valid_until is None and TAG not in row.tags
-            and row.id != self.turn.ormah.vault.self_id and len(row.content) < CHARACTERS
+            and row.id != self.context.ormah.vault.self_id and len(row.content) < CHARACTERS
         )  # fmt: skip
 
     def _cluster(self, seed: str, taken: set[str]) -> MemoryGroup | None:
@@ -139,10 +141,10 @@ class ClusterSearch:
         `taken`: ids to leave out. None: the seed cannot be consolidated in this run, but perhaps in a later one.
         """
         near = [
-            other for other, cosine in self.turn.near.of(seed)
+            other for other, cosine in self.context.near.of(seed)
             if cosine >= SIMILARITY and other in self.texts and other not in taken
         ]  # fmt: skip
-        rows = self.turn.ormah.index.notes([seed, *near], connections=False)
+        rows = self.context.ormah.index.notes([seed, *near], connections=False)
         rows = {one: row for one, row in rows.items() if self._eligible(row) and self.texts[one] == key_of(row)}
         barred, replaced = self._barred(list(rows))
         if seed not in rows or seed in barred:
@@ -163,13 +165,13 @@ class ClusterSearch:
         A memory must not be consolidated if it is part of a summary already, or contradicts a memory that is still
         valid.
         """
-        index = self.turn.ormah.index
+        index = self.context.ormah.index
         edges = [(edge.edge, frozenset((edge.source, edge.target))) for edge in index.edges_of(ids)]
         against = [ends for edge, ends in edges if edge is EdgeType.CONTRADICTS]
         alive = set(
-            index.keep([end for ends in against for end in ends], Filter(alive_at=self.turn.now, sources_of=()))
+            index.keep([end for ends in against for end in ends], Filter(alive_at=self.context.now, sources_of=()))
         )
-        barred = set(successors(index, ids, self.turn.now))
+        barred = set(successors(index, ids, self.context.now))
         barred |= {end for ends in against if ends <= alive for end in ends}
         return barred, {ends for edge, ends in edges if edge is EdgeType.EVOLVED_FROM}
 
@@ -183,10 +185,10 @@ def _belong(one: NodeRow, other: NodeRow) -> bool:
     return one.space == other.space and (one.type is preferred) == (other.type is preferred)
 
 
-def _change(turn: RunContext, cluster: MemoryGroup, summary: Summary) -> PlannedChange | str | None:
+def _change(context: RunContext, cluster: MemoryGroup, summary: Summary) -> PlannedChange | str | None:
     """Return the change that stores a judge's summary; a string, the reason, if there is none or it is refused; None if
     a memory changed while the judge worked."""
-    assert turn.judge is not None
+    assert context.judge is not None
     if summary.content is None:
         return summary.reason
     sources = [(row.title, row.content) for row in cluster.rows]
@@ -196,13 +198,13 @@ def _change(turn: RunContext, cluster: MemoryGroup, summary: Summary) -> Planned
     preferences = all(row.type is NodeType.PREFERENCE for row in cluster.rows)
     try:
         change = consolidate(
-            turn.ormah,
+            context.ormah,
             [row.id for row in cluster.rows],
             title=summary.title,
             content=summary.content,
             type=NodeType.PREFERENCE if preferences else summary.type,
             reason=summary.reason,
-            body=f"{summary.reason}\n\nJudge: {turn.judge.name}",
+            body=f"{summary.reason}\n\nJudge: {context.judge.name}",
         )
     except BadRequest as exc:
         return f"refused: {exc.message}"

@@ -8,29 +8,23 @@ note's field `updated` counts as a use, unless a job wrote it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ormahd.errors import VaultBusy
+from ormahd.git.oplog import LogEntry
+from ormahd.index.rows import NodeRow
 from ormahd.model import strength
 from ormahd.model.change import Kind
 from ormahd.model.node import Tier, read_time
 from ormahd.model.strength import STRENGTH_FILE, Access, ActiveDays, How, LastUses, last_uses
 from ormahd.note.read import parse
-from ormahd.note.values import NoteKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ormahd.git.oplog import LogEntry
-    from ormahd.index.rows import NodeRow
-    from ormahd.note.values import Note
-    from ormahd.ormah import Ormah
-    from ormahd.vault.vault import Vault
-    from ormahd.vault.versions import Text
-
+from ormahd.note.values import Note, NoteKind
+from ormahd.ormah import Ormah
+from ormahd.vault.vault import Vault
+from ormahd.vault.versions import Text
 
 _HOW: dict[str, How] = {"get": "use", "feedback": "use", "recall": "recall", "whisper": "whisper"}
 """{kind of access in the state: kind of use in `strength.jsonl`}.
@@ -66,8 +60,8 @@ def waiting(ormah: Ormah) -> Waiting:
     last = 0
     found: dict[tuple[str, How], tuple[int, datetime]] = {}
     events: list[Access] = []
-    for last, node_id, time, said in ormah.state.accesses():  # noqa: B007 - the last one is what is wanted
-        at, how = read_time(time), _HOW.get(said)
+    for last, node_id, time, kind in ormah.state.accesses():  # noqa: B007 - the last one is what is wanted
+        at, how = read_time(time), _HOW.get(kind)
         if at is None or how is None:
             continue
         if how == "use":
@@ -100,8 +94,8 @@ def settle(ormah: Ormah) -> None:
 def used(ormah: Ormah) -> dict[str, LastUses]:
     """Return `{node id: its last uses}`, from the vault and from accesses that are not folded in yet."""
     found = last_uses(ormah.vault.read(STRENGTH_FILE) or b"")
-    for _, node_id, time, said in ormah.state.accesses():
-        at, how = read_time(time), _HOW.get(said)
+    for _, node_id, time, kind in ormah.state.accesses():
+        at, how = read_time(time), _HOW.get(kind)
         if at is not None and how is not None:
             found.setdefault(node_id, LastUses()).take(how, at.replace(microsecond=0))  # the vault stores whole seconds
     return found
@@ -153,8 +147,8 @@ class LastChanges:
         The commit that added the note does not count.
         """
         times = [self._undone.get(row.id, 0)]
-        if (said := self._said.get(row.id)) is not None:
-            times.append(said.time)
+        if (kind := self._said.get(row.id)) is not None:
+            times.append(kind.time)
         if not self._by_job(row):
             times.append(int(row.updated.timestamp()))
         first = since.timestamp()

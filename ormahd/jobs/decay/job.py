@@ -105,13 +105,13 @@ class ImportanceScorer:
 
     name = "importance_scorer"
 
-    def plan(self, turn: RunContext) -> Iterator[Step]:
-        if not turn.dry:
-            settle(turn.ormah)
-        uses = waiting(turn.ormah)
-        scores = scored(turn, uses)
-        yield from _strength(turn, uses, scores)
-        yield from _core(turn, scores)
+    def plan(self, context: RunContext) -> Iterator[Step]:
+        if not context.dry:
+            settle(context.ormah)
+        uses = waiting(context.ormah)
+        scores = scored(context, uses)
+        yield from _strength(context, uses, scores)
+        yield from _core(context, scores)
 
 
 def machine(ormah: Ormah) -> str:
@@ -120,26 +120,26 @@ def machine(ormah: Ormah) -> str:
     return ormah.learned.seal.hash("strength")[:12]
 
 
-def scored(turn: RunContext, uses: Waiting) -> dict[str, float]:
+def scored(context: RunContext, uses: Waiting) -> dict[str, float]:
     """Return `{node id: importance}` for every memory. `uses`, which are not folded in yet, count too."""
-    ormah = turn.ormah
+    ormah = context.ormah
     edges, fresh = ormah.index.degrees(), uses.of()
     scores = {}
     for node_id, node in ormah.index.candidates(ormah.index.ids(MEMORIES)).items():
         times, latest = fresh.get(node_id, (0, None))
         used = max((at for at in (latest, node.strength.last_accessed) if at), default=moment(node.created))
-        days = (turn.now - used) / DAY
+        days = (context.now - used) / DAY
         scores[node_id] = importance(node.strength.access_count + times, edges.get(node_id, 0), days)
     return scores
 
 
-def _strength(turn: RunContext, uses: Waiting, scores: Mapping[str, float]) -> Iterator[PlannedChange]:
+def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -> Iterator[PlannedChange]:
     """Yield the change that folds `uses` and `scores` ({node id: importance}) into the strength files; nothing if the
     files stay the same.
 
     Accesses of deleted memories are dropped from the state with the commit, or at once if there is no commit.
     """
-    ormah, state = turn.ormah, turn.ormah.state
+    ormah, state = context.ormah, context.ormah.state
     before = ormah.vault.read(STRENGTH_FILE)
 
     def folded(data: bytes | None) -> bytes:
@@ -147,7 +147,7 @@ def _strength(turn: RunContext, uses: Waiting, scores: Mapping[str, float]) -> I
         created = {node_id: row.created for node_id, row in rows.items()}
         found_only = {row.id for row in rows.values() if row.from_source}  # what they were used is not kept
         events: list[Access | Score] = [one for one in uses.events if one.node not in found_only]
-        events += [Score(node_id, turn.now, score) for node_id, score in scores.items()]
+        events += [Score(node_id, context.now, score) for node_id, score in scores.items()]
         return fold(data or b"", machine(ormah), events, created=created, pace=priority.giving)
 
     asked = state.active_days()
@@ -163,15 +163,15 @@ def _strength(turn: RunContext, uses: Waiting, scores: Mapping[str, float]) -> I
             if new != (data or b""):
                 changed.append(Edit(None, path, new, None if data is None else digest(data)))
         if changed:
-            state.folding(uses.last, turn.run)
+            state.folding(uses.last, context.run)
         return changed
 
     after = folded(before)
     new_days = asked - strength.read_active_days(ormah.vault.read(strength.ACTIVE_DAYS_FILE) or b"")
     if after == (before or b"") and not new_days:
-        if uses.last and not turn.dry:
-            state.folding(uses.last, turn.run)
-            state.folded(turn.run)
+        if uses.last and not context.dry:
+            state.folding(uses.last, context.run)
+            state.folded(context.run)
         return
     was, now = (read_strength(one or b"", pace=priority.giving) for one in (before, after))
     moved = sum(node not in was or was[node].importance != one.importance for node, one in now.items())
@@ -185,16 +185,16 @@ def _strength(turn: RunContext, uses: Waiting, scores: Mapping[str, float]) -> I
         "Uses since the last run, importance from use, connections and age, and the days on which something was asked. "
         "Notes are not touched."
     )
-    yield PlannedChange(Kind.STRENGTH, subject, body, edits, {}, done=lambda: state.folded(turn.run))
+    yield PlannedChange(Kind.STRENGTH, subject, body, edits, {}, done=lambda: state.folded(context.run))
 
 
-def _core(turn: RunContext, scores: Mapping[str, float]) -> Iterator[PlannedChange]:
+def _core(context: RunContext, scores: Mapping[str, float]) -> Iterator[PlannedChange]:
     """If core has more memories than `tiers.core_cap`, yield a change for each that must move to working: the least
     important.
 
     A memory is among the last to move if a person undid an earlier move of it to a lower tier.
     """
-    ormah, cap = turn.ormah, turn.ormah.settings.tiers.core_cap
+    ormah, cap = context.ormah, context.ormah.settings.tiers.core_cap
     core = ormah.core()
     if len(core) <= cap:
         return
@@ -258,44 +258,44 @@ class DecayManager:
 
     name = "decay_manager"
 
-    def plan(self, turn: RunContext) -> Iterator[Step]:
-        uses, time = used(turn.ormah), days(turn.ormah)
-        yield from self._back(turn, uses, time)
-        yield from self._fading(turn, uses, time)
+    def plan(self, context: RunContext) -> Iterator[Step]:
+        uses, time = used(context.ormah), days(context.ormah)
+        yield from self._back(context, uses, time)
+        yield from self._fading(context, uses, time)
 
-    def _back(self, turn: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[PlannedChange]:
+    def _back(self, context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[PlannedChange]:
         """Yield changes that bring memories back which were used since they were archived. Each use is examined once.
 
         `uses`: {node id: last uses}. `time`: counts days for leases.
         """
-        ormah, touches, rule = turn.ormah, None, leases(turn.ormah)
+        ormah, touches, rule = context.ormah, None, leases(context.ormah)
         archival = ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,), writable=True))
         marks = {node_id: at for node_id in archival if (at := _reason(uses.get(node_id))) is not None}
         archived = ormah.index.notes(list(marks), connections=False)
         texts = {node_id: marks[node_id].isoformat() for node_id in archived}
-        for node_id in turn.verdicts.unseen(self.name, texts):
-            turn.give()
+        for node_id in context.verdicts.unseen(self.name, texts):
+            context.give()
             row, last = archived[node_id], marks[node_id]
-            mark = partial(turn.verdicts.seen, self.name, [(node_id, texts[node_id])])
+            mark = partial(context.verdicts.seen, self.name, [(node_id, texts[node_id])])
             lasts = rule.days(row.type, row.strength.stability, row.id)
-            late = row.expired(turn.now) or time.between(last, turn.now) > lasts
-            if not late and not replaced(ormah, row, turn.now):
+            late = row.expired(context.now) or time.between(last, context.now) > lasts
+            if not late and not replaced(ormah, row, context.now):
                 touches = touches or LastChanges(ormah.vault)
                 reason = _brought_back(uses[node_id], touches.archived(row))
                 if reason is not None:
                     yield move(ormah, node_id, Tier.ARCHIVAL, Tier.WORKING, reason=reason, done=mark)
                     continue
-            if not turn.dry:
+            if not context.dry:
                 mark()
 
-    def _fading(self, turn: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[PlannedChange]:
-        ormah = turn.ormah
-        found = list(fading(turn, uses, time))
+    def _fading(self, context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[PlannedChange]:
+        ormah = context.ormah
+        found = list(fading(context, uses, time))
         # Memories that were found lately fade last: if the limit of the run is reached, the memories that remain are those
         # that searches still find.
         found.sort(key=lambda one: (one.found, -one.over, one.importance, one.node))
         for done, one in enumerate(found):
-            turn.progress(done, len(found), "fading")
+            context.progress(done, len(found), "fading")
             try:
                 change = move(ormah, one.node, Tier.WORKING, Tier.ARCHIVAL, reason=one.reason)
             except (Conflict, NotFound):  # the memory was moved or deleted since the search
@@ -331,42 +331,42 @@ def replaced(ormah: Ormah, row: NodeRow, now: datetime) -> bool:
     return any(one.tier is not Tier.ARCHIVAL and not one.expired(now) for one in successors)
 
 
-def fading(turn: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Faded]:
+def fading(context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Faded]:
     """Yield the memories in working whose lease has ended and which may fade, in no particular order."""
-    ormah, rule = turn.ormah, leases(turn.ormah)
+    ormah, rule = context.ormah, leases(context.ormah)
     stale = []
     for node_type in NodeType:
         ids = ormah.index.ids(Filter(types=(node_type,), tiers=(Tier.WORKING,), writable=True))
         for node_id, node in ormah.index.candidates(ids).items():
             since = max(moment(node.created), _last(uses, node_id))
-            if time.between(since, turn.now) > rule.days(node_type, node.strength.stability, node_id):
+            if time.between(since, context.now) > rule.days(node_type, node.strength.stability, node_id):
                 stale.append(node_id)
     if not stale:
         return
     me = {ormah.vault.self_id, *identities(ormah)}
     edges, touches = ormah.index.degrees(), LastChanges(ormah.vault)
-    for some in sql.chunks(stale):  # in chunks, because the rows include the texts
-        turn.give()
-        rows = ormah.index.notes(some, connections=False)
+    for chunk in sql.chunks(stale):  # in chunks, because the rows include the texts
+        context.give()
+        rows = ormah.index.notes(chunk, connections=False)
         came = touches.came(rows.values())
         for row in rows.values():
-            idle = time.between(row.last_accessed, turn.now)
+            idle = time.between(row.last_accessed, context.now)
             weight = importance(row.strength.access_count, edges.get(row.id, 0), idle)
-            if row.id in me or spared(turn, row, weight, idle):
+            if row.id in me or spared(context, row, weight, idle):
                 continue
             since = max(row.created, came.get(row.id, _NEVER), _last(uses, row.id))
             lasts = rule.days(row.type, row.strength.stability, row.id)
-            unused = time.between(since, turn.now)
-            if unused > lasts and touches.last(row, time.back(turn.now, lasts)) is None:
-                yield Faded(row.id, unused, (turn.now - since) / DAY, lasts, weight, row.last_accessed)
+            unused = time.between(since, context.now)
+            if unused > lasts and touches.last(row, time.back(context.now, lasts)) is None:
+                yield Faded(row.id, unused, (context.now - since) / DAY, lasts, weight, row.last_accessed)
 
 
-def spared(turn: RunContext, row: NodeRow, weight: float, idle: float) -> bool:
+def spared(context: RunContext, row: NodeRow, weight: float, idle: float) -> bool:
     """Whether a memory must not fade now: it is about the user, a valid preference, or important and found lately.
 
     `weight`: its importance. `idle`: days since it was last found or opened.
     """
-    if row.about_self or (row.type is NodeType.PREFERENCE and not row.expired(turn.now)):
+    if row.about_self or (row.type is NodeType.PREFERENCE and not row.expired(context.now)):
         return True
     return weight >= IMPORTANT and idle <= IMPORTANT_DAYS
 

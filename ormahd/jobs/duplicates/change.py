@@ -101,15 +101,15 @@ def merge(
         if node_id not in rows:
             hint = "it may have been merged or forgotten meanwhile"
             raise NotFound(f"no memory has the id {node_id[:100]!r}", hint=hint)
-    keep, gone = rows[keep_id], rows[remove_id]
+    keep, removed = rows[keep_id], rows[remove_id]
     if content is not None and not normalise(content):
         raise BadRequest("a merged memory without text", hint="leave the content out to keep the keeper's")
-    if not across and persons(ormah, [gone]):
-        hint = f"keep {gone.short_id}, and remove {keep.short_id}; or leave it to the person"
-        why = f"{gone.short_id} cannot be merged away: {gone.path} is a file that the person made"
+    if not across and persons(ormah, [removed]):
+        hint = f"keep {removed.short_id}, and remove {keep.short_id}; or leave it to the person"
+        why = f"{removed.short_id} cannot be merged away: {removed.path} is a file that the person made"
         raise BadRequest(why, hint=hint)
-    if apart := why_apart(ormah, keep, gone, across=across):
-        why = f"{keep.short_id} and {gone.short_id} cannot be merged: {apart}"
+    if apart := why_apart(ormah, keep, removed, across=across):
+        why = f"{keep.short_id} and {removed.short_id} cannot be merged: {apart}"
         raise BadRequest(why, hint="reject it, or connect them")
 
     def edits() -> Sequence[Edit]:
@@ -120,11 +120,11 @@ def merge(
             raise Conflict(f"not merged: {why}")
         return _edits(ormah, see(ormah, keep_id), see(ormah, remove_id), title, content)
 
-    name = headline(title or keep.title or gone.title, content or keep.content, 60)
-    other = headline(gone.title, gone.content, 60)
+    name = headline(title or keep.title or removed.title, content or keep.content, 60)
+    other = headline(removed.title, removed.content, 60)
     subject = f"Merge: two memories of “{name}” became one" if name == other else f"Merge: “{other}” into “{name}”"
-    text = "\n".join(line for line in (reason, body, f"Kept {keep.path}, removed {gone.path}") if line)
-    return PlannedChange(Kind.MERGE, subject, text, edits, {keep_id: keep.digest, remove_id: gone.digest})
+    text = "\n".join(line for line in (reason, body, f"Kept {keep.path}, removed {removed.path}") if line)
+    return PlannedChange(Kind.MERGE, subject, text, edits, {keep_id: keep.digest, remove_id: removed.digest})
 
 
 def from_payload(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
@@ -138,20 +138,20 @@ def from_payload(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
     return merge(ormah, keep, remove, title=title, content=content, reason=reason, body=body, across=True)
 
 
-def _edits(ormah: Ormah, keep: SeenNote, gone: SeenNote, title: str | None, content: str | None) -> list[Edit]:
-    links = Links(ormah, keep, gone)
+def _edits(ormah: Ormah, keep: SeenNote, removed: SeenNote, title: str | None, content: str | None) -> list[Edit]:
+    links = Links(ormah, keep, removed)
     known = {tag.casefold() for tag in keep.note.tags}
     fields: dict[str, Any] = {
-        "title": title or keep.note.title or gone.note.title,
-        "tier": max(keep.note.tier, gone.note.tier, key=_RANK.__getitem__),
-        "tags": [*keep.note.tags, *(tag for tag in gone.note.tags if tag.casefold() not in known)],
-        "confidence": max(keep.note.confidence, gone.note.confidence),
+        "title": title or keep.note.title or removed.note.title,
+        "tier": max(keep.note.tier, removed.note.tier, key=_RANK.__getitem__),
+        "tags": [*keep.note.tags, *(tag for tag in removed.note.tags if tag.casefold() not in known)],
+        "confidence": max(keep.note.confidence, removed.note.confidence),
         "updated": ormah.moment(),
     }
     text = links.own_text(keep.note.content if content is None else normalise(content))
     data = edit(keep.data, keep.path, set=fields, unlink=links.erased, link=links.drawn, content=text)
-    removed = Edit(gone.id, gone.path, None, gone.digest)
-    return [Edit(keep.id, keep.path, data, keep.digest), removed, *links.neighbours()]
+    deletion = Edit(removed.id, removed.path, None, removed.digest)
+    return [Edit(keep.id, keep.path, data, keep.digest), deletion, *links.neighbours()]
 
 
 def is_event(row: NodeRow, other: NodeRow) -> bool:
@@ -167,29 +167,29 @@ Key = tuple[EdgeType, str]
 
 
 class Links:
-    """Computes how links, in frontmatter and text, change in all notes when `gone` is merged into `keep`. Create and
+    """Computes how links, in frontmatter and text, change in all notes when `removed` is merged into `keep`. Create and
     use it under the writers' lock.
 
     `drawn`: the edges to add to the kept note's frontmatter. `erased`: those to remove from it, as (type, link
     target). `neighbours` yields the edits of the other notes.
     """
 
-    def __init__(self, ormah: Ormah, keep: SeenNote, gone: SeenNote) -> None:
+    def __init__(self, ormah: Ormah, keep: SeenNote, removed: SeenNote) -> None:
         self._ormah = ormah
-        self._keep, self._gone = keep, gone
+        self._keep, self._gone = keep, removed
         self._stem = stem(keep.path)
         self._led: dict[str, str | None] = {}
         own = self._properties(keep)
-        self.erased = [(key[0], link.target) for key, links in own.items() for link in links if key[1] == gone.id]
+        self.erased = [(key[0], link.target) for key, links in own.items() for link in links if key[1] == removed.id]
         self._own: dict[Key, NoteLink] = {
-            key: links[0] for key, links in own.items() if key[1] not in {keep.id, gone.id}
+            key: links[0] for key, links in own.items() if key[1] not in {keep.id, removed.id}
         }
         self._before = dict(self._own)
         self._body = {self._to(target) for target in body_links(keep.note.content)}
-        sources = {edge.source for edge in ormah.index.edges_of([keep.id, gone.id])} - {keep.id, gone.id}
+        sources = {edge.source for edge in ormah.index.edges_of([keep.id, removed.id])} - {keep.id, removed.id}
         self._others = {node_id: see(ormah, node_id) for node_id in sorted(sources - ormah.index.unwritten())}
         self._theirs = {node_id: self._into_keeper(seen) for node_id, seen in self._others.items()}
-        for link in gone.note.links:
+        for link in removed.note.links:
             self._take(link)
         self._changed = {node_id: new for node_id, seen in self._others.items() if (new := self._neighbour(seen)) is not None}  # fmt: skip
 
@@ -389,14 +389,14 @@ that neither source says."""
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 
 
-def united(keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None) -> str:
-    """Return the merged text: that of `keep`, followed by the sentences of `gone` that say something else.
+def united(keep: NodeRow, removed: NodeRow, cosine: Cosine | None = None) -> str:
+    """Return the merged text: that of `keep`, followed by the sentences of `removed` that say something else.
 
     If a sentence of each says the same, only the one that says more is in the text. If a text has fenced code,
-    `gone` is appended as a whole.
+    `removed` is appended as a whole.
     """
-    fenced = any(mark in row.content for row in (keep, gone) for mark in ("```", "~~~"))
-    known, said = sentences(keep.content), sentences(gone.content)
+    fenced = any(mark in row.content for row in (keep, removed) for mark in ("```", "~~~"))
+    known, said = sentences(keep.content), sentences(removed.content)
     if fenced or len(known) + len(said) > MOST:
         cosine = None
     new, better = unsaid(known, said, cosine)
@@ -406,34 +406,34 @@ def united(keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None) -> str:
     if not new:
         return text
     if fenced:
-        return f"{keep.content}\n\n{gone.content}"  # code cannot be split into sentences
+        return f"{keep.content}\n\n{removed.content}"  # code cannot be split into sentences
     return f"{text}\n\n{' '.join(new)}"
 
 
-def repeated(content: str, keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None) -> str | None:
+def repeated(content: str, keep: NodeRow, removed: NodeRow, cosine: Cosine | None = None) -> str | None:
     """Return a sentence of the merged text `content` that repeats an earlier one; None if there is none.
 
     Also None if one of the two sources repeats a sentence itself.
     """
     twice = said_twice(content, cosine)
-    if twice is None or any(said_twice(row.content, cosine) is not None for row in (keep, gone)):
+    if twice is None or any(said_twice(row.content, cosine) is not None for row in (keep, removed)):
         return None
     return twice
 
 
 def unfit(
-    title: str | None, content: str | None, keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None
+    title: str | None, content: str | None, keep: NodeRow, removed: NodeRow, cosine: Cosine | None = None
 ) -> str | None:
     """Return the reason why a judge's merged text is refused, as the end of a sentence; None if it is accepted."""
     if content is not None and not normalise(content):
         return "it is empty"
     text = f"{title or keep.title or ''}\n{keep.content if content is None else content}"
-    longest = max(len(keep.content), len(gone.content))
+    longest = max(len(keep.content), len(removed.content))
     if content is not None and len(content) > min(MAX_CONTENT, max(LONGEST * longest, 200)):
         return f"it has {len(content):,} characters, where the longer of the two has {longest:,}"
     if title is not None and (len(title) > MAX_TITLE or "\n" in title):
         return "its title is none"
-    if redact(text).found and not redact(f"{keep.title}\n{keep.content}\n{gone.title}\n{gone.content}").found:
+    if redact(text).found and not redact(f"{keep.title}\n{keep.content}\n{removed.title}\n{removed.content}").found:
         return "it holds what looks like a secret"
     if content is not None and conflict_line(normalise(content)):
         return "it holds conflict markers"
@@ -443,9 +443,9 @@ def unfit(
         return "it is no valid Unicode"
     if "\x00" in text:
         return "it holds a NUL character"
-    if content is not None and (twice := repeated(content, keep, gone, cosine)) is not None:
+    if content is not None and (twice := repeated(content, keep, removed, cosine)) is not None:
         return f"it says the same twice: “{clip(twice)}”"
-    both = "\n".join(f"{row.title or ''}\n{row.content}" for row in (keep, gone))
-    kept = set(_NUMBER.findall(text))
-    missing = dict.fromkeys(one for one in _NUMBER.findall(both) if one not in kept)
+    both = "\n".join(f"{row.title or ''}\n{row.content}" for row in (keep, removed))
+    numbers = set(_NUMBER.findall(text))
+    missing = dict.fromkeys(one for one in _NUMBER.findall(both) if one not in numbers)
     return f"it leaves out {', '.join(missing)}" if missing else None

@@ -59,9 +59,9 @@ class DuplicateMerger:
 
     name = "duplicate_merger"
 
-    def plan(self, turn: RunContext) -> Iterator[Step]:
-        ormah, dry, search = turn.ormah, turn.dry, _search(turn)
-        asking: Asking[DuplicatePair] = Asking(turn, DUPLICATES, search)
+    def plan(self, context: RunContext) -> Iterator[Step]:
+        ormah, dry, search = context.ormah, context.dry, _search(context)
+        asking: Asking[DuplicatePair] = Asking(context, DUPLICATES, search)
         with contextlib.closing(search):
             found = sorted(_pairs(search), key=_best_first)
             removed: set[str] = set()
@@ -75,43 +75,51 @@ class DuplicateMerger:
                 known = asking.known(pair)
                 if pair.ids & removed or (known is not None and not known.get("same")):
                     asking.settle(pair)
-                elif (rows := _mergeable(turn, pair)) and (how := same(*_texts(rows[0]), *_texts(rows[1]))) is not None:
-                    keep, remove = keeper(*rows, persons(ormah, rows))
+                elif both := _mergeable(context, pair):
+                    how = same(*_texts(both[0]), *_texts(both[1]))
+                    if how is None:
+                        continue
+                    keep, remove = keeper(*both, persons(ormah, both))
                     change = merge(ormah, keep.id, remove.id, reason=f"They say the same: {how}.", body=f"{pair.like}")
                     yield replace(change, done=partial(asking.settle, pair))
                     removed |= {remove.id} if dry else set()
 
             # The others
-            asked, left = waiting(ormah), MAX_PROPOSALS
+            asked, remaining = waiting(ormah), MAX_PROPOSALS
             others = (pair for pair in found if pair.how is None or not by_itself or pair.ids <= made)
             for pair, verdict in asking.answers(others, _by_words):
                 assert isinstance(verdict, Duplicate)
                 if not verdict.same or pair.ids & removed:
-                    asking.settle(pair, verdict if turn.judge is not None else None)
+                    asking.settle(pair, verdict if context.judge is not None else None)
                     continue
-                rows = _mergeable(turn, pair)
-                if rows is None or pair.now(turn) is None:
+                rows = pair.now(context)
+                if rows is None or why_apart(ormah, *rows) is not None:
                     continue
-                keep, remove = keeper(*rows, persons(ormah, rows))
-                bad = unfit(verdict.title, verdict.content, keep, remove, meaning(ormah)) if turn.judge else None
-                theirs = pair.ids <= persons(ormah, rows)
-                if turn.judge is not None and bad is None and not theirs and pair.like.composite >= MERGE_LIKENESS:
+                theirs = persons(ormah, rows)
+                keep, remove = keeper(rows[0], rows[1], theirs)
+                bad = unfit(verdict.title, verdict.content, keep, remove, meaning(ormah)) if context.judge else None
+                if (
+                    context.judge is not None
+                    and bad is None
+                    and not pair.ids <= theirs
+                    and pair.like.composite >= MERGE_LIKENESS
+                ):
                     yield replace(
-                        _judged(turn, pair, keep, remove, verdict), done=partial(asking.settle, pair, verdict)
+                        _judged(context, pair, keep, remove, verdict), done=partial(asking.settle, pair, verdict)
                     )
                     removed |= {remove.id} if dry else set()
-                elif not pair.ids & asked and left > 0:  # else it stays open for a later run
-                    yield _proposal(turn, pair, keep, remove, verdict, bad)
-                    asking.settle(pair, verdict if turn.judge is not None else None)
+                elif not pair.ids & asked and remaining > 0:  # else it stays open for a later run
+                    yield _proposal(context, pair, keep, remove, verdict, bad)
+                    asking.settle(pair, verdict if context.judge is not None else None)
                     asked |= pair.ids
-                    left -= 1
+                    remaining -= 1
 
 
-def candidates(turn: RunContext) -> Iterator[DuplicatePair]:
+def candidates(context: RunContext) -> Iterator[DuplicatePair]:
     """Yield the pairs to ask an agent about: not judged yet, not in a pending proposal, and without a clear
     difference."""
-    search, asked = _search(turn), waiting(turn.ormah)
-    asking: Asking[DuplicatePair] = Asking(turn, DUPLICATES, search)
+    search, asked = _search(context), waiting(context.ormah)
+    asking: Asking[DuplicatePair] = Asking(context, DUPLICATES, search)
     with contextlib.closing(search):
         for pair in asking.unanswered(_pairs(search)):
             if _differ(pair):
@@ -136,14 +144,14 @@ def taken_back(ormah: Ormah) -> set[frozenset[str]]:
 # ---------------------------------------------------------------- pairs
 
 
-def _search(turn: RunContext) -> PairSearch:
+def _search(context: RunContext) -> PairSearch:
     name, part = DuplicateMerger.name, Filter(writable=True)
-    return PairSearch(turn, part, name=name, reach=NEIGHBOURS, floor=LEAST_COSINE, kin=True)
+    return PairSearch(context, part, name=name, reach=NEIGHBOURS, floor=LEAST_COSINE, kin=True)
 
 
 def _pairs(search: PairSearch) -> Iterator[DuplicatePair]:
     """Yield the pairs that are similar enough and may be merged, most similar first within a chunk."""
-    ormah = search.turn.ormah
+    ormah = search.context.ormah
     undone = taken_back(ormah)
     for chunk in search.chunks():
         found = []
@@ -158,10 +166,10 @@ def _pairs(search: PairSearch) -> Iterator[DuplicatePair]:
         yield from sorted(found, key=_best_first)
 
 
-def _mergeable(turn: RunContext, pair: MemoryGroup) -> tuple[NodeRow, NodeRow] | None:
+def _mergeable(context: RunContext, pair: MemoryGroup) -> tuple[NodeRow, NodeRow] | None:
     """Return the current rows of a pair; None if a memory is gone or the two cannot be merged."""
-    rows = list(turn.ormah.index.notes([row.id for row in pair.rows], connections=False).values())
-    return None if len(rows) < 2 or why_apart(turn.ormah, *rows) is not None else (rows[0], rows[1])
+    rows = list(context.ormah.index.notes([row.id for row in pair.rows], connections=False).values())
+    return None if len(rows) < 2 or why_apart(context.ormah, *rows) is not None else (rows[0], rows[1])
 
 
 def _best_first(pair: DuplicatePair) -> tuple[float, list[str]]:
@@ -212,25 +220,27 @@ def _by_age(pair: DuplicatePair) -> list[NodeRow]:
 # ---------------------------------------------------------------- changes and proposals
 
 
-def _judged(turn: RunContext, pair: DuplicatePair, keep: NodeRow, remove: NodeRow, verdict: Duplicate) -> PlannedChange:
-    if verdict.content is not None and not turn.dry:
-        turn.ormah.index.embed_ahead([(verdict.title or keep.title, verdict.content)], urgent=False)
-    reason = f"judged to say the same by {_judge(turn)}: {verdict.reason}"
+def _judged(
+    context: RunContext, pair: DuplicatePair, keep: NodeRow, remove: NodeRow, verdict: Duplicate
+) -> PlannedChange:
+    if verdict.content is not None and not context.dry:
+        context.ormah.index.embed_ahead([(verdict.title or keep.title, verdict.content)], urgent=False)
+    reason = f"judged to say the same by {_judge(context)}: {verdict.reason}"
     title, content = verdict.title, verdict.content
-    return merge(turn.ormah, keep.id, remove.id, title=title, content=content, reason=reason, body=f"{pair.like}")
+    return merge(context.ormah, keep.id, remove.id, title=title, content=content, reason=reason, body=f"{pair.like}")
 
 
 def _proposal(
-    turn: RunContext, pair: DuplicatePair, keep: NodeRow, remove: NodeRow, verdict: Duplicate, bad: str | None
+    context: RunContext, pair: DuplicatePair, keep: NodeRow, remove: NodeRow, verdict: Duplicate, bad: str | None
 ) -> Ask:
     """Return the proposal to merge two memories. `bad`: why the judge's text is refused, or None."""
     reason, title, content = verdict.reason, verdict.title, verdict.content
-    if turn.judge is not None:
-        reason = f"{_judge(turn)} says that they are the same: {reason}"
+    if context.judge is not None:
+        reason = f"{_judge(context)} says that they are the same: {reason}"
     if bad is not None:
         reason += f" Its text was not taken: {bad}."
-    if turn.judge is None or bad is not None:
-        title, content = None, united(keep, remove, meaning(turn.ormah))
+    if context.judge is None or bad is not None:
+        title, content = None, united(keep, remove, meaning(context.ormah))
     title = title or keep.title or remove.title
     tags = ", ".join(dict.fromkeys([*keep.tags, *remove.tags]))
     head = "\n".join(line for line in (title, f"tags: {tags}" if tags else None) if line)
@@ -248,5 +258,5 @@ def _proposal(
     )
 
 
-def _judge(turn: RunContext) -> str:
-    return f"the judge ({turn.judge.name})" if turn.judge else "nobody"
+def _judge(context: RunContext) -> str:
+    return f"the judge ({context.judge.name})" if context.judge else "nobody"

@@ -85,18 +85,18 @@ class Draft:
         source, target = self._end(wish.source_id), self._end(wish.target_id)
         made = self._checked(wish)
         self._load([source.id])
-        there = [edge for edge in self._edges[source.id] if target.id in {edge.source, edge.target}]
-        same = [edge for edge in there if edge.edge is made.edge or made.edge is EdgeType.RELATED_TO]
+        between = [edge for edge in self._edges[source.id] if target.id in {edge.source, edge.target}]
+        same = [edge for edge in between if edge.edge is made.edge or made.edge is EdgeType.RELATED_TO]
         both_ways = made.edge in BOTH_WAYS
         if any(both_ways or edge.source == source.id for edge in same):
             return False
         if not both_ways and (same or (made.edge in NO_CIRCLE and self._leads(made.edge, target.id, source.id))):
-            way = f"{_named(source)} {made.edge} {_named(target)}"
-            why = f"{way} would be a circle: the other way round it is so already"
+            sentence = f"{_named(source)} {made.edge} {_named(target)}"
+            why = f"{sentence} would be a circle: the other way round it is so already"
             raise BadRequest(why, data={"id": source.id})
 
         # Try the edits on both notes: the new edge, in place of one that says only that the two are near
-        replaced = [edge for edge in there if plain(edge)]
+        replaced = [edge for edge in between if plain(edge)]
         tried: dict[str, _Edited] = {}
         for row in sorted((source, target), key=lambda row: row.id):
             known = self._edited.get(row.id) or _Edited(self._seen(row))
@@ -175,8 +175,8 @@ class Draft:
 
     def _leads(self, edge: EdgeType, start: str, goal: str) -> bool:
         """Whether edges of the type `edge` lead from the memory `start` to `goal`, also by way of others."""
-        met, at = {start}, [start]
-        while at and len(met) < WALKED:
+        visited, at = {start}, [start]
+        while at and len(visited) < WALKED:
             self._load(at)
             reached = {
                 one.target
@@ -186,8 +186,8 @@ class Draft:
             }
             if goal in reached:
                 return True
-            at = sorted(reached - met)
-            met |= reached
+            at = sorted(reached - visited)
+            visited |= reached
         return False
 
     # ------------------------------------------------------------ edges and notes

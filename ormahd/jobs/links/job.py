@@ -45,15 +45,15 @@ class AutoLinker:
 
     name = "auto_linker"
 
-    def plan(self, turn: RunContext) -> Iterator[Step]:
-        search, limit = _search(turn), min(MAX_EDGES, turn.limit)
-        asking: Asking[LinkPair] = Asking(turn, LINKS, search)
-        draft, lines, skipped = Draft(turn.ormah), [], 0
+    def plan(self, context: RunContext) -> Iterator[Step]:
+        search, limit = _search(context), min(MAX_EDGES, context.limit)
+        asking: Asking[LinkPair] = Asking(context, LINKS, search)
+        draft, lines, skipped = Draft(context.ormah), [], 0
         linked: list[tuple[LinkPair, Linked | None]] = []
         with contextlib.closing(search):
             for pair, verdict in asking.answers(_pairs(search), partial(_mutual, search)):
                 assert isinstance(verdict, Linked)
-                remembered = verdict if turn.judge is not None else None
+                remembered = verdict if context.judge is not None else None
                 if not verdict.yes:
                     asking.settle(pair, remembered)
                     continue
@@ -61,7 +61,7 @@ class AutoLinker:
                     asking.more = True
                     break
                 newer, older = pair.rows
-                reason = (verdict.reason or None) if turn.judge is not None else None
+                reason = (verdict.reason or None) if context.judge is not None else None
                 wish = EdgeToAdd(newer.id, older.id, EdgeType(verdict.edge), pair.score, reason)
                 try:
                     added = draft.add(wish)
@@ -70,7 +70,9 @@ class AutoLinker:
                     skipped += 1
                     continue
                 if added:
-                    lines.append(f"{draft.sentence(wish)}: {_evidence(pair, verdict, judged=turn.judge is not None)}")
+                    lines.append(
+                        f"{draft.sentence(wish)}: {_evidence(pair, verdict, judged=context.judge is not None)}"
+                    )
                     linked.append((pair, remembered))
                 else:
                     asking.settle(pair, remembered)
@@ -81,8 +83,8 @@ class AutoLinker:
 
             if draft.made:
                 how = (
-                    f"Judged by {turn.judge.name}."
-                    if turn.judge
+                    f"Judged by {context.judge.name}."
+                    if context.judge
                     else "Each is among the nearest of the other in meaning."
                 )
                 yield draft.change(
@@ -94,31 +96,31 @@ class AutoLinker:
                 yield Done(skipped=skipped, more=asking.more)
 
 
-def candidates(turn: RunContext) -> Iterator[LinkPair]:
+def candidates(context: RunContext) -> Iterator[LinkPair]:
     """Yield the pairs that no judge or agent has decided yet, newest memories first."""
-    search = _search(turn)
+    search = _search(context)
     with contextlib.closing(search):
-        asking: Asking[LinkPair] = Asking(turn, LINKS, search)
+        asking: Asking[LinkPair] = Asking(context, LINKS, search)
         yield from asking.unanswered(_pairs(search))
 
 
-def _search(turn: RunContext) -> PairSearch:
+def _search(context: RunContext) -> PairSearch:
     # No archived or outdated memories: an edge would lead searches from current memories to them
-    part = Filter(tiers=(Tier.CORE, Tier.WORKING), alive_at=turn.now, writable=True)
-    return PairSearch(turn, part, name=AutoLinker.name, reach=NEIGHBOURS, floor=0.0)
+    part = Filter(tiers=(Tier.CORE, Tier.WORKING), alive_at=context.now, writable=True)
+    return PairSearch(context, part, name=AutoLinker.name, reach=NEIGHBOURS, floor=0.0)
 
 
 def _pairs(search: PairSearch) -> Iterator[LinkPair]:
     """Yield the pairs that are near enough, and between which there is no edge. For a judge or an agent, also those with
     an edge that says only that they are near."""
-    linking, judged = search.turn.ormah.settings.linking, search.turn.who != "rules"
+    linking, judged = search.context.ormah.settings.linking, search.context.who != "rules"
     for chunk in search.chunks():
         edges = search.between(chunk)
         for pair in chunk:
             newer, older = sorted(pair.rows, key=lambda row: (row.created, row.id), reverse=True)
             similarity = pair.score - (CROSS_SPACE_PENALTY if newer.space != older.space else 0.0)
-            there = edges.get(pair.ids, [])
-            if linking.near(similarity) and (all(map(plain, there)) if judged else not there):
+            between = edges.get(pair.ids, [])
+            if linking.near(similarity) and (all(map(plain, between)) if judged else not between):
                 yield LinkPair((newer, older), round(min(1.0, similarity), 4), pair.score)
             else:
                 search.settle(pair)
@@ -126,7 +128,7 @@ def _pairs(search: PairSearch) -> Iterator[LinkPair]:
 
 def _mutual(search: PairSearch, pairs: Iterable[LinkPair]) -> Iterator[tuple[LinkPair, AnyVerdict]]:
     """Answer yes if each memory is among the nearest neighbours of the other, and neither has FEW edges of nearness."""
-    index = search.turn.ormah.index
+    index = search.context.ormah.index
     known: dict[str, list[EdgeRow]] = {}
     added: Counter[str] = Counter()
     for pair in pairs:

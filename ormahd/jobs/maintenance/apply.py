@@ -40,24 +40,24 @@ class VerdictApplier:
         """
         draft = Draft(self._ormah)
         drawn: list[AcceptedItem] = []
-        for one in sorted(self._checked.taken, key=lambda one: one.kind.change is not None):
-            if drawn and one.kind.change is not None:
+        for accepted in sorted(self._checked.taken, key=lambda accepted: accepted.kind.change is not None):
+            if drawn and accepted.kind.change is not None:
                 self._commit(drawn, self._links(draft))
                 drawn = []
-            judgement = self._judgement(one)
+            judgement = self._judgement(accepted)
             try:
-                self._check_fresh(one)
-                change = one.kind.change
-                if change is None and one.result.edge_type == EdgeType.CONTRADICTS:
+                self._check_fresh(accepted)
+                change = accepted.kind.change
+                if change is None and accepted.result.edge_type == EdgeType.CONTRADICTS:
                     change = conflict
                 if change is not None:
-                    self._commit([one], change(self._ormah, judgement))
-                elif draft.add(_wish(one, judgement)):
-                    drawn.append(one)
+                    self._commit([accepted], change(self._ormah, judgement))
+                elif draft.add(_wish(accepted, judgement)):
+                    drawn.append(accepted)
                 else:
-                    self._checked.refuse(one.name, one.asked.ids[0], SO_ALREADY)
+                    self._checked.refuse(accepted.name, accepted.asked.ids[0], SO_ALREADY)
             except REFUSING as exc:
-                self._refuse(one, exc)
+                self._refuse(accepted, exc)
         if drawn:
             self._commit(drawn, self._links(draft))
 
@@ -66,16 +66,16 @@ class VerdictApplier:
         try:
             done = apply(self._ormah, change, self._caller, run=self.run)
         except REFUSING as exc:
-            for one in items:
-                self._refuse(one, exc)
+            for accepted in items:
+                self._refuse(accepted, exc)
             return
-        for one in items:
+        for accepted in items:
             if done is None:
-                self._checked.refuse(one.name, one.asked.ids[0], SO_ALREADY)
+                self._checked.refuse(accepted.name, accepted.asked.ids[0], SO_ALREADY)
                 continue
-            self.counts[one.kind.results] += 1
-            if one.kind.batch == one.batch:
-                self._checked.verdicts[one.batch, one.asked.ids] = one.result.verdict
+            self.counts[accepted.kind.results] += 1
+            if accepted.kind.batch == accepted.batch:
+                self._checked.verdicts[accepted.batch, accepted.asked.ids] = accepted.result.verdict
         if done is not None and done.commit is not None:
             self.commits.append(done.commit)
 
@@ -83,20 +83,22 @@ class VerdictApplier:
         body = "\n".join([f"Judged by {self._caller.source}.", "", *(draft.sentence(wish) for wish in draft.made)])
         return draft.change(subject=f"Link {count_of(len(draft.made))} of memories", body=body)
 
-    def _judgement(self, one: AcceptedItem) -> AgentVerdict:
-        reason = " ".join((clean(self._ormah, one.result.reason, []) or "").split())
-        return AgentVerdict(one.result, reason, self._caller.source)
+    def _judgement(self, accepted: AcceptedItem) -> AgentVerdict:
+        reason = " ".join((clean(self._ormah, accepted.result.reason, []) or "").split())
+        return AgentVerdict(accepted.result, reason, self._caller.source)
 
-    def _check_fresh(self, one: AcceptedItem) -> None:
-        rows = self._ormah.index.notes(list(one.asked.ids), connections=False)
-        if (changed := stale(rows, one.asked)) is not None:
+    def _check_fresh(self, accepted: AcceptedItem) -> None:
+        rows = self._ormah.index.notes(list(accepted.asked.ids), connections=False)
+        if (changed := stale(rows, accepted.asked)) is not None:
             raise Conflict(changed[1], data={"id": changed[0]})
 
-    def _refuse(self, one: AcceptedItem, error: OrmahError) -> None:
+    def _refuse(self, accepted: AcceptedItem, error: OrmahError) -> None:
         why = error.message if error.hint is None else f"{error.message} ({error.hint})"
-        self._checked.refuse(one.name, str(error.data.get("id") or one.asked.ids[0]), why, (one.batch, one.asked))
+        self._checked.refuse(
+            accepted.name, str(error.data.get("id") or accepted.asked.ids[0]), why, (accepted.batch, accepted.asked)
+        )
 
 
-def _wish(one: AcceptedItem, judgement: AgentVerdict) -> EdgeToAdd:
-    item, weight = one.result, one.result.weight or one.asked.score or 0.5
+def _wish(accepted: AcceptedItem, judgement: AgentVerdict) -> EdgeToAdd:
+    item, weight = accepted.result, accepted.result.weight or accepted.asked.score or 0.5
     return EdgeToAdd(item.source_id, item.target_id, EdgeType(item.edge_type), weight, judgement.reason)

@@ -179,10 +179,10 @@ def _circles(kind: QuestionKind, items: Mapping[int, AnyItem]) -> dict[int, tupl
     arrows = {at: item.arrow for at, item in items.items() if item.arrow is not None}
     bad: dict[int, tuple[str, str]] = {}
     for at, (source, target) in arrows.items():
-        reached, ahead = {target}, {target}
-        while ahead:
-            ahead = {end for start, end in arrows.values() if start in ahead} - reached
-            reached |= ahead
+        reached, frontier = {target}, {target}
+        while frontier:
+            frontier = {end for start, end in arrows.values() if start in frontier} - reached
+            reached |= frontier
         if source != target and source in reached:
             bad[at] = (source, f"with others of {kind.results} this leads round in a circle")
     return bad

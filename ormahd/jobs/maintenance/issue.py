@@ -85,21 +85,21 @@ class Issued(Struct, frozen=True):
         return cls(msgspec.convert(batches, dict[str, list[Question]]))
 
 
-def gather(turn: RunContext, kinds: Sequence[QuestionKind], *, enough: bool = False) -> Issued:
-    """Search for questions until each batch is full or the time of `turn` is over. `enough`: stop at the first
+def gather(context: RunContext, kinds: Sequence[QuestionKind], *, enough: bool = False) -> Issued:
+    """Search for questions until each batch is full or the time of `context` is over. `enough`: stop at the first
     question."""
     order = (*PAIRED, CLUSTERS)
     found: dict[str, list[Question]] = {batch: [] for batch in order}
     with contextlib.suppress(Stopped):  # the candidates found so far are used; the others can be found the next time
         for kind in sorted(kinds, key=lambda kind: order.index(kind.batch)):
-            met: set[frozenset[str]] = set()
-            for one in kind.candidates(turn):
-                turn.give()
-                decided = turn.verdicts.known(kind.task.name, one.texts) is not None
-                if len(one.ids) > 1 and one.ids not in met and not decided:
+            yielded: set[frozenset[str]] = set()
+            for one in kind.candidates(context):
+                context.give()
+                decided = context.verdicts.known(kind.task.name, one.texts) is not None
+                if len(one.ids) > 1 and one.ids not in yielded and not decided:
                     found[kind.batch].append(Question(one.keys, round(one.score, 4)))
-                met.add(one.ids)
-                if len(found[kind.batch]) >= (1 if enough else kind.most):
+                yielded.add(one.ids)
+                if len(found[kind.batch]) >= (1 if enough else kind.limit):
                     break
             if enough and any(found.values()):
                 break
@@ -126,9 +126,9 @@ def show(index: Index, issued: Issued, characters: int) -> Payload:
     clusters = [(one, [_shown(rows[node_id], None) for node_id in one.ids]) for one in fresh.pop(CLUSTERS, [])]
     room = characters - ENVELOPE
     reserved = 0
-    for _, shown in clusters:
-        if reserved + size(shown) + 1 <= room * FOR_CLUSTERS:
-            reserved += size(shown) + 1
+    for _, texts in clusters:
+        if reserved + size(texts) + 1 <= room * FOR_CLUSTERS:
+            reserved += size(texts) + 1
 
     # The pairs, with as much of their texts as fits; even the titles alone can exceed a small limit
     drawn: dict[str, list[tuple[Question, Any]]] = {}
@@ -140,13 +140,13 @@ def show(index: Index, issued: Issued, characters: int) -> Payload:
         max(drawn.values(), key=len).pop()
 
     # The clusters, in the room that is left
-    left = room - _size(drawn | {CLUSTERS: []})
+    free = room - _size(drawn | {CLUSTERS: []})
     drawn[CLUSTERS] = []
-    for one, shown in clusters:
-        if size(shown) + 1 <= left:
-            left -= size(shown) + 1
-            drawn[CLUSTERS].append((one, shown))
-    batches = {batch: [shown for _, shown in items] for batch, items in drawn.items()}
+    for one, texts in clusters:
+        if size(texts) + 1 <= free:
+            free -= size(texts) + 1
+            drawn[CLUSTERS].append((one, texts))
+    batches = {batch: [texts for _, texts in items] for batch, items in drawn.items()}
     return Payload(batches, Issued({batch: [one for one, _ in items] for batch, items in drawn.items()}))
 
 
@@ -188,4 +188,4 @@ def size(value: Any) -> int:
 
 
 def _size(drawn: Mapping[str, list[tuple[Question, Any]]]) -> int:
-    return size({batch: [shown for _, shown in items] for batch, items in drawn.items()})
+    return size({batch: [texts for _, texts in items] for batch, items in drawn.items()})

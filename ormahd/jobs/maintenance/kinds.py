@@ -169,19 +169,19 @@ def conflict(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
 def _merge(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
     title, content = clean(ormah, one.item.title, []), clean(ormah, one.item.content, [])
     rows, body = ormah.index.notes(one.item.ids, connections=False), one.judged
-    keep, gone = rows[one.item.keep_id], rows[one.item.remove_id]
+    keep, removed = rows[one.item.keep_id], rows[one.item.remove_id]
     if content is not None:
-        longest = max(SPARE, MOST_TIMES * max(len(keep.content), len(gone.content)))
+        longest = max(SPARE, MOST_TIMES * max(len(keep.content), len(removed.content)))
         if len(content) > longest:
             raise BadRequest(f"content: it has {len(content):,} characters; {longest:,} are enough for these two")
-        if (twice := repeated(content, keep, gone, meaning(ormah))) is not None:
+        if (twice := repeated(content, keep, removed, meaning(ormah))) is not None:
             raise BadRequest(f"content: it says the same twice: “{clip(twice)}”", hint="say it once")
-    both = [(row.title, row.content) for row in (keep, gone)]
+    both = [(row.title, row.content) for row in (keep, removed)]
     if sum(len(text) for _, text in both) <= READ:
         text = "\n".join((title or keep.title or "", keep.content if content is None else content))
         if missing := lost(both, text):
             body += "\nSaid only before: " + ", ".join(missing[:NAMED])
-    return merge(ormah, keep.id, gone.id, title=title, content=content, reason=one.reason, body=body)
+    return merge(ormah, keep.id, removed.id, title=title, content=content, reason=one.reason, body=body)
 
 
 def _consolidate(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
@@ -195,7 +195,7 @@ class QuestionKind(Struct, frozen=True):
 
     `batch`: the list in which its questions are handed out, and `named` the name of one and of several of them.
     `results`: the list in which their answers come back, and `item` the form of an answer. `task`: the question to a
-    judge, under whose name answers are remembered. `no`: the answer no, as remembered. `most`: maximum number of
+    judge, under whose name answers are remembered. `no`: the answer no, as remembered. `limit`: maximum number of
     questions in a receipt. `candidates`: finds what to ask, best first. `change`: makes the change of an answer; None:
     all edges become one change.
     """
@@ -206,7 +206,7 @@ class QuestionKind(Struct, frozen=True):
     item: type[AnyItem]
     task: Task
     no: Mapping[str, Any]
-    most: int
+    limit: int
     candidates: Callable[[RunContext], Iterable[MemoryGroup]]
     change: Callable[[Ormah, AgentVerdict], PlannedChange] | None
 

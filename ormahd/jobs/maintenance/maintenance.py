@@ -66,10 +66,10 @@ class SessionReading(Protocol):
 
     def hand_out(self, characters: int) -> tuple[list[ExtractionBatch], list[dict[str, Any]]]: ...
 
-    def again(self, kept: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]: ...
+    def again(self, stored: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]: ...
 
     def settle(
-        self, kept: Sequence[Mapping[str, Any]], items: Any, caller: Caller, run: str
+        self, stored: Sequence[Mapping[str, Any]], items: Any, caller: Caller, run: str
     ) -> tuple[int, list[RefusedItem], list[str]]: ...
 
 
@@ -135,9 +135,9 @@ class Maintenance:
                 )
             progress(0, 0, "looking for candidates")
             found = gather(self._turn(self._ormah.new_run(), SECONDS), self._kinds)
-            turns, kept = self._sessions.hand_out(CHARACTERS // 2) if self._sessions else ([], [])
+            turns, stored = self._sessions.hand_out(CHARACTERS // 2) if self._sessions else ([], [])
             new = show(self._ormah.index, found, CHARACTERS - size(turns))
-            issued = {**new.issued.as_json(), EXTRACTIONS: kept}
+            issued = {**new.issued.as_json(), EXTRACTIONS: stored}
             receipt = Receipt(str(uuid.uuid4()), now, now + RECEIPT, issued, None)
             self._receipts.keep(receipt)
             self._looked = (now, bool(new.issued or turns))
@@ -283,8 +283,8 @@ class Maintenance:
         if self._sessions is not None and self._sessions.waits():
             self._looked = (now, True)
             return
-        turn = self._turn(self._ormah.new_run(), seconds)
-        found = gather(turn, self._kinds, enough=True)
+        context = self._turn(self._ormah.new_run(), seconds)
+        found = gather(context, self._kinds, enough=True)
         self._looked = (now, bool(found))
 
 
