@@ -152,11 +152,15 @@ Rule = Callable[[Iterable[C]], Iterator[tuple[C, AnyVerdict]]]
 class Asking(Generic[C]):
     """Has the questions of one run of a job answered, and remembers the answers. `search` None: there are no pairs.
 
+    `rules`: whether the answers of a rule are remembered too, because they depend on the other pairs of the run.
     `more`: whether questions stay open for the next run.
     """
 
-    def __init__(self, context: RunContext, task: Task, search: PairSearch | None, batch: int = BATCH) -> None:
+    def __init__(
+        self, context: RunContext, task: Task, search: PairSearch | None, *, rules: bool = False, batch: int = BATCH
+    ) -> None:
         self._context, self._task, self._search, self._batch = context, task, search, batch
+        self._rules = rules and context.judge is None
         self.remaining = context.questions
         self.more = False
 
@@ -194,9 +198,10 @@ class Asking(Generic[C]):
     def settle(self, group: MemoryGroup, verdict: AnyVerdict | None = None) -> None:
         """Settle a candidate: its change was made or proposed, or the answer is no. `verdict`: remember it, without the
         texts in it. The verdict of a rule counts only as long as no judge or agent decides."""
-        if verdict is not None and not self._context.dry:
+        remembered = self._rules or self._context.judge is not None
+        if verdict is not None and remembered and not self._context.dry:
             stored = {name: value for name, value in _plain(verdict).items() if name not in ("title", "content")}
-            name = self._task.name if self._context.judge is not None else f"{self._task.name} by rule"
+            name = f"{self._task.name} by rule" if self._rules else self._task.name
             self._context.verdicts.remember(name, group.texts, stored)
         if self._search is not None:
             self._search.settle(group)
@@ -205,9 +210,9 @@ class Asking(Generic[C]):
         """Yield the candidates that are not decided, with an open verdict where there is one; settle the others."""
         for group in candidates:
             known = self.known(group)
-            if self._context.judge is None and (known is None or "open" in known):
+            if self._rules and (known is None or "open" in known):
                 known = self._context.verdicts.known(f"{self._task.name} by rule", group.texts)
-            if known is None:
+            if known is None or ("open" in known and self._context.judge is None):
                 yield group, None
             elif "open" in known:
                 stored = {name: value for name, value in known.items() if name != "open"}

@@ -73,7 +73,7 @@ class ConflictDetector:
 
     def plan(self, context: RunContext) -> Iterator[Step]:
         search = _search(context)
-        asking: Asking[ConflictPair] = Asking(context, CONFLICTS, search)
+        asking: Asking[ConflictPair] = Asking(context, CONFLICTS, search, rules=True)
         with contextlib.closing(search):
             found: list[ConflictPair] = []
             for pairs in _pairs(search):

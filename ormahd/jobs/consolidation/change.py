@@ -110,19 +110,6 @@ def successors(index: Reader, ids: Sequence[str], now: datetime) -> dict[str, st
     }  # fmt: skip
 
 
-def apart(index: Reader, ids: Sequence[str]) -> tuple[str, str] | None:
-    """Return the ids of two of these memories that must not be in one summary, because one contradicts or replaced
-    the other.
-
-    None: there are none.
-    """
-    asked = frozenset(ids)
-    for edge in index.edges_of(ids):
-        if edge.edge in (EdgeType.CONTRADICTS, EdgeType.EVOLVED_FROM) and {edge.source, edge.target} <= asked:
-            return edge.source, edge.target
-    return None
-
-
 def identities(ormah: Ormah) -> frozenset[str]:
     """Return the ids of the memories that describe the user: the targets of the self node's `defines` edges."""
     out, _ = ormah.index.edges(ormah.vault.self_id)
@@ -150,10 +137,11 @@ def _sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
         raise BadRequest(f"memories of different spaces cannot become one ({spaces})")
     for node_id, successor in successors(ormah.index, ids, now).items():
         raise Conflict(f"{_name(known[node_id])} became part of {successor[:8]} already", data={"id": node_id})
-    if (two := apart(ormah.index, ids)) is not None:
-        one, other = known[two[0]], known[two[1]]
-        raise BadRequest(f"{_name(one)} and {_name(other)} do not agree, so they cannot become one",
-                         hint="say first which of them holds: ormahctl outdated ID", data={"id": one.id})  # fmt: skip
+    for edge in ormah.index.edges_of(ids):
+        if edge.edge in (EdgeType.CONTRADICTS, EdgeType.EVOLVED_FROM) and {edge.source, edge.target} <= set(ids):
+            two = " and ".join(_name(known[node_id]) for node_id in (edge.source, edge.target))
+            hint = "say first which of them holds: ormahctl outdated ID"
+            raise BadRequest(f"{two} do not agree, so they cannot become one", hint=hint, data={"id": edge.source})
     return rows
 
 

@@ -43,17 +43,7 @@ from ormahd.jobs.job import Edit, PlannedChange, RunContext, Step, nothing
 from ormahd.model import strength
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.model.strength import (
-    STRENGTH_FILE,
-    Access,
-    ActiveDays,
-    LastUses,
-    Leases,
-    Score,
-    fold,
-    importance,
-    read_strength,
-)
+from ormahd.model.strength import STRENGTH_FILE, Access, ActiveDays, LastUses, Leases, Score, importance
 from ormahd.note.edit import edit
 from ormahd.note.read import digest
 from ormahd.ormah import Ormah
@@ -148,7 +138,7 @@ def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -
         found_only = {row.id for row in rows.values() if row.from_source}  # what they were used is not kept
         events: list[Access | Score] = [one for one in uses.events if one.node not in found_only]
         events += [Score(node_id, context.now, score) for node_id, score in scores.items()]
-        return fold(data or b"", machine(ormah), events, created=created, pace=priority.giving)
+        return strength.fold(data or b"", machine(ormah), events, created=created, pace=priority.giving)
 
     asked = state.active_days()
 
@@ -173,7 +163,7 @@ def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -
             state.folding(uses.last, context.run)
             state.folded(context.run)
         return
-    was, now = (read_strength(one or b"", pace=priority.giving) for one in (before, after))
+    was, now = (strength.read_strength(one or b"", pace=priority.giving) for one in (before, after))
     moved = sum(node not in was or was[node].importance != one.importance for node, one in now.items())
     times = sum(event.times for event in uses.events)
     used = len({event.node for event in uses.events})

@@ -90,7 +90,7 @@ class DuplicateMerger:
             for pair, verdict in asking.answers(others, _by_words):
                 assert isinstance(verdict, Duplicate)
                 if not verdict.same or pair.ids & removed:
-                    asking.settle(pair, verdict if context.judge is not None else None)
+                    asking.settle(pair, verdict)
                     continue
                 rows = pair.now(context)
                 if rows is None or why_apart(ormah, *rows) is not None:
@@ -98,19 +98,14 @@ class DuplicateMerger:
                 theirs = persons(ormah, rows)
                 keep, remove = keeper(rows[0], rows[1], theirs)
                 bad = unfit(verdict.title, verdict.content, keep, remove, meaning(ormah)) if context.judge else None
-                if (
-                    context.judge is not None
-                    and bad is None
-                    and not pair.ids <= theirs
-                    and pair.like.composite >= MERGE_LIKENESS
-                ):
-                    yield replace(
-                        _judged(context, pair, keep, remove, verdict), done=partial(asking.settle, pair, verdict)
-                    )
+                sure = pair.like.composite >= MERGE_LIKENESS and not pair.ids <= theirs
+                if context.judge is not None and sure and bad is None:
+                    change = _judged(context, pair, keep, remove, verdict)
+                    yield replace(change, done=partial(asking.settle, pair, verdict))
                     removed |= {remove.id} if dry else set()
                 elif not pair.ids & asked and remaining > 0:  # else it stays open for a later run
                     yield _proposal(context, pair, keep, remove, verdict, bad)
-                    asking.settle(pair, verdict if context.judge is not None else None)
+                    asking.settle(pair, verdict)
                     asked |= pair.ids
                     remaining -= 1
 

@@ -49,13 +49,12 @@ class AutoLinker:
         search, limit = _search(context), min(MAX_EDGES, context.limit)
         asking: Asking[LinkPair] = Asking(context, LINKS, search)
         draft, lines, skipped = Draft(context.ormah), [], 0
-        linked: list[tuple[LinkPair, Linked | None]] = []
+        linked: list[tuple[LinkPair, Linked]] = []
         with contextlib.closing(search):
             for pair, verdict in asking.answers(_pairs(search), partial(_mutual, search)):
                 assert isinstance(verdict, Linked)
-                remembered = verdict if context.judge is not None else None
                 if not verdict.yes:
-                    asking.settle(pair, remembered)
+                    asking.settle(pair, verdict)
                     continue
                 if len(draft.made) + 1 > limit:
                     asking.more = True
@@ -73,9 +72,9 @@ class AutoLinker:
                     lines.append(
                         f"{draft.sentence(wish)}: {_evidence(pair, verdict, judged=context.judge is not None)}"
                     )
-                    linked.append((pair, remembered))
+                    linked.append((pair, verdict))
                 else:
-                    asking.settle(pair, remembered)
+                    asking.settle(pair, verdict)
 
             def done() -> None:
                 for one in linked:

@@ -49,7 +49,12 @@ class JudgedItem(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
+    id_fields: ClassVar[tuple[str, str]] = ("source_id", "target_id")
     reason: Annotated[Text, Field(max_length=2_000)] | None = None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(getattr(self, name) for name in self.id_fields)
 
 
 class JudgedEdge(JudgedItem):
@@ -60,10 +65,6 @@ class JudgedEdge(JudgedItem):
     edge_type: Literal["supports", "part_of", "depends_on", "related_to", "contradicts", "none"]
     weight: Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)] | None = None
     arrow: ClassVar[None] = None
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return self.source_id, self.target_id
 
     @property
     def verdict(self) -> dict[str, Any]:
@@ -81,11 +82,8 @@ class JudgedMerge(JudgedItem):
     remove_id: Id
     title: Title = None
     content: Content | None = None
+    id_fields: ClassVar = ("keep_id", "remove_id")
     verdict: ClassVar = {"same": True}
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return self.keep_id, self.remove_id
 
     @property
     def arrow(self) -> tuple[str, str]:
@@ -122,10 +120,6 @@ class JudgedConflict(JudgedItem):
     source_id: Id
     target_id: Id
     kind: Literal["evolution", "tension", "none"]
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return self.source_id, self.target_id
 
     @property
     def verdict(self) -> dict[str, Any]:
