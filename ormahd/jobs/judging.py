@@ -53,12 +53,17 @@ class Judging:
         now, limits = self._ormah.clock(), self._ormah.settings.judge
         calls, tokens = self._log.spent(now.date().isoformat())
         # A budget that ran out on another day is a new one today
-        troubles = [one for one in self._log.troubles() if one.kind != BUDGET or one.last.date() == now.date()]
+        troubles = [
+            trouble for trouble in self._log.troubles() if trouble.kind != BUDGET or trouble.last.date() == now.date()
+        ]
         return JudgeHealth(
             kind=self._kind,
             name=self.asker.name,
             answered=iso(self._log.answered()),
-            troubles=[JudgeTrouble(one.kind, iso(one.since) or "", one.reason, one.times) for one in troubles],
+            troubles=[
+                JudgeTrouble(trouble.kind, iso(trouble.since) or "", trouble.reason, trouble.times)
+                for trouble in troubles
+            ],
             left_alone_until=iso(self.asker.left_alone_until),
             calls=calls,
             calls_a_day=limits.calls_a_day,
@@ -69,10 +74,10 @@ class Judging:
     def findings(self) -> Iterator[Finding]:
         """Yield a `Finding` of `doctor` for each problem of the judge."""
         health = self.health()
-        for one in health.troubles if health is not None else ():
+        for trouble in health.troubles if health is not None else ():
             assert health is not None
-            what = f"{SAYS[one.kind].format(name=health.name)}, since {one.since[:16].replace('T', ' ')}: {one.reason}"
-            yield Finding("info" if one.kind == BUDGET else "warning", what, mend=MENDS[one.kind])
+            what = f"{SAYS[trouble.kind].format(name=health.name)}, since {trouble.since[:16].replace('T', ' ')}: {trouble.reason}"
+            yield Finding("info" if trouble.kind == BUDGET else "warning", what, mend=MENDS[trouble.kind])
 
     def test(self) -> JudgeTestResult:
         """Ask the judge a trial question, which contains no data of the person.

@@ -17,12 +17,12 @@ from ormahd.actions.amend import SeenNote, see
 from ormahd.actions.views import headline
 from ormahd.errors import OrmahError
 from ormahd.index.rows import GLOBAL, Filter, NodeRow
+from ormahd.jobs.consolidation.change import identities
 from ormahd.jobs.job import Done, Edit, PlannedChange, RunContext, Step
 from ormahd.model.change import Kind
-from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.model.node import NodeType, Tier
 from ormahd.note.edit import edit
 from ormahd.note.frontmatter import read
-from ormahd.ormah import Ormah
 from ormahd.state.proposals import text_key
 
 log = logging.getLogger("ormahd.jobs")
@@ -42,16 +42,17 @@ CHUNK = 500
 
 
 class _Move(Struct, frozen=True):
-    """A memory to move, and the space that it gets. `digest`: sha256 of the version of the note from which the move
-    was decided."""
+    """A memory to move, and the space that it gets. `inside`: number of its neighbours in that space; `among`: of all
+    its neighbours."""
 
     row: NodeRow
     space: str
     inside: int
-    """Number of neighbours in that space."""
     among: int
-    """Number of all neighbours."""
-    digest: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return text_key(self.row.title, self.row.content), text_key(None, self.space)
 
 
 class AutoCluster:
@@ -62,43 +63,39 @@ class AutoCluster:
     def plan(self, context: RunContext) -> Iterator[Step]:
         moves: list[_Move] = []
         more, skipped = False, 0
-        for row, space, inside, among in _clear_ones(context):
+        for move in _moves(context):
             if len(moves) >= context.limit:
                 more = True
                 break
             try:
-                seen = see(context.ormah, row.id)
+                seen = see(context.ormah, move.row.id)
             except OrmahError as exc:
                 skipped += 1
-                log.info("auto_cluster: %s was left alone (%s)", row.id[:8], exc.code)
+                log.info("auto_cluster: %s was left alone (%s)", move.row.id[:8], exc.code)
                 continue
-            if seen.digest == row.digest and not _on_purpose(seen):
-                moves.append(_Move(row, space, inside, among, seen.digest))
+            if seen.digest == move.row.digest and not _on_purpose(seen):
+                moves.append(move)
         if moves:
             yield _change(context, moves)
         if more or skipped:
             yield Done(skipped=skipped, more=more)
 
 
-def _clear_ones(context: RunContext) -> Iterator[tuple[NodeRow, str, int, int]]:
+def _moves(context: RunContext) -> Iterator[_Move]:
     """Yield the memories without a space whose neighbours are clearly in one space, and that were not moved there
-    before.
-
-    Each as (memory, space, number of neighbours in that space, number of all neighbours).
-    """
+    before."""
     index, me = context.ormah.index, context.ormah.vault.self_id
-    identity = {edge.target for edge in index.edges(me)[0] if edge.edge is EdgeType.DEFINES} | {me}
+    identity = identities(context.ormah) | {me}
     ids = sorted(set(index.ids(Filter(spaces=(GLOBAL,), tiers=TIERS, alive_at=context.now, writable=True))) - identity)
     for at in range(0, len(ids), CHUNK):
         context.give()
         context.progress(at, len(ids), "memories")
         rows = index.notes(ids[at : at + CHUNK], connections=False)
-        placed = {
-            node_id: row for node_id, row in rows.items() if row.type not in EVERYWHERE and not row.about_self
-        }  # fmt: skip
-        for node_id, (space, inside, among) in _majorities(context, list(placed), me).items():
-            if context.verdicts.known(QUESTION, _key(placed[node_id], space)) is None:
-                yield placed[node_id], space, inside, among
+        movable = [row.id for row in rows.values() if row.type not in EVERYWHERE and not row.about_self]
+        for node_id, majority in _majorities(context, movable, me).items():
+            move = _Move(rows[node_id], *majority)
+            if context.verdicts.known(QUESTION, move.key) is None:
+                yield move
 
 
 def _majorities(context: RunContext, ids: list[str], me: str) -> dict[str, tuple[str, int, int]]:
@@ -135,32 +132,26 @@ def _on_purpose(seen: SeenNote) -> bool:
     return seen.note.everywhere or block is None or "space" in block.pairs
 
 
-def _key(row: NodeRow, space: str) -> tuple[str, str]:
-    return text_key(row.title, row.content), text_key(None, space)
-
-
 def _change(context: RunContext, moves: list[_Move]) -> PlannedChange:
-    lines = [
-        f"{headline(move.row.title, move.row.content, 60)} ({move.row.short_id}): {move.space}, "
-        f"{move.inside} of {move.among} neighbours" for move in moves
-    ]  # fmt: skip
-    count = f"{len(moves)} {'memory' if len(moves) == 1 else 'memories'}"
     ormah = context.ormah
+
+    def edits() -> list[Edit]:
+        out = []
+        for move in moves:
+            seen = see(ormah, move.row.id)
+            data = edit(seen.data, seen.path, set={"space": move.space, "updated": ormah.moment()})
+            out.append(Edit(move.row.id, seen.path, data, seen.digest))
+        return out
 
     def done() -> None:
         for move in moves:
-            context.verdicts.remember(QUESTION, _key(move.row, move.space), {"space": move.space})
+            context.verdicts.remember(QUESTION, move.key, {"space": move.space})
 
-    return PlannedChange(
-        Kind.CLUSTER, f"Give {count} the space of {'its' if len(moves) == 1 else 'their'} neighbours", "\n".join(lines),
-        lambda: _edits(ormah, moves), {move.row.id: move.digest for move in moves}, len(moves), done,
-    )  # fmt: skip
-
-
-def _edits(ormah: Ormah, moves: list[_Move]) -> list[Edit]:
-    out = []
-    for move in moves:
-        seen = see(ormah, move.row.id)
-        data = edit(seen.data, seen.path, set={"space": move.space, "updated": ormah.moment()})
-        out.append(Edit(move.row.id, seen.path, data, seen.digest))
-    return out
+    whose = "1 memory the space of its" if len(moves) == 1 else f"{len(moves)} memories the space of their"
+    lines = [
+        f"{headline(move.row.title, move.row.content, 60)} ({move.row.short_id}): {move.space}, "
+        f"{move.inside} of {move.among} neighbours"
+        for move in moves
+    ]
+    based_on = {move.row.id: move.row.digest for move in moves}
+    return PlannedChange(Kind.CLUSTER, f"Give {whose} neighbours", "\n".join(lines), edits, based_on, len(moves), done)
