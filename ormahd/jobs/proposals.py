@@ -251,22 +251,18 @@ class Proposals:
         if verdict == REJECTED and chosen != Approval():
             raise BadRequest("what is rejected is not chosen from", hint="keep and a text belong to: approved")
         row = book.find(self._ormah.state, proposal_id)
-        self.follow()
         return amending(self._ormah, lambda: self._resolve(row.id, verdict, caller, chosen))
 
     # ------------------------------------------------------------ deciding
 
     def _resolve(self, proposal_id: str, verdict: Verdict, caller: Caller, choice: Approval) -> ResolveProposalResult:
-        row = book.get(self._ormah.state, proposal_id)
-        self._check(row)
+        row = self._pending(proposal_id)
         if choice.keep == "both":
             verdict, text = "rejected", "both hold; neither a merge nor a conflict of the two is proposed again"
             done = self._note(row, verdict, caller, f"Both hold: {row.action}", types=PAIRED)
         elif verdict == REJECTED:
-            done, text = (
-                self._note(row, verdict, caller, f"Rejected: {row.action}"),
-                "rejected; it is not proposed again",
-            )
+            text = "rejected; it is not proposed again"
+            done = self._note(row, verdict, caller, f"Rejected: {row.action}")
         else:
             done, text = self._approve(row, caller, choice)
         book.done(self._ormah.state, row.id, verdict, done.op)
@@ -275,8 +271,11 @@ class Proposals:
             self._ormah.degraded(),
         )  # fmt: skip
 
-    def _check(self, row: StoredProposal) -> None:
-        """Raise Conflict unless the proposal is pending and the texts of its memories are unchanged."""
+    def _pending(self, proposal_id: str) -> StoredProposal:
+        """Return the proposal with this id. Raise Conflict unless it is pending, with the texts of its memories
+        unchanged."""
+        self._follow([book.get(self._ormah.state, proposal_id)])
+        row = book.get(self._ormah.state, proposal_id)
         name = f"the proposal {short_id(row.id)} ({row.action[:NAMED]})"
         data = {"id": row.id, "status": row.status}
         if row.status in (APPROVED, REJECTED):
@@ -284,17 +283,13 @@ class Proposals:
             when = "" if row.resolved is None else f" on {row.resolved:%Y-%m-%d}"
             hint = "to decide anew, undo that: ormahctl undo " + (row.op[:12] if row.op else "OP")
             raise Conflict(f"{name} was {row.status}{when}" + (f" by {by}" if by else ""), hint=hint, data=data)
-        notes = self._notes([row.nodes])
-        if self._key(row, notes) != row.key:
-            missing = [short_id(one) for one in row.nodes if one not in notes]
-            why = (
-                f"{' and '.join(missing)} is not there any more"
-                if missing
-                else "one of its memories says something else by now"
-            )
-            book.settle(self._ormah.state, [Status(row.id, STALE, self._ormah.clock())])
+        if row.status == STALE:
+            notes = self._notes([row.nodes])
+            missing = " and ".join(short_id(node_id) for node_id in row.nodes if node_id not in notes)
+            why = f"{missing} is not there any more" if missing else "one of its memories says something else by now"
             hint = "nothing was changed; what is still worth a proposal the next run of the job proposes anew"
-            raise Conflict(f"{name} is stale: {why}", hint=hint, data=data | {"status": STALE})
+            raise Conflict(f"{name} is stale: {why}", hint=hint, data=data)
+        return row
 
     def _approve(self, row: StoredProposal, caller: Caller, choice: Approval) -> tuple[Outcome, str]:
         put, change_of = self._line(row, "approved", caller), self._changes_of.get(row.type)
@@ -347,22 +342,24 @@ class Proposals:
         A decision may have arrived by a sync or have been undone. The text of a memory may have changed, or changed
         back.
         """
+        self._follow(book.rows(self._ormah.state))
+
+    def _follow(self, rows: Sequence[StoredProposal]) -> None:
         if self._ormah.vault.busy():
             return  # a decision made just now may not be in its file yet
-        rows = book.rows(self._ormah.state)
         notes = self._notes([row.nodes for row in rows])
         decided, now = self._decisions(), self._ormah.clock()  # read last: notes must not be newer than the decisions
         found: list[Status] = []
         for row in rows:
             made = decided.get(line_id(row.key))
             if made is not None:
-                came = Status(row.id, made.verdict, made.decided_at)
+                status = Status(row.id, made.verdict, made.decided_at)
             elif self._key(row, notes) == row.key:
-                came = Status(row.id, PENDING, None)
+                status = Status(row.id, PENDING, None)
             else:
-                came = Status(row.id, STALE, now)
-            if came.status != row.status:
-                found.append(came)
+                status = Status(row.id, STALE, now)
+            if status.status != row.status:
+                found.append(status)
         if found:
             book.settle(self._ormah.state, found)
 
