@@ -46,8 +46,7 @@ Group = Sequence[ShownMemory]
 class JudgeVerdict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The answer to one question. `q`: the number of the question in its batch.
 
-    Its fields are the schema of the judge's answer. `reason` is one short sentence. `yes`: whether something is to be
-    done.
+    Its fields are the schema of the judge's answer. `reason` is one short sentence.
     """
 
     q: int = 0
@@ -62,13 +61,9 @@ class Duplicate(JudgeVerdict, frozen=True):
     content: str | None
     reason: str
 
-    @property
-    def yes(self) -> bool:
-        return self.same
-
 
 class Linked(JudgeVerdict, frozen=True):
-    """How memory a of a pair relates to memory b."""
+    """How memory a of a pair relates to memory b. `yes`: it does."""
 
     edge: Literal["supports", "part_of", "depends_on", "related_to", "none"]
     reason: str
@@ -80,7 +75,7 @@ class Linked(JudgeVerdict, frozen=True):
 
 class Contrast(JudgeVerdict, frozen=True):
     """Whether two memories contradict each other. `evolution`: the later memory replaced the earlier belief.
-    `tension`: the person holds both, and they contradict each other."""
+    `tension`: the person holds both, and they contradict each other. `yes`: one of the two."""
 
     kind: Literal["evolution", "tension", "none"]
     reason: str
@@ -97,10 +92,6 @@ class Summary(JudgeVerdict, frozen=True):
     content: str | None
     type: NodeType
     reason: str
-
-    @property
-    def yes(self) -> bool:
-        return self.content is not None
 
 
 AnyVerdict = Duplicate | Linked | Contrast | Summary
