@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ormahd.actions.remember import remember
 from ormahd.api import MaintenanceResult
 from ormahd.config import load
 from ormahd.jobs.job import RunContext
-from ormahd.jobs.maintenance.kinds import CLUSTERS, CONFLICTS, KINDS, LINKS, MERGES, QuestionKind
+from ormahd.jobs.maintenance.kinds import CLUSTERS, CONFLICTS, KINDS, LINKS, MERGES
 from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.jobs.questions import MemoryGroup
 from ormahd.model.node import CreateNodeRequest, NodeType
@@ -61,22 +62,16 @@ class House:
         self.ids[name] = remember(self.ormah, request, AGENT).node_id
         return self.ids[name]
 
-    def kinds(self) -> list[QuestionKind]:
-        """The kinds of questions, with what this house would find as their candidates."""
-
-        def candidates(batch: str) -> Callable[[RunContext], Iterator[MemoryGroup]]:
-            def found(_: RunContext) -> Iterator[MemoryGroup]:
-                for names in self.found[batch]:
-                    rows = self.ormah.index.notes([self.ids[name] for name in names])
-                    if len(rows) == len(names):
-                        yield MemoryGroup(tuple(rows.values()), 0.8125)
-
-            return found
-
-        return [replace(kind, candidates=candidates(kind.batch)) for kind in KINDS]
+    def candidates(self, batch: str, _: RunContext) -> Iterator[MemoryGroup]:
+        for names in self.found[batch]:
+            rows = self.ormah.index.notes([self.ids[name] for name in names])
+            if len(rows) == len(names):
+                yield MemoryGroup(tuple(rows.values()), 0.8125)
 
     def maintenance(self) -> Maintenance:
-        return Maintenance(self.ormah, kinds=self.kinds())
+        """With what this house would find as the candidates of each kind."""
+        kinds = [replace(kind, candidates=partial(self.candidates, kind.batch)) for kind in KINDS]
+        return Maintenance(self.ormah, kinds=kinds)
 
     def named(self, value: Any, key: str = "") -> Any:
         """`value` with the names of memories replaced by their ids."""
