@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from ormahd.note.frontmatter import FrontmatterError, Unusual
-from ormahd.note.merge import DividedNote
+from ormahd.note.merge import NoteVersion
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, NoteLink
 from ormahd.text.diff import LINES, clip, text_diff
@@ -109,7 +109,8 @@ def _extra(version: Version | None) -> dict[str, str]:
     if version is None:
         return {}
     try:
-        return dict(DividedNote(version[1], parse(version[1], version[0])).side().extra)
+        parts = NoteVersion(parse(version[1], version[0]), version[1].decode()).parts
+        return {name: lines for (kind, name), lines in parts.items() if kind == "key"}
     except (Unusual, FrontmatterError):
         return {}  # YAML that cannot be divided into keys; the other differences are still shown
 

@@ -1,20 +1,22 @@
-"""Read the fields and edges of a note from YAML nodes: accepted forms, dates, and warnings for invalid values."""
+"""The fields and edges of a note as YAML: how they are written, which forms are read, and warnings for invalid values."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cached_property
-from typing import NamedTuple, TypeVar
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeVar
 
+from msgspec.structs import replace
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from ormahd.model.node import MAX_SPACE, MAX_TAG, MAX_TITLE, EdgeType, is_node_id
-from ormahd.note.frontmatter import Frontmatter, is_null
-from ormahd.note.markdown import link_target, wikilinks
-from ormahd.note.values import DEFAULT_WEIGHT, NoteLink, Problem, edge_key
+from ormahd.errors import InvalidNote
+from ormahd.model.node import MAX_SPACE, MAX_TAG, MAX_TITLE, EdgeType, NodeType, Tier, is_node_id
+from ormahd.note.frontmatter import Frontmatter, is_null, scalar
+from ormahd.note.markdown import conflict_line, link_target, wikilinks
+from ormahd.note.values import SAID_IN, Note, NoteLink, Problem, edge_key
 
 _TIME = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[Tt]|[ \t]+)(\d{1,2}:\d{2}(?::\d{2}(?:\.\d*)?)?)[ \t]*(Z|z|[-+]\d{1,2}(?::?\d{2})?)?"
@@ -65,50 +67,6 @@ def named_time(name: str) -> datetime | None:
     return when if 1900 <= when.year < 2100 else None
 
 
-Choice = TypeVar("Choice", bound=StrEnum)
-T = TypeVar("T")
-
-OWN = "ormah_"
-"""Prefix of Ormah's key, used if the key without it holds an unrelated value: `type: meeting`, `ormah_type:
-decision`."""
-FIELD_KEYS = ("id", "type", "tier", "space", "global", "title", "tags", "source", "confidence", "created", "updated", "valid_until",
-              "outdated_reason")  # fmt: skip
-"""Keys of the fields, in the order in which they are written."""
-OTHER_NAMES = {
-    "created": ("created_at", "date created", "creation date", "date"),
-    "updated": ("updated_at", "date modified", "date updated", "last modified", "modified"),
-}
-"""Field -> keys that other programs use for it, most common first. Case, spaces, `-` and `_` are ignored."""
-
-_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
-_OF_A_WHOLE = re.compile(r"(\d+(?:\.\d+)?)[ ]?(?:%|/[ ]?(\d+))")
-_SEPARATORS = re.compile(r"[,\s]+")
-_SHOWN = 40
-_YES = frozenset({"true", "yes", "on"})
-
-
-class InvalidValue(Exception):
-    """Raised for a value that is invalid for its key. `what`: what is wrong; `index`: the value's position in the
-    frontmatter block, in characters; `mend`: how to repair it."""
-
-    def __init__(self, what: str, node: Node, mend: str) -> None:
-        super().__init__(what)
-        self.what = what
-        self.index = node.start_mark.index
-        self.mend = mend
-
-
-class Written(NamedTuple):
-    """One item of a list property, as it is written in the frontmatter."""
-
-    value: str
-    node: Node
-    alone: bool
-    """Whether the node contains only this item."""
-    said: str
-    """The text from which the value was parsed."""
-
-
 def one_line(text: str) -> str:
     return " ".join(text.split())
 
@@ -120,6 +78,117 @@ def as_utc(value: datetime) -> datetime:
 def clean_tag(text: str) -> str:
     """Return a tag on one line and without leading `#`."""
     return one_line(text).lstrip("# ")
+
+
+# Values as YAML on one line
+
+
+def prose(value: str, *, flow: bool = False) -> str:
+    """Return a text as YAML. `flow`: it is placed inside `[...]` or `{...}`. Raises InvalidNote for a NUL character."""
+    if "\0" in value:
+        raise unfit(value)
+    return scalar(value, flow=flow)
+
+
+def moment(value: datetime) -> str:
+    """Return the time in UTC as text, such as `2026-11-21T20:00:00Z`; with microseconds only if they are not zero."""
+    return as_utc(value).replace(tzinfo=None).isoformat() + "Z"
+
+
+def flow_list(values: Iterable[str]) -> str:
+    return f"[{', '.join(scalar(value, flow=True) for value in values)}]"
+
+
+def unfit(text: str) -> InvalidNote:
+    """Return the error that says why a note cannot contain this text."""
+    if "\0" in text:
+        return InvalidNote("the text holds a NUL character", hint="remove it")
+    if conflict_line(text):
+        return InvalidNote("the text holds git's conflict markers, which a note cannot",
+                           hint="put the example into a fenced code block (```)")  # fmt: skip
+    return InvalidNote("the text holds half of a character (a lone surrogate)", hint="send it as valid Unicode")
+
+
+class Field(NamedTuple):
+    """How a field of `Note` is written."""
+
+    key: str
+    clean: Callable[[Any], Any]
+    """Returns a value of a caller as `parse` would return it. Raises ValueError."""
+    render: Callable[[Any], str]
+    """Returns the YAML of a clean value."""
+
+
+def _clean_text(value: str) -> str | None:
+    return value if value.strip() else None
+
+
+def _clean_list(clean: Callable[[str], str], values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, map(clean, values))))
+
+
+FIELDS: Mapping[str, Field] = {
+    "id": Field("id", str, str),
+    "type": Field("type", NodeType, str),
+    "tier": Field("tier", Tier, str),
+    "space": Field("space", one_line, prose),
+    "everywhere": Field("global", bool, lambda _: "true"),
+    "title": Field("title", one_line, prose),
+    "tags": Field("tags", partial(_clean_list, clean_tag), flow_list),
+    "source": Field("source", one_line, prose),
+    "said_in": Field("from", one_line, prose),
+    "confidence": Field("confidence", float, repr),
+    "created": Field("created", as_utc, moment),
+    "updated": Field("updated", as_utc, moment),
+    "valid_until": Field("valid_until", as_utc, moment),
+    "outdated_reason": Field("outdated_reason", _clean_text, prose),
+    "aliases": Field("aliases", partial(_clean_list, one_line), flow_list),
+}
+"""Field of `Note` -> how it is written, in the order in which the keys stand."""
+
+Choice = TypeVar("Choice", bound=StrEnum)
+T = TypeVar("T")
+
+OWN = "ormah_"
+"""Prefix of Ormah's key, used if the key without it holds an unrelated value: `type: meeting`, `ormah_type:
+decision`."""
+OTHER_NAMES = {
+    "created": ("created_at", "date created", "creation date", "date"),
+    "updated": ("updated_at", "date modified", "date updated", "last modified", "modified"),
+}
+"""Field -> keys that other programs use for it, most common first. Case, spaces, `-` and `_` are ignored."""
+
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+_OF_A_WHOLE = re.compile(r"(\d+(?:\.\d+)?)[ ]?(?:%|/[ ]?(\d+))")
+_SEPARATORS = re.compile(r"[,\s]+")
+_COMMA = re.compile(",")
+_SHOWN = 40
+_YES = frozenset({"true", "yes", "on"})
+EDGES: dict[str, EdgeType] = {str(edge): edge for edge in EdgeType}
+ORDER = (*(own + field.key for field in FIELDS.values() for own in ("", OWN)), *EDGES, "edges")
+"""Order of the keys. A new key is inserted after the nearest preceding one that the note has."""
+KNOWN = frozenset(ORDER) - {"from", OWN + "from"}
+"""All frontmatter keys that Ormah uses, apart from `from`, which it writes only once."""
+
+
+class InvalidValue(Exception):
+    """Raised for a value that is invalid for its key. `what`: what is wrong; `node`: where; `mend`: how to repair
+    it."""
+
+    def __init__(self, what: str, node: Node, mend: str) -> None:
+        super().__init__(what)
+        self.what, self.node, self.mend = what, node, mend
+
+
+class Item(NamedTuple):
+    """One item of a list property, such as a tag or the target of an edge."""
+
+    value: str
+    text: str
+    """The text from which the value was parsed."""
+    node: Node
+    alone: bool
+    """Whether the node contains only this item."""
 
 
 def _share(value: str) -> float | None:
@@ -138,9 +207,9 @@ def _plain_key(key: str) -> str:
     return re.sub(r"[\s_-]+", "", key).casefold()
 
 
-class FieldReader:
-    """Reads the fields of one frontmatter block. For an invalid value it adds a warning to `problems` and returns the
-    field's default."""
+class NoteReader:
+    """Reads the fields and edges of one frontmatter block. For an invalid value it adds a warning to `problems` and
+    returns the default."""
 
     def __init__(self, block: Frontmatter) -> None:
         self.block = block
@@ -149,17 +218,36 @@ class FieldReader:
         """Keys of Ormah that hold an unrelated value, which is the person's."""
 
     def warn(self, what: str, node: Node, mend: str) -> None:
-        self.problems.append(Problem("warning", what, self.line(node.start_mark.index), mend))
+        line = self.block.text.count("\n", 0, self.block.from_(node)) + 1
+        self.problems.append(Problem("warning", what, line, mend))
 
-    def report(self, wrong: InvalidValue) -> None:
-        self.problems.append(Problem("warning", wrong.what, self.line(wrong.index), wrong.mend))
-
-    def line(self, index: int) -> int:
-        return self.block.text.count("\n", 0, self.block.start + index) + 1
+    def must(self, key: str, what: str, node: Node, mend: str) -> InvalidValue:
+        """Return the error for a value that is not `what` the key must hold."""
+        return InvalidValue(f"{key} must be {what}, it says {self.shown(node)}", node, mend)
 
     def shown(self, node: Node) -> str:
         raw = one_line(node.value if isinstance(node, ScalarNode) else self.block.raw(node))
         return raw if len(raw) <= _SHOWN else f"{raw[:_SHOWN]}…"
+
+    def fields(self, otherwise: Note) -> dict[str, Any]:
+        """Return the values of all fields that `Note` has, apart from id, links and text. `otherwise`: a note with
+        the values that count where the frontmatter has none."""
+        return {
+            "type": self.field("type", self.one_of(NodeType), otherwise.type, quiet=True),
+            "tier": self.field("tier", self.one_of(Tier), otherwise.tier),
+            "space": self.space(otherwise.space),
+            "everywhere": self.everywhere(),
+            "title": self.field("title", self.title, otherwise.title),
+            "tags": tuple(dict.fromkeys(item.value for item in self.tags())),
+            "source": one_line(self.field("source", self.text, None) or otherwise.source),
+            "confidence": self.field("confidence", self.share, otherwise.confidence),
+            "created": self.moment("created") or otherwise.created,
+            "updated": self.moment("updated"),
+            "valid_until": self.field("valid_until", self.time, None),
+            "outdated_reason": self.field("outdated_reason", self.text, None),
+            "aliases": tuple(dict.fromkeys(item.value for item in self.aliases())),
+            "said_in": self.said_in(),
+        }
 
     def field(self, key: str, read: Callable[[str, Node], T | None], otherwise: T, *, quiet: bool = False) -> T:
         """Return the value of the key prefixed `ormah_`, else of the key itself, else `otherwise`.
@@ -169,27 +257,24 @@ class FieldReader:
         has a value.
         """
         value: T | None = None
-        node, own = self.block.get(key), self.block.get(OWN + key)
-        if own is not None and not is_null(own):
+        for name in (OWN + key, key):
+            node = self.block.get(name)
+            if node is None or is_null(node):
+                continue
             try:
-                value = read(OWN + key, own)
+                found = read(name, node)
+                value = found if value is None else value
             except InvalidValue as wrong:
-                self.taken.append(OWN + key)
-                self.report(wrong)
-        if node is not None and not is_null(node):
-            try:
-                there = read(key, node)
-                value = there if value is None else value
-            except InvalidValue as wrong:
-                self.taken.append(key)
-                if value is None and not quiet:
-                    self.report(wrong)
+                self.taken.append(name)
+                if name != key or (value is None and not quiet):
+                    self.warn(wrong.what, wrong.node, wrong.mend)
         return otherwise if value is None else value
 
-    def text(self, key: str, node: Node | None) -> str | None:
-        """Return a value as text, whatever its YAML type; None for an empty one. `key`: its key, for the error.
-        Raises InvalidValue if the value is no text."""
-        if node is None or is_null(node):
+    # Single values. Each returns None for an empty value, and raises InvalidValue; `key` is for the error.
+
+    def text(self, key: str, node: Node) -> str | None:
+        """Return a value as text, whatever its YAML type."""
+        if is_null(node):
             return None
         if isinstance(node, SequenceNode):
             link = self.unquoted_link(node)
@@ -198,9 +283,7 @@ class FieldReader:
             if node.value and all(isinstance(item, ScalarNode) for item in node.value):
                 return ", ".join(filter(None, (self.text(key, item) for item in node.value))) or None
         if not isinstance(node, ScalarNode):
-            raise InvalidValue(
-                f"{key} must be one text, it says {self.shown(node)}", node, "write a single text, in quotes"
-            )
+            raise self.must(key, "one text", node, "write a single text, in quotes")
         value: str = node.value
         if not value.isascii():
             try:
@@ -211,109 +294,104 @@ class FieldReader:
             raise InvalidValue(f"{key} holds a NUL character", node, "remove it")
         return value if value.strip() else None
 
+    def single(self, key: str, what: str, node: Node, mend: str) -> str | None:
+        """Return a value as text on one line. `what`: the error for a list of several is that it must be this."""
+        if isinstance(node, SequenceNode) and len(node.value) > 1:
+            raise self.must(key, what, node, mend)
+        return one_line(self.text(key, node) or "") or None
+
     def node_id(self, key: str, node: Node) -> str | None:
-        """Return the id in `node`. Raises InvalidValue if it is no id of Ormah but, for example, the number of a
-        Zettelkasten. `key`: the id's key, for the error."""
+        """Return an id. The number of a Zettelkasten, for example, is invalid."""
         value = (self.text(key, node) or "").strip().lower()
         if value and not is_node_id(value):
-            raise InvalidValue(f"{key} must be a UUID, it says {value[:_SHOWN]}", node, "remove the line")
+            raise self.must(key, "a UUID", node, "remove the line")
         return value or None
 
-    def prose(self, key: str) -> str | None:
-        return self.field(key, self.text, None)
+    def title(self, key: str, node: Node) -> str | None:
+        value = one_line(self.text(key, node) or "")
+        if len(value) > MAX_TITLE:
+            self.warn(f"title has {len(value)} characters, only the first {MAX_TITLE} are used", node, "shorten it")
+        return value[:MAX_TITLE].rstrip() or None
 
-    def title(self) -> str | None:
-        value = self.prose("title")
+    def one_of(self, kinds: type[Choice]) -> Callable[[str, Node], Choice | None]:
+        """Return a reader of one of the words that `kinds` lists."""
+
+        def read(key: str, node: Node) -> Choice | None:
+            value = self.text(key, node)
+            try:
+                return None if value is None else kinds(value.strip().lower())
+            except ValueError:
+                mend = "write one of these words, or remove the line"
+                raise self.must(key, f"one of {', '.join(kinds)}", node, mend) from None
+
+        return read
+
+    def share(self, key: str, node: Node) -> float | None:
+        """Return a number between 0 and 1; also accepts `90%`, `9/10` or `0,9`."""
+        value = self.text(key, node)
         if value is None:
             return None
-        value = one_line(value)
-        if len(value) > MAX_TITLE:
-            node = next(node for key in (OWN + "title", "title") if (node := self.block.get(key)) is not None)
-            self.warn(f"title has {len(value)} characters, only the first {MAX_TITLE} are used", node, "shorten it")
-            value = value[:MAX_TITLE].rstrip()
-        return value
-
-    def space(self, otherwise: str | None) -> str | None:
-        """Return the note's space. If the key `space` is absent: `otherwise`, the folder's space. If it is empty or
-        `global`: None."""
-        said = self.field("space", self._space, None)
-        if said is None:
-            emptied = any(key in self.block.pairs and key not in self.taken for key in (OWN + "space", "space"))
-            return None if emptied else otherwise
-        return None if said.casefold() == "global" else said
-
-    def _space(self, key: str, node: Node) -> str | None:
-        if isinstance(node, SequenceNode) and len(node.value) > 1:
-            raise InvalidValue(f"{key} must be one project, it says {self.shown(node)}", node, "name one project")
-        value = one_line(self.text(key, node) or "")
-        if value in {".", ".."}:
-            raise InvalidValue(f"{key} cannot be {value!r}", node, "name a project, or remove the line")
-        if len(value) > MAX_SPACE:
-            raise InvalidValue(
-                f"{key} has {len(value)} characters, at most {MAX_SPACE} are allowed", node, "shorten it"
-            )
-        return value or None
-
-    def flag(self, key: str) -> bool:
-        """Whether a key has the value yes, true or on."""
-        node = self.block.get(key)
-        return isinstance(node, ScalarNode) and node.value.strip().lower() in _YES
-
-    def choice(self, key: str, kinds: type[Choice], otherwise: Choice, *, quiet: bool = False) -> Choice:
-        def one_of(name: str, node: Node) -> Choice | None:
-            value = self.text(name, node)
-            if value is None:
-                return None
-            try:
-                return kinds(value.strip().lower())
-            except ValueError:
-                raise InvalidValue(f"{name} must be one of {', '.join(kinds)}, it says {one_line(value)[:_SHOWN]}", node,
-                            "write one of these words, or remove the line") from None  # fmt: skip
-
-        return self.field(key, one_of, otherwise, quiet=quiet)
-
-    def share(self, key: str, otherwise: float, node: Node | None) -> float:
-        """Return a number between 0 and 1; also accepts `90%`, `9/10` or `0,9`. `otherwise`: the result if the value
-        is empty. Raises InvalidValue."""
-        value = self.text(key, node)
-        if value is None or node is None:
-            return otherwise
         number = _share(value.strip())
         if number is None or not 0.0 <= number <= 1.0:
-            raise InvalidValue(f"{key} must be between 0 and 1, it says {value.strip()[:_SHOWN]}", node,
-                        "write a number such as 0.8, or remove the line")  # fmt: skip
+            raise self.must(key, "between 0 and 1", node, "write a number such as 0.8, or remove the line")
         return number + 0.0  # -0 is 0
 
-    def confidence(self) -> float:
-        return self.field("confidence", lambda key, node: self.share(key, 1.0, node), 1.0)
-
-    def time(self, key: str, node: Node | None) -> datetime | None:
-        if isinstance(node, SequenceNode) and len(node.value) > 1:
-            raise InvalidValue(f"{key} must be one time, it says {self.shown(node)}", node, "write one, as 2026-11-21")
-        value = self.text(key, node)
-        if value is None or node is None:
-            return None
+    def time(self, key: str, node: Node) -> datetime | None:
+        value = self.single(key, "one time", node, "write one, as 2026-11-21")
         try:
-            return read_time(value)
+            return None if value is None else read_time(value)
         except (ValueError, OverflowError):
-            raise InvalidValue(f"{key} must be a date or a time, it says {one_line(value)[:_SHOWN]}", node,
-                        "write it as 2026-11-21 or 2026-11-21T20:00:00Z, or remove the line") from None  # fmt: skip
+            mend = "write it as 2026-11-21 or 2026-11-21T20:00:00Z, or remove the line"
+            raise self.must(key, "a date or a time", node, mend) from None
+
+    # Fields that depend on more than their own key
 
     def moment(self, key: str) -> datetime | None:
         """Return the time under a key; if there is none, the time under a key that other programs use for the same
         field (`OTHER_NAMES`)."""
         found = self.field(key, self.time, None)
-        if found is not None or key not in OTHER_NAMES:
+        if found is not None:
             return found
         plain = {_plain_key(name): node for name, (_, node) in self.block.pairs.items() if name != key}
         for name in (key, *OTHER_NAMES[key]):
+            node = plain.get(_plain_key(name))
             try:
-                found = self.time(name, plain.get(_plain_key(name)))
+                found = None if node is None else self.time(name, node)
             except InvalidValue:
                 continue  # another program's key: an invalid value is no error
             if found is not None:
                 return found
         return None
+
+    def space(self, otherwise: str | None) -> str | None:
+        """Return the note's space. If the key `space` is absent: `otherwise`, the folder's space. If it is empty or
+        `global`: None."""
+        value = self.field("space", self._space, None)
+        if value is None:
+            emptied = any(key in self.block.pairs and key not in self.taken for key in (OWN + "space", "space"))
+            return None if emptied else otherwise
+        return None if value.casefold() == "global" else value
+
+    def _space(self, key: str, node: Node) -> str | None:
+        value = self.single(key, "one project", node, "name one project")
+        if value in {".", ".."}:
+            raise InvalidValue(f"{key} cannot be {value!r}", node, "name a project, or remove the line")
+        if value and len(value) > MAX_SPACE:
+            raise InvalidValue(
+                f"{key} has {len(value)} characters, at most {MAX_SPACE} are allowed", node, "shorten it"
+            )
+        return value
+
+    def everywhere(self) -> bool:
+        """Whether the key `global` has the value yes, true or on. Any other value is the person's."""
+        node = self.block.get("global")
+        return isinstance(node, ScalarNode) and node.value.strip().lower() in _YES
+
+    def said_in(self) -> str | None:
+        value = self.field("from", self.text, None)
+        return value if value is not None and SAID_IN.fullmatch(value) else None
+
+    # Lists and edges
 
     def unquoted_link(self, node: Node) -> str | None:
         """Return the text in `[[x]]` without quotes, which YAML parses as a nested list; None for other nodes."""
@@ -325,109 +403,77 @@ class FieldReader:
         inside = raw[2:-2] if raw.startswith("[[") and raw.endswith("]]") else "["
         return None if "[" in inside or "]" in inside else inside.strip()
 
-    def items(self, key: str, *, split: re.Pattern[str] | None = None) -> list[Written]:
-        """Return the values of a list property as written: the items of a list, or the parts of one text (split at
-        `split`, if given). Raises InvalidValue."""
-        node = self.block.get(key)
+    def items(self, key: str, node: Node | None, split: re.Pattern[str] | None = None) -> list[Item]:
+        """Return the values of a list property: the items of a list, or the parts of one text (split at `split`, if
+        given). Raises InvalidValue."""
         if node is None or is_null(node):
             return []
         if isinstance(node, SequenceNode) and self.unquoted_link(node) is None:
             texts = [(self.text(key, item), item) for item in node.value]
-            return [Written(text, item, True, text) for text, item in texts if text is not None]
+            return [Item(text, text, item, True) for text, item in texts if text is not None]
         text = self.text(key, node)
-        if text is None:
-            return []
-        parts = [part for part in split.split(text) if part.strip()] if split else [text]
-        return [Written(part, node, len(parts) == 1, part) for part in parts]
+        parts = [] if text is None else [part for part in split.split(text) if part.strip()] if split else [text]
+        return [Item(part, part, node, len(parts) == 1) for part in parts]
 
-    def tags(self) -> list[Written]:
-        found = self.field("tags", lambda key, _: self.items(key, split=_SEPARATORS), list[Written]())
-        out: list[Written] = []
-        for value, node, alone, _ in found:
-            tag = clean_tag(value)
+    def tags(self) -> list[Item]:
+        out: list[Item] = []
+        for item in self.field("tags", lambda key, node: self.items(key, node, _SEPARATORS), list[Item]()):
+            tag = clean_tag(item.value)
             if len(tag) > MAX_TAG:
-                self.warn(f"a tag has {len(tag)} characters, only the first {MAX_TAG} are used", node, "shorten it")
+                self.warn(
+                    f"a tag has {len(tag)} characters, only the first {MAX_TAG} are used", item.node, "shorten it"
+                )
                 tag = clean_tag(tag[:MAX_TAG])
             if tag:
-                out.append(Written(tag, node, alone, tag))
+                out.append(item._replace(value=tag))
         return out
 
-    def aliases(self) -> tuple[str, ...]:
-        try:
-            found = self.items("aliases", split=re.compile(","))
-        except InvalidValue as wrong:
-            self.report(wrong)
-            return ()
-        return tuple(dict.fromkeys(one_line(value) for value, *_ in found))
+    def aliases(self) -> list[Item]:
+        found = self.field("aliases", lambda key, node: self.items(key, node, _COMMA), list[Item]())
+        return [item._replace(value=one_line(item.value)) for item in found]
 
-
-EDGES: dict[str, EdgeType] = {str(edge): edge for edge in EdgeType}
-
-
-class EdgeDetail(NamedTuple):
-    """The details of one edge, as written under the key `edges`."""
-
-    weight: float
-    created: datetime | None
-    reason: str | None
-
-
-NO_DETAIL = EdgeDetail(DEFAULT_WEIGHT, None, None)
-
-
-class NoteReader(FieldReader):
-    """Reads the edges of a frontmatter block, and like `FieldReader` its fields."""
-
-    def targets(self, edge: str) -> list[Written]:
+    def targets(self, edge: str) -> list[Item]:
         """Return the targets that a property for edges names, as wikilinks or as plain names. `edge`: the property's
-        key."""
-        out: list[Written] = []
-        for value, node, alone, _ in self.items(edge):
-            said = wikilinks(value) if "[[" in value else [(link_target(value), value)]
-            out.extend(Written(name, node, alone and len(said) == 1, text) for name, text in said if name)
+        key. Raises InvalidValue."""
+        out: list[Item] = []
+        for item in self.items(edge, self.block.get(edge)):
+            found = wikilinks(item.text) if "[[" in item.text else [(link_target(item.text), item.text)]
+            alone = item.alone and len(found) == 1
+            out.extend(Item(name, text, item.node, alone) for name, text in found if name)
         return out
 
     def links(self) -> list[NoteLink]:
         """Return the edges that the properties contain, without duplicates, with their details."""
-        pairs = self.block.pairs
-        present = [key for key in pairs if key in EDGES]
-        found: dict[str, tuple[EdgeType, str]] = {}
-        for key in present:
+        targets: dict[str, NoteLink] = {}
+        for key in [key for key in self.block.pairs if key in EDGES]:
             try:
-                for target, *_ in self.targets(key):
-                    found.setdefault(edge_key(EDGES[key], target), (EDGES[key], target))
+                for item in self.targets(key):
+                    link = NoteLink(EDGES[key], item.value)
+                    targets.setdefault(link.key, link)
             except InvalidValue as wrong:
-                wrong.mend = 'write a wikilink in quotes: ["[[name of the note]]"]'
-                self.report(wrong)
-        details = self.details
-        return [NoteLink(edge, target, *details.get(key, NO_DETAIL)) for key, (edge, target) in found.items()]
+                self.warn(wrong.what, wrong.node, 'write a wikilink in quotes: ["[[name of the note]]"]')
+        return [replace(self.details[key], target=link.target) if key in self.details else link
+                for key, link in targets.items()]  # fmt: skip
 
     @cached_property
-    def details(self) -> dict[str, EdgeDetail]:
-        """Edge key -> details of the edge, as written under the key `edges`."""
-        out: dict[str, EdgeDetail] = {}
+    def details(self) -> dict[str, NoteLink]:
+        """Edge key -> the edge with its details, as written under the key `edges`."""
+        out: dict[str, NoteLink] = {}
         node = self.block.get("edges")
         if node is not None and not is_null(node) and not isinstance(node, MappingNode):
-            self.report(InvalidValue(f'edges must be lines of "edge:short id", it says {self.shown(node)}', node,
-                              'write lines such as  "supports:1a2b3c4d": {weight: 0.8}'))  # fmt: skip
+            mend = 'write lines such as  "supports:1a2b3c4d": {weight: 0.8}'
+            self.warn(f'edges must be lines of "edge:short id", it says {self.shown(node)}', node, mend)
         for key, name, value in self.detail_nodes():
             try:
                 if not key:
-                    self.warn(f"{self.shown(name)} under edges is no edge", name,
-                              'write "edge:short id", for example "supports:1a2b3c4d"')  # fmt: skip
-                    continue
+                    mend = 'write "edge:short id", for example "supports:1a2b3c4d"'
+                    raise InvalidValue(f"{self.shown(name)} under edges is no edge", name, mend)
                 if key in out:
                     raise InvalidValue(f"{key} stands twice under edges", name, "keep one of the two")
                 out[key] = self.detail(key, value)
             except InvalidValue as wrong:
-                self.report(wrong)
+                self.warn(wrong.what, wrong.node, wrong.mend)
         return out
-
-    def warn_of_unused(self, keys: Collection[str]) -> None:
-        for key, name, _ in self.detail_nodes() if keys else ():
-            if key and key in keys:
-                self.warn(f"{key} stands under edges, but the note has no such link", name,
-                          f"add the link to {key.partition(':')[0]}, or remove the line")  # fmt: skip
 
     def detail_nodes(self) -> Iterator[tuple[str, Node, Node]]:
         """Yield `(edge key, key node, value node)` of each line under `edges`; the edge key is empty if the line
@@ -437,22 +483,21 @@ class NoteReader(FieldReader):
             edge, _, target = (name.value if isinstance(name, ScalarNode) else "").partition(":")
             yield edge_key(EDGES[edge], target) if edge in EDGES and target else "", name, value
 
-    def detail(self, key: str, node: Node) -> EdgeDetail:
-        if is_null(node):
-            return NO_DETAIL
-        if isinstance(node, ScalarNode):
-            return EdgeDetail(self.share(f"the weight of {key}", DEFAULT_WEIGHT, node), None, None)
-        if not isinstance(node, MappingNode):
-            raise InvalidValue(f"{key} under edges must be a line such as {{weight: 0.8}}, it says {self.shown(node)}", node,
-                        "write weight, created or reason, or remove the line")  # fmt: skip
-        parts: dict[str, Node] = {}
-        for name, value in node.value:
-            part = name.value if isinstance(name, ScalarNode) else ""
-            if part in parts and part in {"weight", "created", "reason"}:
+    def detail(self, key: str, node: Node) -> NoteLink:
+        """Return an edge with the details that `node` holds. Raises InvalidValue."""
+        if isinstance(node, MappingNode):
+            pairs = [(name.value if isinstance(name, ScalarNode) else "", name, value) for name, value in node.value]
+        elif isinstance(node, ScalarNode):
+            pairs = [] if is_null(node) else [("weight", node, node)]
+        else:
+            mend = "write weight, created or reason, or remove the line"
+            raise self.must(f"{key} under edges", "a line such as {weight: 0.8}", node, mend)
+        readers = {"weight": self.share, "created": self.time, "reason": self.text}
+        parts: dict[str, Any] = {}
+        for part, name, value in pairs:
+            if part in parts:
                 raise InvalidValue(f"{part} stands twice under {key}", name, "keep one of the two")
-            parts[part] = value
-        return EdgeDetail(
-            self.share(f"the weight of {key}", DEFAULT_WEIGHT, parts.get("weight")),
-            self.time(f"created of {key}", parts.get("created")),
-            self.text(f"reason of {key}", parts.get("reason")),
-        )
+            if part in readers:
+                parts[part] = readers[part](f"the weight of {key}" if part == "weight" else f"{part} of {key}", value)
+        edge, _, target = key.partition(":")
+        return NoteLink(EDGES[edge], target, **{part: value for part, value in parts.items() if value is not None})

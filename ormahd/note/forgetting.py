@@ -21,8 +21,9 @@ from ormahd.errors import InvalidNote
 from ormahd.model.node import EdgeType, NodeType, Tier, short_id
 from ormahd.note import markdown
 from ormahd.note.edit import edit
+from ormahd.note.fields import KNOWN
 from ormahd.note.markdown import link_target
-from ormahd.note.read import KNOWN, parse
+from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, slug, stem_short_id
 
 GONE = "(purged)"

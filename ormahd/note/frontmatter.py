@@ -7,7 +7,7 @@ parser reports each node's position in the file, so that an edit replaces only t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -44,7 +44,8 @@ class FrontmatterError(Exception):
 class Frontmatter(Struct):
     """A parsed frontmatter block and its position in `text` (the whole file). `root` is None for an empty block.
 
-    The positions in YAML nodes count from `start`. `pairs`: key -> (key node, value node), in file order.
+    Positions are in characters of the file; those in YAML nodes count from `start`. `pairs`: key -> (key node, value
+    node), in file order.
     """
 
     text: str
@@ -63,18 +64,44 @@ class Frontmatter(Struct):
         pair = self.pairs.get(key)
         return None if pair is None else pair[1]
 
-    @property
-    def column(self) -> int:
-        """The column in which the keys begin, mostly 0."""
-        if self.root is None:
-            return 0
-        mark = self.root.value[0][0].start_mark
-        line = self.text[self.start + mark.index - mark.column : self.start + mark.index]
-        return len(line) - len(line.lstrip(" "))  # for `? key` this is less than the key's column
+    def from_(self, node: Node) -> int:
+        return self.start + int(node.start_mark.index)
+
+    def to(self, node: Node) -> int:
+        return self.start + int(node.end_mark.index)
 
     def raw(self, node: Node) -> str:
         """Return the text of a YAML node as it is written in the file."""
-        return self.text[self.start + node.start_mark.index : self.start + node.end_mark.index]
+        return self.text[self.from_(node) : self.to(node)]
+
+    def last(self, node: Node) -> int:
+        """Return the position after the last character of a value, without the comments and blank lines after it."""
+        while isinstance(node, CollectionNode) and is_block(node) and node.value:
+            child = node.value[-1][1] if isinstance(node, MappingNode) else node.value[-1]
+            if self.from_(child) <= self.from_(node):
+                break  # an alias, whose value is elsewhere
+            node = child
+        if isinstance(node, ScalarNode) and node.style in {"|", ">"}:
+            return self.from_(node) + len(self.raw(node).rstrip())
+        return self.from_(node) if is_block(node) else self.to(node)
+
+    def pieces(self, pairs: Sequence[tuple[Node, Node]], end: int) -> Iterator[tuple[int, int]]:
+        """Yield (start, end) of the lines of each key or list item, without comments and blank lines around them.
+
+        `pairs`: (the first node on these lines, the node of the value). `end`: where the collection ends.
+        """
+        starts = [self.text.rfind("\n", 0, self.from_(first)) + 1 for first, _ in pairs]
+        for (first, value), start, until in zip(pairs, starts, [*starts[1:], end], strict=True):
+            if not start < until:
+                raise Unusual("two values stand on one line")
+            at = min(max(start, self.last(first), self.last(value)), until - 1)
+            done = after = self.text.find("\n", at, until) + 1 or until
+            while (at := after) < until:  # later lines belong to the value unless they are blank or comments
+                after = self.text.find("\n", at, until) + 1 or until
+                line = self.text[at:after].strip()
+                if line and not line.startswith("#"):
+                    done = after
+            yield start, done
 
 
 class _Flat:
@@ -288,202 +315,127 @@ def _emit(text: str, style: str | None, *, flow: bool) -> str:
     return out[1:-2] if flow else out[2:-1]
 
 
-_DASH = re.compile(r"[ \t]*-[ \t]+")
-
-
 class Unusual(Exception):
     """Raised for a frontmatter that is written in a form in which single values cannot be replaced safely."""
 
 
-class KeyLines(Struct, frozen=True):
-    """A key of a block mapping and the position of its lines, in characters of the file's text."""
+class Entry(Struct):
+    """A key of a block mapping with the lines of its value, `text`, and the comments and blank lines `above` them."""
 
-    key: Node
-    value: Node
-    here: bool
-    """False if the value is an alias, which is defined elsewhere."""
-    start: int
-    """The beginning of the key's line."""
-    colon: int
-    """The position after the colon."""
-    last: int
-    """The position after the last character of the value."""
-    end: int
-    """The position after the last line of the value, newline included."""
+    key: str
+    """Empty for a key that cannot be named, or that occurs again further down."""
+    above: str
+    text: str
+    value: Any = None
+    """The YAML node; None for a key that was inserted."""
+    start: int = 0
+    """Position of `text` in the file, in characters."""
+    colon: int = 0
+    """Position after the colon behind the key."""
 
 
-class Splices:
-    """Collects changes to the text of a file with a parsed block; `apply` returns the text with all of them made. New
-    lines end in `eol`.
+_DASH = re.compile(r"[ \t]*-[ \t]+")
 
-    Raises Unusual if an alias or an unusual form makes a change unsafe.
+
+class BlockLines:
+    """The lines of a block mapping: of the whole frontmatter, of `edges`, or of the details of an edge. Those of a key
+    can be replaced; all others stay as written. New lines end in `eol`.
+
+    Raises Unusual if the form is one in which the lines of a value cannot be told from those of the next.
     """
 
-    def __init__(self, block: Frontmatter, eol: str) -> None:
-        self.block = block
-        self.text = block.text
-        self.eol = eol
-        self.changes: list[tuple[int, int, str]] = []
-
-    def replace(self, start: int, end: int, new: str) -> None:
-        self.changes.append((start, end, new))
-
-    def apply(self) -> str:
-        out: list[str] = []
-        done = 0
-        for start, end, new in sorted(self.changes, key=lambda change: change[:2]):
-            if start < done:
-                raise Unusual("two changes meet in one place")
-            out += (self.text[done:start], new)
-            done = end
-        out.append(self.text[done:])
-        return "".join(out)
-
-    def from_(self, node: Node) -> int:
-        return self.block.start + int(node.start_mark.index)
-
-    def to(self, node: Node) -> int:
-        return self.block.start + int(node.end_mark.index)
-
-    def line_of(self, node: Node) -> int:
-        return self.from_(node) - int(node.start_mark.column)
-
-    def raw(self, node: Node) -> str:
-        return self.block.raw(node)
-
-    def pairs(self, mapping: MappingNode, limit: int) -> list[KeyLines]:
-        """Return the keys of a block mapping with the positions of their lines. `limit`: the position in the text at
-        which the mapping ends."""
-        found: list[KeyLines] = []
-        for at, (key, value) in enumerate(mapping.value):
-            start = self.line_of(key)
-            until = self.line_of(mapping.value[at + 1][0]) if at + 1 < len(mapping.value) else limit
-            colon = self.text.find(":", self.to(key), until) + 1
-            if not colon or not start < until <= limit or (found and start < found[-1].end):
+    def __init__(self, front: Frontmatter, eol: str, mapping: Node | None, start: int, end: int) -> None:
+        if not isinstance(mapping, MappingNode) or mapping.flow_style:
+            raise Unusual("a value is not written one key a line")
+        self.front, self.text, self.eol, self.start = front, front.text, eol, start
+        self.entries: list[Entry] = []
+        for (name, value), (at, until) in zip(mapping.value, front.pieces(mapping.value, end), strict=True):
+            colon = self.text.find(":", front.to(name), until) + 1
+            if not colon or at < start:
                 raise Unusual("an alias stands in the place of a key")
-            here = colon <= self.from_(value) <= until
-            last = self.last(value, colon, until)
-            found.append(KeyLines(key, value, here, start, colon, last, self.lines_to(last, until)))
-        return found
+            key = name.value if isinstance(name, ScalarNode) else ""
+            for earlier in self.entries:
+                earlier.key = "" if earlier.key == key else earlier.key
+            self.entries.append(Entry(key, self.text[start:at], self.text[at:until], value, at, colon))
+            start = until
+        self.rest = self.text[start:end]
+        first = self.entries[0].text
+        self.margin = first[: len(first) - len(first.lstrip(" "))]
 
-    def last(self, node: Node, since: int, until: int, seen: frozenset[int] = frozenset()) -> int:
-        """Return the position after the last character of a value, excluding comments and blank lines after it.
+    def __str__(self) -> str:
+        return "".join(entry.above + entry.text for entry in self.entries) + self.rest
 
-        `since`, `until`: the range in which the value must be. If it is elsewhere (because `node` is an alias),
-        `since` is returned. `seen`: ids of the nodes around this one, so that a recursion ends.
-        """
-        if id(node) in seen or not since <= self.from_(node) <= until:
-            return since
-        if isinstance(node, ScalarNode):
-            if node.style in {"|", ">"}:
-                return self.from_(node) + len(self.raw(node).rstrip())
-            return self.to(node)
-        if not is_block(node):
-            return self.to(node)
-        children = [child for pair in node.value for child in pair] if isinstance(node, MappingNode) else node.value
-        inside = seen | {id(node)}
-        return max((self.last(child, since, until, inside) for child in children[-2:]), default=since)
+    def get(self, key: str) -> Entry | None:
+        return next((entry for entry in self.entries if entry.key == key), None) if key else None
 
-    def lines_to(self, last: int, until: int) -> int:
-        """Return the position after the line that contains `last`; if lines that are neither blank nor comments
-        follow it before `until`, return the position after the last of these."""
-        end = self._line_end(last, until)
-        at = end
-        while at < until:
-            after = self._line_end(at, until)
-            line = self.text[at:after].strip()
-            if line and not line.startswith("#"):
-                end = after
-            at = after
-        return end
+    def inside(self, entry: Entry) -> BlockLines:
+        """Return the lines of the block mapping that is the value of a key."""
+        start = self.text.find("\n", entry.colon) + 1
+        return BlockLines(self.front, self.eol, entry.value, start, entry.start + len(entry.text))
 
-    def _line_end(self, at: int, until: int) -> int:
-        newline = self.text.find("\n", at, until)
-        return until if newline < 0 else newline + 1
+    def put_inside(self, entry: Entry, inner: BlockLines) -> None:
+        """Write the changed lines `inner` of the block mapping that is the value of a key; without any, remove the
+        key."""
+        left = any(one.text for one in inner.entries)
+        entry.text = self.text[entry.start : inner.start] + str(inner) if left else ""
 
-    # Changes to a pair
-
-    def set_inline(self, pair: KeyLines, value: str) -> None:
-        """Write a key's new value on the line of the key; a comment after the old value is kept."""
-        node = pair.value
-        if pair.here and not is_block(node):
-            start = self.from_(node)
-            if start == self.to(node):  # the value was empty; a comment may follow
-                self.replace(pair.colon, pair.colon, f" {value}")
-            else:
-                self.replace(start, pair.last, value)
+    def insert(self, entry: Entry, order: Sequence[str]) -> None:
+        """Insert the lines of a new key after the nearest key that precedes it in `order`, if there is one before all
+        others. A key that is not in `order` becomes the last."""
+        if entry.key not in order:
+            self.entries.append(entry)
             return
-        self.replace(pair.colon, self._before_eol(pair), f" {value}{self._comment(pair.colon, pair)}")
+        known = {one.key: at for at, one in enumerate(self.entries)}
+        before = reversed(order[: order.index(entry.key)])
+        at = next((known[name] + 1 for name in before if name in known), 0)
+        if at == 0:
+            entry.above, self.entries[0].above = self.entries[0].above, ""
+        self.entries.insert(at, entry)
 
-    def set_lines(self, pair: KeyLines, lines: Sequence[str]) -> None:
-        """Write a key's new value on indented lines after the key; a comment after the key or the old value is kept."""
-        flat = pair.here and not is_block(pair.value)
-        comment = self._comment(pair.last if flat else pair.colon, pair)
-        self.replace(pair.colon, self._before_eol(pair), comment + self.eol + self.eol.join(lines))
+    def put(self, key: str, value: str | Sequence[str], order: Sequence[str] = ()) -> None:
+        """Write the value of a key, on its line or (a sequence) on lines of its own. A comment behind the key or the
+        old value stays. `order`: where a new key is inserted."""
+        entry = self.get(key)
+        if entry is None:
+            lines = f" {value}{self.eol}" if isinstance(value, str) else self.eol + self._indented(value)
+            self.insert(Entry(key, "", f"{self.margin}{key}:{lines}"), order)
+            return
+        head, gap, last = self.text[entry.start : entry.colon], " ", entry.colon
+        node = entry.value
+        if node is not None and not is_block(node) and (first := self.front.from_(node)) < self.front.to(node):
+            if first < entry.colon:
+                raise Unusual(f"{key} is an alias")
+            if "\n" not in self.text[entry.colon : first]:
+                gap, last = self.text[entry.colon : first], self.front.last(node)
+        comment = self.text[last : self.text.index("\n", last)].rstrip("\r")
+        comment = comment if comment.lstrip().startswith("#") else ""
+        if isinstance(value, str):
+            entry.text = f"{head}{gap}{value}{comment}{self._end(entry)}"
+        else:
+            entry.text = f"{head}{comment}{self.eol}{self._indented(value)}"
 
-    def remove(self, pair: KeyLines) -> None:
-        self.replace(pair.start, pair.end, "")
+    def remove(self, key: str) -> None:
+        """Remove the lines of a key; comments above it stay."""
+        if (entry := self.get(key)) is not None:
+            entry.key = entry.text = ""
 
-    def insert(self, at: int, lines: Sequence[str]) -> None:
-        """Insert lines before the line that begins at `at`."""
-        self.replace(at, at, "".join(line + self.eol for line in lines))
+    def change_items(self, entry: Entry, drop: Collection[int], add: Sequence[str]) -> None:
+        """Remove the items whose nodes have an `id` in `drop` from a block list that keeps some, and append the items
+        `add`, one per line."""
+        assert isinstance(entry.value, SequenceNode)
+        items, end = entry.value.value, entry.start + len(entry.text)
+        out, done = "", entry.start
+        for item, (start, until) in zip(items, self.front.pieces([(item, item) for item in items], end), strict=True):
+            dash = self.text[start : self.front.from_(item)]
+            if start <= entry.colon or not _DASH.fullmatch(dash):
+                raise Unusual("a list is not written one item a line")
+            if id(item) in drop:
+                out += self.text[done:start]
+                done = until
+        entry.text = out + self.text[done:end] + "".join(f"{dash}{item}{self.eol}" for item in add)
 
-    def _comment(self, at: int, pair: KeyLines) -> str:
-        rest = self.text[at : self._line_end(at, pair.end)].strip()
-        return f" {rest}" if rest.startswith("#") else ""
+    def _indented(self, lines: Sequence[str]) -> str:
+        return "".join(f"{self.margin}  {line}{self.eol}" for line in lines)
 
-    def _before_eol(self, pair: KeyLines) -> int:
-        end = pair.end
-        if self.text.endswith("\r\n", pair.colon, end):
-            return end - 2
-        return end - 1 if self.text.endswith(("\n", "\r"), pair.colon, end) else end
-
-    # Lists and flow mappings
-
-    def change_items(self, pair: KeyLines, drop: Sequence[Node], add: Sequence[str]) -> bool:
-        """Remove the items `drop` of a block list and append the items `add`, one per line. Returns False, without a
-        change, if the value is no such list or would lose all its items."""
-        node = pair.value
-        if not pair.here or not isinstance(node, SequenceNode) or node.flow_style or not node.value:
-            return False
-        dropped = {id(item) for item in drop}
-        if len(dropped) == len(node.value):
-            return False
-        lines: list[tuple[int, int]] = []
-        for at, item in enumerate(node.value):
-            if not pair.colon <= self.from_(item) <= pair.end:
-                return False
-            until = self.line_of(node.value[at + 1]) if at + 1 < len(node.value) else pair.end
-            start = self.line_of(item)
-            if not start < until:
-                return False
-            lines.append((start, self.lines_to(self.last(item, start, until), until)))
-        first = node.value[0]
-        dash = self.text[self.line_of(first) : self.from_(first)]
-        if not _DASH.fullmatch(dash):
-            return False
-        for item, (start, end) in zip(node.value, lines, strict=True):
-            if id(item) in dropped:
-                if not _DASH.fullmatch(self.text[start : self.from_(item)]):
-                    raise Unusual("a list in a list")
-                self.replace(start, end, "")
-        self.insert(pair.end, [f"{dash}{item}" for item in add])
-        return True
-
-    def flow_with(self, mapping: MappingNode, changes: Mapping[str, str | None]) -> str:
-        """Return the text of a flow mapping (`{...}`) after some changes. `changes`: key -> new value, or None to
-        remove the key. All other values stay as written."""
-        left = dict(changes)
-        parts: list[str] = []
-        for key, value in mapping.value:
-            if not self.from_(mapping) <= self.from_(key) <= self.from_(value) <= self.to(mapping):
-                raise Unusual("an alias in a mapping")
-            name = key.value if isinstance(key, ScalarNode) else ""
-            if name not in changes:
-                parts.append(self.text[self.from_(key) : max(self.to(key), self.to(value))])
-                continue
-            new = left.pop(name, None)
-            if new is not None:
-                parts.append(f"{self.raw(key)}: {new}")
-        parts.extend(f"{name}: {new}" for name, new in left.items() if new is not None)
-        return "{" + ", ".join(parts) + "}" if parts else ""
+    def _end(self, entry: Entry) -> str:
+        return "\r\n" if entry.text.endswith("\r\n") else "\n"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterator
-from urllib.parse import unquote
+from collections.abc import Callable, Collection, Iterator
+from urllib.parse import quote, unquote
 
+from ormahd.note.values import stem_short_id
 from ormahd.text.diff import matching_blocks
 
 _WIKILINK = re.compile(r"(?<!\\)\[\[([^\[\]\n]{1,500})\]\]")
@@ -192,6 +193,57 @@ def _without_spans(paragraph: str) -> str:
     out.append(paragraph[done:])
     return "".join(out)
 
+
+# Changing the targets of links
+
+_NAME = re.compile(r"[^|#^]*")
+
+
+def lead(content: str, names: Collection[str], stem: str) -> str:
+    """Return the text with all links to one of `names` (targets as returned by `body_links`) changed: they then lead
+    to the note named `stem`.
+
+    A link by title keeps the title as its alias; heading, block and alias are kept. A markdown link keeps its text,
+    but loses its heading, which the other note does not have.
+    """
+
+    def inside(old: str) -> str:
+        new, target = _NAME.sub(stem, old, count=1), link_target(old)
+        return new if "|" in old or stem_short_id(target) else f"{new}|{target}"
+
+    return _replace_links(
+        content,
+        names,
+        wiki=lambda old: f"[[{inside(old)}]]",
+        markdown=lambda text, target: f"[{text}]({quote(link_target(inside(target)))}.md)",
+    )
+
+
+def unlink(content: str, names: Collection[str], word: str) -> str:
+    """Return the text with all links to one of `names` replaced by plain text: by the link's alias; if it has none,
+    by its target, or by `word` if the target is a file name with a short id."""
+
+    def plain(old: str) -> str:
+        target = link_target(old)
+        return old.partition("|")[2].strip() or (word if stem_short_id(target) else target)
+
+    return _replace_links(content, names, wiki=plain, markdown=lambda text, _: text)
+
+
+def _replace_links(
+    content: str, names: Collection[str], *, wiki: Callable[[str], str], markdown: Callable[[str, str], str]
+) -> str:
+    def wikilink(found: re.Match[str]) -> str:
+        return wiki(found[1]) if link_target(found[1]) in names else found[0]
+
+    def markdown_link(found: re.Match[str]) -> str:
+        target = linked_note(found)
+        return markdown(found["text"], target) if target in names else found[0]
+
+    return LINK.sub(markdown_link, _WIKILINK.sub(wikilink, content)) if names else content
+
+
+# Changing the text
 
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
 

@@ -9,13 +9,11 @@ from msgspec.structs import replace
 
 from ormahd.errors import InvalidNote
 from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.note.fields import OWN, as_utc, clean_tag, one_line
-from ormahd.note.frontmatter import FrontmatterError, quoted, read, scalar
+from ormahd.note.fields import FIELDS, ORDER, OWN, as_utc, moment, prose, unfit
+from ormahd.note.frontmatter import BlockLines, FrontmatterError, Unusual, quoted, read
 from ormahd.note.markdown import conflict_line, dominant_eol, link_target, normalise
 from ormahd.note.read import parse
 from ormahd.note.values import DEFAULT_WEIGHT, NoteKind, NoteLink
-
-INDENT = "  "
 
 
 def compose(
@@ -42,121 +40,75 @@ def compose(
     Links in the body are not written as properties. `everywhere` is ignored if there is a space. Raises InvalidNote
     if the text cannot be stored.
     """
-    lines = ["---", f"id: {id}", f"type: {type}", f"tier: {tier}"]
-    if space:
-        lines.append(f"space: {text(space)}")
-    elif everywhere:
-        lines.append("global: true")
-    if title and title.strip():
-        lines.append(f"title: {text(title)}")
-    if tags:
-        lines.append(f"tags: {flow_tags(tags)}")
-    lines.append(f"source: {text(source)}")
-    if said_in is not None:
-        lines.append(f"from: {text(said_in)}")
-    lines.append(f"confidence: {number(confidence)}")
-    lines.append(f"created: {moment(created)}")
-    lines.append(f"updated: {moment(updated)}")
-    if valid_until is not None:
-        lines.append(f"valid_until: {moment(valid_until)}")
-    if outdated_reason and outdated_reason.strip():
-        lines.append(f"outdated_reason: {prose(outdated_reason)}")
-    if links:
-        lines.extend(_edges(links))
-    lines.append("---\n")
+    values = {
+        "id": id, "type": type, "tier": tier, "space": space, "everywhere": everywhere and not space, "title": title,
+        "tags": tags, "source": source, "said_in": said_in, "confidence": confidence, "created": created,
+        "updated": updated, "valid_until": valid_until, "outdated_reason": outdated_reason,
+    }  # fmt: skip
+    lines = ["---"]
+    for name, value in values.items():
+        clean = None if value is None else FIELDS[name].clean(value)
+        if not is_empty(clean):
+            lines.append(f"{FIELDS[name].key}: {FIELDS[name].render(clean)}")
+    lines.extend(_edges(links))
     body = normalise(content)
     if "\0" in body or conflict_line(body):
         raise unfit(body)
-    if body:
-        body += "\n"
     try:
-        return ("\n".join(lines) + body).encode()
+        return "\n".join([*lines, "---", body + "\n" if body else ""]).encode()
     except UnicodeEncodeError as exc:
         raise unfit(body) from exc
 
 
+def is_empty(value: object) -> bool:
+    """Whether a clean value of a field needs no key."""
+    return value is None or value is False or value in ("", ())
+
+
 def _edges(links: Sequence[NoteLink]) -> Iterable[str]:
+    order = list(EdgeType)
     written: dict[str, NoteLink] = {}
-    for link in map(clean_link, links):
-        if not link.body:
-            written.setdefault(link.key, link)
-    details: list[str] = []
+    for link in sorted((clean_link(link) for link in links if not link.body), key=lambda link: order.index(link.edge)):
+        written.setdefault(link.key, link)
     for edge in EdgeType:
-        group = [(key, link) for key, link in written.items() if link.edge is edge]
-        targets = [wikilink(link.target) for _, link in group]
-        details += [f"{INDENT}{quoted(key)}: {detail(link)}" for key, link in group if has_detail(link)]
+        targets = [wikilink(link.target) for link in written.values() if link.edge is edge]
         if len(targets) == 1:
             yield f"{edge}: [{targets[0]}]"
         elif targets:
             yield f"{edge}:"
-            yield from (f"{INDENT}- {target}" for target in targets)
-    if details:
-        yield "edges:"
-        yield from details
+            yield from (f"  - {target}" for target in targets)
+    details = [f"  {quoted(key)}: {text}" for key, link in written.items() if (text := detail(link))]
+    yield from ["edges:", *details] if details else ()
 
 
 def clean_link(link: NoteLink) -> NoteLink:
-    """Return the link with a target that is valid in a property: without alias, heading or block. Raises ValueError if
-    no target is left."""
+    """Return an edge as `parse` would return it: its target without alias, heading or block. Raises ValueError if no
+    target is left."""
     target = link_target(link.target)
     if not target:
         raise ValueError("an edge needs a target")
-    return link if target == link.target else replace(link, target=target)
+    reason = link.reason if link.reason and link.reason.strip() else None
+    return replace(link, target=target, created=link.created and as_utc(link.created), reason=reason, body=False)
 
 
-def has_detail(link: NoteLink) -> bool:
-    return link.weight != DEFAULT_WEIGHT or link.created is not None or bool(link.reason and link.reason.strip())
-
-
-def detail_parts(link: NoteLink) -> dict[str, str | None]:
-    """Return the details of a link as they are written under `edges`: weight, created and reason -> YAML, or None if it
-    is left out."""
+def detail_parts(link: NoteLink) -> dict[str, str]:
+    """Return the details of an edge as they are written under `edges`: weight, created and reason -> YAML. One that is
+    left out is empty."""
     return {
-        "weight": number(link.weight) if link.weight != DEFAULT_WEIGHT else None,
-        "created": moment(link.created) if link.created is not None else None,
-        "reason": prose(link.reason, flow=True) if link.reason and link.reason.strip() else None,
+        "weight": repr(float(link.weight)) if link.weight != DEFAULT_WEIGHT else "",
+        "created": moment(link.created) if link.created is not None else "",
+        "reason": prose(link.reason, flow=True) if link.reason else "",
     }
 
 
 def detail(link: NoteLink) -> str:
-    return "{" + ", ".join(f"{part}: {value}" for part, value in detail_parts(link).items() if value) + "}"
+    """Return the details of an edge on one line, such as `{weight: 0.8}`; empty if it has none."""
+    parts = ", ".join(f"{part}: {value}" for part, value in detail_parts(link).items() if value)
+    return f"{{{parts}}}" if parts else ""
 
 
 def wikilink(target: str) -> str:
     return quoted(f"[[{target}]]")
-
-
-def flow_tags(tags: Iterable[str]) -> str:
-    return f"[{', '.join(scalar(tag, flow=True) for tag in dict.fromkeys(map(clean_tag, tags)) if tag)}]"
-
-
-def text(value: str) -> str:
-    return prose(one_line(value))
-
-
-def prose(value: str, *, flow: bool = False) -> str:
-    if "\0" in value:
-        raise unfit(value)
-    return scalar(value, flow=flow)
-
-
-def number(value: float) -> str:
-    return repr(float(value))
-
-
-def moment(value: datetime) -> str:
-    """Return the time in UTC as text, such as `2026-11-21T20:00:00Z`; with microseconds only if they are not zero."""
-    return as_utc(value).replace(tzinfo=None).isoformat() + "Z"
-
-
-def unfit(text: str) -> InvalidNote:
-    """Return the error that says why a note cannot contain this text."""
-    if "\0" in text:
-        return InvalidNote("the text holds a NUL character", hint="remove it")
-    if conflict_line(text):
-        return InvalidNote("the text holds git's conflict markers, which a note cannot",
-                           hint="put the example into a fenced code block (```)")  # fmt: skip
-    return InvalidNote("the text holds half of a character (a lone surrogate)", hint="send it as valid Unicode")
 
 
 def give_id(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # noqa: A002
@@ -171,33 +123,32 @@ def give_id(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # 
     if note.kind is not NoteKind.BARE:
         raise InvalidNote(f"{path} cannot be given an id: {note.problems[0] if note.problems else 'it has an id'}",
                           data={"path": path})  # fmt: skip
-    whole = data.decode()
-    eol = dominant_eol(whole)
     try:
-        block = read(whole)
-    except FrontmatterError as exc:  # unlikely: `parse` has read the same text
-        raise InvalidNote(f"{path} cannot be given an id: {exc.what}", hint=exc.mend) from exc
+        result = _with_id(data.decode(), id, f"type: {note.type}", f"created: {moment(created)}").encode()
+        after = parse(result, path)
+        if after.kind is not NoteKind.NOTE or after.id != id or after.content != note.content:
+            raise Unusual("the id would not be read")
+    except (FrontmatterError, Unusual) as exc:
+        raise InvalidNote(f"{path} cannot be given an id: its frontmatter is written in an unusual way",
+                          hint=f"add the line  {OWN}id: {id}  to its frontmatter by hand", data={"path": path}) from exc  # fmt: skip
+    return result
+
+
+def _with_id(whole: str, id: str, *more: str) -> str:  # noqa: A002
+    eol = dominant_eol(whole)
+    block = read(whole)
     if block is None:
         at = 1 if whole.startswith("\ufeff") else 0
-        added = eol.join(["---", f"id: {id}", f"type: {note.type}", f"created: {moment(created)}", "---", ""])
-        new = whole[:at] + added + whole[at:]
+        return whole[:at] + eol.join(["---", f"id: {id}", *more, "---", ""]) + whole[at:]
+    if block.root is None:
+        return f"{whole[: block.start]}id: {id}{eol}{whole[block.start :]}"
+    lines = BlockLines(block, eol, block.root, block.start, block.end)
+    key = OWN + "id" if {"id", OWN + "id"} & block.pairs.keys() else "id"
+    first = lines.entries[0]
+    if key in block.pairs and key not in block.twice:  # the key exists, without a value
+        lines.put(key, id, ORDER)
+    elif any(line.strip() and not line.lstrip().startswith("#") for line in first.above.splitlines()):
+        first.above += f"{lines.margin}{key}: {id}{eol}"  # after a tag or anchor of the whole block
     else:
-        at, old = block.start, block.start
-        if block.root is not None:
-            first = block.root.value[0][0].start_mark
-            head = whole[block.start : block.start + first.index - first.column]
-            if any(line.strip() and not line.lstrip().startswith("#") for line in head.splitlines()):
-                at = old = block.start + first.index - first.column  # after a tag or anchor of the whole block
-        key = OWN + "id" if {"id", OWN + "id"} & block.pairs.keys() else "id"
-        added = f"{' ' * block.column}{key}: {id}{eol}"
-        if key in block.pairs and key not in block.twice:  # the key exists, without a value
-            name, value = block.pairs[key]
-            at, old = block.start + name.end_mark.index, block.start + value.end_mark.index
-            added = f": {id}"
-        new = whole[:at] + added + whole[old:]
-    result = new.encode()
-    after = parse(result, path)
-    if after.kind is not NoteKind.NOTE or after.id != id or after.content != note.content:
-        raise InvalidNote(f"{path} cannot be given an id: its frontmatter is written in an unusual way",
-                          hint=f"add the line  {OWN}id: {id}  to its frontmatter by hand", data={"path": path})  # fmt: skip
-    return result
+        first.above = f"{lines.margin}{key}: {id}{eol}{first.above}"
+    return f"{whole[: block.start]}{lines}{whole[block.end :]}"

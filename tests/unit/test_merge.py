@@ -125,7 +125,8 @@ def test_what_edges_says_of_links_in_the_text_merges_too() -> None:
     lines = [f'edges:\n  "related_to:{digit * 8}": {{weight: 0.9}}\n---\n' for digit in "12"]
     ours, theirs = (b"---\n" + sub(base[4:], "---\n", line) for line in lines)
     assert parse(merged(ours, base, base), PATH).links[0].weight == 0.9
-    assert conflicts(ours, theirs, base) == ["text"]
+    both = [link.weight for link in parse(merged(ours, theirs, base), PATH).links]
+    assert both == [link.weight for link in parse(merged(theirs, ours, base), PATH).links] == [0.9, 0.9]
     longer = edit(theirs, PATH, set={"title": "longer"})
     changed = edit(base, PATH, set={"title": "other"})
     assert conflicts(longer, changed, base) == ["title"]

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 
 from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.note.edit import retarget, unlink
+from ormahd.note.edit import retarget
+from ormahd.note.markdown import unlink
 from ormahd.note.read import parse
 from ormahd.note.values import NoteLink
 from ormahd.note.write import compose

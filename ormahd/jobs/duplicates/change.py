@@ -23,8 +23,8 @@ from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import Edit, PlannedChange
 from ormahd.model.change import Kind
 from ormahd.model.node import MAX_CONTENT, MAX_TITLE, EdgeType, NodeType, Tier
-from ormahd.note.edit import edit, lead, unlink
-from ormahd.note.markdown import body_links, conflict_line, normalise
+from ormahd.note.edit import edit
+from ormahd.note.markdown import body_links, conflict_line, lead, normalise, unlink
 from ormahd.note.values import DEFAULT_WEIGHT, NoteLink
 from ormahd.ormah import Ormah
 from ormahd.text.diff import clip
