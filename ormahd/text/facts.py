@@ -11,15 +11,14 @@ summary may be refused, but no fact gets lost.
 from __future__ import annotations
 
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from importlib import resources
 from typing import Final
 
 from msgspec import Struct
 
+from ormahd.text.tables import patterns, tables
 from ormahd.text.words import FUNCTION_WORDS, fold
 
 
@@ -62,7 +61,7 @@ class Term(Struct, frozen=True):
     """The dimension of `amount` (`s`, `B`, `EUR`). Amounts of the same dimension can be compared."""
 
 
-_VALUES = tomllib.loads(resources.files(__package__).joinpath("values.toml").read_text("utf-8"))
+_VALUES = tables("values.toml")
 
 
 def _pairs(listed: str) -> dict[str, float]:
@@ -85,29 +84,7 @@ _SMALL_WEEKDAYS: Final = frozenset(_VALUES["days"]["small"].split())
 MONTHS: Final = {name: number for number, names in enumerate(_VALUES["days"]["year"], 1) for name in names.split()}
 _NOT_MONTHS: Final = frozenset(_VALUES["days"]["not_months"].split())
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
-_PIECE = re.compile(
-    rf"""
-    (?P<plain>(?!(?:half|halb|quarter|viertel|the|noon|midnight|mittags|mediodia|midi|{_MONTH})\b)[a-z\u00df-\u024f]+)(?=\s|[,;:!?)](?:\s|$)|\.(?:\s|$)|$)
-    | (?P<link>https?://[^\s)>\]]+ | [\w.+-]+@[\w-]+\.[\w.-]*\w)
-    | (?P<half>half\spast\s\w+|halb\s[a-z]\w+|quarter\s(?:past|to)\s\w+|viertel\s(?:vor|nach)\s\w+)
-    | (?P<iso>\b\d{{4}}-\d\d(?:-\d\d)?\b)
-    | (?P<address>(?<![\w.])(?:\d{{1,3}}\.){{3}}\d{{1,3}}(?:/\d+)?\b | (?<!\w)~?/[\w.-]+(?:/[\w.*-]+)*/? | \b(?!v?\d)[a-z][\w-]*(?:\.[\w-]+)+\b(?:/[\w./-]+)? | \b[\w-]+(?:/[\w.-]+)+
-        | \b[a-z]+(?:[_-][a-z0-9]+)*[_-]\d[\w-]*\b | \b\w+(?:_\w+)+\b)
-    | (?P<time>\b\d{{1,2}}:\d\d(?::\d\d)?\b(?:\s?[ap]\.?m\b\.?)? | \b\d{{1,2}}(?:[.:]\d\d)?\s?(?:[ap]\.?m\b\.?|uhr\b) | \b\d{{1,2}}\s?h(?:\s?\d\d)?\b(?!\w) | \bnoon\b | \bmidnight\b | \bmittags\b | \bmediodia\b | \bmidi\b)
-    | (?P<hantime>(?P<part>上午|下午|早上|晚上|中午|凌晨)?(?P<hour>\d{{1,2}}|[一二三四五六七八九十两]+)点(?:钟)?(?P<minute>半|\d{{1,2}}分|[一二三四五六七八九十]+分)?)
-    | (?P<hanweekday>(?:星期|周|礼拜)[一二三四五六日天])
-    | (?P<handate>(?:(?P<hanmonth>\d{{1,2}}|[一二三四五六七八九十]+)月)(?:(?P<handay>\d{{1,2}}|[一二三四五六七八九十]+)[日号])?)
-    | (?:the\s)?(?P<day>\b\d{{1,2}})(?:st|nd|rd|th|er|\.)?(?:\s(?:of|de))?\s(?P<month>{_MONTH})\b
-    | \b(?P<month2>{_MONTH})\s(?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\b(?![:.]\d)
-    | (?P<version>\bv\d+(?:\.\d+)*[\w.-]*(?<![.-])|\b\d+(?:\.\d+){{2,}}[\w-]*(?<!-)|\b\d+\.(?:\d+\.)*x\b)
-    | (?P<sign>[$€£¥])?(?P<number>(?<![\w.])\d{{1,3}}(?:[,.' ]\d{{3}})+(?![\d])|(?<!\w)\d+(?:[.,]\d+)?)(?P<suffix>k\b|%|°[cf]?|[a-z]{{1,4}}\b|[$€£¥])?(?:st|nd|rd|th)?
-    | (?P<hannumber>[一二三四五六七八九十两百千]+(?=个|小时|分|天|周|年|月|人|位|名|次|台|元|块|章|节|%|公里|米|万|秒|种|条|项|台))
-    | (?P<percent>%)
-    | (?P<tick>`)?(?P<word>(?:(?![\u3400-\u9fff\u3040-\u30ff])[^\W\d_])(?:(?![\u3400-\u9fff\u3040-\u30ff])[\w.+\#/'’-])*(?<![.'’/-])|(?:(?![\u3400-\u9fff\u3040-\u30ff])\w))`?
-    | (?P<han>[\u3400-\u9fff\u3040-\u30ff])
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
+_PIECE: Final = patterns("values.toml", "patterns", month=_MONTH)["piece"]
 _SEAM = re.compile(r"(?<=[\u3400-\u9fff])(?<!月)(?=[A-Za-z0-9])|(?<=[A-Za-z0-9%])(?=[\u3400-\u9fff])(?![点月日号])")
 _TENS = re.compile(r"\b(twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)-(?=[a-z])", re.IGNORECASE)
 _INNER = re.compile(r"^(?=.*[^\W\d_])(?=.*\d)|[a-z][A-Z]|^[A-Z][A-Z]+$|^c[+#]")

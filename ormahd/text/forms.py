@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from ormahd.text.language import note_stems
+from ormahd.text.tables import tables
 from ormahd.text.words import FUNCTION_WORDS, STOP_WORDS, fold, words
 
 NAME, INITIALS, GAP = "\uf8f0", "\uf8f1", "\uf8f2"
@@ -35,17 +36,7 @@ _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _HEADING = re.compile(rf"^[ \t]{{0,3}}#{{1,6}}[ \t]+(.{{1,{HEAD}}})", re.MULTILINE)
 _CLAUSE = re.compile(r"[.,;:!?()\[\]{}\"“”«»|/\n]+")
 _WORD = re.compile(r"[^\W\d_]+")
-_FUNCTION: Final = (
-    STOP_WORDS
-    | FUNCTION_WORDS
-    | frozenset(
-        fold(
-            "für und der die das von vom zur zum im am des den dem et en la le les du des el los las y e i di da do dos af og och for til van het".replace(
-                ",", ""
-            )
-        ).split()
-    )
-)
+_FUNCTION: Final = STOP_WORDS | FUNCTION_WORDS | frozenset(fold(tables("words.toml")["small"]).split())
 
 
 def parts(identifier: str) -> list[str]:

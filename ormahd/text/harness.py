@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from importlib import resources
 from typing import Final
 
 from msgspec import Struct
 
+from ormahd.text.tables import tables
 from ormahd.text.words import FUNCTION_WORDS
 
 PROGRAM: Final = "ormahctl"
-_FILE = tomllib.loads(resources.files(__package__).joinpath("harness.toml").read_text("utf-8"))
+_FILE = tables("harness.toml")
 
 
 class Commands(Struct, frozen=True):

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Any, Final
 
+from ormahd.text.tables import tables
+
 STEM: Final = "\uf8f3"
 """Mark that begins such a stem in the full text index."""
 SHORTEST: Final = 3
@@ -21,25 +23,7 @@ SHORTEST: Final = 3
 READ: Final = 4_000
 """Maximum number of characters of a text that are read to find its language."""
 
-_LISTS: Final = {
-    "german": "der die das und ist nicht ein eine im in den dem mit für auf von zu zur zum hat haben wird wurde bei sich auch als er sie wir ich wo wer wann was wie welche welcher welches",
-    "french": "le la les des du et est une un dans pour sur avec pas au aux ce cette qui que nous il elle sont chez par en de où quand qui quel quelle quels quelles combien",
-    "spanish": "el la los las del y es en un una que con por para no se su al lo como está son de mi dónde cuándo quién qué cuál cuánto cuánta a",
-    "italian": "il lo gli le la di del della che e è un una in con per non nel nella si da sono mi al dove quando chi quale quanto",
-    "portuguese": "o os as do da dos das e é um uma em no na que com por para não se são ao de meu onde quando quem qual quanto",
-    "dutch": "de het een en is van in op met voor niet zijn aan dat die bij ook naar wordt heeft waar wanneer wie wat welke",
-    "swedish": "och är en ett den det på med för av som inte till har vi jag i om från var när vem vad vilken",
-    "danish": "og er en et den det på med for af som ikke til har vi jeg i om fra",
-    "norwegian": "og er en et den det på med for av som ikke til har vi jeg i om fra",
-    "finnish": "ja on ei se että kun tai myös ovat oli hän joka mutta kanssa",
-    "hungarian": "a az és egy nem van hogy is meg ez ha mint már csak volt",
-    "romanian": "și este un o în la de pe cu nu care din pentru sunt al ale",
-    "turkish": "ve bir bu da de için ile ne çok var mı mi daha olarak gibi sonra nerede kim hangi zaman kaç",
-    "polish": "i w na z do się nie jest to że za od po dla przez są jak ma gdzie kiedy kto",
-    "czech": "a v na se je že s z do pro ne to jsou od po jak ale má kde kdy kdo",
-    "indonesian": "yang dan di dengan untuk ini itu dari pada tidak adalah ke ada",
-    "english": "the a an of and is in to for on with that this it was are be by not at from has have we our",
-}  # fmt: skip
+_LISTS: Final[dict[str, str]] = tables("words.toml")["languages"]
 _SCRIPTS: Final = (
     (re.compile("[\u0400-\u052f]"), ("russian",)),
     (re.compile("[\u0370-\u03ff\u1f00-\u1fff]"), ("greek",)),

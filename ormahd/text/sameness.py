@@ -12,17 +12,16 @@ which every measure of similarity takes for duplicates. No judge is asked about 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from importlib import resources
 from typing import Final, TypeVar
 
 from ormahd.text.diff import common_ends
+from ormahd.text.tables import tables
 from ormahd.text.words import FUNCTION_WORDS, STOP_WORDS, fold
 
-_FILE = tomllib.loads(resources.files(__package__).joinpath("sameness.toml").read_text("utf-8"))
+_FILE = tables("sameness.toml")
 
 
 def _set(name: str) -> frozenset[str]:

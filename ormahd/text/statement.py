@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import re
 import sys
-import tomllib
 from collections.abc import Sequence
-from importlib import resources
 
 from msgspec import Struct
 
 from ormahd.model.node import NodeType
 from ormahd.text.facts import Sort, Term, pieces
+from ormahd.text.tables import patterns, tables
 from ormahd.text.words import fold, stem
 
-_FILE = tomllib.loads(resources.files(__package__).joinpath("statement_words.toml").read_text("utf-8"))
+_FILE = tables("statement_words.toml")
 _WORDS = {name: frozenset(listed.split()) for name, listed in (_FILE["words"] | _FILE["domains"]).items()}
-_PATTERNS = {name: re.compile(pattern) for name, pattern in (_FILE["patterns"] | _FILE["added"]).items()}
+_PATTERNS = patterns("statement_words.toml", "patterns") | patterns("statement_words.toml", "added")
 OPPOSITES = tuple(frozenset(pair.split("~")) for pair in _WORDS["opposites"])
 """Pairs of words that exclude each other."""
 

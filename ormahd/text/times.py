@@ -12,16 +12,16 @@ dateparser's own search is not used: it takes "may", "sat" and "second" for time
 from __future__ import annotations
 
 import re
-import tomllib
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
-from importlib import import_module, resources
+from importlib import import_module
 from typing import Any, Final
 
 from msgspec import Struct
 
+from ormahd.text.tables import tables
 from ormahd.text.words import words
 
 DAY: Final = timedelta(days=1)
@@ -544,7 +544,7 @@ _KINDS: Final[Mapping[str, Callable[[Mapping[str, str], int, TimeLanguage, datet
 @cache
 def load() -> tuple[TimeLanguage, ...]:
     """Return the words and patterns of all five languages. The first call loads dateparser's data. Thread-safe."""
-    file = tomllib.loads(resources.files(__package__).joinpath("times.toml").read_text("utf-8"))
+    file = tables("times.toml")
     numeric = file.pop("numeric")
     return tuple(_language(name, table, numeric) for name, table in file.items())
 

@@ -4,19 +4,18 @@ Pure."""
 from __future__ import annotations
 
 import re
-import tomllib
-from importlib import resources
 from typing import Final
 
 from msgspec import Struct
 
+from ormahd.text.tables import tables
 from ormahd.text.words import fold, words
 
 BEGINNING: Final = 600
 """Number of characters at the beginning of a note that are read. They usually say what it is about."""
 ENDING: Final = 40
 """Number of characters at the end of a note that are read."""
-_FILE: Final = tomllib.loads(resources.files(__package__).joinpath("traits.toml").read_text("utf-8"))
+_FILE: Final = tables("traits.toml")
 _HEAD: Final = re.compile(r"\s*(\w[\w .'’-]{0,30}):\s")
 """Matches a name and a colon at the beginning of a note. It tells who speaks, or what the note is about."""
 _ENDS: Final = re.compile(r"[?？؟]\W*$")

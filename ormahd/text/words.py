@@ -20,56 +20,22 @@ from itertools import pairwise
 
 from ormahd.process import sql
 from ormahd.text.language import function_words, question_stems
+from ormahd.text.tables import tables
 
 FTS_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
 """The FTS5 tokenizer that `fts_text` is written for. FTS5's default treats vowel signs as separators."""
 
 
-def _set(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
-
-
-STOP_WORDS = _set(
-    """
-    a about after again all also am an and any are as at be because been before being both but by can can't cannot
-    could couldn't did didn't do does doesn't doing don't done down during each few for from further had has hasn't
-    have haven't having he her here hers him his how i if in into is isn't it its itself just let me more most my
-    myself no nor not now of off on once only or other our ours out over own please same she should shouldn't so
-    some such than that the their theirs them then there these they this those through to too under until up us
-    very was wasn't we were weren't what when where which while who whom whose why will with won't would wouldn't
-    you your yours
-    """
-)
+_FILE = tables("words.toml")
+STOP_WORDS = frozenset(_FILE["stop"].split())
 """English function words."""
-
-IDENTITY_WORDS = _set("user i me my mine myself we us our ours ourselves you your yours yourself")
+FUNCTION_WORDS = STOP_WORDS | frozenset(_FILE["function"].split())
+"""Function words of English and other languages. Words that mean something else in English are left out."""
+IDENTITY_WORDS = frozenset(_FILE["identity"].split())
 """Words in a query that asks about the user. Memories with the tag `about_self` answer it."""
-
-QUESTION_WORDS = _set(
-    """
-    who whom whose what which when where why how is are was were do does did can could should would will
-    """
-)
-
-# Letters of scripts that are written without spaces, and Hangul. Their vowel signs are marks, and are not listed.
-_UNSPACED = (
-    "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c"  # iteration marks and numerals of Han
-    "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # kana
-    "\u3105-\u312f\u31a0-\u31bf"  # Bopomofo
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"  # Han, old kana
-    "\u1100-\u11ff\u3131-\u318e\ua960-\ua97f\uac00-\ud7ff"  # Hangul
-    "\u0e01-\u0e30\u0e32-\u0e33\u0e40-\u0e46"  # Thai
-    "\u0e81-\u0eb0\u0eb2-\u0eb3\u0ebd-\u0ec6\u0edc-\u0edf"  # Lao
-    "\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e"  # Burmese
-    "\u1780-\u17b3\u17d7\u17dc"  # Khmer
-)
-# What is dropped after decomposition: accents of Latin, Greek and Cyrillic, points of Hebrew and Arabic, the Arabic
-# stretching stroke, invisible joiners, marks of direction and variation selectors. Kana and Indic signs stay.
-_ACCENTS = re.compile(
-    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4"
-    "\u06e7\u06e8\u06ea-\u06ed\u00ad\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f"
-    "\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e01ef]+"
-)
+QUESTION_WORDS = frozenset(_FILE["question"].split())
+_UNSPACED: str = _FILE["letters"]["unspaced"]
+_ACCENTS = re.compile(_FILE["letters"]["accents"])
 PART = 32_768
 """Number of characters of a long text that are processed at once. Patterns and normalisation hold the GIL meanwhile."""
 _UNJOINED = re.compile("[\x00-\x7f\u3400-\u9fff\uac00-\ud7a3]")
@@ -107,35 +73,6 @@ def _fold(text: str) -> str:
         return _NOT_TEXT.sub(" ", text).lower()
     text = unicodedata.normalize("NFKC", _NOT_TEXT.sub(" ", text).translate(_APOSTROPHES)).casefold()
     return unicodedata.normalize("NFKC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text))).casefold()
-
-
-FUNCTION_WORDS = STOP_WORDS | frozenset(
-    fold(
-        """
-        abbiamo aber alla anche auch avec avons bist bylo cette comme como cosa cual cuando daha damit dann dans dass
-        degil della delle denn deze dies diese doch donde eine einem einen einer ella elle entre essa esse esta este esto
-        etait etre gdzie geen gibi habe haben hangi hatte hebben heeft icin isso jaka jaki jakie jako jest jestem kann
-        kiedy ktora ktore ktory leur maar mais mein mijn minha mnie naar nach nasil nasz nasza neden nella nicht niet noch
-        nossa nosso nostra nostro notre nous nuestra nuestro oder ohne olan olarak oldu onze para pela pelo perche pero
-        porque pour pourquoi przez przy qual quale quand quando quel quelle quem quien quoi sein sich sind sobre sono sont
-        tego tylko unser veya voce voor votre vous waar waarom warum welche welke wenn werd werden wird worden wurde zijn
-        а без был была были было быть в вам вас вы где да для до его ее если есть еще же за зачем и из или им их к как
-        какая какие какои когда кто ли мне мои мы на над нам нас наш наша не нет ни но о об он она они от по под почему
-        при с со так там то того тоже только ты у уже что чтобы эта эти это этот я αν απο αυτο γιατι για δεν εγω ειναι
-        εμεις ενα εναν ηταν θα και κατα με μας μια μου να ο η οι οπως οταν οτι που πως ποιο ποια ποιος σε στη στην στις
-        στο στον τα της τη την τι τις το τον του τους των ως ان او اي اين التي الذي الى انا انت بعد به بين تم ثم حتى عن
-        على عند في قبل كان كانت كل كيف كم لا لم لماذا لنا له ما متى مع من نحن هذا هذه هل هو هي و ولا يكون
-        אבל או אז אחרי איזה איזו אילו איך איפה אם אני אנחנו את אתה באיזה גם הוא היא הם הזה היה זה זאת יש כל כמה כן לא למה
-        לפני מה מי מאיזה מתי על עם של שלי שלנו תוך
-        और एक कब कहाँ का कि किस किसका किसके किसने किससे की कितना कितनी कितने के को कौन क्या क्यों था थी थे ने पर में मेरा मेरी
-        यह या वह बजे से हम हमने है हैं हो होगा होगी होता होती होते हूँ
-        什么 么时 时候 哪里 在哪 哪个 哪天 哪年 哪台 哪条 怎么 为什 多少 多久 几点 是什 是谁 我们 你们 他们 这个 那个 的是 了吗
-        です ます すか ですか はい いつ つで どこ こで はど のは 何で なに 誰で でし した ました ませ てい
-        에있 있나 나요 인가 가요 언제 제인 어디 디에 무슨 누가 어느 얼마 마나 니까
-        """
-    ).split()
-)
-"""Function words of English and other languages. Words that mean something else in English are left out."""
 
 
 def words(text: str) -> list[str]:

@@ -27,6 +27,8 @@ SCREENED = 500
 CPU_S = 0.1
 """CPU seconds that a pattern may take for its worst input. Twice tried, because the machine may be busy."""
 PLACED = frozenset({"match", "fullmatch"})
+MATCHED = "ormahd.text.secret_rules._FOLLOWING"
+"""A table of patterns all of which are only matched at a given place."""
 OWN = ("ormahd.git", "ormahd.purge", "ormahd.sync", "ormahd.settings", "ormahd.process")
 """Rooms whose patterns read what Ormah or git wrote."""
 BOUNDED = {
@@ -49,7 +51,8 @@ def _patterns(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, re.P
     elif depth < 4 and not isinstance(value, type):
         inside: Any = ()
         if isinstance(value, dict):
-            inside = value.values()
+            for key, one in value.items():
+                yield from _patterns(one, f'{name}["{key}"]' if isinstance(key, str) else name, depth + 1)
         elif isinstance(value, list | tuple | set | frozenset):
             inside = value
         elif hasattr(value, "__struct_fields__"):
@@ -87,7 +90,9 @@ class _TooLong(Exception):
 
 def _is_searched(name: str) -> bool:
     """Return whether a pattern is not only matched at a given place. A private one is used in its module only."""
-    module, _, variable = name.split(maxsplit=1)[0].rpartition(".")
+    name, _, key = name.rpartition(" ")[0].partition("[")
+    module, _, variable = name.rpartition(".")
+    variable = f"{variable}[{key}" if key and f"{variable}[{key}" in SOURCES.get(module, "") else variable
     own = SOURCES.get(module) or SOURCES.get(f"{module}.__init__") or ""
     how = set(
         re.findall(USES.format(re.escape(variable)), own if variable.startswith("_") else "\n".join(SOURCES.values()))
@@ -95,7 +100,7 @@ def _is_searched(name: str) -> bool:
     return not how or not how <= PLACED
 
 
-SEARCHED = {name for name in PATTERNS if _is_searched(name)}
+SEARCHED = {name for name in PATTERNS if not name.startswith(MATCHED) and _is_searched(name)}
 
 
 def _work(name: str, pattern: re.Pattern[str], text: str, limit: float) -> float:
