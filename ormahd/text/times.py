@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
 from importlib import import_module
@@ -42,12 +42,7 @@ _HAN_TIMES: Final = re.compile("[昨今前去上本这周星礼月年近]")
 """Every Chinese phrase contains one of these characters."""
 _CODE: Final = re.compile(r"```.*?(?:```|$)|`[^`\n]*`", re.DOTALL)
 _QUOTES: Final = "\"'“”‘’«»„「」『』《》*_"
-_FRENCH: Final = frozenset(
-    [
-        *("ai", "avec", "avez", "avons", "c", "ce", "cette", "comment", "elle", "est", "fait", "il", "j", "les", "nos"),
-        *("notre", "nous", "ont", "pas", "pour", "pourquoi", "qu", "quand", "que", "qui", "quoi", "s", "sur"),
-    ]
-)
+_FRENCH: Final = frozenset(tables("times.toml")["french"].split())
 """Common French words. "hier" means "yesterday" only in a text with one of them; otherwise it is the German or Dutch
 word for "here"."""
 _EPOCH: Final = datetime(1970, 1, 2)  # noqa: DTZ001 - on the person's wall
@@ -60,6 +55,7 @@ _MARKS: Final = str.maketrans(
 )
 _OTHERS: Final = frozenset([*map(chr, _HAN), *"\u3000０１２３４５６７８９"])
 """Characters from U+2E80 on, such as Chinese ones, that `flat` changes. It keeps all others from there on."""
+_LANGUAGES: Final = ("en", "de", "es", "fr", "zh")
 _UNITS: Final = ("year", "month", "week", "day", "hour", "minute")
 _MONTHS: Final = (
     *("january", "february", "march", "april", "may", "june", "july", "august"),
@@ -84,8 +80,8 @@ class Period(Struct, frozen=True):
 class Pattern(Struct, frozen=True):
     """One way to name a time.
 
-    `kind`: selects the function that interprets the groups of the pattern `source` (`_KINDS`). `shift`: a
-    number for this function, such as how many units before the current one the period lies.
+    `kind`: says how `_meaning` interprets the groups of the pattern `source`. `shift`: a number for
+    that, such as how many units before the current one the period lies.
     """
 
     kind: str
@@ -301,7 +297,7 @@ def _span(pattern: Pattern, match: re.Match[str], speech: TimeLanguage, here: da
     for name in [name for name in named if name.endswith("2") and name.rstrip("2") not in named]:
         named[name.rstrip("2")] = named[name]  # the group of another alternative
     try:
-        return _KINDS[pattern.kind](named, pattern.shift, speech, here)
+        return _meaning(pattern.kind, named, pattern.shift, speech, here)
     except (OverflowError, ValueError):
         return None  # "February 31st"
 
@@ -395,23 +391,78 @@ def _day_of(named: Mapping[str, str]) -> int:
     return int(text) if text.isdecimal() else han_number(text) or 0
 
 
-def _day(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
-    return _unit("day", speech.days[_one(named["word"])], here)
+def _meaning(kind: str, named: Mapping[str, str], shift: int, speech: TimeLanguage, here: datetime) -> Span | None:
+    """Return the period that a match means; None if it names none. Raises ValueError or OverflowError for a date that
+    does not exist.
 
-
-def _part(named: Mapping[str, str], shift: int, speech: TimeLanguage, here: datetime) -> Span | None:
-    if "weekday" in named:
-        day = _latest_weekday(speech.weekdays[named["weekday"]], here)
-    else:
-        ago = {"今": 0, "昨": 1, "前": 2}[named["short"]] if "short" in named else speech.days[_one(named["word"])]
-        if not ago:
+    `kind`, `shift`: of its `Pattern`; `named`: its groups.
+    """
+    day = _midnight(here)
+    unit = _one(named.get("unit", ""))
+    month = speech.months.get(named.get("month", ""), 0)
+    match kind:
+        case "day":
+            return _unit("day", speech.days[_one(named["word"])], here)
+        case "part" if "weekday" in named:
+            return _parts(_latest_weekday(speech.weekdays[named["weekday"]], here), speech.parts[named["part"]])
+        case "part":
+            ago = {"今": 0, "昨": 1, "前": 2}[named["short"]] if "short" in named else speech.days[_one(named["word"])]
+            return _parts(day - ago * DAY, speech.parts[named["part"]]) if ago else _today(named, shift, speech, here)
+        case "today":
             return _today(named, shift, speech, here)
-        day = _midnight(here) - ago * DAY
-    return _parts(day, speech.parts[named["part"]])
-
-
-def _night(_: Mapping[str, str], shift: int, __: TimeLanguage, here: datetime) -> Span | None:
-    return _parts(_midnight(here) - shift * DAY, "night")
+        case "night":
+            return _parts(day - shift * DAY, "night")
+        case "recent":
+            return day - RECENT, here + timedelta(microseconds=1)
+        case "unit":
+            return _unit(speech.units[unit], shift, here)
+        case "ago":
+            return _unit(speech.units[unit], _number(named, speech), here)
+        case "span1":
+            return _rolling(1, speech.units[unit], here)
+        case "span":
+            plural = "n" in named or speech.units[unit] in {"hour", "minute"} or unit not in _SINGULAR
+            return _rolling(_number(named, speech), speech.units[unit], here) if plural else None
+        case "weekday":
+            first = _latest_weekday(speech.weekdays[named["weekday"]], here)
+            return first, first + DAY
+        case "day_of_week":
+            first = day + (speech.weekdays[named["weekday"]] - day.weekday() - 7 * shift) * DAY
+            return first, first + DAY
+        case "month":
+            year = _in_year(named, speech, here)
+            return _month(here.year - (month > here.month) if year is None else year, month)
+        case "months":
+            last = speech.months[named["month2"]]
+            year = int(named["year"]) if "year" in named else here.year - (last > here.month)
+            return _month(year - (month > last), month)[0], _month(year, last)[1]
+        case "last_month":
+            return _month(here.year - (month >= here.month), month)
+        case "date":
+            number, year = _day_of(named), _in_year(named, speech, here)
+            if year is None:
+                year = here.year - ((month, number) > (here.month, here.day))
+                while (month, number) == (2, 29) and (year % 4 or (not year % 100 and year % 400)):
+                    year -= 1
+            return _dated(year, month, number)
+        case "monthday":
+            number = _day_of(named)
+            first = _month(here.year, here.month - (number > here.day))[0]
+            return _dated(first.year, first.month, number)
+        case "iso":
+            year, month = int(named["year"]), int(named["m"])
+            return _dated(year, month, int(named["day"])) if "day" in named else _month(year, month)
+        case "numbers":
+            # 5.11.2026 is a day in November. With slashes, 25/11/2026 is unambiguous; 5/11/2026 is not, so it is ignored.
+            number, second = int(named["d"]), int(named["m"])
+            if "year" not in named:  # "am 5.11."
+                return _dated(here.year - ((second, number) > (here.month, here.day)), second, number)
+            if named["sep"] == "." or number > 12 or number == second:
+                return _dated(int(named["year"]), second, number)
+            return _dated(int(named["year"]), number, second) if second > 12 else None
+        case _:  # year, years
+            year = _in_year(named, speech, here)
+            return None if year is None else _year(year)
 
 
 def _today(named: Mapping[str, str], shift: int, speech: TimeLanguage, here: datetime) -> Span | None:
@@ -426,68 +477,8 @@ def _today(named: Mapping[str, str], shift: int, speech: TimeLanguage, here: dat
     return _parts(day, part)
 
 
-def _units(named: Mapping[str, str], shift: int, speech: TimeLanguage, here: datetime) -> Span | None:
-    return _unit(speech.units[_one(named["unit"])], shift, here)
-
-
-def _span_of(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
-    unit = speech.units[_one(named["unit"])]
-    plural = "n" in named or unit in {"hour", "minute"} or _one(named["unit"]) not in _SINGULAR
-    return _rolling(_number(named, speech), unit, here) if plural else None
-
-
-_SINGULAR: Final = frozenset(
-    [
-        *("year", "quarter", "month", "fortnight", "week", "weekend", "day"),
-        *("jahr", "jahres", "quartal", "quartals", "monat", "monats", "woche", "wochenende", "wochenendes", "tag"),
-        *("ano", "trimestre", "mes", "semana", "fin de semana", "dia", "an", "annee", "semaine", "jour"),
-    ]
-)
+_SINGULAR: Final = frozenset(tables("times.toml")["singular"].split(","))
 """Words that mean one unit when used without a number. The other words, which are plural, then mean "the last few"."""
-
-
-def _one_back(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
-    return _rolling(1, speech.units[named["unit"]], here)
-
-
-def _ago(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
-    return _unit(speech.units[_one(named["unit"])], _number(named, speech), here)
-
-
-def _weekday(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
-    day = _latest_weekday(speech.weekdays[named["weekday"]], here)
-    return day, day + DAY
-
-
-def _day_of_week(named: Mapping[str, str], shift: int, speech: TimeLanguage, here: datetime) -> Span | None:
-    day = _midnight(here)
-    day += (speech.weekdays[named["weekday"]] - day.weekday() - 7 * shift) * DAY
-    return day, day + DAY
-
-
-def _month_of(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
-    month, year = speech.months[named["month"]], _in_year(named, speech, here)
-    return _month(here.year - (month > here.month) if year is None else year, month)
-
-
-def _months(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
-    first, last = speech.months[named["month"]], speech.months[named["month2"]]
-    year = int(named["year"]) if "year" in named else here.year - (last > here.month)
-    return _month(year - (first > last), first)[0], _month(year, last)[1]
-
-
-def _last_month(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
-    month = speech.months[named["month"]]
-    return _month(here.year - (month >= here.month), month)
-
-
-def _date(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
-    month, day, year = speech.months[named["month"]], _day_of(named), _in_year(named, speech, here)
-    if year is None:
-        year = here.year - ((month, day) > (here.month, here.day))
-        while (month, day) == (2, 29) and (year % 4 or (not year % 100 and year % 400)):
-            year -= 1
-    return _dated(year, month, day)
 
 
 def _dated(year: int, month: int, day: int) -> Span:
@@ -495,47 +486,9 @@ def _dated(year: int, month: int, day: int) -> Span:
     return first, first + DAY
 
 
-def _monthday(named: Mapping[str, str], _: int, __: TimeLanguage, here: datetime) -> Span | None:
-    day = _day_of(named)
-    first = _month(here.year, here.month - (day > here.day))[0]
-    return _dated(first.year, first.month, day)
-
-
-def _year_of(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
-    year = _in_year(named, speech, here)
-    return None if year is None else _year(year)
-
-
-def _recent(_: Mapping[str, str], __: int, ___: TimeLanguage, here: datetime) -> Span | None:
-    return _midnight(here) - RECENT, here + timedelta(microseconds=1)
-
-
-def _iso(named: Mapping[str, str], _: int, __: TimeLanguage, ___: datetime) -> Span | None:
-    year, month = int(named["year"]), int(named["m"])
-    return _dated(year, month, int(named["day"])) if "day" in named else _month(year, month)
-
-
-def _numbers(named: Mapping[str, str], _: int, __: TimeLanguage, here: datetime) -> Span | None:
-    """Return the day of a numeric date. 5.11.2026 is a day in November. With slashes, 25/11/2026 is unambiguous, and
-    5/11/2026 is ambiguous, so it is ignored (None)."""
-    first, second = int(named["d"]), int(named["m"])
-    if "year" not in named:  # "am 5.11."
-        return _dated(here.year - ((second, first) > (here.month, here.day)), second, first)
-    if named["sep"] == "." or first > 12 or first == second:
-        return _dated(int(named["year"]), second, first)
-    return _dated(int(named["year"]), first, second) if second > 12 else None
-
-
 def _one(text: str) -> str:
     """Return `text` with single spaces between its words, as in the keys of `TimeLanguage`."""
     return re.sub(r"\s+", " ", text)
-
-
-_KINDS: Final[Mapping[str, Callable[[Mapping[str, str], int, TimeLanguage, datetime], Span | None]]] = {
-    "day": _day, "part": _part, "night": _night, "today": _today, "unit": _units, "span": _span_of, "span1": _one_back,
-    "ago": _ago, "weekday": _weekday, "day_of_week": _day_of_week, "month": _month_of, "last_month": _last_month, "months": _months, "date": _date,
-    "monthday": _monthday, "year": _year_of, "years": _year_of, "recent": _recent, "iso": _iso, "numbers": _numbers,
-}  # fmt: skip
 
 
 # ---------------------------------------------------------------- words and patterns
@@ -545,8 +498,7 @@ _KINDS: Final[Mapping[str, Callable[[Mapping[str, str], int, TimeLanguage, datet
 def load() -> tuple[TimeLanguage, ...]:
     """Return the words and patterns of all five languages. The first call loads dateparser's data. Thread-safe."""
     file = tables("times.toml")
-    numeric = file.pop("numeric")
-    return tuple(_language(name, table, numeric) for name, table in file.items())
+    return tuple(_language(name, file[name], file["numeric"]) for name in _LANGUAGES)
 
 
 def _language(language: str, own: Mapping[str, Any], numeric: list[list[Any]]) -> TimeLanguage:
