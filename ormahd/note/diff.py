@@ -59,17 +59,17 @@ def note_diff(before: Version | None, after: Version | None, *, name: Name = lam
     if body:
         head += ["content:", *body]
     if not head and before is not None and after is not None:
-        changed = f"updated: {_shown(old and old.updated)} -> {_shown(new and new.updated)}"
+        changed = f"updated: {_display(old and old.updated)} -> {_display(new and new.updated)}"
         return NoteDiff(changed) if old and new and old.updated != new.updated else _as_text(before, after, lines)
     return NoteDiff("\n".join(head), cut)
 
 
 def _as_text(before: Version | None, after: Version | None, lines: int) -> NoteDiff:
     data = [None if version is None else version[1] for version in (before, after)]
-    if any(one is not None and b"\0" in one for one in data):
-        sizes = ["nothing" if one is None else f"{len(one):,} bytes" for one in data]
+    if any(item is not None and b"\0" in item for item in data):
+        sizes = ["nothing" if item is None else f"{len(item):,} bytes" for item in data]
         return NoteDiff(f"no text: {sizes[0]} -> {sizes[1]}")
-    texts = [None if one is None else one.decode("utf-8", "replace") for one in data]
+    texts = [None if item is None else item.decode("utf-8", "replace") for item in data]
     found, cut = text_diff(texts[0], texts[1], lines)
     return NoteDiff("\n".join(found or ["only line ends or blank space changed"]), cut)
 
@@ -81,13 +81,13 @@ def _fields(old: Note | None, new: Note | None) -> Iterator[str]:
         if was == now or field == "updated":
             continue
         if old is not None and new is not None:
-            yield f"{field}: {_shown(was)} -> {_shown(now)}"
+            yield f"{field}: {_display(was)} -> {_display(now)}"
         elif (value := now if old is None else was) != _USUAL.get(field):
-            yield f"{'+' if old is None else '-'} {field}: {_shown(value)}"
+            yield f"{'+' if old is None else '-'} {field}: {_display(value)}"
     for field in LISTS:
         before, after = (() if note is None else getattr(note, field) for note in (old, new))
-        changed = [f"+{clip(one)}" for one in after if one not in before]
-        changed += [f"-{clip(one)}" for one in before if one not in after]
+        changed = [f"+{clip(item)}" for item in after if item not in before]
+        changed += [f"-{clip(item)}" for item in before if item not in after]
         if changed:
             yield f"{field}: {' '.join(changed)}"
 
@@ -96,13 +96,13 @@ def _others(before: Version | None, after: Version | None) -> Iterator[str]:
     """Yield a line for each changed frontmatter key that is not Ormah's."""
     was, now = _extra(before), _extra(after)
     for key in dict.fromkeys([*was, *now]):
-        one, other = was.get(key), now.get(key)
-        if one == other:
+        item, other = was.get(key), now.get(key)
+        if item == other:
             continue
-        if one is not None and other is not None:
-            yield f"{key}: {_value(key, one)} -> {_value(key, other)}"
+        if item is not None and other is not None:
+            yield f"{key}: {_value(key, item)} -> {_value(key, other)}"
         else:
-            yield f"{'-' if other is None else '+'} {key}: {_value(key, one or other or '')}"
+            yield f"{'-' if other is None else '+'} {key}: {_value(key, item or other or '')}"
 
 
 def _extra(version: Version | None) -> dict[str, str]:
@@ -128,18 +128,18 @@ def _value(key: str, lines: str) -> str:
 
 def _edges(old: Note | None, new: Note | None, name: Name) -> Iterator[str]:
     """Yield a line for each changed edge of the frontmatter. Links in the body appear in the text's difference."""
-    was, now = ({} if note is None else {link.key: link for link in note.links if not link.body} for note in (old, new))
+    was, now = ({} if note is None else note.edges for note in (old, new))
     for key in dict.fromkeys([*now, *was]):
-        one, other = was.get(key), now.get(key)
-        if one is None and other is not None:
+        item, other = was.get(key), now.get(key)
+        if item is None and other is not None:
             yield f"+ {_edge(other, name)}{_details(other)}"
-        elif other is None and one is not None:
-            yield f"- {_edge(one, name)}"
-        elif one is not None and other is not None:
-            parts = [(part, getattr(one, part), getattr(other, part)) for part in ("weight", "created", "reason")]
-            changed = [f"{part}: {_shown(a)} -> {_shown(b)}" for part, a, b in parts if a != b]
-            if one.target != other.target:
-                changed.append(f"written as {clip(one.target)} -> {clip(other.target)}")
+        elif other is None and item is not None:
+            yield f"- {_edge(item, name)}"
+        elif item is not None and other is not None:
+            parts = [(part, getattr(item, part), getattr(other, part)) for part in ("weight", "created", "reason")]
+            changed = [f"{part}: {_display(a)} -> {_display(b)}" for part, a, b in parts if a != b]
+            if item.target != other.target:
+                changed.append(f"written as {clip(item.target)} -> {clip(other.target)}")
             if changed:
                 yield f"{_edge(other, name)}: {', '.join(changed)}"
 
@@ -153,7 +153,7 @@ def _details(link: NoteLink) -> str:
     return f", weight {link.weight:g}{reason}"
 
 
-def _shown(value: Any) -> str:
+def _display(value: Any) -> str:
     if value is None:
         return "(none)"
     if isinstance(value, datetime):

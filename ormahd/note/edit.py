@@ -42,7 +42,7 @@ class Editor:
         if not is_empty(value):
             items = {"tags": self.reader.tags, "aliases": self.reader.aliases}.get(field)
             if items is not None and self.lines.get(key) is not None:
-                self._list(key, items(), {one: one for one in value}, scalar)
+                self._list(key, items(), {item: item for item in value}, scalar)
             else:
                 self.lines.put(key, FIELDS[field].render(value), ORDER)
         elif field == "space" and folder_says(self.note.path)[1] is not None:
@@ -54,27 +54,26 @@ class Editor:
     def _list(self, key: str, items: Sequence[Item], wanted: Mapping[str, str], render: Callable[..., str]) -> None:
         """Give a list property the values `wanted` (value -> its text, if it is new). Items that stay are kept as they
         are written. `render(text, flow=…)` returns the YAML of an item, inside of `[...]` or not."""
-        kept = [item for item in items if item.value in wanted]
-        order = list(dict.fromkeys(item.value for item in kept))
+        stay = [item for item in items if item.value in wanted]
+        order = list(dict.fromkeys(item.value for item in stay))
         if list(wanted)[: len(order)] != order:
-            kept, order = [], []
+            stay, order = [], []
         added = list(wanted.values())[len(order) :]
 
         entry = self.lines.get(key)
         node: Any = entry.value if entry else None
         in_lines = isinstance(node, SequenceNode) and is_block(node)
         in_brackets = isinstance(node, SequenceNode) and not in_lines and self.reader.unquoted_link(node) is None
-        if entry and in_lines and kept and all(item.alone for item in items):
-            drop = {id(item.node) for item in items} - {id(item.node) for item in kept}
+        if entry and in_lines and stay and all(item.alone for item in items):
+            drop = {id(item.node) for item in items} - {id(item.node) for item in stay}
             self.lines.change_items(entry, drop, [render(text, flow=False) for text in added])
             return
         if in_brackets and "\n" in self.block.raw(node):
             raise Unusual(f"{key} is a list in brackets on several lines")
 
-        one = len(kept) + len(added) == 1
-        flow = one or (in_brackets and len(node.value) > 1) if key in EDGES else not in_lines
+        flow = len(stay) + len(added) == 1 or (in_brackets and len(node.value) > 1) if key in EDGES else not in_lines
         parts = [
-            self.block.raw(item.node) if in_brackets and item.alone else render(item.text, flow=flow) for item in kept
+            self.block.raw(item.node) if in_brackets and item.alone else render(item.text, flow=flow) for item in stay
         ]
         parts += [render(text, flow=flow) for text in added]
         self.lines.put(key, f"[{', '.join(parts)}]" if flow else [f"- {part}" for part in parts], ORDER)
@@ -84,7 +83,7 @@ class Editor:
     ) -> None:
         """Remove the edges whose edge keys are in `unlink`, then add edges, or replace their details. `details`: edge
         key -> edge of the text with its new details; None removes them."""
-        new = {one.key: one for one in link}
+        new = {wish.key: wish for wish in link}
         for name, edge in EDGES.items():
             try:
                 items = self.reader.targets(name)
@@ -92,15 +91,15 @@ class Editor:
                 if any(key.startswith(f"{name}:") for key in [*unlink, *new]):
                     raise
                 continue  # the key holds an unrelated value, and no edge of this type is to be changed
-            kept = {item.value: item.text for item in items if edge_key(edge, item.value) not in unlink}
-            known = {edge_key(edge, target) for target in kept}
+            stay = {item.value: item.text for item in items if edge_key(edge, item.value) not in unlink}
+            known = {edge_key(edge, target) for target in stay}
             added = {
-                one.target: f"[[{one.target}]]" for key, one in new.items() if one.edge is edge and key not in known
+                wish.target: f"[[{wish.target}]]" for key, wish in new.items() if wish.edge is edge and key not in known
             }
-            if not kept and not added:
+            if not stay and not added:
                 self.lines.remove(name)
-            elif added or len(kept) < len({item.value for item in items}):
-                self._list(name, items, kept | added, _quoted)
+            elif added or len(stay) < len({item.value for item in items}):
+                self._list(name, items, stay | added, _quoted)
         self._set_details({**dict.fromkeys(unlink), **new, **details})
 
     def _set_details(self, wanted: Mapping[str, NoteLink | None]) -> None:
@@ -108,31 +107,31 @@ class Editor:
         removes them."""
         names = {key: str(name.value) for key, name, _ in self.reader.detail_nodes() if key}
         old = {key: detail_parts(self.reader.details.get(key) or NoteLink(EdgeType.SUPPORTS, key)) for key in wanted}
-        changes = {key: one for key, one in wanted.items()
-                   if (key in names if one is None else detail_parts(one) != old[key])}  # fmt: skip
+        changes = {key: wish for key, wish in wanted.items()
+                   if (key in names if wish is None else detail_parts(wish) != old[key])}  # fmt: skip
         entry = self.lines.get("edges")
         if not changes:
             return
         if entry is None or is_null(entry.value) or not entry.value.value:
-            lines = [f"{quoted(key)}: {detail(one)}" for key, one in changes.items() if one]
+            lines = [f"{quoted(key)}: {detail(wish)}" for key, wish in changes.items() if wish]
             self.lines.put("edges", lines, ORDER)
             return
 
         if not isinstance(entry.value, MappingNode):
             raise Unusual("edges holds something else than edges")
         inner = self.lines.inside(entry)
-        for key, one in changes.items():
+        for key, wish in changes.items():
             name = names.get(key, quoted(key))
             line = inner.get(name)
-            if line and one and is_block(line.value) and line.value.value:
+            if line and wish and is_block(line.value) and line.value.value:
                 parts = inner.inside(line)
-                for part, value in detail_parts(one).items():
+                for part, value in detail_parts(wish).items():
                     if not value:
                         parts.remove(part)
                     elif value != old[key][part]:
                         parts.put(part, value)
                 inner.put_inside(line, parts)
-            elif one and (text := self._on_one_line(line.value if line else None, one)):
+            elif wish and (text := self._on_one_line(line.value if line else None, wish)):
                 inner.put(name, text)
             else:
                 inner.remove(name)
@@ -187,24 +186,24 @@ def edit(
         raise InvalidNote(f"{path} is left alone: {problem or 'it has no id yet'}",
                           hint=problem.mend if problem else None,
                           data={"path": path, "line": problem.line if problem else None})  # fmt: skip
-    new: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for field, value in {**set, **dict.fromkeys(clear)}.items():
         if field not in FIELDS or field == "said_in" or (field == "id" and value is None):
             raise ValueError(f"{field!r} is no field of a note that can be set")
-        new[field] = None if value is None else FIELDS[field].clean(value)
-    if not is_empty(new.get("space")):
-        new["everywhere"] = False
+        values[field] = None if value is None else FIELDS[field].clean(value)
+    if not is_empty(values.get("space")):
+        values["everywhere"] = False
     default = replace(note_by_path(path, NoteKind.NOTE, ""), space=None)
-    expected = {field: getattr(default, field) if is_empty(value) else value for field, value in new.items()}
-    links = [clean_link(one) for one in link]
+    expected = {field: getattr(default, field) if is_empty(value) else value for field, value in values.items()}
+    links = list(map(clean_link, link))
     unlinked = [edge_key(edge, link_target(target)) for edge, target in unlink]
 
     try:
         text = data.decode()
         editor = Editor(note, text)
         for field in FIELDS:
-            if field in clear or (field in new and getattr(note, field) != expected[field]):
-                editor.set(field, new[field])
+            if field in clear or (field in values and getattr(note, field) != expected[field]):
+                editor.set(field, values[field])
         if links or unlinked:
             editor.set_edges(links, unlinked)
         body = text[editor.block.end :]
@@ -226,15 +225,13 @@ def edit(
         problem = after.problems[0] if after.problems else None
         raise InvalidNote(f"{path} would no longer be a readable note: {problem.what if problem else after.kind}",
                           hint=problem.mend if problem else None, data={"path": path})  # fmt: skip
-    wanted = {one.key: one for one in note.links if not one.body and one.key not in unlinked}
-    wanted |= {
-        one.key: replace(one, target=wanted[one.key].target if one.key in wanted else one.target) for one in links
-    }
+    wanted = {key: old for key, old in note.edges.items() if key not in unlinked}
+    wanted |= {new.key: replace(new, target=wanted.get(new.key, new).target) for new in links}
     if content is not None:
         expected["content"] = content
     if (
         after != replace(note, **expected, digest=after.digest, links=after.links, problems=after.problems)
-        or {one.key: one for one in after.links if not one.body} != wanted
+        or after.edges != wanted
     ):
         raise _unsafe(path, "its frontmatter is written in an unusual way")
     return result
@@ -255,7 +252,7 @@ def retarget(data: bytes, path: str, short: str, stem: str) -> bytes:
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE:
         return data
-    old = [link for link in note.links if not link.body and stem_short_id(link.target) == short]
+    old = [link for link in note.edges.values() if stem_short_id(link.target) == short]
     new = [NoteLink(link.edge, stem, link.weight, link.created, link.reason) for link in old]
     names = {target for target in body_links(note.content) if stem_short_id(target) == short}
     try:

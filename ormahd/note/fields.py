@@ -223,9 +223,9 @@ class NoteReader:
 
     def must(self, key: str, what: str, node: Node, mend: str) -> InvalidValue:
         """Return the error for a value that is not `what` the key must hold."""
-        return InvalidValue(f"{key} must be {what}, it says {self.shown(node)}", node, mend)
+        return InvalidValue(f"{key} must be {what}, it says {self.quote(node)}", node, mend)
 
-    def shown(self, node: Node) -> str:
+    def quote(self, node: Node) -> str:
         raw = one_line(node.value if isinstance(node, ScalarNode) else self.block.raw(node))
         return raw if len(raw) <= _SHOWN else f"{raw[:_SHOWN]}…"
 
@@ -462,12 +462,12 @@ class NoteReader:
         node = self.block.get("edges")
         if node is not None and not is_null(node) and not isinstance(node, MappingNode):
             mend = 'write lines such as  "supports:1a2b3c4d": {weight: 0.8}'
-            self.warn(f'edges must be lines of "edge:short id", it says {self.shown(node)}', node, mend)
+            self.warn(f'edges must be lines of "edge:short id", it says {self.quote(node)}', node, mend)
         for key, name, value in self.detail_nodes():
             try:
                 if not key:
                     mend = 'write "edge:short id", for example "supports:1a2b3c4d"'
-                    raise InvalidValue(f"{self.shown(name)} under edges is no edge", name, mend)
+                    raise InvalidValue(f"{self.quote(name)} under edges is no edge", name, mend)
                 if key in out:
                     raise InvalidValue(f"{key} stands twice under edges", name, "keep one of the two")
                 out[key] = self.detail(key, value)

@@ -70,14 +70,14 @@ class Forgotten(Struct, frozen=True, dict=True):
         for note in versions:
             own = [note.stem] if stem_short_id(note.stem) is None else []
             names.update((fold(name), None) for name in (note.title, *note.aliases, *own) if name)
-            said = [" ".join(line.split()) for line in (note.title or "", *note.content.splitlines())]
-            heads = [said[0], next((line for line in said[1:] if line), "")]
+            folded = [" ".join(line.split()) for line in (note.title or "", *note.content.splitlines())]
+            heads = [folded[0], next((line for line in folded[1:] if line), "")]
             quotes.update((head[:QUOTED], None) for head in heads if len(head) >= MIN_QUOTE)
             long = sorted((line.strip() for line in note.content.splitlines()), key=len, reverse=True)
             lines.update((line, None) for line in long[:3] if len(line) >= 2 * MIN_QUOTE)
             turns[(note.said_in or "").rpartition("#")[2]] = None
-        left = tuple(name for name in names if name and not taken(name))
-        return replace(self, names=left, quotes=tuple(quotes), lines=tuple(lines), turns=tuple(filter(None, turns)))
+        cleaned = tuple(name for name in names if name and not taken(name))
+        return replace(self, names=cleaned, quotes=tuple(quotes), lines=tuple(lines), turns=tuple(filter(None, turns)))
 
     # Finding mentions
 
@@ -179,17 +179,17 @@ class Forgotten(Struct, frozen=True, dict=True):
         note = parse(data, path)
         if note.kind is not NoteKind.NOTE:
             return data
-        gone = [(link.edge, link.target) for link in note.links if not link.body and self.leads(link.target)]
-        gone += [(edge, self.short) for edge in EdgeType]
+        edges = [(link.edge, link.target) for link in note.edges.values() if self.leads(link.target)]
+        edges += [(edge, self.short) for edge in EdgeType]
         try:
-            return edit(data, path, unlink=gone)
+            return edit(data, path, unlink=edges)
         except InvalidNote:
             return data  # it cannot be edited by line: mentions are replaced in the text instead
 
     def text(self, text: str) -> str:
         """Return the text with the secrets, and all links to the memory and its ids, replaced by `(purged)`."""
-        while (left := self._once(text)) != text:  # a replacement may expose an adjacent mention
-            text = left
+        while (cleaned := self._once(text)) != text:  # a replacement may expose an adjacent mention
+            text = cleaned
         return text
 
     def _once(self, text: str) -> str:
@@ -220,9 +220,10 @@ class Forgotten(Struct, frozen=True, dict=True):
 def spellings(texts: Iterable[str]) -> list[str]:
     """Return the texts in all forms in which they may be written: plain, in JSON, in YAML's quotes. Longest first."""
     forms = [
-        (one, json.dumps(one)[1:-1], json.dumps(one, ensure_ascii=False)[1:-1], one.replace("'", "''")) for one in texts
+        (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], text.replace("'", "''"))
+        for text in texts
     ]
-    return sorted({form for some in forms for form in some}, key=len, reverse=True)
+    return sorted({form for group in forms for form in group}, key=len, reverse=True)
 
 
 def is_structure(text: str) -> bool:

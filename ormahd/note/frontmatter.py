@@ -376,8 +376,8 @@ class BlockLines:
     def put_inside(self, entry: Entry, inner: BlockLines) -> None:
         """Write the changed lines `inner` of the block mapping that is the value of a key; without any, remove the
         key."""
-        left = any(one.text for one in inner.entries)
-        entry.text = self.text[entry.start : inner.start] + str(inner) if left else ""
+        remains = any(other.text for other in inner.entries)
+        entry.text = self.text[entry.start : inner.start] + str(inner) if remains else ""
 
     def insert(self, entry: Entry, order: Sequence[str]) -> None:
         """Insert the lines of a new key after the nearest key that precedes it in `order`, if there is one before all
@@ -385,7 +385,7 @@ class BlockLines:
         if entry.key not in order:
             self.entries.append(entry)
             return
-        known = {one.key: at for at, one in enumerate(self.entries)}
+        known = {other.key: at for at, other in enumerate(self.entries)}
         before = reversed(order[: order.index(entry.key)])
         at = next((known[name] + 1 for name in before if name in known), 0)
         if at == 0:

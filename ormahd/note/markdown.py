@@ -271,4 +271,4 @@ def body_change(text: str, body: int, content: str) -> tuple[int, int, str]:
 def _kept_ends(old: list[str], new: list[str], marks: list[str]) -> dict[int, str]:
     """Return index in `new` -> line end, for the lines of `new` that also are in `old`. `marks`: the line ends of
     `old`."""
-    return {here + at: marks[there + at] for there, here, size in matching_blocks(old, new) for at in range(size)}
+    return {new_at + at: marks[old_at + at] for old_at, new_at, size in matching_blocks(old, new) for at in range(size)}

@@ -71,8 +71,7 @@ class NoteVersion:
         self.lines = BlockLines(block, dominant_eol(text), block.root, block.start, block.end)
         if not all(entry.key for entry in self.lines.entries):
             raise Unusual("a key stands twice, or has no name")
-        links = {link.key: link for link in note.links if not link.body}
-        details = NoteReader(block).details
+        links, details = note.edges, NoteReader(block).details
         self.parts: dict[Part, Any] = {("field", name): getattr(note, name) for name in FIELDS}
         self.parts |= {("edge", key): link for key, link in links.items()}
         self.parts |= {("details", key): link for key, link in details.items() if key not in links}
@@ -147,16 +146,16 @@ class PartMerge:
 def merged_set(base: Sequence[_T], ours: Sequence[_T], theirs: Sequence[_T]) -> tuple[_T, ...]:
     """Merge two versions of a list as sets: the items of `ours`, without those that `theirs` removed from `base`, and
     with those that `theirs` added."""
-    before, there = frozenset(base), frozenset(theirs)
-    kept = [item for item in ours if item in there or item not in before]
-    return tuple(dict.fromkeys([*kept, *(item for item in theirs if item not in before)]))
+    before, other = frozenset(base), frozenset(theirs)
+    stay = [item for item in ours if item in other or item not in before]
+    return tuple(dict.fromkeys([*stay, *(item for item in theirs if item not in before)]))
 
 
 def _text(value: Any) -> str | None:
     if value in (None, _ABSENT):
         return None
     if isinstance(value, NoteLink):
-        more = "".join(f", {part}: {_text(said)}" for part in ("created", "reason") if (said := getattr(value, part)))
+        more = "".join(f", {part}: {_text(text)}" for part in ("created", "reason") if (text := getattr(value, part)))
         return f"[[{value.target}]] {{weight: {value.weight}{more}}}"
     return str(value.isoformat()).replace("+00:00", "Z") if hasattr(value, "isoformat") else str(value)
 
@@ -167,22 +166,22 @@ def _with_their_lines(base: NoteVersion | None, ours: NoteVersion, theirs: NoteV
     after = {entry.key: entry for entry in theirs.lines.entries}
     eol = ours.lines.eol
 
-    def newer(old: str, here: str, there: str) -> str:
-        changed = base is not None and _unix(here) == _unix(old) != _unix(there)
-        return _unix(there).replace("\n", eol) if changed else here
+    def newer(old: str, mine: str, other: str) -> str:
+        changed = base is not None and _unix(mine) == _unix(old) != _unix(other)
+        return _unix(other).replace("\n", eol) if changed else mine
 
-    for key, there in after.items():
-        here = ours.lines.get(key)
-        if here is not None and (old := before.get(key)):
-            here.above = newer(old.above, here.above, there.above)
-            here.text = newer(old.text, here.text, there.text)
-        elif here is None and key not in before:
-            above, text = (_unix(piece).replace("\n", eol) for piece in (there.above, there.text))
+    for key, other in after.items():
+        mine = ours.lines.get(key)
+        if mine is not None and (old := before.get(key)):
+            mine.above = newer(old.above, mine.above, other.above)
+            mine.text = newer(old.text, mine.text, other.text)
+        elif mine is None and key not in before:
+            above, text = (_unix(piece).replace("\n", eol) for piece in (other.above, other.text))
             ours.lines.insert(Entry(key, above, text), ORDER if key in ORDER else list(after))
-    for here in ours.lines.entries:
-        if here.key in before and here.key not in after and _unix(here.text) == _unix(before[here.key].text):
-            here.above = newer(before[here.key].above, here.above, "")
-            here.key = here.text = ""
+    for mine in ours.lines.entries:
+        if mine.key in before and mine.key not in after and _unix(mine.text) == _unix(before[mine.key].text):
+            mine.above = newer(before[mine.key].above, mine.above, "")
+            mine.key = mine.text = ""
     old_version = base or ours
     ours.lines.rest = newer(old_version.lines.rest, ours.lines.rest, theirs.lines.rest)
     body = newer(old_version.body, ours.body, theirs.body)
@@ -229,8 +228,8 @@ def _settled(text: str, path: str, node: str | None, wanted: Mapping[Part, Any],
     return data
 
 
-def _same(part: Part, one: Any, other: Any) -> bool:
-    return set(one) == set(other) if part[1] in _LISTS and part[0] == "field" else bool(one == other)
+def _same(part: Part, value: Any, other: Any) -> bool:
+    return set(value) == set(other) if part[1] in _LISTS and part[0] == "field" else bool(value == other)
 
 
 def _unix(text: str) -> str:

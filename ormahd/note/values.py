@@ -47,8 +47,8 @@ def slug(text: str, *, otherwise: str = "note") -> str:
     else:
         head = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text[: 4 * SLUG_CHARACTERS]).casefold())
         # Keep combining marks: without them Devanagari words would lose their vowels.
-        kept = "".join(c if unicodedata.category(c)[0] in "LNM" else "" if c in "'’" else "-" for c in head)
-        joined = "-".join(part for part in kept.split("-") if part)
+        letters = "".join(c if unicodedata.category(c)[0] in "LNM" else "" if c in "'’" else "-" for c in head)
+        joined = "-".join(part for part in letters.split("-") if part)
     cut = _cut(joined)
     return cut or otherwise
 
@@ -248,6 +248,11 @@ class Note(Struct, frozen=True):
     def stem(self) -> str:
         """The file's name without `.md`, as used in wikilinks."""
         return PurePosixPath(self.path).name.removesuffix(".md")
+
+    @property
+    def edges(self) -> dict[str, NoteLink]:
+        """Edge key -> edge, for the edges in the properties; links in the text are left out."""
+        return {link.key: link for link in self.links if not link.body}
 
     @property
     def problem(self) -> Problem | None:
