@@ -8,16 +8,15 @@ proposal is not made again on any machine, until one of the texts changes.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from ormahd.model.lines import MonthFiles, read_row
-from ormahd.model.node import ProposalType, is_node_id, read_time, write_time
+from ormahd.model.lines import MonthFiles
+from ormahd.model.node import ProposalType, is_node_id
 
 FOLDER: Final = ".ormah/decisions"
 """The folder of the files, relative to the vault."""
@@ -64,21 +63,17 @@ def line_id(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:_ID]
 
 
-def encode(decision: ProposalDecision) -> bytes:
-    """Return the JSON line without its newline. `decided_at` is its second key, so `merge_lines` keeps the later
-    version."""
-    row = {
-        "id": decision.id, "decided_at": write_time(decision.decided_at, "milliseconds"), "type": decision.type.value,
-        "verdict": decision.verdict, "by": decision.by, "nodes": sorted(decision.nodes), "texts": sorted(decision.texts),
-    }  # fmt: skip
-    return json.dumps(row, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+def _row(decision: ProposalDecision) -> dict[str, Any]:
+    return {
+        "type": decision.type.value,
+        "verdict": decision.verdict,
+        "by": decision.by,
+        "nodes": sorted(decision.nodes),
+        "texts": sorted(decision.texts),
+    }
 
 
-def decode(line: bytes) -> ProposalDecision | str:
-    """Return the decision of a line, or a sentence that says why it is invalid. Unknown keys are ignored."""
-    row = read_row(line)
-    if isinstance(row, str):
-        return row
+def _value(row: dict[str, Any], decided_at: datetime) -> ProposalDecision | str:
     if row.get("type") not in tuple(ProposalType):
         return "`type` is none of merge, conflict, decay, memory"
     if row.get("verdict") not in ("approved", "rejected"):
@@ -91,18 +86,14 @@ def decode(line: bytes) -> ProposalDecision | str:
         return "`nodes` are no ids of memories"
     if len(texts) != (1 if new else len(nodes)) or not all(map(_SHA256.fullmatch, texts)):
         return "`texts` are no digests, one for each of `nodes`"
-    when = read_time(row.get("decided_at"))
-    if when is None:
-        return "`decided_at` is no time with a zone"
-    found = ProposalDecision(ProposalType(row["type"]), nodes, texts, cast(Verdict, row["verdict"]), row["by"], when)
-    return found if row.get("id") == found.id else "`id` is not made of `type`, `nodes` and `texts`"
+    verdict: Verdict = row["verdict"]
+    return ProposalDecision(ProposalType(row["type"]), nodes, texts, verdict, row["by"], decided_at)
 
 
 def _texts(row: dict[str, Any], name: str) -> tuple[str, ...]:
     values = row.get(name)
-    return tuple(values) if isinstance(values, list) and all(isinstance(one, str) for one in values) else ()
+    return tuple(values) if isinstance(values, list) and all(isinstance(value, str) for value in values) else ()
 
 
-FILES: Final[MonthFiles[ProposalDecision]] = MonthFiles(
-    FOLDER, encode, decode, id=lambda one: one.id, said=lambda one: one.decided_at
-)
+FILES: Final = MonthFiles(FOLDER, "decided_at", "`type`, `nodes` and `texts`", _row, _value)
+encode, decode = FILES.encode, FILES.decode

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import math
 import re
 from datetime import datetime
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ormahd.model.lines import MonthFiles, read_row
-from ormahd.model.node import is_node_id, read_time, short_id, write_time
+from ormahd.model.lines import MonthFiles
+from ormahd.model.node import is_node_id, short_id
 
 FOLDER = ".ormah/feedback"
 """The folder of the files, relative to the vault."""
@@ -82,26 +81,17 @@ def model_name(name: str) -> str:
     return re.split(r"[/\\]", name.rstrip("/\\"))[-1]
 
 
-def encode(judgement: Judgement) -> bytes:
-    """Return the JSON line without its newline. `confirmed_at` is its second key, so `merge_lines` keeps the later
-    version."""
+def _row(judgement: Judgement) -> dict[str, Any]:
     row = {
-        "id": judgement.id, "confirmed_at": write_time(judgement.confirmed_at, "milliseconds"), "node_id": judgement.node_id,
-        "signal": judgement.signal, "source": judgement.source, "event": judgement.event, "space": judgement.space,
-        "session_id": judgement.session_id, "prompt_hash": judgement.prompt_hash, "model": judgement.model,
-        "scale": judgement.vector.scale, "vector": base64.b64encode(judgement.vector.steps).decode(),
-    }  # fmt: skip
-    if judgement.prompt is not None:
-        row["prompt"] = judgement.prompt
-    return json.dumps(row, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+        key: getattr(judgement, key)
+        for key in ("node_id", "signal", "source", "event", "space", "session_id", "prompt_hash", "model")
+    }
+    row |= {"scale": judgement.vector.scale, "vector": base64.b64encode(judgement.vector.steps).decode()}
+    return row if judgement.prompt is None else row | {"prompt": judgement.prompt}
 
 
-def decode(line: bytes) -> Judgement | str:
-    """Return the judgement of a line, or a sentence that says why it is invalid. Unknown keys are ignored."""
-    row = read_row(line)
-    if isinstance(row, str):
-        return row
-    for key in ("id", "source", "event", "model", "prompt_hash"):
+def _value(row: dict[str, Any], confirmed_at: datetime) -> Judgement | str:
+    for key in ("source", "event", "model", "prompt_hash"):
         if not isinstance(row.get(key), str) or not row[key]:
             return f"`{key}` is missing"
     if not isinstance(row.get("node_id"), str) or not is_node_id(row["node_id"]):
@@ -110,23 +100,26 @@ def decode(line: bytes) -> Judgement | str:
         return "`signal` is neither 1 nor -1"
     if row["source"] not in ("explicit", "implicit"):
         return "`source` is neither explicit nor implicit"
-    if row["id"] != line_id(row["event"], row["node_id"], row["source"]):
-        return "`id` is not made of `event`, `node_id` and `source`"
     for key in ("space", "session_id", "prompt"):
         if row.get(key) is not None and not isinstance(row[key], str):
             return f"`{key}` is no text"
-    when, small = read_time(row.get("confirmed_at")), _small(row)
-    if when is None:
-        return "`confirmed_at` is no time with a zone"
-    if small is None:
+    vector = _vector(row)
+    if vector is None:
         return "`vector` and `scale` are no vector"
     return Judgement(
-        row["node_id"], row["signal"], cast(Source, row["source"]), when, row["event"], row["model"], small,
-        row["prompt_hash"], row.get("space"), row.get("session_id"), row.get("prompt"),
-    )  # fmt: skip
+        node_id=row["node_id"],
+        signal=row["signal"],
+        source=row["source"],
+        confirmed_at=confirmed_at,
+        event=row["event"],
+        model=row["model"],
+        vector=vector,
+        prompt_hash=row["prompt_hash"],
+        **{key: row.get(key) for key in ("space", "session_id", "prompt")},
+    )
 
 
-def _small(row: dict[str, Any]) -> Int8Vector | None:
+def _vector(row: dict[str, Any]) -> Int8Vector | None:
     text, scale = row.get("vector"), row.get("scale")
     if not isinstance(text, str) or not isinstance(scale, (int, float)) or isinstance(scale, bool):
         return None
@@ -137,7 +130,6 @@ def _small(row: dict[str, Any]) -> Int8Vector | None:
     return Int8Vector(steps, size) if steps and math.isfinite(size) and size > 0 else None
 
 
-FILES: Final[MonthFiles[Judgement]] = MonthFiles(
-    FOLDER, encode, decode, id=lambda one: one.id, said=lambda one: one.confirmed_at
-)
+FILES: Final = MonthFiles(FOLDER, "confirmed_at", "`event`, `node_id` and `source`", _row, _value)
 """The files of judgements. A judgement stays in the file of the month of its whisper, even if it is changed later."""
+encode, decode = FILES.encode, FILES.decode

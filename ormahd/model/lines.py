@@ -7,11 +7,12 @@ import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
 from ormahd.model import strength
+from ormahd.model.node import read_time, write_time
 
 
 def one_side(base: Any, ours: Any, theirs: Any) -> tuple[bool, Any]:
@@ -35,12 +36,12 @@ def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes:
         return ours
     if ours == base:
         return theirs
-    before, here, there = _by_id(base), _by_id(ours), _by_id(theirs)
+    before, mine, other = _by_id(base), _by_id(ours), _by_id(theirs)
     merged: dict[tuple[bool, str, bytes], bytes] = {}
-    for key in here.keys() | there.keys():
-        one_sided, line = one_side(before.get(key), here.get(key), there.get(key))
+    for key in mine.keys() | other.keys():
+        one_sided, line = one_side(before.get(key), mine.get(key), other.get(key))
         if not one_sided:
-            line = _either(here.get(key), there.get(key))
+            line = _either(mine.get(key), other.get(key))
         if line is not None:
             merged[key] = line
     return b"".join(merged[key] + b"\n" for key in sorted(merged))
@@ -72,20 +73,27 @@ def _row(line: bytes) -> dict[str, Any] | None:
     return None if isinstance(row, str) else row
 
 
-def _either(one: bytes | None, other: bytes | None) -> bytes | None:
-    if one is None or other is None or one == other:
-        return one or other
-    left, right = _row(one), _row(other)
-    if left is not None and right is not None and _is_strength(left) and _is_strength(right):
-        return strength.strength_line(strength.merged_row(left, right)).encode("utf-8", "surrogatepass")
-    return max(one, other)
+def _either(first: bytes | None, other: bytes | None) -> bytes | None:
+    if first is None or other is None or first == other:
+        return first or other
+    first_row, second_row = _row(first), _row(other)
+    if first_row is not None and second_row is not None and _is_strength(first_row) and _is_strength(second_row):
+        return strength.strength_line(strength.merged_row(first_row, second_row)).encode("utf-8", "surrogatepass")
+    return max(first, other)
 
 
 def _is_strength(row: dict[str, Any]) -> bool:
     return strength.row_problem(row) is None and row["id"] == f"{row['node']}@{row['machine']}"
 
 
-T = TypeVar("T")
+class Identified(Protocol):
+    """A value with an id."""
+
+    @property
+    def id(self) -> str: ...
+
+
+T = TypeVar("T", bound=Identified)
 
 _NAME = re.compile(r"\d{4}-\d{2}\.jsonl")
 
@@ -94,18 +102,36 @@ class MonthFiles(Struct, Generic[T], frozen=True):
     """Reads and writes one type of line, stored in one file per month, such as judgements. If two lines have the
     same id, the later one counts.
 
-    `encode` writes the id first and the time second, because `merge_lines` keeps the line whose bytes sort last.
+    A line begins with the id and the time, because `merge_lines` keeps the line whose bytes
+    sort last.
     """
 
     folder: str
     """The folder of the files, relative to the vault."""
-    encode: Callable[[T], bytes]
-    """Returns the line without its newline."""
-    decode: Callable[[bytes], T | str]
-    """Returns the value of a line, or a sentence that says why it is invalid."""
-    id: Callable[[T], str]
-    said: Callable[[T], datetime]
-    """Returns the time of a value; of two values with one id the one with the later time counts."""
+    time: str
+    """The time of a value, as an attribute of `T` and as a key of the line. Of two values with one id the later counts."""
+    made_of: str
+    """The keys of which the id is made, for the error."""
+    row: Callable[[T], dict[str, Any]]
+    """Returns the other keys of a value's line."""
+    value: Callable[[dict[str, Any], datetime], T | str]
+    """Called with a line's keys and its time. Returns its value, or a sentence that says why it is invalid."""
+
+    def encode(self, value: T) -> bytes:
+        """Return the JSON line of a value without its newline."""
+        row = {"id": value.id, self.time: write_time(getattr(value, self.time), "milliseconds")}
+        return json.dumps(row | self.row(value), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+    def decode(self, line: bytes) -> T | str:
+        """Return the value of a line, or a sentence that says why it is invalid. Unknown keys are ignored."""
+        row = read_row(line)
+        if isinstance(row, str):
+            return row
+        time = read_time(row.get(self.time))
+        value = f"`{self.time}` is no time with a zone" if time is None else self.value(row, time)
+        if isinstance(value, str) or row.get("id") == value.id:
+            return value
+        return f"`id` is not made of {self.made_of}"
 
     def ours(self, path: str) -> bool:
         """Whether `path`, relative to the vault, is a file of one month in `folder`."""
@@ -123,23 +149,23 @@ class MonthFiles(Struct, Generic[T], frozen=True):
         bad: list[tuple[int, str]] = []
         for number, line in enumerate(data.splitlines(), start=1):
             if line.strip():
-                one = self.decode(line)
-                if isinstance(one, str):
-                    bad.append((number, one))
+                value = self.decode(line)
+                if isinstance(value, str):
+                    bad.append((number, value))
                 else:
-                    found[self.id(one)] = self.later(one, found.get(self.id(one)))
+                    found[value.id] = self.later(value, found.get(value.id))
         return found, bad
 
-    def later(self, one: T, other: T | None) -> T:
+    def later(self, value: T, other: T | None) -> T:
         """Return the one of two values with the same id that has the later time."""
-        return one if other is None or self.said(one) >= self.said(other) else other
+        return value if other is None or getattr(value, self.time) >= getattr(other, self.time) else other
 
-    def put(self, data: bytes, one: T) -> bytes:
-        """Return the content `data` of a file with `one` added. A value that has the same id is removed. Unreadable
+    def put(self, data: bytes, value: T) -> bytes:
+        """Return the content `data` of a file with `value` added. A value that has the same id is removed. Unreadable
         lines move to the end."""
         before = b"".join(
             line + b"\n"
             for line in data.splitlines()
-            if not isinstance(known := self.decode(line), str) and self.id(known) == self.id(one)
+            if not isinstance(known := self.decode(line), str) and known.id == value.id
         )
-        return merge_lines(before, data, self.encode(one) + b"\n")
+        return merge_lines(before, data, self.encode(value) + b"\n")

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import re
 import secrets
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
-from ormahd.model.lines import MonthFiles, read_row
-from ormahd.model.node import read_time, write_time
+from ormahd.model.lines import MonthFiles
 
 FORGOTTEN: Final = ".ormah/forgotten"
 """The folder of the files, relative to the vault."""
@@ -72,9 +70,9 @@ class Tombstones(Struct, frozen=True):
 
     @classmethod
     def of(cls, lines: Iterable[Tombstone]) -> Tombstones:
-        some = list(lines)
-        found = frozenset(one for line in some for one in (line.statement, line.turn) if one)
-        return cls(found, frozenset(line.salt for line in some))
+        known = list(lines)
+        hashes = frozenset(value for line in known for value in (line.statement, line.turn) if value)
+        return cls(hashes, frozenset(line.salt for line in known))
 
     def statement(self, statement: str) -> bool:
         """Whether a memory with this normalised statement was removed."""
@@ -85,33 +83,19 @@ class Tombstones(Struct, frozen=True):
         return any(sealed(salt, "turn", key) in self.hashes for salt in self.salts)
 
 
-def encode(line: Tombstone) -> bytes:
-    """Return the JSON line without its newline."""
-    row = {
-        "id": line.id, "gone_at": write_time(line.gone_at, "milliseconds"), "salt": line.salt, "statement": line.statement,
-        "turn": line.turn,
-    }  # fmt: skip
-    return json.dumps(row).encode()
+def _row(line: Tombstone) -> dict[str, Any]:
+    return {"salt": line.salt, "statement": line.statement, "turn": line.turn}
 
 
-def decode(line: bytes) -> Tombstone | str:
-    """Return the tombstone of a line, or a sentence that says why it is invalid. Unknown keys are ignored."""
-    row = read_row(line)
-    if isinstance(row, str):
-        return row
+def _value(row: dict[str, Any], gone_at: datetime) -> Tombstone | str:
     for name in ("salt", "statement", "turn"):
         value = row.get(name)
         if not isinstance(value, str) or not (_HEX.fullmatch(value) or (name != "salt" and value == "")):
             return f"`{name}` is not 32 hexadecimal digits"
     if not row["statement"] and not row["turn"]:
         return "neither `statement` nor `turn` says what it is about"
-    when = read_time(row.get("gone_at"))
-    if when is None:
-        return "`gone_at` is no time with a zone"
-    found = Tombstone(row["salt"], row["statement"], row["turn"], when)
-    return found if row.get("id") == found.id else "`id` is not made of the other fields"
+    return Tombstone(row["salt"], row["statement"], row["turn"], gone_at)
 
 
-FILES: Final[MonthFiles[Tombstone]] = MonthFiles(
-    FORGOTTEN, encode, decode, id=lambda one: one.id, said=lambda one: one.gone_at
-)
+FILES: Final = MonthFiles(FORGOTTEN, "gone_at", "the other fields", _row, _value)
+encode, decode = FILES.encode, FILES.decode

@@ -23,10 +23,10 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ormahd.model.judgement import Int8Vector, Judgement
-from ormahd.model.lines import MonthFiles
+from ormahd.model.lines import Identified, MonthFiles
 from ormahd.process import own_files
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Identified)
 
 _Stamp = tuple[int, int, int]
 
