@@ -81,15 +81,6 @@ def test_tags_and_aliases_merge_as_sets() -> None:
         assert set(result.aliases) == {"y", "z", "w"}
 
 
-def test_aliases_of_a_list_with_lines_stay_lines() -> None:
-    base = sub(BASE, "tags: [a]", "aliases:\n  - x\ntags: [a]")
-    ours = sub(base, "  - x\n", "  - x\n  - y\n")
-    theirs = sub(base, "  - x\n", "  - x\n  - 'no: z'\n")
-    result = merged(ours, theirs, base)
-    assert parse(result, PATH).aliases == ("x", "y", "no: z")
-    assert b"  - x\n" in result
-
-
 def test_edges_merge_one_by_one() -> None:
     one, two, three = (NoteLink(EdgeType.SUPPORTS, target) for target in TARGETS)
     part = NoteLink(EdgeType.PART_OF, TARGETS[0], 0.9, NOW, "belongs")

@@ -98,6 +98,7 @@ def test_compose_refuses_what_no_note_can_hold(content: str) -> None:
         ("tags:\n- a\n- b # x\n\n# c\nfoo: 1\n", {"set": {"tags": ["b", "d"]}}, "tags:\n- b # x\n- d\n\n# c\nfoo: 1\n"),
         ("tags:\n    - 'a'\n    # c\n    - \"b\"\n", {"set": {"tags": ["a"]}}, "tags:\n    - 'a'\n    # c\n"),
         ("tags: # t\n  - a\n", {"set": {"tags": ["b"]}}, "tags: # t\n  - b\n"), ("tags: [a]\n", {"set": {"tags": []}}, ""),
+        ("aliases:\n  - x\n", {"set": {"aliases": ["x", "no: z"]}}, "aliases:\n  - x\n  - 'no: z'\n"),
         ("tags: ['#a', b]\n", {"set": {"tags": ("a", "b")}}, "tags: ['#a', b]\n"),
         # edges
         ("", {"link": [NoteLink(S, "a_11111111")]}, 'supports: ["[[a_11111111]]"]\n'),

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ormahd.model.node import EdgeType, MemoryNode, NodeType, Tier
-from ormahd.note.frontmatter import PythonLoader, read
 from ormahd.note.read import MAX_NOTE, parse
 from ormahd.note.values import Note, NoteKind, NoteLink
 
@@ -449,17 +448,6 @@ def test_aliases_and_anchors_do_not_explode() -> None:
     assert note(bomb).kind is NoteKind.NOTE
     assert note("tags: &a [*a]").taken == ("tags",)
     assert note("edges: &a {supports:b: *a}\nsupports: b").kind is NoteKind.NOTE
-
-
-@pytest.mark.parametrize("text", ["title: a\ntags: [x, y]\nl:\n  - b\n  - c\nt: |\n  x\n\nz:\n", "a: 'x'\n\n# c\n"])
-def test_without_libyaml_the_same_is_read(text: str) -> None:
-    block = read(f"---\n{text}---\n", PythonLoader)
-    other = read(f"---\n{text}---\n")
-    assert block is not None
-    assert other is not None
-    assert [(key, block.raw(node)) for key, (_, node) in block.pairs.items()] == [
-        (key, other.raw(node)) for key, (_, node) in other.pairs.items()
-    ]
 
 
 def test_the_format_names_every_key() -> None:
