@@ -349,14 +349,16 @@ class BlockLines:
             raise Unusual("a value is not written one key a line")
         self.front, self.text, self.eol, self.start = front, front.text, eol, start
         self.entries: list[Entry] = []
+        self.by_key: dict[str, Entry] = {}
         for (name, value), (at, until) in zip(mapping.value, front.pieces(mapping.value, end), strict=True):
             colon = self.text.find(":", front.to(name), until) + 1
             if not colon or at < start:
                 raise Unusual("an alias stands in the place of a key")
             key = name.value if isinstance(name, ScalarNode) else ""
-            for earlier in self.entries:
-                earlier.key = "" if earlier.key == key else earlier.key
-            self.entries.append(Entry(key, self.text[start:at], self.text[at:until], value, at, colon))
+            if key in self.by_key:
+                self.by_key[key].key = ""
+            self.by_key[key] = Entry(key, self.text[start:at], self.text[at:until], value, at, colon)
+            self.entries.append(self.by_key[key])
             start = until
         self.rest = self.text[start:end]
         first = self.entries[0].text
@@ -366,7 +368,7 @@ class BlockLines:
         return "".join(entry.above + entry.text for entry in self.entries) + self.rest
 
     def get(self, key: str) -> Entry | None:
-        return next((entry for entry in self.entries if entry.key == key), None) if key else None
+        return self.by_key.get(key) if key else None
 
     def inside(self, entry: Entry) -> BlockLines:
         """Return the lines of the block mapping that is the value of a key."""
@@ -380,17 +382,13 @@ class BlockLines:
         entry.text = self.text[entry.start : inner.start] + str(inner) if remains else ""
 
     def insert(self, entry: Entry, order: Sequence[str]) -> None:
-        """Insert the lines of a new key after the nearest key that precedes it in `order`, if there is one before all
-        others. A key that is not in `order` becomes the last."""
-        if entry.key not in order:
-            self.entries.append(entry)
-            return
-        known = {other.key: at for at, other in enumerate(self.entries)}
-        before = reversed(order[: order.index(entry.key)])
-        at = next((known[name] + 1 for name in before if name in known), 0)
-        if at == 0:
-            entry.above, self.entries[0].above = self.entries[0].above, ""
+        """Insert the lines of a new key: after the nearest present key that precedes it in `order`, before all others
+        if none does, and as the last if it is not in `order`."""
+        places = {other.key: at for at, other in enumerate(self.entries)}
+        before = reversed(order[: order.index(entry.key)]) if entry.key in order else ()
+        at = next((places[key] + 1 for key in before if key in places), 0 if entry.key in order else len(self.entries))
         self.entries.insert(at, entry)
+        self.by_key[entry.key] = entry
 
     def put(self, key: str, value: str | Sequence[str], order: Sequence[str] = ()) -> None:
         """Write the value of a key, on its line or (a sequence) on lines of its own. A comment behind the key or the
@@ -409,14 +407,15 @@ class BlockLines:
                 gap, last = self.text[entry.colon : first], self.front.last(node)
         comment = self.text[last : self.text.index("\n", last)].rstrip("\r")
         comment = comment if comment.lstrip().startswith("#") else ""
+        end = "\r\n" if entry.text.endswith("\r\n") else "\n"
         if isinstance(value, str):
-            entry.text = f"{head}{gap}{value}{comment}{self._end(entry)}"
+            entry.text = f"{head}{gap}{value}{comment}{end}"
         else:
             entry.text = f"{head}{comment}{self.eol}{self._indented(value)}"
 
     def remove(self, key: str) -> None:
         """Remove the lines of a key; comments above it stay."""
-        if (entry := self.get(key)) is not None:
+        if (entry := self.by_key.pop(key, None)) is not None:
             entry.key = entry.text = ""
 
     def change_items(self, entry: Entry, drop: Collection[int], add: Sequence[str]) -> None:
@@ -436,6 +435,3 @@ class BlockLines:
 
     def _indented(self, lines: Sequence[str]) -> str:
         return "".join(f"{self.margin}  {line}{self.eol}" for line in lines)
-
-    def _end(self, entry: Entry) -> str:
-        return "\r\n" if entry.text.endswith("\r\n") else "\n"
