@@ -296,6 +296,8 @@ def _versions(
 ) -> tuple[NoteVersion | None, NoteVersion, NoteVersion]:
     """Return (base, ours, theirs) divided into parts. A version without an id first gets the id of the others. Raises
     InvalidNote, Unusual or FrontmatterError if one of them is no note."""
+    if all(note is not None and note.kind is NoteKind.BARE for note in notes[1:]):
+        raise Unusual("both sides took the id away")
     known = next((note.id for note in notes if note is not None and note.kind is NoteKind.NOTE), None)
     created = next((note.created for note in notes if note is not None and note.created is not None), None)
     versions: list[NoteVersion | None] = []

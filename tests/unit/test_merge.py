@@ -230,6 +230,7 @@ def test_adopted_here_and_edited_there() -> None:
     for one, other in ((ours, theirs), (theirs, ours)):
         assert merged(one, other, bare) == sub(ours, "first line", "first line, longer")
     assert merged(ours, sub(ours, "20:00", "19:00"), bare) == sub(ours, "20:00", "19:00")
+    assert merged(sub(bare, "second", "2nd"), bare, ours) == sub(bare, "second", "2nd")
 
 
 def test_files_that_are_no_notes_merge_as_text_without_markers() -> None:
