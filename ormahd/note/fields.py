@@ -258,8 +258,7 @@ class NoteReader:
         """
         value: T | None = None
         for name in (OWN + key, key):
-            node = self.block.get(name)
-            if node is None or is_null(node):
+            if name not in self.block.pairs or is_null(node := self.block.pairs[name][1]):
                 continue
             try:
                 found = read(name, node)
@@ -448,8 +447,7 @@ class NoteReader:
         for key in [key for key in self.block.pairs if key in EDGES]:
             try:
                 for item in self.targets(key):
-                    link = NoteLink(EDGES[key], item.value)
-                    targets.setdefault(link.key, link)
+                    targets.setdefault(edge_key(EDGES[key], item.value), NoteLink(EDGES[key], item.value))
             except InvalidValue as wrong:
                 self.warn(wrong.what, wrong.node, 'write a wikilink in quotes: ["[[name of the note]]"]')
         return [replace(self.details[key], target=link.target) if key in self.details else link

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import hashlib
 import re
-from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
@@ -47,7 +46,7 @@ def digest(data: bytes) -> str:
 def note_by_path(path: str, kind: NoteKind, mark: str) -> Note:
     """Return a note with the values that count where its frontmatter has none: those of its folders and file name."""
     type_by_folder, space = folder_says(path)
-    created = named_time(PurePosixPath(path).name)
+    created = named_time(path.rpartition("/")[2])
     return Note(
         path, kind, mark, type=type_by_folder or NodeType.FACT, space=space, title=file_title(path), created=created
     )

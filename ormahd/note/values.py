@@ -111,7 +111,7 @@ def _space_of(folder: str) -> str | None:
 
 def file_title(path: str) -> str | None:
     """Return the file's name as title, as in Obsidian; None for a name made by Ormah (it ends in the short id)."""
-    stem = PurePosixPath(path).name
+    stem = path.rpartition("/")[2]
     stem = stem[:-3] if stem[-3:].lower() == ".md" else stem
     name = " ".join(unicodedata.normalize("NFC", stem).split())
     return None if not name or stem_short_id(name.casefold()) else name[:MAX_TITLE]
