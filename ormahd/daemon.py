@@ -273,8 +273,7 @@ class _Life:
         self._supervisor.ready(sentence)
         self._try("opened with GitPython", self._ormah.vault.git.check)
         self._try("prepared for requests", build)
-        self._try("prepared", self._ormah.vault.oplog.view)  # a question would read all history
-        gc.freeze()  # the history also lives until the end
+        self._try("prepared", self._ormah.history.follow)
         if self._leaving.is_set():
             return
         self._tidy.start()

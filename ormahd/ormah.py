@@ -24,6 +24,7 @@ from ormahd.config import Config
 from ormahd.embedding.embedder import Embedder, QueryVectors
 from ormahd.embedding.model import load
 from ormahd.errors import BadRequest, NoRoom, NotFound, NotReady, OrmahError, Unavailable
+from ormahd.index.history import History
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter, NodeRow
 from ormahd.index.snapshots import Snapshots
@@ -42,7 +43,6 @@ from ormahd.state.state import State
 from ormahd.sync.state import SyncState
 from ormahd.text.secrets import redact
 from ormahd.vault import merge_driver
-from ormahd.vault.history import find_node
 from ormahd.vault.spaces import Spaces
 from ormahd.vault.vault import Vault
 from ormahd.watch.reading import as_files
@@ -78,6 +78,7 @@ class Ormah:
         self.settings = config.settings
         self.vault = vault
         self.index = index
+        self.history = History(index.database, vault.git)
         self.pasts = Snapshots(index, stopping=lambda: self.phase == "stopping")
         self.state = state
         self.sessions = SessionArchive(
@@ -105,6 +106,7 @@ class Ormah:
         """Held by every edit of existing notes, from reading the note until its change is committed."""
         self.reconciler = Reconciler(
             vault,
+            self.history,
             known=self._known,
             settings=self.settings.vault,
             clock=clock,
@@ -113,8 +115,7 @@ class Ormah:
             position=lambda: self.index.position,
             check_secrets=self.settings.secrets.redact,
         )
-        index.first_path = self.reconciler.first_path
-        self.reworded = Reworded(vault, index)
+        self.reworded = Reworded(self.history, index)
         self._watcher: Watcher | None = None
         self.socket: Path | None = None
         """The path of the daemon's socket, once known: git's merge driver connects to it."""
@@ -167,7 +168,6 @@ class Ormah:
             self._warm(enter, last)
         finally:
             enter("ready")  # ready in any case: requests use the parts that work
-        self._settle()
 
     def enter(self, phase: str) -> bool:
         """Change the phase, and return True. After `stopping` comes no other phase: then only return False."""
@@ -194,14 +194,6 @@ class Ormah:
         while self.phase != "stopping" and not self.index.wait_filled(0.2) and time.monotonic() < end:
             pass  # many texts continue in the background, and `degraded` says so
         last()
-
-    def _settle(self) -> None:
-        """Read the history once in advance, so that the first question about it is fast."""
-        try:
-            if self.phase == "ready":
-                self.vault.touched.warm()
-        except OrmahError as exc:
-            log.info("the history was not read ahead: %s", exc.message)
 
     def pack(self) -> None:
         """Pack the repository's loose objects if there are many. Commits by Ormah start no gc, so that no commit
@@ -430,7 +422,7 @@ class Ormah:
         try:
             return self.index.resolve(prefix)
         except NotFound:
-            return find_node(self.vault, prefix)
+            return self.history.find_node(prefix)
 
     def new_id(self, taken: Collection[str] = ()) -> str:
         """Return a new random id whose short id no memory has. `taken`: further short ids that it must not have."""

@@ -7,21 +7,17 @@ changed what the memory says about the common subject of both; a corrected typo,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
 
+from ormahd.index.history import History
+from ormahd.index.reader import Reader
+from ormahd.index.rows import NodeRow
 from ormahd.model.change import Kind
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
 from ormahd.text.standing import Compared, compare
 from ormahd.text.statement import Statement, read
-
-if TYPE_CHECKING:
-    from ormahd.git.oplog import LogView
-    from ormahd.index.reader import Reader
-    from ormahd.index.rows import NodeRow
-    from ormahd.vault.vault import Vault
 
 LOOKS: Final = 20
 """Maximum number of a memory's versions that are read, newest first."""
@@ -42,18 +38,14 @@ Gist = tuple[bool, str, str]
 class Reworded:
     """Decides whether the older of two memories was reworded after the newer one. For one vault and index; thread-safe.
 
-    `history`: returns the history up to the state that the index has; None: all of it.
+    `until`: the time of the state that the index has, if it is a past one.
     """
 
-    def __init__(self, vault: Vault, index: Reader, history: Callable[[], LogView] | None = None) -> None:
-        self._vault = vault
+    def __init__(self, history: History, index: Reader, until: datetime | None = None) -> None:
+        self._history = history
         self._index = index
-        self._history = history or vault.oplog.view
+        self._until = until
         self._told: dict[tuple[str, str], bool] = {}
-
-    def until(self, time: datetime, past: Reader) -> Reworded:
-        """Return a `Reworded` for the vault as of `time`, whose index is `past`."""
-        return Reworded(self._vault, past, cache(lambda: self._vault.oplog.until(time)))
 
     def __call__(self, older: str, newer: str, cosine: float) -> bool:
         """Whether the memory `older`, though created first, got its present statement later than `newer` did.
@@ -93,24 +85,22 @@ class Reworded:
             if before is None:  # the memory was created by this change
                 break
             if _gist(says(before)) != now:
-                since = datetime.fromtimestamp(time, UTC)
+                since = time
                 break
         return row.created if since is None else max(row.created, since)
 
-    def _versions(self, row: NodeRow) -> Iterator[tuple[int, Statement | None]]:
+    def _versions(self, row: NodeRow) -> Iterator[tuple[datetime, Statement | None]]:
         """Yield (time, statement before it) of each op that changed the memory's text, newest first. The statement
         is None if there was no readable note before."""
-        commits = self._vault.touched.commits(row.id, also=[row.path])
-        view = self._history()
-        entries = [one for one in view.entries if one.commit in commits and one.kind not in _QUIET]
+        ops = self._history.ops(node_id=row.id, until=self._until, limit=-1)
         # An op and its undo cancel each other.
-        standing = [one for one in entries if not (one.undoes or view.undone_by(one))]
-        for entry in standing[:LOOKS]:
-            changed = self._vault.versions.of_node(entry.commit, row.id)
-            before = None if changed is None else self._vault.versions.pair(changed)[0]
+        standing = [op for op in ops if not (op.kind in _QUIET or op.undoes or op.undone_by)]
+        for op in standing[:LOOKS]:
+            changed = self._history.of_node(op.commit, row.id)
+            before = None if changed is None else self._history.pair(changed)[0]
             note = None if before is None else parse(before[1], before[0])
             known = note is not None and note.kind is NoteKind.NOTE
-            yield entry.time, read(note.title, note.content, row.type) if note is not None and known else None
+            yield op.time, read(note.title, note.content, row.type) if note is not None and known else None
 
 
 def _gist(found: Compared) -> Gist:

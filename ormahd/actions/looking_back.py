@@ -7,7 +7,6 @@ are listed by `history`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -28,19 +27,16 @@ from ormahd.api import (
     VersionResult,
 )  # fmt: skip
 from ormahd.errors import BadRequest
+from ormahd.index.history import Op, OpFilter, Text, is_markdown
 from ormahd.index.rows import Filter
 from ormahd.model.change import Kind
 from ormahd.note.diff import note_diff
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind, stem_short_id
-from ormahd.vault.history import Op, OpFilter, count_months, find_op, list_ops, read_ops
-from ormahd.vault.versions import is_markdown
 
 if TYPE_CHECKING:
-    from ormahd.git.oplog import LogView
     from ormahd.note.values import Note
     from ormahd.ormah import Ormah
-    from ormahd.vault.versions import Text
 
 
 NOTES = 50
@@ -57,20 +53,21 @@ def history(ormah: Ormah, params: HistoryParams) -> HistoryResult:
     Raises BadRequest, NotFound, Ambiguous: the id, a kind, a date.
     """
     return HistoryResult(
-        [OpResult(*_fields(op)) for op in list_ops(ormah.vault, limit=params.limit, **_wanted(ormah, params))]
+        [OpResult(*_fields(op)) for op in ormah.history.ops(limit=params.limit, **_wanted(ormah, params))]
     )
 
 
 def months(ormah: Ormah, params: HistoryParams) -> MonthsResult:
     """Return how many ops of each month match `params`, newest month first. Raises as `history`."""
-    return MonthsResult(dict(islice(count_months(ormah.vault, **_wanted(ormah, params)).items(), params.limit)))
+    return MonthsResult(dict(islice(ormah.history.count_months(**_wanted(ormah, params)).items(), params.limit)))
 
 
 def _wanted(ormah: Ormah, params: HistoryParams) -> OpFilter:
     space = params.space
     return OpFilter(
-        node_id=None if params.node_id is None else ormah.anyone(params.node_id), kind=params.kind, job=params.job,
-        run=params.run, source=params.source, since=params.since, before=params.before,
+        node_id=None if params.node_id is None else ormah.anyone(params.node_id), run=params.run, since=params.since,
+        kinds=None if params.kind is None else [params.kind], before=params.before,
+        source=params.source if params.job is None else f"job:{params.job}",
         space=None if space is None else (space, frozenset(ormah.index.ids(Filter(spaces=(space,))))),
     )  # fmt: skip
 
@@ -80,9 +77,9 @@ def show_op(ormah: Ormah, op: str, *, limit: int = NOTES) -> ShowOpResult:
 
     Raises BadRequest, NotFound, Ambiguous: the op.
     """
-    found = find_op(ormah.vault, op)
-    changed = ormah.vault.versions.changed(found.commit)
-    pairs = [ormah.vault.versions.pair(one) for one in changed[:limit]]
+    found = ormah.history.find(op)
+    changed = ormah.history.changed(found.commit)
+    pairs = [ormah.history.pair(one) for one in changed[:limit]]
     views = _Views(ormah, pairs)
     notes = [view for pair in pairs for view in views.changes(*pair)]
     return ShowOpResult(*_fields(found), notes, len(changed) - len(pairs) + len(notes))
@@ -95,10 +92,9 @@ def life(ormah: Ormah, params: LifeParams) -> LifeResult:
     Raises BadRequest, NotFound, Ambiguous: the id, a date.
     """
     node_id = ormah.anyone(params.node_id)
-    ops = list_ops(ormah.vault, node_id=node_id, limit=params.limit, since=params.since, before=params.before)
-    ormah.vault.versions.load(op.commit for op in ops)
-    changed = [ormah.vault.versions.of_node(op.commit, node_id) for op in ops]
-    pairs = [None if one is None else ormah.vault.versions.pair(one) for one in changed]
+    ops = ormah.history.ops(node_id=node_id, limit=params.limit, since=params.since, before=params.before)
+    changed = [ormah.history.of_node(op.commit, node_id) for op in ops]
+    pairs = [None if one is None else ormah.history.pair(one) for one in changed]
     views = _Views(ormah, [pair for pair in reversed(pairs) if pair is not None])
     versions = []
     for op, pair in zip(ops, pairs, strict=True):
@@ -179,8 +175,6 @@ DELETE, UPDATE, OUTDATED = "delete", "update", "mark_outdated"
 _UPDATES = {Kind.UPDATE, Kind.EDIT, Kind.DECAY, Kind.PROMOTE, Kind.CONSOLIDATE, Kind.CLUSTER}
 KINDS: Mapping[str, Collection[Kind]] = {DELETE: {Kind.FORGET, Kind.EDIT}, UPDATE: _UPDATES, OUTDATED: {Kind.OUTDATED}}
 """Operation of the audit -> kinds of ops that may contain it. A note that a person deletes by hand is an edit."""
-_PAGE = 20
-"""Number of ops whose messages are read at once."""
 
 
 def audit(ormah: Ormah, *, limit: int, node_id: str | None, operation: str | None) -> list[AuditRow]:
@@ -190,8 +184,8 @@ def audit(ormah: Ormah, *, limit: int, node_id: str | None, operation: str | Non
         raise BadRequest(f"there is no operation '{operation}'", hint=f"there are: {', '.join(KINDS)}")
     kinds = {kind for name, some in KINDS.items() if operation in {None, name} for kind in some}
     rows: list[AuditRow] = []
-    for op in _ops(ormah, ormah.vault.oplog.view(), kinds, node_id):
-        for before, after in _pairs(ormah, op, node_id):
+    for op in ormah.history.ops(kinds=kinds, node_id=node_id, limit=-1):
+        for before, after in _pairs(ormah, op):
             row = _audit_row(op, before, after)
             if row is not None and operation in {None, row.operation} and node_id in {None, row.node_id}:
                 rows.append(row)
@@ -202,32 +196,14 @@ def audit(ormah: Ormah, *, limit: int, node_id: str | None, operation: str | Non
 
 def merges(ormah: Ormah, *, limit: int) -> list[MergeRow]:
     """Return the newest merges, including undone ones."""
-    view = ormah.vault.oplog.view()
-    rows: list[MergeRow] = []
-    for op in _ops(ormah, view, {Kind.MERGE}, None):
-        rows += _merge_rows(ormah, view, op)
-        if len(rows) >= limit:
-            break
-    return rows[:limit]
+    rows = (row for op in ormah.history.ops(kinds=[Kind.MERGE], limit=-1) for row in _merge_rows(ormah, op))
+    return list(islice(rows, limit))
 
 
-def _ops(ormah: Ormah, view: LogView, kinds: Collection[Kind], node_id: str | None) -> Iterator[Op]:
-    """Yield the ops of these kinds, newest first; with `node_id` only those that changed this memory. They are read
-    from git page by page, as the caller asks for more."""
-    fitting = [one for one in view.entries if one.kind in kinds and (node_id is None or node_id in one.nodes)]
-    for at in range(0, len(fitting), _PAGE):
-        yield from read_ops(ormah.vault, view, fitting[at : at + _PAGE])
-
-
-def _pairs(ormah: Ormah, op: Op, node_id: str | None = None) -> Iterator[tuple[_Read | None, _Read | None]]:
-    """Yield (before, after) of each memory that an op changed; with `node_id` only of that one."""
-    if node_id is None:
-        found = list(ormah.vault.versions.changed(op.commit))
-    else:
-        one = ormah.vault.versions.of_node(op.commit, node_id)
-        found = [] if one is None else [one]
-    for changed in found:
-        before, after = (_read(version) for version in ormah.vault.versions.pair(changed))
+def _pairs(ormah: Ormah, op: Op) -> Iterator[tuple[_Read | None, _Read | None]]:
+    """Yield (before, after) of each memory that an op changed."""
+    for changed in ormah.history.changed(op.commit):
+        before, after = (_read(version) for version in ormah.history.pair(changed))
         if before is not None or after is not None:
             yield before, after
 
@@ -254,10 +230,10 @@ def _audit_row(op: Op, before: _Read | None, after: _Read | None) -> AuditRow | 
     )  # fmt: skip
 
 
-def _merge_rows(ormah: Ormah, view: LogView, op: Op) -> Iterator[MergeRow]:
+def _merge_rows(ormah: Ormah, op: Op) -> Iterator[MergeRow]:
     pairs = list(_pairs(ormah, op))
-    kept = _keeper(ormah, view, op, pairs)
-    undone_at = _time_of(view, op.undone_by)
+    kept = _keeper(ormah, op, pairs)
+    undone_at = iso(ormah.history.find(op.undone_by).time) if op.undone_by else None
     for before, after in pairs:
         if before is not None and after is None:
             yield MergeRow(
@@ -266,7 +242,7 @@ def _merge_rows(ormah: Ormah, view: LogView, op: Op) -> Iterator[MergeRow]:
             )  # fmt: skip
 
 
-def _keeper(ormah: Ormah, view: LogView, op: Op, pairs: list[tuple[_Read | None, _Read | None]]) -> _Read | None:
+def _keeper(ormah: Ormah, op: Op, pairs: list[tuple[_Read | None, _Read | None]]) -> _Read | None:
     """Return the memory that is left after the merge `op`, which took the other memory into it.
 
     It is the remaining memory whose text changed, if there is exactly one; otherwise the first remaining one that the
@@ -283,27 +259,18 @@ def _keeper(ormah: Ormah, view: LogView, op: Op, pairs: list[tuple[_Read | None,
     for node_id in op.nodes:
         if node_id in stay:
             return stay[node_id][1]
-        if node_id not in removed and (unchanged := _last_before(ormah, view, op, node_id)) is not None:
+        if node_id not in removed and (unchanged := _last_before(ormah, op, node_id)) is not None:
             return unchanged
     return next((after for _, after in stay.values()), None)
 
 
-def _last_before(ormah: Ormah, view: LogView, op: Op, node_id: str) -> _Read | None:
+def _last_before(ormah: Ormah, op: Op, node_id: str) -> _Read | None:
     """Return a memory in the state in which the newest op on it, of those before `op`, left it. None if there is no
     such op, or if that op removed the memory."""
-    touching = ormah.vault.touched.commits(node_id)
-    place = next((at for at, one in enumerate(view.entries) if one.commit == op.commit), len(view.entries))
-    for entry in view.entries[place + 1 :]:
-        if entry.commit in touching and (changed := ormah.vault.versions.of_node(entry.commit, node_id)) is not None:
-            return _read(ormah.vault.versions.pair(changed)[1])
+    for earlier in ormah.history.ops(node_id=node_id, before=op.commit, limit=-1):
+        if (changed := ormah.history.of_node(earlier.commit, node_id)) is not None:
+            return _read(ormah.history.pair(changed)[1])
     return None
-
-
-def _time_of(view: LogView, name: str | None) -> str | None:
-    if name is None:
-        return None
-    entry = next((one for one in view.entries if name in {one.op, one.commit}), None)
-    return None if entry is None else iso(datetime.fromtimestamp(entry.time, UTC))
 
 
 def _title(read: _Read) -> str:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from ormahd.actions.past import find_standing, readable
 from ormahd.actions.views import day, headline, iso, node_view, replaced_today
 from ormahd.api import (
     AsOf,
@@ -36,7 +37,6 @@ from ormahd.model.strength import read_strength
 from ormahd.state import whispers
 from ormahd.state.whispers import SPOKEN
 from ormahd.text.words import query_terms
-from ormahd.vault.history import find_node, find_standing, list_ops, readable
 from ormahd.watch.snapshot_files import CommitFiles
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def looking_back(
 
     Raises BadRequest, NotFound, Ambiguous: there is no such state. Unavailable: no room on the disk.
     """
-    standing = find_standing(ormah.vault, as_of, ormah.ranking_clock())
+    standing = find_standing(ormah.vault, ormah.history, as_of, ormah.ranking_clock())
     begun = time.perf_counter()
 
     def load() -> tuple[CommitFiles, Mapping[str, Strength]]:
@@ -100,7 +100,7 @@ def get(ormah: Ormah, node_id: str, *, session_id: str | None = None, touch: boo
 def _no_longer(ormah: Ormah, node_id: str, absent: NotFound) -> NotFound:
     """Return the error for an id that no memory has: when the memory that had it went, if one had it."""
     try:
-        last = list_ops(ormah.vault, node_id=find_node(ormah.vault, node_id), limit=1)
+        last = ormah.history.ops(node_id=ormah.history.find_node(node_id), limit=1)
     except OrmahError:
         return absent
     if not last or last[0].kind == Kind.PURGE:

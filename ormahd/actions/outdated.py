@@ -23,7 +23,6 @@ from ormahd.note.edit import edit
 from ormahd.note.values import NoteLink
 from ormahd.text.standing import compare
 from ormahd.text.statement import read
-from ormahd.vault.history import find_op
 from ormahd.vault.three_way import changed
 
 if TYPE_CHECKING:
@@ -311,10 +310,8 @@ def _by_mark(ormah: Ormah, newer_id: str, older_id: str, created: datetime) -> b
     The first op on the newer memory from `created` on added it. Times are whole seconds, so several ops may be the
     first.
     """
-    since = [
-        one for one in ormah.vault.oplog.view().entries if newer_id in one.nodes and one.time >= created.timestamp()
-    ]
-    first = min((one.time for one in since), default=0)
+    since = ormah.history.ops(node_id=newer_id, since=created.isoformat(), limit=-1)
+    first = min((one.time for one in since), default=created)
     return any(
         one.kind in {Kind.OUTDATED, Kind.CONFLICT} or (one.kind == Kind.REMEMBER and older_id in one.nodes)
         for one in since
@@ -331,7 +328,7 @@ def forget(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
         NotFound, Ambiguous, BadRequest: the id; the self node, which cannot be forgotten.
     """
     if caller.done:
-        op = find_op(ormah.vault, caller.done[0])
+        op = ormah.history.find(caller.done[0])
         (before, _) = changed(ormah.vault, ormah.vault.git.resolve(f"{op.commit}^1"), op.commit)[op.nodes[0]]
         name, path = op.subject.removeprefix("Forget: "), before.path if before else ""
         return _forgotten(ormah, name, op.nodes[0], path, Outcome(op.op, op.commit))

@@ -13,6 +13,7 @@ from ormahd.actions.views import day, headline, iso, says_nothing
 from ormahd.api import RecallHit, RecallResult
 from ormahd.errors import Ambiguous, BadRequest, NotFound, NotReady
 from ormahd.model.node import EdgeType, SearchQuery, short_id
+from ormahd.reworded import Reworded
 from ormahd.search.parts import rank_parts
 from ormahd.search.search import Rules
 from ormahd.text.quoting import beginning, shortened
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
     from ormahd.search.gather import EmbedQuery
     from ormahd.search.search import Hit as Result
-    from ormahd.search.search import Ranked, Reworded
+    from ormahd.search.search import Ranked
 
 SNIPPET = 200
 """Maximum number of characters of a related or conflicting result in the text reply."""
@@ -74,7 +75,7 @@ def recall_as_of(
 ) -> RecallResult:
     """Search the notes as they were at a time or commit. Nothing counts as used."""
     with looking_back(ormah, as_of, progress, query=query.query) as (past, told, now):
-        reworded = ormah.reworded.until(now, past)
+        reworded = Reworded(ormah.history, past, until=now)
         ranked, hits = _found(ormah, past, query, past.embed_query, now, reworded, space=space, explain=explain)
         degraded = sorted({*ranked.degraded, *past.degraded})
     count = f"{told.notes} {'memory' if told.notes == 1 else 'memories'}"

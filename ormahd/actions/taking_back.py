@@ -19,13 +19,12 @@ from ormahd.actions.views import headline, iso
 from ormahd.api import UndoChange, UndoConflict, UndoneOp, UndoParams
 from ormahd.errors import Conflict
 from ormahd.git.oplog import UNDOES
-from ormahd.git.oplog import parse as parse_message
+from ormahd.index.history import Op
 from ormahd.model.change import Kind
 from ormahd.model.node import short_id
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
 from ormahd.vault.create import CARD, read_card
-from ormahd.vault.history import find_op
 from ormahd.vault.three_way import Pair, Version, changed, join, key_of, node_of, write
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
     from ormahd.note.merge import MergeConflict
     from ormahd.ormah import Ormah
-    from ormahd.vault.history import Op
 
 LONGEST = 20_000
 """Maximum number of characters of one version in a conflict, so that replies stay within the size of a protocol
@@ -134,8 +132,7 @@ def _attempt(
 
 def undone_by(ormah: Ormah, commit: str) -> UndoneOp:
     """Return what `take_back` returned when it made this commit, from the history alone."""
-    message = parse_message(ormah.vault.git.run("log", "-1", "--format=%B", commit).decode("utf-8", "replace"))
-    op = find_op(ormah.vault, message.trailer(UNDOES) or "")
+    op = ormah.history.find(ormah.history.find(commit).undoes[0])
     pairs = changed(ormah.vault, ormah.vault.git.resolve(f"{op.commit}^1"), op.commit)
     done = changed(ormah.vault, ormah.vault.git.resolve(f"{commit}^1"), commit)
     pieces = {key: UndoPiece(*done[key], edited=done[key][0] not in pair) for key, pair in pairs.items() if key in done}

@@ -5,7 +5,7 @@ Also restores this machine's text in notes where a sync on another machine repla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
@@ -24,19 +24,17 @@ from ormahd.api import (
     UndoResult,
 )
 from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound
+from ormahd.index.history import MIN_PREFIX, Op
 from ormahd.model.change import Kind
 from ormahd.model.node import short_id
 from ormahd.note.edit import edit
 from ormahd.sync.replaced import taken_back
 from ormahd.vault import conflicts
-from ormahd.vault.history import MIN_PREFIX, find_op, moment, read_ops
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Caller, Outcome
-    from ormahd.git.oplog import LogEntry
     from ormahd.ormah import Ormah
     from ormahd.vault.conflicts import SetAside
-    from ormahd.vault.history import Op
 
 SHOWN = 100
 """Maximum number of conflicts in an answer."""
@@ -67,7 +65,7 @@ def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int
     if len(ops) == 1 and by_name:
         return UndoResult([past.get(ops[0].commit) or _one(ormah, ops[0], caller, wish)], [], [])
 
-    out = UndoResult([], [], [], find_op(ormah.vault, caller.done[0]).run if past else ormah.new_run())
+    out = UndoResult([], [], [], ormah.history.find(caller.done[0]).run if past else ormah.new_run())
     with saying(
         lambda: f"{len(out.undone)} of {len(ops)} changes were undone before that" if out.undone else "",
         undone=lambda: [one.commit for one in out.undone],
@@ -77,7 +75,7 @@ def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int
             if op.commit in past:
                 out.undone.append(past[op.commit])
                 continue
-            why = DONE if _undone_by(ormah, op) else _beyond(ormah, op)
+            why = DONE if ormah.history.find(op.commit).undone_by else _beyond(ormah, op)
             if why is None:
                 try:
                     done = take_back(ormah, op, caller, wish, out.run)
@@ -99,7 +97,7 @@ def undo_merge(ormah: Ormah, merge_id: str, caller: Caller) -> UndoMergeResult:
 
     Raises as `undo`; NotFound also for an op of another kind.
     """
-    op = find_op(ormah.vault, merge_id, kind=Kind.MERGE)
+    op = ormah.history.find(merge_id, kind=Kind.MERGE)
     if not caller.done:
         _check(ormah, op)
     done = undone_by(ormah, caller.done[0]) if caller.done else _one(ormah, op, caller, UndoParams())
@@ -126,46 +124,34 @@ def _named(ormah: Ormah, names: Sequence[str], past: Collection[str]) -> list[Op
     Raises Conflict for an op that cannot be undone. An op that another of these ops undid is allowed: that one is
     newer, so it is undone first.
     """
-    found = {op.commit: op for op in [find_op(ormah.vault, name) for name in names]}
+    found = {op.commit: op for op in map(ormah.history.find, names)}
     for op in found.values():
-        if op.commit not in past and _undone_by(ormah, op) not in found:
+        if op.commit not in past and op.undone_by not in found:
             _check(ormah, op)
-    return [found[entry.commit] for entry in ormah.vault.oplog.view().entries if entry.commit in found]
+    return sorted(found.values(), key=lambda op: op.place, reverse=True)
 
 
 def _of_run_or_job(ormah: Ormah, wish: UndoParams) -> list[Op]:
-    view = ormah.vault.oplog.view()
-    entries = list(_of_run(view.entries, wish.run) if wish.run is not None else _of_job(view.entries, wish))
-    return read_ops(ormah.vault, view, entries)
-
-
-def _of_run(entries: Sequence[LogEntry], run: str) -> Iterator[LogEntry]:
-    wanted = run.strip()
-    runs = {entry.run for entry in entries if entry.run and len(wanted) >= MIN_PREFIX and entry.run.startswith(wanted)}
-    if any(entry.run == wanted for entry in entries):
-        runs = {wanted}
-    if not runs:
-        raise NotFound(f"there is no run '{wanted}'", hint="`ormahctl --json history` names each change's run")
-    if len(runs) > 1:
-        raise Ambiguous(
-            f"'{wanted}' begins {len(runs)} runs", hint="give more of it", data={"ids": sorted(runs)[:SHOWN]}
-        )
-    return (entry for entry in entries if entry.run in runs)
-
-
-def _of_job(entries: Sequence[LogEntry], wish: UndoParams) -> Iterator[LogEntry]:
-    name = f"job:{(wish.job or '').removeprefix('job:')}"
-    if not any(entry.source == name for entry in entries):
-        raise NotFound(
-            f"no job '{name.removeprefix('job:')}' ever changed anything", hint="see: ormahctl history --source job"
-        )
-    since = moment(wish.since or "").timestamp()
-    return (entry for entry in entries if entry.source == name and entry.time >= since and entry.kind != Kind.UNDO)
+    ops = ormah.history.ops(limit=-1)
+    if wish.run is not None:
+        wanted = wish.run.strip()
+        runs = {op.run for op in ops if op.run and len(wanted) >= MIN_PREFIX and op.run.startswith(wanted)}
+        if wanted not in runs and len(runs) > 1:
+            raise Ambiguous(
+                f"'{wanted}' begins {len(runs)} runs", hint="give more of it", data={"ids": sorted(runs)[:SHOWN]}
+            )
+        if not runs:
+            raise NotFound(f"there is no run '{wanted}'", hint="`ormahctl --json history` names each change's run")
+        return [op for op in ops if op.run in ({wanted} & runs or runs)]
+    name = (wish.job or "").removeprefix("job:")
+    if not any(op.source == f"job:{name}" for op in ops):
+        raise NotFound(f"no job '{name}' ever changed anything", hint="see: ormahctl history --source job")
+    return [op for op in ormah.history.ops(source=f"job:{name}", since=wish.since, limit=-1) if op.kind != Kind.UNDO]
 
 
 def _check(ormah: Ormah, op: Op) -> None:
     """Raise Conflict for an op that cannot be undone."""
-    by = _undone_by(ormah, op)
+    by = op.undone_by
     if by is not None:
         raise Conflict(
             f"{_quoted(op)} is undone already, by {by[:8]}",
@@ -175,11 +161,6 @@ def _check(ormah: Ormah, op: Op) -> None:
     why = _beyond(ormah, op)
     if why is not None:
         raise Conflict(f"{_quoted(op)} cannot be undone: {why}", hint=_instead(ormah, op), data={"op": op.commit})
-
-
-def _undone_by(ormah: Ormah, op: Op) -> str | None:
-    taken_back = ormah.vault.oplog.view().taken_back
-    return (taken_back.get(op.op) if op.op else None) or taken_back.get(op.commit)
 
 
 def _beyond(ormah: Ormah, op: Op) -> str | None:

@@ -42,6 +42,7 @@ CONFIG = {
     "core.logAllRefUpdates": "true",
     "advice.detachedHead": "false",
     "log.showSignature": "false",
+    "log.showRoot": "true",
 }
 """Configuration of every git that Ormah runs, whatever the person has configured.
 

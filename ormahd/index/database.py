@@ -42,7 +42,8 @@ _READ_WAIT_S = 30.0
 _READS_NOTES = ("",)
 _READS_TEXT = ("forms", "language", "quoting", "words")
 _MAKES_ROWS = ("rows", "write")
-_DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words_term", "words")
+_DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words_term", "words", "op", "op_file",
+            "undoes")  # fmt: skip
 """Tables that are filled from the notes. The tables of embeddings are not among them."""
 CHECKED = 64_000_000
 """Largest size in bytes of a file that `check` reads: a fraction of a second."""
@@ -345,7 +346,7 @@ def _create(connection: sqlite3.Connection, only: tuple[str, ...] = ()) -> None:
         if not only or table in only:
             connection.execute(statement)
         statement = ""
-    connection.execute("DELETE FROM meta WHERE key = 'head'")
+    connection.execute("DELETE FROM meta WHERE key IN ('head', 'history')")
     connection.execute("INSERT OR REPLACE INTO meta VALUES ('reading', ?)", (reading(),))
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")

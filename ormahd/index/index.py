@@ -21,7 +21,7 @@ from ormahd.index.indexer import Indexer
 from ormahd.index.reader import Reader
 from ormahd.index.rows import MEMORIES, micros
 from ormahd.index.vector_store import VectorStore
-from ormahd.index.write import FirstPath, ParsedFile
+from ormahd.index.write import ParsedFile
 from ormahd.model.change import FileState
 from ormahd.model.node import Strength
 from ormahd.note.values import Note
@@ -65,9 +65,6 @@ class Index(Reader):
         self.embedding = embedding
         self._vectors = vectors
         self.clock = clock
-        self.first_path: FirstPath | None = None
-        """Returns which of several files with the same id had the id first (see `FirstPath`). Set by `Ormah`; None
-        without a git history."""
 
     @classmethod
     def open(
@@ -134,7 +131,7 @@ class Index(Reader):
             entries = [one for one in entries if not superseded(one.path, one.state.digest)]
             removals = [path for path in removals if not superseded(path, None)]
             with self.database.write() as connection:
-                changed = write.store(connection, entries, removals, self.first_path)
+                changed = write.store(connection, entries, removals)
                 if made is not None:
                     embedding_cache.put(connection, made[0].number, made[1], now)
                 deltas = {

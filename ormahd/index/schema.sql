@@ -113,3 +113,39 @@ CREATE TABLE token_df (model INTEGER NOT NULL, token INTEGER NOT NULL, n INTEGER
 -- Where memories stand in pictures of the graph, in thousandths: `layout.py`. Not derived from the notes alone: what was
 -- there first keeps its place.
 CREATE TABLE position (id TEXT PRIMARY KEY, x INTEGER NOT NULL, y INTEGER NOT NULL) WITHOUT ROWID;
+
+-- The commits of HEAD's history: `history.py`. `number` is a commit's key: its rows in op_file and undoes carry the same one.
+CREATE TABLE op (
+    number INTEGER PRIMARY KEY,
+    commit_id TEXT NOT NULL UNIQUE,
+    op_id TEXT,                 -- null, like kind and run: a commit made by hand
+    place INTEGER NOT NULL,     -- microseconds; the commit's time, but always after its parents: the order of lists
+    time INTEGER NOT NULL,      -- seconds
+    kind TEXT,
+    source TEXT NOT NULL,
+    run TEXT,
+    merges INTEGER NOT NULL,    -- 1: it has several parents
+    nodes TEXT NOT NULL,        -- the ids that its message names, in its order, with spaces between them
+    subject TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+CREATE INDEX op_op_id ON op (op_id) WHERE op_id IS NOT NULL;
+CREATE INDEX op_place ON op (place, commit_id);
+
+-- A file that a commit changed against its first parent. A path of '': the message names the note, and no file of it changed.
+CREATE TABLE op_file (
+    number INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    was TEXT,                   -- the id of the note in `old`
+    node TEXT,                  -- the id of the note in `new`
+    old TEXT,                   -- git's id of the file before and after the commit; null: no file
+    new TEXT
+);
+CREATE INDEX op_file_number ON op_file (number);
+CREATE INDEX op_file_path ON op_file (path);
+CREATE INDEX op_file_was ON op_file (was) WHERE was IS NOT NULL;
+CREATE INDEX op_file_node ON op_file (node) WHERE node IS NOT NULL;
+CREATE INDEX op_file_new ON op_file (new) WHERE new IS NOT NULL;
+
+CREATE TABLE undoes (number INTEGER NOT NULL, target TEXT NOT NULL);  -- target: an op or a commit
+CREATE INDEX undoes_number ON undoes (number);

@@ -221,7 +221,7 @@ class Snapshots:
     def _store(self, database: Database, entries: Sequence[write.ParsedFile], gone: Collection[str]) -> None:
         now = micros(self._index.clock())
         with database.write() as connection:
-            ids = write.store(connection, entries, gone, self._index.first_path)
+            ids = write.store(connection, entries, gone)
             for model in embedding_cache.models(connection):
                 embedding_cache.follow(connection, model, ids, now)
 

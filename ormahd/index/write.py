@@ -12,13 +12,14 @@ import json
 import sqlite3
 import threading
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd.index import rows as links
+from ormahd.index.history import first_path
 from ormahd.index.rows import Filter, micros, stem
 from ormahd.model.change import FileState
 from ormahd.note.read import parse
@@ -230,9 +231,6 @@ NODES = frozenset({NoteKind.NOTE, NoteKind.SOURCE, NoteKind.BROKEN})
 content."""
 PLACES = uuid.UUID("6f726d61-6820-4b69-a463-650000000001")
 """UUID namespace for ids derived from a path, for notes whose id cannot be read."""
-FirstPath = Callable[[str, Sequence[str]], str | None]
-"""Called with an id and the paths of several files that claim it. Returns the path that had the id first in git's
-history, or None."""
 
 
 class ParsedFile(Struct, frozen=True):
@@ -308,12 +306,7 @@ def fingerprint(space: str | None, kind: str, title: str | None, content: str) -
     return int.from_bytes(hashlib.blake2b(joined.encode(errors="replace"), digest_size=8).digest(), "big", signed=True)
 
 
-def store(
-    connection: sqlite3.Connection,
-    entries: Sequence[ParsedFile],
-    removals: Collection[str],
-    first_path: FirstPath | None,
-) -> set[str]:
+def store(connection: sqlite3.Connection, entries: Sequence[ParsedFile], removals: Collection[str]) -> set[str]:
     """Write a batch of files into the tables, and remove the files `removals` (paths). Then choose again which file
     is the node of each affected id, and find anew the targets of the affected links. Return the ids of all nodes that may
     have been added, changed or removed."""
@@ -329,7 +322,7 @@ def store(
     _take(connection, old, [row for row in before if row[0] not in same])
     sql.among(connection, "DELETE FROM file WHERE path IN", list(removals))
     numbers = _put(connection, entries, old, same)
-    _choose(connection, affected, first_path)
+    _choose(connection, affected)
     keys |= links.keys_of(connection, _claimants(connection, affected), ())
     links.resolve_again(connection, keys, numbers)
     return affected
@@ -425,9 +418,9 @@ def _put(
     return numbers
 
 
-def _choose(connection: sqlite3.Connection, ids: Collection[str], first_path: FirstPath | None) -> None:
-    """Choose, for each id, which of the files that claim it is its node: the file that had the id first, as
-    `first_path` or else the dates say (DESIGN section 12)."""
+def _choose(connection: sqlite3.Connection, ids: Collection[str]) -> None:
+    """Choose, for each id, which of the files that claim it is its node: the file that had the id first, as the history
+    or else the dates say (DESIGN section 12)."""
     claims: dict[str, list[tuple[int, str, int, int]]] = {}
     for some in sql.sets(sorted(ids)):
         columns = ("id", "number", "path", "created", "held")
@@ -440,7 +433,7 @@ def _choose(connection: sqlite3.Connection, ids: Collection[str], first_path: Fi
         if len(files) > 1:
             # Without a history: the older note, then the shorter path ("note.md" before "note copy.md").
             files.sort(key=lambda file: (file[2], len(file[1]), file[1]))
-            path = first_path(node_id, [file[1] for file in files]) if first_path else None
+            path = first_path(connection, node_id, [file[1] for file in files])
             chosen = next((file for file in files if file[1] == path), files[0])
         lost += [file[0] for file in files if file[3] and file is not chosen]
         won += [] if chosen[3] else [chosen[0]]

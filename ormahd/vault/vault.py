@@ -15,7 +15,6 @@ from ormahd.errors import Conflict, NotFound, Unavailable
 from ormahd.git import history
 from ormahd.git.index import busy, clear_ours, standing_lock, under_way
 from ormahd.git.objects import Objects
-from ormahd.git.oplog import OpLog
 from ormahd.git.packs import tidy
 from ormahd.git.process import GitFailed, check_version
 from ormahd.git.refs import find_commit
@@ -35,7 +34,6 @@ from ormahd.vault.create import Card, NewLineFiles
 from ormahd.vault.lock import VaultLock
 from ormahd.vault.recovery import sweep
 from ormahd.vault.transaction import Transaction
-from ormahd.vault.versions import NoteCommits, Versions
 from ormahd.vault.worktree import STAGING, Worktree, safe_path
 from ormahd.vault.writer import Listener, Writer
 
@@ -72,9 +70,6 @@ class Vault:
         """A sentence about the repository around the vault, if the vault was made just now inside one."""
         self.git = Git(root)
         self.rules = ConversionRules(self.git, creation.ATTRIBUTES.encode())
-        self.oplog = OpLog(self.git)
-        self.versions = Versions(self.git)
-        self.touched = NoteCommits(self.oplog, self.versions)
         self.lineage = threading.Lock()
         """Held by a caller that replaces the history or its packs, or fetches commits that no ref leads to yet."""
         self._lock = lock
@@ -353,9 +348,6 @@ class Vault:
             finally:
                 self.git.reopen()
                 self._objects.reopen()
-                self.oplog = OpLog(self.git)
-                self.versions = Versions(self.git)
-                self.touched = NoteCommits(self.oplog, self.versions)
 
     def wait_rested(self, quiet: float, patience: float, stopping: threading.Event) -> bool:
         """Wait until nothing was written for `quiet` seconds, but at most `patience` seconds. Return False when

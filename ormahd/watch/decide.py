@@ -29,9 +29,9 @@ from ormahd.note.values import Note, NoteKind, claim, derived_id
 from ormahd.note.write import give_id
 from ormahd.process import priority
 from ormahd.text.secrets import redact
-from ormahd.vault.identity import Identity
 from ormahd.vault.transaction import Transaction
 from ormahd.vault.vault import Vault
+from ormahd.watch.identity import Identity
 from ormahd.watch.scan import FileStat
 
 
@@ -140,8 +140,8 @@ def _give_id(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> 
     """Decide to give a note an id: the one that HEAD has at its path, if any (an editor dropped Ormah's frontmatter);
     else a new one. `said`: the file's problems so far."""
     before = context.identity.at_head(file.path)
-    if before is not None and context.identity.owner(before[0], file.path) is None:
-        node_id, created = before[0], before[1]
+    if before is not None and context.identity.owner(before, file.path) is None:
+        node_id, created = before, context.identity.created(file.path)
     else:
         node_id, created = _new_id(file, context), None
     moment = created or file.note.created or min(_made(file.seen), context.clock())

@@ -20,13 +20,13 @@ from msgspec.structs import replace
 
 from ormahd.errors import NotReady
 from ormahd.git.index import under_way
+from ormahd.index.history import History
 from ormahd.model.change import Committed, FileState, Kind, finding, sha256
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, claim
 from ormahd.process import disk, priority
 from ormahd.settings import VaultSettings
 from ormahd.vault.excluded import Excluded
-from ormahd.vault.identity import Identity, RepositoryView
 from ormahd.vault.vault import Vault
 from ormahd.watch.decide import (
     BUSY_S,
@@ -42,6 +42,7 @@ from ormahd.watch.decide import (
     of_skipped,
     plain,
 )  # fmt: skip
+from ormahd.watch.identity import Identity, RepositoryView
 from ormahd.watch.own_data import bring_in_own_data
 from ormahd.watch.reading import RestCheck, read_stable
 from ormahd.watch.scan import (
@@ -93,6 +94,7 @@ class Reconciler:
     def __init__(
         self,
         vault: Vault,
+        history: History,
         *,
         known: Callable[[], Mapping[str, FileState]],
         settings: VaultSettings,
@@ -117,7 +119,7 @@ class Reconciler:
         self._apply = apply
         self._touched = touched
         self._position = position
-        self._identity = Identity(self.look)
+        self._identity = Identity(self.look, history)
         self._context = Context(vault.id, self._identity, clock, check_secrets, vault.unwritable_path)
         self._rest = RestCheck(settings.quiet_seconds)
         self._scanning = threading.Lock()
@@ -289,10 +291,6 @@ class Reconciler:
                 return data
         return None
 
-    def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
-        """Return which of several files with the same id had it first. Called by the index."""
-        return self._identity.first_path(node_id, paths)
-
     # Our own commits
 
     def _committed(self, some: Sequence[Committed]) -> None:
@@ -325,8 +323,7 @@ class Reconciler:
             try:
                 file = self._read(found.changed[path], tree)
             except OSError:  # reported at its own turn; until it can be read, it counts as in HEAD
-                before = self._identity.at_head(path)
-                return None if before is None else before[0]
+                return self._identity.at_head(path)
             return None if file is None else claim(file.note.kind, file.note.id)
 
         self._identity.begin(self._walked, found.changed, read)
@@ -547,8 +544,8 @@ class _Scan:
         decision = decide(file, owner._context)
         owner._note(file, decision)
         before = self.identity.at_head(path)
-        if before is not None and before[0] != decision.node_id:
-            self.vanished.add(before[0])
+        if before is not None and before != decision.node_id:
+            self.vanished.add(before)
         if decision.node_id is not None:
             self.identity.took(path, decision.node_id)
             self.outdone.update(self.identity.paths(decision.node_id))
@@ -664,7 +661,7 @@ class _Scan:
             if path not in self.tree:
                 self.removals.append(path)
                 self.out.removed += 1
-            elif node is not None and node[0] in self.waiting_ids:
+            elif node is not None and node in self.waiting_ids:
                 self.out.wait(path, self.quiet)
                 continue
             elif (rested is None or path not in rested) and (seconds := rest.missing_gone(path)) > 0:
@@ -676,7 +673,7 @@ class _Scan:
             else:
                 deleted.append(path)
             if node is not None:
-                self.vanished.add(node[0])
+                self.vanished.add(node)
         if deleted:
             self.delete(deleted)
         rest.forget_gone(self.out.waiting)

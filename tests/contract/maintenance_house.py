@@ -92,7 +92,7 @@ class House:
         self.clock[0] += timedelta(**span)
 
     def ops(self, run: str | None = None) -> list[Any]:
-        return [one for one in self.ormah.vault.oplog.view().entries if run is None or one.run == run]
+        return self.ormah.history.ops(run=run, limit=-1)
 
 
 @pytest.fixture

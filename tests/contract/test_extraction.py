@@ -42,7 +42,7 @@ def test_what_a_person_says_becomes_memories_once_in_one_commit(ormah: Ormah, tm
     made = contents(ormah)
     assert len(made) == len(SAID)
     assert any("5433" in one for one in made)
-    ops = [one for one in ormah.vault.oplog.view().entries if one.kind == "ingest"]
+    ops = ormah.history.ops(kinds=["ingest"])
     assert len(ops) == 1
     rows = ormah.index.notes(list(ormah.index.extracted()), connections=False).values()
     assert {row.source for row in rows} == {"session:claude-code"}
@@ -113,7 +113,7 @@ def take_away(ormah: Ormah, way: str) -> None:
     """Take all extracted memories away."""
     ids = list(ormah.index.extracted())
     if way == "undo":
-        ops = [one.name for one in ormah.vault.oplog.view().entries if one.kind == "ingest"]
+        ops = [one.name for one in ormah.history.ops(kinds=["ingest"])]
         undo(ormah, UndoParams(ops=ops), PERSON, lambda *_: None)
     for node_id in ids if way != "undo" else ():
         if way == "forget":
@@ -267,7 +267,7 @@ def test_what_a_person_takes_back_is_forgotten(
     archive(ormah, file)
     Extraction(ormah).settle()
     assert contents(ormah) == []
-    (op,) = [one.name for one in ormah.vault.oplog.view().entries if one.kind == "forget"]
+    (op,) = [one.name for one in ormah.history.ops(kinds=["forget"])]
     undo(ormah, UndoParams(ops=[op]), PERSON, lambda *_: None)
     assert contents(ormah) == made
 

@@ -65,7 +65,7 @@ def test_handed_out_in_parts_and_stored_once(tmp_path: Path, by: str) -> None:
         assert isinstance(done.refused, list)
         assert [one.item for one in done.refused] == ["extractions[2]", "extractions[3]", "extractions[1]"]
         assert contents(ormah) == ["The agent found out about pump 1 in the shop."]
-        (op,) = [one for one in ormah.vault.oplog.view().entries if one.kind == "ingest"]
+        (op,) = ormah.history.ops(kinds=["ingest"])
         assert (op.source, op.run) == ("agent:claude-code", done.run)
         second = maintenance(ormah).hand_out()
         assert not unread(handed(second)) & unread(shown), "read once"

@@ -51,7 +51,7 @@ def test_each_fact_once_in_commits_that_one_undo_takes_back(tmp_path: Path) -> N
         asked = prompts(server.folder)
         assert len(asked) >= 2, "the session is longer than one batch"
         assert all(len(found[1]) < 20_000 for one in asked if (found := DATA.search(one)))
-        assert len({one.run for one in ormah.vault.oplog.view().entries if one.kind == "ingest"}) == 1
+        assert len({one.run for one in ormah.history.ops(kinds=["ingest"])}) == 1
         assert extraction.settle() == 0
         assert len(prompts(server.folder)) == len(asked), "nothing is asked again"
 

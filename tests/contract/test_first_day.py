@@ -33,7 +33,7 @@ def by_hand(house: JobsHouse, node_id: str) -> None:
 
 
 def by_undo(house: JobsHouse, node_id: str) -> None:
-    house.undo(house.ormah.vault.oplog.view().entries[0].op or "")
+    house.undo(house.ormah.history.ops()[0].op or "")
 
 
 def by_forget(house: JobsHouse, node_id: str) -> None:

@@ -130,7 +130,7 @@ def test_an_edit_that_was_taken_back_makes_nothing_newer(house: JobsHouse) -> No
     newer, older = two(house)
     house.go(days=10)
     house.update(older, content=EDITED)
-    house.undo(house.ormah.vault.oplog.view().entries[0].op or "")
+    house.undo(house.ormah.history.ops()[0].op or "")
     assert {hit.id: hit.older_than for hit in hits(house)} == {newer: None, older: newer}
 
 

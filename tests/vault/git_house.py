@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import os
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from ormahd.index.database import Database
+from ormahd.index.history import History
 from ormahd.model.change import Committed, Kind
 from ormahd.settings import VaultSettings
 from ormahd.vault.vault import Vault
@@ -54,6 +57,12 @@ def open_vault(root: Path, *, wait: float = 0.0, recover: bool = True, **kwargs:
     if recover:
         vault.recover()
     return vault
+
+
+@functools.cache
+def history_of(vault: Vault) -> History:
+    """The vault's history, in tables beside it that are only there for this."""
+    return History(Database(vault.root.parent / f"{vault.root.name}.index"), vault.git)
 
 
 def put(

@@ -15,7 +15,7 @@ from ormahd.settings import VaultSettings
 from ormahd.vault.vault import Vault
 from ormahd.watch.reading import state_of
 from ormahd.watch.reconciler import Reconciler
-from tests.vault.git_house import git
+from tests.vault.git_house import git, history_of
 
 
 def now() -> datetime:
@@ -111,7 +111,7 @@ class House:
         self.reconciler = self.new_reconciler()
 
     def new_reconciler(self, clock: Callable[[], datetime] = now) -> Reconciler:
-        return Reconciler(self.vault, known=self.index.known, settings=self.settings, clock=clock, apply=self.index.apply,
+        return Reconciler(self.vault, history_of(self.vault), known=self.index.known, settings=self.settings, clock=clock, apply=self.index.apply,
                           touched=self.index.touched, position=lambda: self.index.head)  # fmt: skip
 
     def close(self) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound
+from ormahd.index.history import moment
 from ormahd.model.change import Kind
 from ormahd.note.write import compose
-from ormahd.vault.history import count_months, find_node, find_op, list_ops, moment
 from ormahd.vault.vault import Vault
-from tests.vault.git_house import START, git, open_vault, sha, ticking
+from tests.vault.git_house import START, git, history_of, open_vault, sha, ticking
 from tests.vault.observed import House, uuid
 
 ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
@@ -37,36 +37,39 @@ def store(vault: Vault, path: str, node_id: str, text: str, subject: str = "reme
 def test_an_op_says_what_was_done(vault: Vault) -> None:
     op = store(vault, PATH, ONE, "words", "merge: two became one", kind=Kind.MERGE, source="job:duplicate_merger",
                body="cosine .93\n\nverdict: same", run="run-1")  # fmt: skip
-    first = list_ops(vault)[0]
+    first = history_of(vault).ops()[0]
     assert (first.op, first.kind, first.source, first.run) == (op, "merge", "job:duplicate_merger", "run-1")
     assert (first.subject, first.body) == ("merge: two became one", "cosine .93\n\nverdict: same")
     assert (first.nodes, first.undone_by, first.time.tzinfo) == ((ONE,), None, UTC)
     assert first.commit == vault.head()
-    assert [[op.kind for op in list_ops(vault, kind=kind)] for kind in (None, "init")] == [["merge"], ["init"]]
+    assert [[op.kind for op in history_of(vault).ops(kinds=kind and [kind])] for kind in (None, "init")] == [
+        ["merge"],
+        ["init"],
+    ]
 
 
 def test_filters(vault: Vault) -> None:
     one = store(vault, PATH, ONE, "a")
     two = store(vault, "b.md", TWO, "b")
     job = store(vault, PATH, ONE, "c", kind=Kind.DECAY, source="job:decay_manager")
-    assert [op.op for op in list_ops(vault, node_id=ONE)] == [job, one]
-    assert [op.op for op in list_ops(vault, kind="decay")] == [job]
-    assert [op.op for op in list_ops(vault, job="decay_manager")] == [job]
-    assert [op.op for op in list_ops(vault, source="agent:test")] == [two, one]
-    assert [op.op for op in list_ops(vault, source="job")] == [job]
-    assert [op.op for op in list_ops(vault, space=("work", frozenset()))] == [job, one], "by the folder"
-    assert [op.op for op in list_ops(vault, space=("x", frozenset({TWO})))] == [two], "by the memories of today"
-    assert [op.op for op in list_ops(vault, limit=2)] == [job, two]
-    times = {op.op: op.time.isoformat() for op in list_ops(vault)}
-    assert [op.op for op in list_ops(vault, since=times[two])] == [job, two]
-    assert [op.op for op in list_ops(vault, before=times[job])][:2] == [two, one]
-    assert len(list_ops(vault, since="2026-11-21", before="2026-11-21")) == 3
-    assert list(count_months(vault, source="agent").items()) == [(f"{START.astimezone():%Y-%m}", 2)]
-    assert list_ops(vault, since="2026-11-22") == []
-    assert list_ops(vault, before="2026-11-20") == []
-    for wrong in ({"since": "soon"}, {"before": "2026-13-01"}, {"kind": "magic"}, {"limit": 0}, {"node_id": "1a2b"}):
+    assert [op.op for op in history_of(vault).ops(node_id=ONE)] == [job, one]
+    assert [op.op for op in history_of(vault).ops(kinds=["decay"])] == [job]
+    assert [op.op for op in history_of(vault).ops(source="job:decay_manager")] == [job]
+    assert [op.op for op in history_of(vault).ops(source="agent:test")] == [two, one]
+    assert [op.op for op in history_of(vault).ops(source="job")] == [job]
+    assert [op.op for op in history_of(vault).ops(space=("work", frozenset()))] == [job, one], "by the folder"
+    assert [op.op for op in history_of(vault).ops(space=("x", frozenset({TWO})))] == [two], "by the memories of today"
+    assert [op.op for op in history_of(vault).ops(limit=2)] == [job, two]
+    times = {op.op: op.time.isoformat() for op in history_of(vault).ops()}
+    assert [op.op for op in history_of(vault).ops(since=times[two])] == [job, two]
+    assert [op.op for op in history_of(vault).ops(before=times[job])][:2] == [two, one]
+    assert len(history_of(vault).ops(since="2026-11-21", before="2026-11-21")) == 3
+    assert list(history_of(vault).count_months(source="agent").items()) == [(f"{START.astimezone():%Y-%m}", 2)]
+    assert history_of(vault).ops(since="2026-11-22") == []
+    assert history_of(vault).ops(before="2026-11-20") == []
+    for wrong in ({"since": "soon"}, {"before": "2026-13-01"}, {"kinds": ["magic"]}, {"limit": 0}, {"node_id": "1a2b"}):
         with pytest.raises(BadRequest):
-            list_ops(vault, **wrong)
+            history_of(vault).ops(**wrong)
 
 
 def test_times_and_days() -> None:
@@ -83,28 +86,28 @@ def test_a_persons_commits_by_hand_are_part_of_it(vault: Vault) -> None:
     (vault.root / "renamed.md").write_bytes(note(ONE, "b"))
     git(vault.root, "commit", "-qam", "edited by hand")
     git(vault.root, "commit", "-q", "--allow-empty", "-m", "nothing")
-    mine = list_ops(vault, node_id=ONE)
+    mine = history_of(vault).ops(node_id=ONE)
     assert [op.subject for op in mine] == ["edited by hand", "moved by hand", "remember: a thing"]
     assert [(op.op, op.kind, op.source, op.nodes) for op in mine[:2]] == [(None, None, "person", ())] * 2
     assert mine[1].body == "because"
-    assert list_ops(vault)[0].subject == "nothing"
+    assert history_of(vault).ops()[0].subject == "nothing"
 
 
 def test_an_undo_and_the_undo_of_an_undo(vault: Vault) -> None:
     op = store(vault, PATH, ONE, "a")
     undo = store(vault, PATH, ONE, "b", kind=Kind.UNDO, source="person", trailers=[("Ormah-Undoes", op)])
-    assert find_op(vault, op).undone_by == find_op(vault, undo).commit
-    assert find_op(vault, undo).undone_by is None
+    assert history_of(vault).find(op).undone_by == history_of(vault).find(undo).commit
+    assert history_of(vault).find(undo).undone_by is None
     redo = store(vault, PATH, ONE, "a", kind=Kind.UNDO, source="person", trailers=[("Ormah-Undoes", undo)])
-    assert find_op(vault, undo).undone_by == find_op(vault, redo).commit
-    assert find_op(vault, op).undone_by is None
+    assert history_of(vault).find(undo).undone_by == history_of(vault).find(redo).commit
+    assert history_of(vault).find(op).undone_by is None
     again = store(vault, PATH, ONE, "b", kind=Kind.UNDO, source="person", trailers=[("Ormah-Undoes", op)])
-    assert find_op(vault, op).undone_by == find_op(vault, again).commit
-    assert [each.undone_by for each in list_ops(vault, node_id=ONE)] == [
+    assert history_of(vault).find(op).undone_by == history_of(vault).find(again).commit
+    assert [each.undone_by for each in history_of(vault).ops(node_id=ONE)] == [
         None,
         None,
-        find_op(vault, redo).commit,
-        find_op(vault, again).commit,
+        history_of(vault).find(redo).commit,
+        history_of(vault).find(again).commit,
     ]
 
 
@@ -112,28 +115,28 @@ def test_a_revert_by_hand_and_its_revert(vault: Vault) -> None:
     op = store(vault, PATH, ONE, "a")
     git(vault.root, "revert", "--no-edit", "HEAD")
     revert = vault.head()
-    assert find_op(vault, op).undone_by == revert
+    assert history_of(vault).find(op).undone_by == revert
     git(vault.root, "revert", "--no-edit", "HEAD")
-    assert find_op(vault, op).undone_by is None
-    assert find_op(vault, revert).undone_by == vault.head()
+    assert history_of(vault).find(op).undone_by is None
+    assert history_of(vault).find(revert).undone_by == vault.head()
 
 
 def test_an_op_is_found_by_a_unique_beginning(vault: Vault) -> None:
     first = store(vault, PATH, ONE, "a")
     second = store(vault, PATH, ONE, "b")
     commit = vault.head()
-    assert find_op(vault, second.upper()).op == second
-    assert find_op(vault, commit[:12]).op == second
+    assert history_of(vault).find(second.upper()).op == second
+    assert history_of(vault).find(commit[:12]).op == second
     same = next(at for at in range(26) if first[at] != second[at])
     common = first[:same]
-    assert find_op(vault, first[: same + 1]).op == first
+    assert history_of(vault).find(first[: same + 1]).op == first
     with pytest.raises(Ambiguous) as ambiguous:
-        find_op(vault, common)
+        history_of(vault).find(common)
     assert set(ambiguous.value.data["ids"]) >= {first, second}
     for wrong, error in (("zzzzzzzz", NotFound), ("abc", BadRequest), ("../..", BadRequest), ("*" * 8, BadRequest),
                          ("HEAD~1", BadRequest)):  # fmt: skip
         with pytest.raises(error):
-            find_op(vault, wrong)
+            history_of(vault).find(wrong)
 
 
 def test_a_node_that_is_gone_is_found_in_the_history(vault: Vault) -> None:
@@ -141,14 +144,14 @@ def test_a_node_that_is_gone_is_found_in_the_history(vault: Vault) -> None:
     store(vault, "b.md", uuid(0x1A2B0000), "b")
     with vault.transaction("forget: it", kind=Kind.FORGET, source="person") as tx:
         tx.remove(PATH, node_id=ONE, expect=sha(vault.read(PATH)))
-    assert find_node(vault, "1a2b3") == ONE
-    assert [op.kind for op in list_ops(vault, node_id=ONE)] == ["forget", "remember"]
+    assert history_of(vault).find_node("1a2b3") == ONE
+    assert [op.kind for op in history_of(vault).ops(node_id=ONE)] == ["forget", "remember"]
     with pytest.raises(Ambiguous):
-        find_node(vault, "1a2b")
+        history_of(vault).find_node("1a2b")
     with pytest.raises(NotFound):
-        find_node(vault, "ffff")
+        history_of(vault).find_node("ffff")
     with pytest.raises(BadRequest):
-        find_node(vault, "%%%%")
+        history_of(vault).find_node("%%%%")
 
 
 def test_the_whole_life_of_a_note_that_was_dropped_in_is_found_under_all_its_names(tmp_path: Path) -> None:
@@ -164,7 +167,7 @@ def test_the_whole_life_of_a_note_that_was_dropped_in_is_found_under_all_its_nam
     house.scan()
     (house.root / "Waters.md").unlink()
     house.scan()
-    assert [op.subject for op in list_ops(house.vault, node_id=node_id)] == [
+    assert [op.subject for op in history_of(house.vault).ops(node_id=node_id)] == [
         "Delete: Waters", "by hand", "Move: Waters", "Add 2 notes: Hills, Rivers"
     ]  # fmt: skip
     house.close()
@@ -181,8 +184,8 @@ def test_pages_of_a_long_history(tmp_path: Path) -> None:
             lines.append(f"commit refs/heads/main\ncommitter A <a@b.c> {1_800_000_000 + number} +0000\n"
                          f"data {len(text)}\n{text}" + (f"from {head}\n" if number == 0 else "\n"))  # fmt: skip
         subprocess.run(["git", "fast-import", "--quiet"], cwd=vault.root, input="".join(lines).encode(), check=True)
-        page = list_ops(vault, limit=20)
+        page = history_of(vault).ops(limit=20)
         assert [op.op for op in page] == [f"{number:026d}" for number in range(4999, 4979, -1)]
-        mine = list_ops(vault, node_id=uuid(1), limit=1000)
+        mine = history_of(vault).ops(node_id=uuid(1), limit=1000)
         assert len(mine) == 500
-        assert find_op(vault, f"{7:026d}").subject == "update: number 7"
+        assert history_of(vault).find(f"{7:026d}").subject == "update: number 7"

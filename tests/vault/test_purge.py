@@ -13,8 +13,8 @@ from ormahd.model.change import Kind
 from ormahd.note.forgetting import Forgotten
 from ormahd.note.read import parse
 from ormahd.purge import purge
-from ormahd.vault import history
 from tests.vault import purging
+from tests.vault.git_house import history_of
 from tests.vault.observed import House
 from tests.vault.purging import (
     GOING,
@@ -57,9 +57,9 @@ def test_every_version_goes_and_the_rest_stays(house: House) -> None:
 
 def test_ops_keep_their_names_times_and_sources(house: House) -> None:
     told(house)
-    before = history.list_ops(house.vault)
+    before = history_of(house.vault).ops()
     purge_all(house.vault, GOING)
-    after = history.list_ops(house.vault)[1:]
+    after = history_of(house.vault).ops()[1:]
     assert [(op.op, op.time, op.kind, op.source) for op in after] == [
         (op.op, op.time, op.kind, op.source) for op in before
     ]
@@ -218,7 +218,7 @@ def test_commits_that_name_each_other_are_renamed_in_words_too(house: House) -> 
     gone(house)
     revert, remembered = house.git("log", "-3", "--format=%H").splitlines()[1:]
     assert f"This reverts commit {remembered}" in house.git("log", "-1", "--format=%B", revert)
-    [op] = [op for op in history.list_ops(house.vault) if op.commit == remembered]
+    [op] = [op for op in history_of(house.vault).ops() if op.commit == remembered]
     assert op.undone_by == revert
     assert not (house.root / path).exists()
 

@@ -8,13 +8,12 @@ note's field `updated` counts as a use, unless a job wrote it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
 from ormahd.errors import VaultBusy
-from ormahd.git.oplog import LogEntry
+from ormahd.index.history import History, Op, Text
 from ormahd.index.rows import NodeRow
 from ormahd.model import strength
 from ormahd.model.change import Kind
@@ -23,8 +22,6 @@ from ormahd.model.strength import STRENGTH_FILE, Access, ActiveDays, How, LastUs
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind
 from ormahd.ormah import Ormah
-from ormahd.vault.vault import Vault
-from ormahd.vault.versions import Text
 
 _HOW: dict[str, How] = {"get": "use", "feedback": "use", "recall": "recall", "whisper": "whisper"}
 """{kind of access in the state: kind of use in `strength.jsonl`}.
@@ -86,7 +83,7 @@ def settle(ormah: Ormah) -> None:
         raise VaultBusy(f"uses were not folded in: {why}", hint="nothing is lost; it is done at the next run")
     runs = ormah.state.half_folded()
     if runs:
-        held = {entry.run for entry in ormah.vault.oplog.view().entries if entry.kind == Kind.STRENGTH}
+        held = {op.run for op in ormah.history.ops(kinds=[Kind.STRENGTH], limit=-1)}
         for run in runs:
             ormah.state.folded(run, held=run in held)
 
@@ -116,136 +113,73 @@ Judgements are not in the list, because a judgement that a memory was useful is 
 """
 _QUIET = {Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE}
 """Kinds of ops that set `updated`, but do not count as a use if a job makes them."""
-_WRITTEN_WITHIN = 60
-"""Maximum seconds between the date `updated` that a job wrote and the time of its commit, which may have waited
+_WRITTEN_WITHIN = timedelta(seconds=60)
+"""Maximum time between the date `updated` that a job wrote and the time of its commit, which may have waited
 for git."""
-LOOKS = 500
-"""Maximum number of edits for which one `LastChanges` reads the versions before and after. Further edits count as
-a use without a check."""
 
 
-class LastChanges:
-    """Tells when a person or an agent last changed a note, from the history that the vault has when this object
-    is created."""
+class NoteChanges:
+    """Tells when one memory came and was changed, and by whom, from the history."""
 
-    def __init__(self, vault: Vault) -> None:
-        self._vault = vault
-        self._said: dict[str, LogEntry] = {}
-        self._edits: dict[str, LogEntry] = {}
-        self._quiet: dict[str, list[int]] = {}
-        self._undone: dict[str, int] = {}
-        self._wanted: set[str] = set()
-        self._by_hand: dict[str, LogEntry] = {}
-        self._named: dict[str, int] = {}
-        self._silent: dict[str, int] = {}
-        self._looks = 0
-        self._read(vault.oplog.view().entries)
+    def __init__(self, history: History, row: NodeRow) -> None:
+        self._history = history
+        self._row = row
+        self._ops = history.ops(node_id=row.id, limit=-1)
+        undone = {aim: op.time for op in reversed(self._ops) for aim in op.undoes}
+        self._undone = {
+            op.commit: undone[name] for op in self._ops for name in (op.commit, op.op) if name is not None and name in undone
+        }  # fmt: skip
 
-    def last(self, row: NodeRow, since: datetime) -> datetime | None:
+    @property
+    def came(self) -> datetime | None:
+        """The time of the commit that added the note, if known."""
+        return min((op.time for op in self._ops), default=None)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a move of this note to a lower tier was ever undone."""
+        return any(op.kind == Kind.DECAY and op.commit in self._undone for op in self._ops)
+
+    def last(self, since: datetime) -> datetime | None:
         """Return when a person or agent last changed this memory, if after `since`; else None.
 
         The commit that added the note does not count.
         """
-        times = [self._undone.get(row.id, 0)]
-        if (kind := self._said.get(row.id)) is not None:
-            times.append(kind.time)
-        if not self._by_job(row):
-            times.append(int(row.updated.timestamp()))
-        first = since.timestamp()
-        if max(times) <= first:
-            edit = self._edit(row, first)
-            if edit is not None and edit.time > first and self._is_touch(edit, row):
-                times.append(edit.time)
-        found = max(times)
-        return datetime.fromtimestamp(found, UTC) if found > first else None
+        job = [op for op in self._ops if op.kind in _QUIET and op.source.startswith("job:")]
+        times = [*self._undone.values(), *(op.time for op in self._ops if op.kind in _SAYS and op not in job)]
+        updated = self._row.updated
+        # `updated` counts, unless a job wrote it.
+        if not any(timedelta(seconds=-2) <= op.time - updated <= _WRITTEN_WITHIN for op in job):
+            times.append(updated.replace(microsecond=0))
+        found = max(times, default=since)
+        if found <= since:
+            edit = next((op for op in self._ops if op.kind in {None, Kind.EDIT}), None)
+            if edit is not None and edit.time > since and self._is_touch(edit):
+                found = edit.time
+        return found if found > since else None
 
-    def came(self, rows: Iterable[NodeRow]) -> dict[str, datetime]:
-        """Return `{node id: time of the commit that added the note}`. Notes for which it is unknown are omitted."""
-        found = {}
-        for node_id, commits in self._vault.touched.unnamed({row.id: row.path for row in rows}).items():
-            times = [self._silent[commit] for commit in commits if commit in self._silent]
-            if node_id in self._named:
-                times.append(self._named[node_id])
-            if times:
-                found[node_id] = datetime.fromtimestamp(min(times), UTC)
-        return found
-
-    def wanted(self, node_id: str) -> bool:
-        """Whether a move of this note to a lower tier was ever undone."""
-        return node_id in self._wanted
-
-    def archived(self, row: NodeRow) -> LogEntry | None:
+    def archived(self) -> Op | None:
         """Return the commit that last moved the note to the archive, or added it as archived; None if it is not in
         the history."""
-        commits = self._vault.touched.commits(row.id, also=[row.path])
         found = None
-        for entry in self._vault.oplog.view().entries:
-            if entry.commit not in commits:
-                continue
-            before, after = self._versions(entry, row)
+        for op in self._ops:
+            before, after = self._versions(op)
             if after is None or after.tier is not Tier.ARCHIVAL:
                 break
-            found = entry
+            found = op
             if before is None or before.tier is not Tier.ARCHIVAL:
                 break
         return found
 
-    def _read(self, entries: Iterable[LogEntry]) -> None:
-        """Fill this object from the history `entries`, which come newest first, so an undo comes before the op that
-        it undoes."""
-        undoes: dict[str, int] = {}
-        for entry in entries:
-            for aim in entry.undoes:
-                undoes.setdefault(aim, entry.time)
-            taken = undoes.get(entry.op or "") or undoes.get(entry.commit)
-            job = entry.source.startswith("job:")
-            if not entry.nodes:
-                self._silent[entry.commit] = entry.time
-            for node_id in entry.nodes:
-                self._named[node_id] = entry.time  # entries come newest first, so the oldest remains
-                if taken is not None:
-                    self._undone[node_id] = max(taken, self._undone.get(node_id, 0))
-                    if entry.kind == Kind.DECAY:
-                        self._wanted.add(node_id)
-                if entry.kind == Kind.EDIT:
-                    self._edits.setdefault(node_id, entry)
-                elif entry.kind in _QUIET and job:
-                    self._quiet.setdefault(node_id, []).append(entry.time)
-                elif entry.kind in _SAYS:
-                    self._said.setdefault(node_id, entry)
-            if not entry.nodes and (entry.kind is None or entry.kind == Kind.EDIT):
-                self._by_hand[entry.commit] = entry
-
-    def _by_job(self, row: NodeRow) -> bool:
-        """Whether a job, and no person or agent, set the note's field `updated` to its present value."""
-        written = row.updated.timestamp()
-        return any(-2 <= time - written <= _WRITTEN_WITHIN for time in self._quiet.get(row.id, ()))
-
-    def _edit(self, row: NodeRow, first: float) -> LogEntry | None:
-        """Return the last edit that a person made outside Ormah, with an editor or by git; None if there is none.
-
-        Edits before the time `first` may be missed.
-        """
-        edit = self._edits.get(row.id)
-        if any(entry.time > first for entry in self._by_hand.values()):
-            for commit in self._vault.touched.commits(row.id, also=[row.path]):
-                entry = self._by_hand.get(commit)
-                if entry is not None and (edit is None or entry.time > edit.time):
-                    edit = entry
-        return edit
-
-    def _is_touch(self, edit: LogEntry, row: NodeRow) -> bool:
-        """Whether an edit counts as a use: it neither added the note nor changed its fields `created` and
-        `updated`."""
-        self._looks += 1
-        if self._looks > LOOKS:
-            return True
-        before, after = self._versions(edit, row)
+    def _is_touch(self, edit: Op) -> bool:
+        """Whether an edit that a person made outside Ormah counts as a use: it neither added the note nor changed its
+        fields `created` and `updated`."""
+        before, after = self._versions(edit)
         return before is not None and after is not None and _dates(before) == _dates(after)
 
-    def _versions(self, entry: LogEntry, row: NodeRow) -> tuple[Note | None, Note | None]:
-        changed = self._vault.versions.of_node(entry.commit, row.id)
-        return (None, None) if changed is None else tuple(map(_note, self._vault.versions.pair(changed)))  # type: ignore[return-value]
+    def _versions(self, op: Op) -> tuple[Note | None, Note | None]:
+        changed = self._history.of_node(op.commit, self._row.id)
+        return (None, None) if changed is None else tuple(map(_note, self._history.pair(changed)))  # type: ignore[return-value]
 
 
 def _note(version: Text | None) -> Note | None:

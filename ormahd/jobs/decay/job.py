@@ -35,10 +35,10 @@ from msgspec import Struct
 from ormahd.actions.amend import leaving_core, see
 from ormahd.actions.views import headline
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.git.oplog import LogEntry
+from ormahd.index.history import Op
 from ormahd.index.rows import MEMORIES, Filter, NodeRow, moment
 from ormahd.jobs.consolidation.change import identities
-from ormahd.jobs.decay.accesses import LastChanges, Waiting, days, settle, used, waiting
+from ormahd.jobs.decay.accesses import NoteChanges, Waiting, days, settle, used, waiting
 from ormahd.jobs.job import Edit, PlannedChange, RunContext, Step, nothing
 from ormahd.model import strength
 from ormahd.model.change import Kind
@@ -188,8 +188,7 @@ def _core(context: RunContext, scores: Mapping[str, float]) -> Iterator[PlannedC
     core = ormah.core()
     if len(core) <= cap:
         return
-    touches = LastChanges(ormah.vault)
-    last = {row.id for row in core if touches.wanted(row.id)}
+    last = {row.id for row in core if NoteChanges(ormah.history, row).wanted}
     for row in leaving_core(ormah, core, scores=scores, last=last)[: len(core) - cap]:
         reason = (
             f"Core holds {_many(len(core), 'memory')}, and {cap} is its cap (tiers.core_cap). "
@@ -258,7 +257,7 @@ class DecayManager:
 
         `uses`: {node id: last uses}. `time`: counts days for leases.
         """
-        ormah, touches, rule = context.ormah, None, leases(context.ormah)
+        ormah, rule = context.ormah, leases(context.ormah)
         archival = ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,), writable=True))
         marks = {node_id: at for node_id in archival if (at := _reason(uses.get(node_id))) is not None}
         archived = ormah.index.notes(list(marks), connections=False)
@@ -270,8 +269,7 @@ class DecayManager:
             lasts = rule.days(row.type, row.strength.stability, row.id)
             late = row.expired(context.now) or time.between(last, context.now) > lasts
             if not late and not replaced(ormah, row, context.now):
-                touches = touches or LastChanges(ormah.vault)
-                reason = _brought_back(uses[node_id], touches.archived(row))
+                reason = _brought_back(uses[node_id], NoteChanges(ormah.history, row).archived())
                 if reason is not None:
                     yield move(ormah, node_id, Tier.ARCHIVAL, Tier.WORKING, reason=reason, done=mark)
                     continue
@@ -298,13 +296,13 @@ def _reason(uses: LastUses | None) -> datetime | None:
     return None if uses is None else max((at for at in (uses.use, uses.whisper) if at is not None), default=None)
 
 
-def _brought_back(uses: LastUses, since: LogEntry | None) -> str | None:
+def _brought_back(uses: LastUses, since: Op | None) -> str | None:
     """Return the reason why a memory comes back that was archived by the commit `since`; None if it stays in the
     archive.
 
     A whisper brings back only a memory that the decay manager archived.
     """
-    began = None if since is None else datetime.fromtimestamp(since.time, UTC)
+    began = None if since is None else since.time
     where = "it was in the archive" if began is None else f"in the archive since {began:%Y-%m-%d}"
     if uses.use is not None and (began is None or uses.use >= began):
         return f"Used on {uses.use:%Y-%m-%d}; {where}."
@@ -334,20 +332,20 @@ def fading(context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> 
     if not stale:
         return
     me = {ormah.vault.self_id, *identities(ormah)}
-    edges, touches = ormah.index.degrees(), LastChanges(ormah.vault)
+    edges = ormah.index.degrees()
     for chunk in sql.chunks(stale):  # in chunks, because the rows include the texts
         context.give()
         rows = ormah.index.notes(chunk, connections=False)
-        came = touches.came(rows.values())
         for row in rows.values():
             idle = time.between(row.last_accessed, context.now)
             weight = importance(row.strength.access_count, edges.get(row.id, 0), idle)
             if row.id in me or spared(context, row, weight, idle):
                 continue
-            since = max(row.created, came.get(row.id, _NEVER), _last(uses, row.id))
+            changes = NoteChanges(ormah.history, row)
+            since = max(row.created, changes.came or _NEVER, _last(uses, row.id))
             lasts = rule.days(row.type, row.strength.stability, row.id)
             unused = time.between(since, context.now)
-            if unused > lasts and touches.last(row, time.back(context.now, lasts)) is None:
+            if unused > lasts and changes.last(time.back(context.now, lasts)) is None:
                 yield Faded(row.id, unused, (context.now - since) / DAY, lasts, weight, row.last_accessed)
 
 

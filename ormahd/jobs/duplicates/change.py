@@ -32,7 +32,6 @@ from ormahd.text.facts import lost
 from ormahd.text.sameness import TextContrast, contrast, same
 from ormahd.text.secrets import redact
 from ormahd.text.words import query_terms, stems
-from ormahd.vault.history import made_by_person
 
 _RANK = {Tier.CORE: 2, Tier.WORKING: 1, Tier.ARCHIVAL: 0}
 APART = {
@@ -45,9 +44,9 @@ APART = {
 
 def persons(ormah: Ormah, rows: Iterable[NodeRow]) -> frozenset[str]:
     """Return the ids of the memories whose file was created by a person. Jobs never remove such a file."""
-    by_path = {row.path: row.id for row in rows}
-    made = made_by_person(ormah.vault, by_path.items())
-    return frozenset(by_path[path] for path in made)
+    ids = {row.id for row in rows}
+    kinds = ormah.history.first_kinds(ids)
+    return frozenset(node_id for node_id in ids if kinds.get(node_id) in {None, Kind.EDIT})
 
 
 def keeper(one: NodeRow, other: NodeRow, theirs: Collection[str] = ()) -> tuple[NodeRow, NodeRow]:

@@ -131,9 +131,8 @@ def waiting(ormah: Ormah) -> set[str]:
 
 def taken_back(ormah: Ormah) -> set[frozenset[str]]:
     """Return the pairs whose merge was undone. They are not merged or proposed again."""
-    view = ormah.vault.oplog.view()
-    merges = [entry for entry in view.entries if entry.kind == Kind.MERGE and view.undone_by(entry) is not None]
-    return {frozenset(entry.nodes[:2]) for entry in merges}
+    merges = ormah.history.ops(kinds=[Kind.MERGE], limit=-1)
+    return {frozenset(op.nodes[:2]) for op in merges if op.undone_by is not None}
 
 
 # ---------------------------------------------------------------- pairs

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from ormahd.index.history import moment
 from ormahd.ingest.batches import batches
 from ormahd.ingest.learn import UnreadTurns
 from ormahd.ingest.rules import candidates
 from ormahd.model.node import Narrowing
 from ormahd.sessions.archive import Archived, SessionTail
-from ormahd.vault.history import moment
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The ops in memory: as git has them, however HEAD moves, and quick with 20,000 of them."""
+"""The tables of the history: as git has it, however HEAD moves, and quick with 20,000 commits."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import subprocess
 import threading
 from pathlib import Path
 
-from ormahd.git.oplog import OpLog
+from ormahd.index.database import Database
+from ormahd.index.history import History, Op
 from ormahd.model.change import Kind
-from ormahd.vault.history import find_op, list_ops
 from ormahd.vault.vault import Vault
-from tests.vault.git_house import git, open_vault, put, ticking
+from tests.vault.git_house import git, history_of, open_vault, put, ticking
 from tests.vault.observed import uuid
 
 
@@ -20,46 +20,41 @@ def op(vault: Vault, text: str, **options) -> str:
     return done.op
 
 
+def ops(history: History) -> list[Op]:
+    return history.ops(limit=-1, node_id=None) + history.ops(limit=-1, kinds=["init"])
+
+
 def as_read_anew(vault: Vault) -> None:
     """What was gathered step by step is what one reading of all gives."""
-    assert vault.oplog.view() == OpLog(vault.git).view()
+    anew = History(Database(vault.root.parent / "anew"), vault.git)
+    anew.follow(anew=True)
+    assert ops(history_of(vault)) == ops(anew)
+    assert [history_of(vault).changed(op.commit) for op in ops(anew)] == [anew.changed(op.commit) for op in ops(anew)]
 
 
 def test_it_follows_head_step_by_step(vault: Vault) -> None:
-    assert [entry.kind for entry in vault.oplog.view().entries] == ["init"]
+    assert [op.kind for op in history_of(vault).ops(kinds=["init"])] == ["init"]
     made = [op(vault, str(number), source=f"job:j{number % 2}", run="r") for number in range(5)]
-    view = vault.oplog.view()
-    assert [entry.op for entry in view.entries[:-1]] == made[::-1]
-    assert (view.entries[0].run, view.entries[0].source, view.head) == ("r", "job:j0", vault.head())
-    assert vault.oplog.view() is view
+    found = history_of(vault).ops()
+    assert [one.op for one in found] == made[::-1]
+    assert (found[0].run, found[0].source, found[0].commit) == ("r", "job:j0", vault.head())
     as_read_anew(vault)
-
-
-def test_the_newest_page_does_not_wait_for_all_of_it(vault: Vault) -> None:
-    made = [op(vault, str(number)) for number in range(5)]
-    undo = op(vault, "3", kind=Kind.UNDO, trailers=[("Ormah-Undoes", made[-1])])
-    log = OpLog(vault.git)
-    page = log.recent(2)
-    assert [entry.op for entry in page.entries] == [undo, made[-1]]
-    assert page.undone_by(page.entries[1]) == page.entries[0].commit
-    whole = log.view()
-    assert log.recent(2) is whole
 
 
 def test_a_history_that_was_rewritten_is_read_anew(vault: Vault) -> None:
     first = op(vault, "1")
     second = op(vault, "2")
-    vault.oplog.view()
+    history_of(vault).follow()
     git(vault.root, "reset", "-q", "--hard", "HEAD~1")
-    assert [entry.op for entry in vault.oplog.view().entries[:1]] == [first]
+    assert [one.op for one in history_of(vault).ops(limit=1)] == [first]
     git(vault.root, "commit", "-q", "--amend", "-m", "by hand now")
-    names = [entry.op for entry in vault.oplog.view().entries]
+    names = [one.op for one in history_of(vault).ops()]
     assert first not in names
     assert second not in names
     as_read_anew(vault)
     git(vault.root, "reflog", "expire", "--expire=now", "--all")
     op(vault, "3")
-    old = vault.oplog.view().head
+    old = history_of(vault).ops()[0].commit
     git(vault.root, "reset", "-q", "--hard", "HEAD~1")
     git(vault.root, "reflog", "expire", "--expire=now", "--all")
     git(vault.root, "prune", "--expire=now")
@@ -72,28 +67,29 @@ def test_two_lines_of_history_go_together_by_time(tmp_path: Path) -> None:
     with open_vault(tmp_path / "vault") as vault:
         base = op(vault, "base")
         ours = op(vault, "ours")
-        vault.oplog.view()
+        history_of(vault).follow()
         trunk = git(vault.root, "branch", "--show-current")
         git(vault.root, "switch", "-q", "-c", "other", "HEAD~1")
         theirs = put(vault, ("b.md", b"theirs"))
         undo = put(vault, ("b.md", b"undone"), kind=Kind.UNDO, trailers=[("Ormah-Undoes", base)])
         git(vault.root, "switch", "-q", trunk)
-        vault.oplog.view()
+        history_of(vault).follow()
         git(vault.root, "merge", "-q", "--no-edit", "other")
-        view = vault.oplog.view()
+        found = history_of(vault).ops()
         assert theirs is not None
         assert undo is not None
-        assert [entry.op for entry in view.entries[1:5]] == [undo.op, theirs.op, ours, base]
-        assert find_op(vault, base).undone_by == undo.commit
+        assert [one.op for one in found[1:5]] == [undo.op, theirs.op, ours, base]
+        assert history_of(vault).find(base).undone_by == undo.commit
         as_read_anew(vault)
 
 
 def test_many_threads_see_one_history(vault: Vault) -> None:
     seen: list[list[str | None]] = []
     made = []
+    history = history_of(vault)
 
     def look() -> None:
-        seen.extend([entry.op for entry in vault.oplog.view().entries] for _ in range(20))
+        seen.extend([one.op for one in history.ops()] for _ in range(20))
 
     threads = [threading.Thread(target=look) for _ in range(4)]
     for thread in threads:
@@ -101,8 +97,8 @@ def test_many_threads_see_one_history(vault: Vault) -> None:
     made = [op(vault, str(number)) for number in range(20)]
     for thread in threads:
         thread.join()
-    whole = [entry.op for entry in vault.oplog.view().entries]
-    assert whole[:20] == made[::-1]
+    whole = [one.op for one in history_of(vault).ops()]
+    assert whole == made[::-1]
     for some in seen:
         assert whole[len(whole) - len(some) :] == some
 
@@ -117,9 +113,9 @@ def test_twenty_thousand_commits(tmp_path: Path) -> None:
             lines.append(f"commit {vault.git.branch()}\ncommitter A <a@b.c> {1_800_000_000 + number} +0000\n"
                          f"data {len(text)}\n{text}" + (f"from {head}\n" if number == 0 else "\n"))  # fmt: skip
         subprocess.run(["git", "fast-import", "--quiet"], cwd=vault.root, input="".join(lines).encode(), check=True)
-        assert len(vault.oplog.view().entries) == 20_001
-        assert [each.op for each in list_ops(vault, job="x1", limit=3)] == [
+        assert len(history_of(vault).ops(limit=-1)) == 20_000
+        assert [each.op for each in history_of(vault).ops(source="job:x1", limit=3)] == [
             f"{number:026d}" for number in (19999, 19996, 19993)
         ]
-        assert find_op(vault, f"{7:026d}").subject == "update: number 7"
-        assert len(list_ops(vault, limit=10_000)) == 10_000
+        assert history_of(vault).find(f"{7:026d}").subject == "update: number 7"
+        assert len(history_of(vault).ops(limit=10_000)) == 10_000

@@ -1,6 +1,7 @@
-"""Answers questions of the reconciler about the history, from caches: which files HEAD has, and which note has an id.
+"""Answers questions of the reconciler about HEAD: which files it has, and to which of them a note's id belongs.
 
-Reads HEAD and the folder and writes nothing. The index is not asked, because it can be empty or out of date.
+Which note a file of HEAD is comes from the index's tables of the history. Its other tables are not asked, because they can
+be empty or out of date.
 """
 
 from __future__ import annotations
@@ -8,15 +9,16 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 
 from ormahd.git.process import GitFailed
+from ormahd.index.history import History
 from ormahd.model.change import Committed, Kind
 from ormahd.model.node import short_id
 from ormahd.note.read import parse
-from ormahd.note.values import Note, claim, stem_short_id
+from ormahd.note.values import Note, claim
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.vault import Vault
 
@@ -93,45 +95,20 @@ class RepositoryView:
                     },
                 )
 
-    def first(self, paths: Sequence[str]) -> str:
-        """Return the path whose file was added to the history first, by the order of the commits, since clocks may
-        differ.
-
-        Paths that are not in the history come last, the shorter name first ("note.md" before "note copy.md"). A path
-        that was removed and added again counts from its last addition: a note that was moved away from it meanwhile
-        keeps its new path.
-        """
-        added, number = dict[str, int](), -1
-        for record in self.vault.git.log("--date-order", "--format=%x01", "--name-only", "--diff-filter=A", "--no-renames",
-                                         "--", *paths):  # fmt: skip
-            if record == b"\x01":
-                if len(added) == len(paths):
-                    break
-                number += 1
-            elif record:
-                added.setdefault(os.fsdecode(record.lstrip(b"\n")), number)
-        never = -1  # not in the history yet: after all others
-        return min(paths, key=lambda path: (-added.get(path, never), len(path), path))
-
-
-KEPT = 2_000
-"""Number of blobs whose note id stays cached, in addition to two for each file of HEAD."""
-
 
 class Identity:
     """Tells, during one scan of the reconciler, which note ids files have in HEAD and in the folder. Call `begin` at
     the start of a scan, `saw` when a changed file was read, and `took` when it is decided to which file an id
     belongs."""
 
-    def __init__(self, look: RepositoryView) -> None:
+    def __init__(self, look: RepositoryView, history: History) -> None:
         self._look = look
+        self._history = history
         self._root = os.fspath(look.vault.root)
-        self._by_blob: dict[str, tuple[str | None, datetime | None]] = {}
-        self._head: str | None = None
+        self._followed = False
         self._tree: dict[str, str] = {}
-        self._by_id: dict[str, list[str]] | None = None
-        self._by_name: tuple[dict[str, list[str]], dict[str, list[str]]] | None = None
-        self._shorts: set[str] = set()
+        self._ids: dict[str, str | None] = {}
+        self._paths: dict[str, list[str]] = {}
         self._now: dict[str, str | None] = {}
         self._taken: dict[str, str] = {}
         self._unread: set[str] = set()
@@ -139,14 +116,10 @@ class Identity:
 
     def begin(self, head: str | None, unread: Collection[str], read: Callable[[str], str | None]) -> None:
         """Start a scan. `unread`: changed files that were not read yet. `read` returns the id that such a file has now."""
-        if head != self._head:
-            self._head, self._tree = head, self._look.tree(head)
-            self._by_id = self._by_name = None
-            if len(self._by_blob) > 2 * len(self._tree) + KEPT:
-                blobs = set(self._tree.values())
-                self._by_blob = {oid: found for oid, found in self._by_blob.items() if oid in blobs}
-        self._now.clear()
-        self._taken.clear()
+        self._followed = False
+        self._tree = self._look.tree(head)
+        for known in (self._ids, self._paths, self._now, self._taken):
+            known.clear()
         self._unread = set(unread)
         self._read = read
 
@@ -155,83 +128,54 @@ class Identity:
         same bytes; else None."""
         self._now[path] = claim(note.kind, note.id)
         if blob is not None:
-            self._by_blob[blob] = (claim(note.kind, note.id), note.created)
+            self._ids[blob] = claim(note.kind, note.id)
 
     def took(self, path: str, node_id: str) -> None:
         """Record that the id belongs to the file at `path` from now on."""
         self._taken[node_id] = path
-        self._shorts.add(short_id(node_id))
 
     # What HEAD has
 
-    def at_head(self, path: str) -> tuple[str, datetime | None] | None:
-        """Return id and `created` of the note that HEAD has at `path`, or None."""
-        oid = self._tree.get(path)
-        node_id = None if oid is None else self._blob(oid, path)
-        return None if oid is None or node_id is None else (node_id, self._by_blob[oid][1])
+    def _past(self) -> History:
+        if not self._followed:  # most scans ask nothing
+            self._history.follow()
+            self._followed = True
+        return self._history
 
-    def _blob(self, oid: str, path: str) -> str | None:
-        if oid not in self._by_blob:
-            note = parse(self._look.vault.blob(oid), path)
-            self._by_blob[oid] = (claim(note.kind, note.id), note.created)
-        return self._by_blob[oid][0]
+    def at_head(self, path: str) -> str | None:
+        """Return the id of the note that HEAD has at `path`, or None."""
+        oid = self._tree.get(path)
+        if oid is not None and oid not in self._ids:
+            self._ids[oid] = self._past().note_in(oid, path)
+        return None if oid is None else self._ids[oid]
+
+    def created(self, path: str) -> datetime | None:
+        """Return the date `created` of the note that HEAD has at `path`."""
+        return parse(self._look.vault.blob(self._tree[path]), path).created
 
     def paths(self, node_id: str) -> list[str]:
-        """Return the paths where HEAD has a note with this id.
-
-        At first only two groups are read: the files whose name ends in the short id, and the notes whose name has no
-        short id. Every note is read only if none of these has the id, because a person may have given a file another
-        note's name.
-        """
-        if self._by_id is None:
-            if self._by_name is None:
-                named: dict[str, list[str]] = {}
-                unnamed: dict[str, list[str]] = {}
-                for path, oid in self._notes():
-                    if short := stem_short_id(path):
-                        named.setdefault(short, []).append(path)
-                    elif found := self._blob(oid, path):
-                        unnamed.setdefault(found, []).append(path)
-                self._by_name = named, unnamed
-            by_name, unnamed = self._by_name
-            paths = [
-                path for path in by_name.get(short_id(node_id), ()) if self._blob(self._tree[path], path) == node_id
-            ]
-            paths += unnamed.get(node_id, ())
-            if paths:
-                return paths
-        return self._all().get(node_id, [])
-
-    def _notes(self) -> list[tuple[str, str]]:
-        return [(path, oid) for path, oid in self._tree.items() if is_note_name(path.rpartition("/")[2])]
-
-    def _all(self) -> dict[str, list[str]]:
-        if self._by_id is None:
-            self._by_id = {}
-            for path, oid in self._notes():
-                if found := self._blob(oid, path):
-                    self._by_id.setdefault(found, []).append(path)
-            self._shorts = {short_id(found) for found in (*self._by_id, *self._taken)}
-        return self._by_id
+        """Return the paths where HEAD has a note with this id, or one that begins with it."""
+        if node_id not in self._paths:
+            self._paths[node_id] = [
+                path for path, oid in self._past().paths(node_id)
+                if self._tree.get(path) == oid and is_note_name(path.rpartition("/")[2])
+            ]  # fmt: skip
+        return self._paths[node_id]
 
     def is_taken(self, node_id: str) -> bool:
         """Whether another note has this id, or one with the same short id."""
-        self._all()
-        return short_id(node_id) in self._shorts
+        short = short_id(node_id)
+        return bool(self.paths(short)) or any(short_id(taken) == short for taken in self._taken)
 
     # What the folder has
 
     def now(self, path: str) -> str | None:
         """Return the id that the file at `path` has in the folder, or None."""
+        if path in self._unread and path not in self._now:
+            self._now[path] = self._read(path)
         if path in self._now:
             return self._now[path]
-        if path in self._unread:
-            self._now[path] = self._read(path)
-            return self._now[path]
-        if not self.present(path):
-            return None
-        oid = self._tree.get(path)
-        return None if oid is None else self._blob(oid, path)
+        return self.at_head(path) if self.present(path) else None
 
     def present(self, path: str) -> bool:
         try:
@@ -247,19 +191,11 @@ class Identity:
         others = [other for other in self.paths(node_id) if other != path and self.now(other) == node_id]
         if not others:
             return None
-        before = self.at_head(path)
-        rivals = [path, *others] if before is not None and before[0] == node_id else others
-        chosen = rivals[0] if len(rivals) == 1 else self._look.first(rivals)
+        rivals = [path, *others] if self.at_head(path) == node_id else others
+        chosen = rivals[0] if len(rivals) == 1 else self._past().first_path(node_id, rivals) or rivals[0]
         return None if chosen == path else chosen
 
     def moved_from(self, node_id: str, path: str) -> list[str]:
         """Return the paths where HEAD has the note and the folder has no file: the note was moved from one of them to
         `path`."""
         return [other for other in self.paths(node_id) if other != path and not self.present(other)]
-
-    def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
-        """Return which of several files with one id had it first: the oldest of those that have the id in HEAD, else
-        the oldest of all."""
-        tree = self._look.tree(self._look.vault.head())
-        known = [path for path in paths if path in tree and self._blob(tree[path], path) == node_id]
-        return self._look.first(known or sorted(paths)) if paths else None

@@ -1,0 +1,120 @@
+"""Find a past state of the vault by what a person calls it: a date, an op, a commit, a branch or a tag."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
+
+from ormahd.errors import BadRequest, NotFound
+from ormahd.index.history import History, moment
+from ormahd.model.change import is_op
+from ormahd.vault.vault import Vault
+
+_AGO = re.compile(r"(\d{1,5})\s*(min|h|d|w)")
+_UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_DAYS = {"today": 0, "yesterday": 1}
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?", re.IGNORECASE)
+
+
+class PastState(Struct, frozen=True):
+    """One past state of the vault: that of a commit. `time`: when the commit was made. `moment`: the time that counts
+    as now in this state: the requested time, or else `time`. `op`: the commit's op; None for a commit made by hand or
+    not in HEAD's history."""
+
+    commit: str
+    op: str | None
+    time: datetime
+    moment: datetime
+
+
+def find_standing(vault: Vault, history: History, text: str, now: datetime) -> PastState:
+    """Return the past state that `text` names.
+
+    A time is an ISO date (the end of that day) or time, `today`, `yesterday`, or an age (`12h`, `7d`, `2w`); local
+    unless a time zone is given. It means the last commit made until then, along HEAD's first parents. Anything else
+    is a revision: a unique prefix of an op or commit, a branch, a tag, or whatever git accepts.
+
+    Raises:
+        BadRequest: the text is no time and no revision.
+        Ambiguous: the prefix matches several.
+        NotFound: nothing has that name, or the history begins later.
+    """
+    asked = text.strip()
+    if not asked or len(asked) > 500 or not asked.isprintable():
+        raise BadRequest(
+            f"{text[:60]!r} is no time and no revision", hint="for example 2026-11-21, yesterday, 7d, a change"
+        )
+    time = _time(asked, now)
+    return _by_name(vault, history, asked) if time is None else _by_time(vault, history, asked, min(time, now))
+
+
+def _time(text: str, now: datetime) -> datetime | None:
+    word = text.lower()
+    try:
+        if word in _DAYS:
+            text = (now.astimezone() - timedelta(days=_DAYS[word])).date().isoformat()
+        if ago := _AGO.fullmatch(word):
+            return now - int(ago[1]) * _UNITS[ago[2]]
+        if _TIME.fullmatch(text):
+            whole_day = len(text) == len("2026-11-21")
+            return moment(text, end=True) - timedelta(seconds=int(whole_day))
+    except OverflowError:
+        raise BadRequest(f"{text!r} is no time", hint="for example 2026-11-21, yesterday, 7d") from None
+    return None
+
+
+def _by_time(vault: Vault, history: History, asked: str, time: datetime) -> PastState:
+    seconds = int(time.timestamp())
+    found = ""
+    if vault.head() is not None and seconds > 0:
+        arguments = ["rev-list", "-1", "--first-parent", f"--min-age={seconds}", "HEAD"]
+        found = vault.git.run(*arguments).decode().strip()
+    if not found:
+        with suppress(ValueError):  # a word or a date as written, else to the minute in its own time zone
+            asked = asked if len(asked) <= len("2026-11-21") else readable(datetime.fromisoformat(asked))
+        raise NotFound(
+            f"nothing was known at {asked}: {_beginning(history)}", hint="`ormahctl history` lists the changes"
+        )
+    return _there(vault, history, asked, found, time)
+
+
+def _by_name(vault: Vault, history: History, asked: str) -> PastState:
+    commit = None if is_op(asked.lower()) else vault.git.resolve(f"{asked}^{{commit}}")
+    if commit is None:
+        try:
+            commit = history.find(asked).commit
+        except (NotFound, BadRequest) as exc:
+            raise NotFound(
+                f"{asked!r} is no time, and no change, branch or tag of the vault",
+                hint="write 2026-11-21, yesterday, 7d, or the id of a change from `ormahctl history`",
+            ) from exc
+    return _there(vault, history, asked, commit, None)
+
+
+def _there(vault: Vault, history: History, asked: str, commit: str, time: datetime | None) -> PastState:
+    """Return the past state at a commit. `asked`: what the caller asked for, for errors. `time`: the time that it
+    means; None: it names a commit. Raises NotFound when the commit has no vault."""
+    if vault.git.resolve(f"{commit}^{{tree}}") == vault.empty_tree:
+        raise NotFound(
+            f"the vault was not there yet at {asked}: {_beginning(history)}", hint="name a later time or commit"
+        )
+    made = datetime.fromtimestamp(int(vault.git.run("log", "-1", "--format=%ct", commit)), UTC)
+    op = None
+    with suppress(NotFound):  # a commit that HEAD does not lead to
+        op = history.find(commit).op
+    return PastState(commit, op, made, time or made)
+
+
+def _beginning(history: History) -> str:
+    first = history.beginning()
+    return "the vault has no history yet" if first is None else f"the vault's history begins at {readable(first)}"
+
+
+def readable(time: datetime) -> str:
+    """Return a time for people, to the minute: `2026-11-21 20:00 UTC`, `2026-11-21 21:00 +01:00`."""
+    offset = f"{time:%z}"
+    zone = f"{offset[:3]}:{offset[3:5]}" if time.utcoffset() else "UTC"
+    return f"{time:%Y-%m-%d %H:%M} {zone}"

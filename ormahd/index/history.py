@@ -1,0 +1,478 @@
+"""The history in SQL: lists and finds ops, and says what each commit did to which note.
+
+The tables `op`, `op_file` and `undoes` hold the commits of HEAD's history. Each question first reads from git what is new
+since the last one; commits that HEAD does not lead to any more are removed. If the tables are lost, they are filled again.
+A note is followed by its id, whatever its path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sqlite3
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypedDict, Unpack
+
+from msgspec import Struct
+
+from ormahd.errors import Ambiguous, BadRequest, NotFound
+from ormahd.git import oplog
+from ormahd.git.log import FileDiff, LoggedCommit, read_commits
+from ormahd.git.process import GitFailed
+from ormahd.git.repository import Git
+from ormahd.index.database import Database
+from ormahd.model.change import Kind
+from ormahd.model.node import is_node_id
+from ormahd.note.read import parse
+from ormahd.note.values import GLOBAL_FOLDER, claim, space_folder
+from ormahd.process import sql
+
+MIN_PREFIX = 4
+"""Minimum length of a prefix, as for ids of nodes."""
+SHOWN = 10
+"""How many matches of an ambiguous prefix are named."""
+UNTOLD = (Kind.UNDO, Kind.SYNC, Kind.STRENGTH, Kind.FEEDBACK, Kind.PURGE, Kind.SPACE)
+"""Kinds of ops that do not create the memories that they name."""
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MONTH = re.compile(r"\d{4}-\d{2}")
+_ID = re.compile(r"[0-9a-zA-Z]{4,64}")
+_REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40,64})")
+_IN_SPACE = """number IN (SELECT number FROM op_file WHERE path >= ? AND path < ?
+    OR node IN (SELECT value FROM json_each(?)) OR was IN (SELECT value FROM json_each(?)))"""
+_TOUCHING = "number IN (SELECT number FROM op_file WHERE node = ? UNION ALL SELECT number FROM op_file WHERE was = ?)"
+
+Text = tuple[str, bytes]
+"""A file in one state: (path relative to the vault's root, bytes)."""
+
+
+class Op(Struct, frozen=True):
+    """One commit that changed the vault. `op`, `kind` and `run` are None for a commit made by hand, whose source is
+    "person". `place`: orders ops as lists do, the oldest first. `nodes`: the notes that its message names. `undoes`: the
+    ops and commits that it takes back. `undone_by`: the commit that undid it and was not undone itself."""
+
+    op: str | None
+    commit: str
+    place: tuple[int, str]
+    time: datetime
+    kind: str | None
+    source: str
+    run: str | None
+    subject: str
+    body: str
+    nodes: tuple[str, ...]
+    undoes: tuple[str, ...]
+    undone_by: str | None
+
+    @property
+    def name(self) -> str:
+        return self.op or self.commit
+
+
+class Changed(Struct, frozen=True):
+    """One file that a commit changed. `old_path`, `old`: its path and blob id before the commit; `path`, `new`: those
+    after it. None: no such file."""
+
+    old_path: str | None
+    old: str | None
+    path: str | None
+    new: str | None
+
+    @property
+    def place(self) -> str:
+        """The path after the commit, or before it if the file was removed."""
+        return self.path or self.old_path or ""
+
+
+class OpFilter(TypedDict, total=False):
+    """Which ops are wanted; a value that is absent or None is no condition.
+
+    `node_id`: a full id; matches ops that name it or changed its note. `kinds`: kinds of ops. `source`: `person`,
+    `agent:NAME`, `job:NAME`, or only `agent` or `job`. `space`: a space (`global`: none), and the ids of the memories
+    that it has now; matches ops that name one of them, or changed a file in the space's folder. `since` and `before`:
+    ISO times (`since` included, `before` excluded), or dates or months (whole, both included); local unless a time zone
+    is given. `before` may also be a unique prefix of an op or a commit: then the ops after it in the list, its next page.
+    `until`: the history as of this time, when later undos had not been made.
+    """
+
+    node_id: str | None
+    kinds: Collection[str] | None
+    run: str | None
+    source: str | None
+    space: tuple[str, frozenset[str]] | None
+    since: str | None
+    before: str | None
+    until: datetime | None
+
+
+class History:
+    """The history of one repository, in the tables of one index. Safe for many threads."""
+
+    def __init__(self, database: Database, git: Git) -> None:
+        self._database = database
+        self._git = git
+        self._following = threading.Lock()
+
+    # From git into the tables
+
+    def follow(self, *, anew: bool = False) -> None:
+        """Bring the tables up to HEAD; `anew`: from nothing. Reads only the commits that are new."""
+        if not anew and self._known() == (self._git.head() or ""):
+            return
+        with self._following:
+            known, head = "" if anew else self._known(), self._git.head()
+            if known == (head or ""):
+                return
+            try:
+                self._take_in(known, head, f"{known}...{head}" if known and head else head)
+            except GitFailed:
+                if not known:
+                    raise
+                self._take_in("", head, head)  # the last known commit is not in the repository any more
+
+    def _known(self) -> str:
+        """Return the commit up to which the tables have the history; "": they have nothing."""
+        with self._database.ask() as connection:
+            found = connection.execute("SELECT value FROM meta WHERE key = 'history'").fetchone()
+        return found[0] if found else ""
+
+    def _take_in(self, known: str, head: str | None, revision: str | None) -> None:
+        commits = [] if revision is None else list(read_commits(self._git, revision))
+        fresh = [one for one in commits if not one.left]
+        gone = [one.commit for one in commits if one.left]
+        nodes = self._notes([file for one in fresh for file in one.files], anew=not known)
+        with self._database.write() as connection:
+            if known and head:
+                numbers = [*_numbers(connection, gone).values()]
+                for table in ("op", "op_file", "undoes") if numbers else ():
+                    sql.among(connection, f"DELETE FROM {table} WHERE number IN", numbers)
+            else:
+                for table in ("op", "op_file", "undoes"):
+                    connection.execute(f"DELETE FROM {table}")
+            _insert(connection, fresh, nodes)
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('history', ?)", (head or "",))
+
+    def _notes(self, files: Sequence[FileDiff], *, anew: bool) -> dict[str, str | None]:
+        """Return `{blob: id of the note in it}` of these markdown files, before and after their change."""
+        paths = {oid: one.path for one in files if is_markdown(one.path) for oid in (one.old, one.new) if oid}
+        found: dict[str, str | None] = {}
+        with self._database.read() as connection:
+            for some in () if anew else sql.sets(list(paths)):
+                rest = f"FROM op_file WHERE new IN ({sql.marks(some)}) AND node IS NOT NULL"
+                found |= dict(map(tuple, sql.table(connection, ("new", "node"), rest, some)))
+        return {oid: found[oid] if oid in found else self._note(oid, path) for oid, path in paths.items()}
+
+    def _note(self, oid: str, path: str) -> str | None:
+        note = parse(self._git.read(oid, "blob"), path)
+        return claim(note.kind, note.id)
+
+    @contextlib.contextmanager
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        self.follow()
+        with self._database.read() as connection:
+            yield connection
+
+    # Ops
+
+    def ops(self, *, limit: int = 50, **wanted: Unpack[OpFilter]) -> list[Op]:
+        """Return the newest `limit` ops that match (-1: all), newest first. Ops of kind `init`, which only make files for
+        others, are left out, unless `kinds` or `node_id` asks for them.
+
+        Raises:
+            BadRequest: an unknown kind, a date that cannot be read, a limit of 0.
+            NotFound, Ambiguous: the op that `before` names.
+        """
+        if limit < 1 and limit != -1:
+            raise BadRequest(f"limit is {limit}", hint="give a number from 1")
+        where, values = self._condition(**wanted)
+        with self._read() as connection:
+            return _ops(connection, where, values, limit=limit, until=wanted.get("until"))
+
+    def count_months(self, **wanted: Unpack[OpFilter]) -> dict[str, int]:
+        """Return {month of local time, as `2026-11`: number of ops that match}, newest first. Raises as `ops`."""
+        where, values = self._condition(**wanted)
+        month = "strftime('%Y-%m', time, 'unixepoch', 'localtime')"
+        with self._read() as connection:
+            found = connection.execute(
+                f"SELECT {month}, count(*) FROM op WHERE {where} GROUP BY 1 ORDER BY 1 DESC", values
+            )
+            return dict(found.fetchall())
+
+    def _condition(
+        self,
+        *,
+        node_id: str | None = None,
+        kinds: Collection[str] | None = None,
+        run: str | None = None,
+        source: str | None = None,
+        space: tuple[str, frozenset[str]] | None = None,
+        since: str | None = None,
+        before: str | None = None,
+        until: datetime | None = None,
+    ) -> tuple[str, list[Any]]:
+        """Return (a condition on table `op`, its values)."""
+        terms: list[tuple[str, tuple[object, ...]]] = [("1", ())]
+        if node_id is not None:
+            if not is_node_id(node_id):
+                raise BadRequest(f"{node_id!r} is no full id", hint="`ormahctl show` gives the full id")
+            terms.append((_TOUCHING, (node_id, node_id)))
+        if kinds is not None:
+            if wrong := set(kinds) - set(Kind):
+                raise BadRequest(f"there is no kind '{min(wrong)}'", hint=f"there are: {', '.join(Kind)}")
+            terms.append((f"kind IN ({sql.marks(kinds)})", (*kinds,)))
+        elif node_id is None:
+            terms.append(("kind IS NOT ?", (Kind.INIT,)))
+        if run is not None:
+            terms.append(("run = ?", (run,)))
+        if source is not None:
+            terms.append(("? IN (source, substr(source, 1, instr(source, ':') - 1))", (source,)))
+        if space is not None:
+            folder, members = (
+                space_folder(None if space[0] == GLOBAL_FOLDER else space[0]),
+                json.dumps(sorted(space[1])),
+            )
+            terms.append((_IN_SPACE, (f"{folder}/", f"{folder}0", members, members)))
+        if since is not None:
+            terms.append(("time >= ?", (moment(since).timestamp(),)))
+        if before is not None and _ID.fullmatch(before.strip()):
+            terms.append(("(place, commit_id) < (?, ?)", self.find(before).place))
+        elif before is not None:
+            terms.append(("time < ?", (moment(before, end=True).timestamp(),)))
+        if until is not None:
+            terms.append(("time <= ?", (until.timestamp(),)))
+        return " AND ".join(term for term, _ in terms), [value for _, values in terms for value in values]
+
+    def find(self, prefix: str, *, kind: Kind | None = None) -> Op:
+        """Return the op whose id, or whose commit's id, begins with `prefix`. Only ops of this `kind` count, if given.
+
+        Raises:
+            BadRequest: the prefix is shorter than four characters or cannot be an id.
+            NotFound: no op has the prefix.
+            Ambiguous: several have it; `data["ids"]` names them.
+        """
+        wanted = prefix.strip().lower()
+        if not re.fullmatch(rf"[0-9a-z]{{{MIN_PREFIX},64}}", wanted):
+            raise BadRequest(
+                f"{prefix!r} is no id of a change", hint=f"give at least {MIN_PREFIX} characters of its id"
+            )
+        where = "(commit_id >= ? AND commit_id < ? OR op_id >= ? AND op_id < ?) AND kind IS coalesce(?, kind)"
+        with self._read() as connection:
+            found = _ops(connection, where, [wanted, f"{wanted}~", wanted, f"{wanted}~", kind])
+        if not found:
+            raise NotFound(f"no {kind or 'change'} begins with '{wanted}'", hint="`ormahctl history` lists them")
+        exact = [op for op in found if wanted in (op.op, op.commit)]
+        # `git cherry-pick` keeps the trailers: two commits of one op count as one op, and its latest commit is returned.
+        if not exact and len({op.name for op in found}) > 1:
+            shown = [op.op if (op.op or "").startswith(wanted) else op.commit for op in found[:SHOWN]]
+            raise Ambiguous(f"'{wanted}' names {len(found)} changes", hint="give more of the id", data={"ids": shown})
+        return (exact or found)[0]
+
+    def find_node(self, prefix: str) -> str:
+        """Return the full id of the note whose id begins with `prefix`. Only the history is searched, so that removed
+        notes are found too.
+
+        Raises BadRequest, NotFound, Ambiguous, as `find`.
+        """
+        wanted = prefix.strip().lower()
+        if not re.fullmatch(rf"[0-9a-f-]{{{MIN_PREFIX},36}}", wanted):
+            raise BadRequest(f"{prefix!r} is no id", hint=f"give at least {MIN_PREFIX} characters of it")
+        with self._read() as connection:
+            question = "SELECT DISTINCT node FROM op_file WHERE node >= ? AND node < ? ORDER BY 1"
+            found = [row[0] for row in connection.execute(question, (wanted, f"{wanted}~"))]
+        if not found:
+            raise NotFound(
+                f"no memory's id begins with '{wanted}', now or earlier", hint="`ormahctl history` names ids"
+            )
+        if len(found) > 1:
+            raise Ambiguous(f"'{wanted}' begins {len(found)} ids", hint="give more of it", data={"ids": found[:SHOWN]})
+        return str(found[0])
+
+    def beginning(self) -> datetime | None:
+        """Return the time of the oldest commit; None: there is none."""
+        with self._read() as connection:
+            (time,) = connection.execute("SELECT min(time) FROM op").fetchone()
+        return None if time is None else datetime.fromtimestamp(time, UTC)
+
+    # Files and notes
+
+    def changed(self, commit: str) -> Sequence[Changed]:
+        """Return the vault's regular files that a commit changed against its first parent; a moved note is one entry."""
+        with self._read() as connection:
+            question = "SELECT path, was, node, old, new FROM op_file JOIN op USING (number) WHERE commit_id = ? AND path <> ''"
+            rows = connection.execute(question, (commit,)).fetchall()
+        added: dict[str, list[Changed]] = {}
+        for path, _, node, old, new in rows:
+            if old is None:
+                added.setdefault(node or new, []).append(Changed(None, None, path, new))
+        found = []
+        for path, was, _, old, new in rows:
+            if old is not None and new is not None:
+                found.append(Changed(path, old, path, new))
+            elif old is not None:
+                twins = added.get(was or old, [])
+                twin = twins.pop(0) if twins else Changed(None, None, None, None)
+                found.append(Changed(path, old, twin.path, twin.new))
+        return sorted([*found, *(one for some in added.values() for one in some)], key=lambda one: one.place)
+
+    def of_node(self, commit: str, node_id: str) -> Changed | None:
+        """Return the change that a commit made to one note; None: no change."""
+        with self._read() as connection:
+            files = "FROM op_file JOIN op USING (number) WHERE commit_id = ? AND path <> '' AND"
+            before = connection.execute(f"SELECT path, old {files} was = ?", (commit, node_id)).fetchall()
+            after = connection.execute(f"SELECT path, new {files} node = ?", (commit, node_id)).fetchall()
+        if not (before or after):
+            return None
+        same = {path for path, _ in before} & {path for path, _ in after}  # rather than a copy that came or went
+        old, new = (min(some, key=lambda file: file[0] not in same, default=(None, None)) for some in (before, after))
+        return Changed(*old, *new)
+
+    def pair(self, one: Changed) -> tuple[Text | None, Text | None]:
+        """Return (the file before the commit, the file after it); None: no such file."""
+        old = None if one.old is None else (one.old_path or "", self._git.read(one.old, "blob"))
+        return old, None if one.new is None else (one.path or "", self._git.read(one.new, "blob"))
+
+    def first_kinds(self, ids: Iterable[str]) -> dict[str, str | None]:
+        """Return `{node id: kind of the first op on it}` of ids that the history has. The kind is None for a commit made by
+        hand. Kinds in `UNTOLD` do not count."""
+        found: dict[str, str | None] = {}
+        with self._read() as connection:
+            for some in sql.sets(list(ids)):
+                question = f"""SELECT node, kind, min(place) FROM op_file JOIN op USING (number)
+                    WHERE node IN ({sql.marks(some)}) AND coalesce(kind, '') NOT IN ({sql.marks(UNTOLD)}) GROUP BY node"""
+                found |= {node: kind for node, kind, _ in connection.execute(question, (*some, *UNTOLD))}
+        return found
+
+    def note_in(self, oid: str, path: str) -> str | None:
+        """Return the id of the note in the blob `oid` of a commit, which was at `path`. Reads it if no known commit has
+        it; call `follow` first."""
+        with self._database.ask() as connection:
+            found = connection.execute("SELECT node FROM op_file WHERE new = ? AND node IS NOT NULL", (oid,)).fetchone()
+        return found[0] if found else self._note(oid, path) if is_markdown(path) else None
+
+    def paths(self, prefix: str) -> list[tuple[str, str]]:
+        """Return (path, blob) of each version of notes whose id begins with `prefix`; call `follow` first."""
+        with self._database.ask() as connection:
+            question = "SELECT DISTINCT path, new FROM op_file WHERE node >= ? AND node < ? AND new IS NOT NULL"
+            return connection.execute(question, (prefix, f"{prefix}~")).fetchall()
+
+    def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
+        """Return which of several files has had the id for longest (see the function `first_path`)."""
+        with self._database.read() as connection:
+            return first_path(connection, node_id, paths)
+
+
+def first_path(connection: sqlite3.Connection, node_id: str, paths: Collection[str]) -> str | None:
+    """Return which of several files has had the id for longest, by the order of commits; None: none of them has it in the
+    history. It counts from when the path got the id, after it last was removed or had another id. What a merge brought
+    counts from the commit that was merged."""
+    since: dict[str, tuple[int, str]] = {}
+    question = f"""SELECT path, node, new, place, commit_id FROM op_file JOIN op USING (number)
+        WHERE path IN ({sql.marks(paths)}) AND NOT merges ORDER BY place, commit_id"""
+    for path, node, new, place, commit in connection.execute(question, (*paths,)):
+        if node == node_id:
+            since.setdefault(path, (place, commit))
+        elif node is not None or new is None:
+            since.pop(path, None)
+    return min(since, key=lambda path: (since[path], len(path), path), default=None)
+
+
+def is_markdown(path: str) -> bool:
+    return path[-3:].lower() == ".md"
+
+
+def moment(text: str, *, end: bool = False) -> datetime:
+    """Parse an ISO time, date or month; local unless it has a time zone. With `end` a date or month means its end.
+    Raises BadRequest."""
+    given = text.strip()
+    try:
+        if _MONTH.fullmatch(given):
+            first = datetime.fromisoformat(f"{given}-01")
+            return ((first + timedelta(days=31)).replace(day=1) if end else first).astimezone(UTC)
+        found = datetime.fromisoformat(given)
+        if end and _DATE.fullmatch(given):
+            found += timedelta(days=1)
+        return found.astimezone(UTC)
+    except (ValueError, OverflowError) as exc:
+        raise BadRequest(f"{text!r} is no time", hint="for example 2026-11-21 or 2026-11-21T20:00:00Z") from exc
+
+
+# Rows
+
+
+def _numbers(connection: sqlite3.Connection, commits: Sequence[str], column: str = "number") -> dict[str, int]:
+    """Return `{commit: number}` of those of `commits` that table `op` has; or another `column`."""
+    found: dict[str, int] = {}
+    for some in sql.sets(commits):
+        found |= sql.lookup(connection, "commit_id", column, f"FROM op WHERE commit_id IN ({sql.marks(some)})", some)
+    return found
+
+
+def _insert(connection: sqlite3.Connection, commits: Sequence[LoggedCommit], nodes: Mapping[str, str | None]) -> None:
+    """Insert the rows of commits, parents first. `nodes`: {blob: id of the note in it}."""
+    known = {one.commit for one in commits}
+    places = _numbers(connection, [name for one in commits for name in one.parents if name not in known], "place")
+    (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM op").fetchone()
+    ops, files, undoes = [], [], []
+    for number, one in enumerate(commits, last + 1):
+        message = oplog.parse(one.message)
+        places[one.commit] = max([one.time * 1_000_000, *(places[name] + 1 for name in one.parents)])
+        trailers = [message.trailer(f"Ormah-{key}") for key in ("Op", "Kind", "Source", "Run")]
+        op, kind, source, run = trailers
+        ops.append((number, one.commit, op, places[one.commit], one.time, kind, source or "person", run, len(one.parents) > 1,
+                    " ".join(message.nodes), message.subject, message.body))  # fmt: skip
+        rows = [
+            (number, file.path, nodes.get(file.old or ""), nodes.get(file.new or ""), file.old, file.new)
+            for file in one.files
+        ]
+        named = dict.fromkeys(message.nodes).keys() - {node for row in rows for node in row[2:4]}
+        files += [*rows, *((number, "", None, node, None, None) for node in named)]
+        targets = [
+            name for line in message.trailers.get(oplog.UNDOES, ()) for name in re.split(r"[,\s]+", line) if name
+        ]
+        undoes += [(number, target) for target in (*targets, *_REVERTS.findall(one.message))]
+    connection.executemany("INSERT INTO op VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", ops)
+    connection.executemany("INSERT INTO op_file VALUES (?, ?, ?, ?, ?, ?)", files)
+    connection.executemany("INSERT INTO undoes VALUES (?, ?)", undoes)
+
+
+_COLUMNS = """op_id, commit_id, place, time, kind, source, run, subject, body, nodes,
+    (SELECT group_concat(target, ' ') FROM undoes WHERE undoes.number = op.number)"""
+
+
+def _ops(
+    connection: sqlite3.Connection,
+    where: str,
+    values: Sequence[object],
+    *,
+    limit: int = -1,
+    until: datetime | None = None,
+) -> list[Op]:
+    """Return the ops that match a condition, newest first."""
+    taken_back = _taken_back(connection, until)
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM op WHERE {where} ORDER BY place DESC, commit_id DESC LIMIT ?", (*values, limit)
+    )
+    return [
+        Op(
+            op=op, commit=commit, place=(place, commit), time=datetime.fromtimestamp(time, UTC), kind=kind, source=source, run=run, subject=subject,
+            body=body, nodes=tuple(nodes.split()), undoes=tuple((undoes or "").split()),
+            undone_by=(taken_back.get(op) if op else None) or taken_back.get(commit),
+        )
+        for op, commit, place, time, kind, source, run, subject, body, nodes, undoes in rows.fetchall()
+    ]  # fmt: skip
+
+
+def _taken_back(connection: sqlite3.Connection, until: datetime | None) -> dict[str, str]:
+    """Return `{op or commit that is undone: the commit that undid it last}`. If several ops undo the same one, the latest
+    counts, unless it was itself undone. `until`: later undos do not count."""
+    latest: dict[str, tuple[str, bool]] = {}
+    question = """SELECT op_id, commit_id, target FROM undoes CROSS JOIN op USING (number) WHERE time <= ?
+        ORDER BY place DESC, commit_id DESC"""
+    last = float("inf") if until is None else until.timestamp()
+    for op, commit, target in connection.execute(question, (last,)):
+        standing = not any(name in latest and latest[name][1] for name in (op, commit) if name)
+        latest.setdefault(target, (commit, standing))
+    return {target: commit for target, (commit, standing) in latest.items() if standing}
