@@ -97,7 +97,7 @@ def _by_name(vault: Vault, history: History, asked: str) -> PastState:
 def _there(vault: Vault, history: History, asked: str, commit: str, time: datetime | None) -> PastState:
     """Return the past state at a commit. `asked`: what the caller asked for, for errors. `time`: the time that it
     means; None: it names a commit. Raises NotFound when the commit has no vault."""
-    if vault.git.resolve(f"{commit}^{{tree}}") == vault.empty_tree:
+    if next(vault.differences(None, commit), None) is None:
         raise NotFound(
             f"the vault was not there yet at {asked}: {_beginning(history)}", hint="name a later time or commit"
         )

@@ -227,6 +227,7 @@ def _clean(ormah: Ormah, wanted: Forgotten, progress: Progress, *, change: bool)
         counts[name] = sum(clean(ormah, file, wanted, change) for file in files)
     if change:
         ormah.warnings = [text for text in ormah.warnings if not wanted.holds(text.encode("utf-8", "replace"))]
+        ormah.history.follow()  # the old commits leave its tables
         ormah.index.scour()
         ormah.events.forget()
     return {name: count for name, count in counts.items() if count}

@@ -16,7 +16,7 @@ import threading
 import zlib
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -105,6 +105,7 @@ larger cache would leave the heap fragmented, and parsing a tree again is fast."
 
 OID_BYTES = 20
 FILE, EXECUTABLE, LINK, TREE, GITLINK = b"100644", b"100755", b"120000", b"40000", b"160000"
+REGULAR = frozenset({FILE, EXECUTABLE})
 
 
 class TreeEntry(Struct, frozen=True):
@@ -265,6 +266,23 @@ class Objects:
         """Return the entry of the regular file at `path` below the tree `root`; None if there is none."""
         entry = self.find(root, path, fresh)
         return None if entry is None or entry.mode in {LINK, TREE, GITLINK} else entry
+
+    def differences(
+        self, old: str | None, new: str | None, folder: bytes = b""
+    ) -> Iterator[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
+        """Yield (path, entry before, entry after) of the entries that differ between two trees (None: an empty one) and
+        the trees in them. `folder`: the path of these two, with a slash at its end."""
+        before, after = (Tree([], []) if oid is None else self.tree(oid) for oid in (old, new))
+        lines = set(before.lines).symmetric_difference(after.lines)
+        for name in sorted({line[line.index(b" ") + 1 : line.index(b"\0")] for line in lines}):
+            was, now = before.get(name), after.get(name)
+            (old_tree, old_file), (new_tree, new_file) = (
+                (one.oid, None) if one is not None and one.mode == TREE else (None, one) for one in (was, now)
+            )
+            if old_file or new_file:
+                yield folder + name, old_file, new_file
+            if old_tree or new_tree:
+                yield from self.differences(old_tree, new_tree, folder + name + b"/")
 
     def reopen(self) -> None:
         """Clear the cached trees, because the history was replaced."""

@@ -201,47 +201,37 @@ class History:
             )
             return dict(found.fetchall())
 
-    def _condition(
-        self,
-        *,
-        node_id: str | None = None,
-        kinds: Collection[str] | None = None,
-        run: str | None = None,
-        source: str | None = None,
-        space: tuple[str, frozenset[str]] | None = None,
-        since: str | None = None,
-        before: str | None = None,
-        until: datetime | None = None,
-    ) -> tuple[str, list[Any]]:
+    def _condition(self, **wanted: Unpack[OpFilter]) -> tuple[str, list[Any]]:
         """Return (a condition on table `op`, its values)."""
         terms: list[tuple[str, tuple[object, ...]]] = [("1", ())]
-        if node_id is not None:
+        if (node_id := wanted.get("node_id")) is not None:
             if not is_node_id(node_id):
                 raise BadRequest(f"{node_id!r} is no full id", hint="`ormahctl show` gives the full id")
             terms.append((_TOUCHING, (node_id, node_id)))
-        if kinds is not None:
+        if (kinds := wanted.get("kinds")) is not None:
             if wrong := set(kinds) - set(Kind):
                 raise BadRequest(f"there is no kind '{min(wrong)}'", hint=f"there are: {', '.join(Kind)}")
             terms.append((f"kind IN ({sql.marks(kinds)})", (*kinds,)))
         elif node_id is None:
             terms.append(("kind IS NOT ?", (Kind.INIT,)))
-        if run is not None:
+        if (run := wanted.get("run")) is not None:
             terms.append(("run = ?", (run,)))
-        if source is not None:
+        if (source := wanted.get("source")) is not None:
             terms.append(("? IN (source, substr(source, 1, instr(source, ':') - 1))", (source,)))
-        if space is not None:
+        if (space := wanted.get("space")) is not None:
             folder, members = (
                 space_folder(None if space[0] == GLOBAL_FOLDER else space[0]),
                 json.dumps(sorted(space[1])),
             )
             terms.append((_IN_SPACE, (f"{folder}/", f"{folder}0", members, members)))
-        if since is not None:
+        if (since := wanted.get("since")) is not None:
             terms.append(("time >= ?", (moment(since).timestamp(),)))
-        if before is not None and _ID.fullmatch(before.strip()):
-            terms.append(("(place, commit_id) < (?, ?)", self.find(before).place))
-        elif before is not None:
-            terms.append(("time < ?", (moment(before, end=True).timestamp(),)))
-        if until is not None:
+        if (before := wanted.get("before")) is not None:
+            if _ID.fullmatch(before.strip()):
+                terms.append(("(place, commit_id) < (?, ?)", self.find(before).place))
+            else:
+                terms.append(("time < ?", (moment(before, end=True).timestamp(),)))
+        if (until := wanted.get("until")) is not None:
             terms.append(("time <= ?", (until.timestamp(),)))
         return " AND ".join(term for term, _ in terms), [value for _, values in terms for value in values]
 
@@ -298,11 +288,19 @@ class History:
 
     # Files and notes
 
-    def changed(self, commit: str) -> Sequence[Changed]:
-        """Return the vault's regular files that a commit changed against its first parent; a moved note is one entry."""
+    def changed(self, commit: str, node_id: str | None = None) -> Sequence[Changed]:
+        """Return the vault's regular files that a commit changed against its first parent, or only those of one note; a
+        moved note is one entry."""
+        question = (
+            "SELECT path, was, node, old, new FROM op_file JOIN op USING (number) WHERE commit_id = ? AND path <> ''"
+        )
         with self._read() as connection:
-            question = "SELECT path, was, node, old, new FROM op_file JOIN op USING (number) WHERE commit_id = ? AND path <> ''"
             rows = connection.execute(question, (commit,)).fetchall()
+        if node_id is not None:
+            rows = [
+                (path, was, node, old if was == node_id else None, new if node == node_id else None)
+                for path, was, node, old, new in rows if node_id in (was, node)
+            ]  # fmt: skip
         added: dict[str, list[Changed]] = {}
         for path, _, node, old, new in rows:
             if old is None:
@@ -319,15 +317,8 @@ class History:
 
     def of_node(self, commit: str, node_id: str) -> Changed | None:
         """Return the change that a commit made to one note; None: no change."""
-        with self._read() as connection:
-            files = "FROM op_file JOIN op USING (number) WHERE commit_id = ? AND path <> '' AND"
-            before = connection.execute(f"SELECT path, old {files} was = ?", (commit, node_id)).fetchall()
-            after = connection.execute(f"SELECT path, new {files} node = ?", (commit, node_id)).fetchall()
-        if not (before or after):
-            return None
-        same = {path for path, _ in before} & {path for path, _ in after}  # rather than a copy that came or went
-        old, new = (min(some, key=lambda file: file[0] not in same, default=(None, None)) for some in (before, after))
-        return Changed(*old, *new)
+        found = self.changed(commit, node_id)
+        return min(found, key=lambda one: None in (one.old, one.new), default=None)  # rather than of a copy
 
     def pair(self, one: Changed) -> tuple[Text | None, Text | None]:
         """Return (the file before the commit, the file after it); None: no such file."""

@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct, field
 
 from ormahd.errors import BadRequest, Conflict, Unavailable
+from ormahd.git.objects import REGULAR
 from ormahd.model.change import Committed, Kind, sha256
 from ormahd.model.node import short_id
 from ormahd.note.merge import merge_file
@@ -25,13 +26,6 @@ from ormahd.vault.three_way import Joined, Pair, Version, changed, join, node_of
 from ormahd.vault.transaction import PathChange, Transaction, is_local
 from ormahd.vault.vault import Vault
 from ormahd.vault.worktree import safe_path
-
-_ABSENT = "000000"
-_FILES = {"100644", "100755"}
-"""Modes of regular files in a tree. A join brings no others in, such as links and submodules."""
-
-Line = tuple[str, str]
-"""(mode, object id) of a path in a tree."""
 
 
 class Plan(Struct):
@@ -68,20 +62,20 @@ def count(vault: Vault, commits: str, without: str | None) -> int:
 def card_of(vault: Vault, commit: str) -> Card | None:
     """Return the card of the vault in this commit; None: the commit has no card. Raises Unavailable, Incompatible."""
     line = vault.git.run("ls-tree", commit, "--", CARD).decode().split()
-    return read_card(vault.blob(line[2]), vault.root) if line and line[0] in _FILES else None
+    return read_card(vault.blob(line[2]), vault.root) if line and line[0].encode() in REGULAR else None
 
 
 def check_files(vault: Vault, base: str | None, other: str) -> None:
     """Raise Conflict when the other side has a file that must not be in a vault: one with an unsafe path, one that
     belongs to the running daemon, a link, a submodule or rules by which git would convert files."""
-    for path, (_, (mode, oid)) in _lines(vault, base, other).items():
-        if mode == _ABSENT:
+    for path, _, entry in vault.differences(base, other):
+        if entry is None:
             continue
         try:
             safe_path(path)
-            odd = is_local(path) or path.casefold() == ".ormah" or mode not in _FILES
+            odd = is_local(path) or path.casefold() == ".ormah" or entry.mode not in REGULAR
             if path.rpartition("/")[2].casefold() == ".gitattributes":
-                odd = vault.blob(oid) != ATTRIBUTES.encode()
+                odd = vault.blob(entry.oid) != ATTRIBUTES.encode()
         except BadRequest:
             odd = True
         if odd:
@@ -90,17 +84,6 @@ def check_files(vault: Vault, base: str | None, other: str) -> None:
                 hint="take it out of the remote: `git rm --cached` it in a clone, commit, push",
                 data={"path": path, "reason": "path"},
             )
-
-
-def _lines(vault: Vault, old: str | None, new: str) -> dict[str, tuple[Line, Line]]:
-    """Return `{path: (before, after)}` of all entries that differ between the trees of two commits, including
-    symlinks and submodules."""
-    records = vault.git.stream("diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", old or vault.empty_tree, new)
-    found = {}
-    for meta in records:
-        mode, mode_now, oid, oid_now, _ = os.fsdecode(meta)[1:].split(" ")
-        found[os.fsdecode(next(records))] = ((mode, oid), (mode_now, oid_now))
-    return found
 
 
 # ---------------------------------------------------------------- deciding

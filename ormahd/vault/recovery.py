@@ -8,9 +8,8 @@ from pathlib import Path
 
 from ormahd.errors import Conflict
 from ormahd.git.index import NextIndex, busy, entries
-from ormahd.git.objects import TreeEntry
+from ormahd.git.objects import REGULAR, TreeEntry
 from ormahd.git.refs import within
-from ormahd.git.repository import NULL
 from ormahd.model.change import sha256
 from ormahd.process import own_files
 from ormahd.process.disk import set_aside, sync_directory
@@ -19,7 +18,6 @@ from ormahd.vault.conflicts import bring_in
 from ormahd.vault.op import FileChange
 from ormahd.vault.worktree import STAGING, Write
 
-FILES = {b"100644", b"100755"}
 OP = "unclaimed"
 """The op of a save that comes to light after a crash: which one wrote the file is not known."""
 
@@ -51,22 +49,20 @@ def _complete(applier: Applier, head: str | None, tip: str) -> list[str]:
     """Do what is left of a write that moved HEAD from `head` to `tip`: a file that is as in `head` becomes as in `tip`,
     and one that a person saved since is merged. Of a file whose new version git's index has, all was done."""
     git, worktree = applier.git, applier.worktree
-    raw = git.run("diff-tree", "-r", "-z", "--no-renames", head or applier.objects.oid("tree", b""), tip).split(b"\0")
-    rows = [(*meta[1:].split(b" ")[:4], path) for meta, path in zip(raw[::2], raw[1::2], strict=False)]
-    files = [(new_mode, old.decode(), new.decode(), path) for mode, new_mode, old, new, path in rows
-             if {mode, new_mode} <= FILES | {b"000000"}]  # fmt: skip
-    known = entries(git, [path for *_, path in files])
+    differing = applier.objects.differences(applier.objects.root(head), applier.objects.root(tip))
+    files = [one for one in differing if all(entry is None or entry.mode in REGULAR for entry in one[1:])]
+    known = entries(git, [path for path, *_ in files])
     said: list[str] = []
     index: dict[bytes, TreeEntry | None] = {}
-    for mode, old, new, path in files:
-        base, data = (None if oid == NULL else git.read(oid, "blob") for oid in (old, new))
+    for path, old, new in files:
+        base, data = (None if one is None else git.read(one.oid, "blob") for one in (old, new))
         change = FileChange(os.fsdecode(path), None, base, data)
         write = Write(change.path, None, None)
         late = worktree.displaced(write)
         try:
             if late is not None and late not in (base, data):
                 said.append(bring_in(worktree, change, late, OP))
-            if known.get(path, NULL) == new:
+            if known.get(path) == (new and new.oid):
                 continue
             said += _complete_file(applier, change)
             for folder in worktree.folders(write):
@@ -77,8 +73,8 @@ def _complete(applier: Applier, head: str | None, tip: str) -> list[str]:
             said.append(f"{change.path} is committed, but cannot be brought into the folder: {exc}")
             if late is not None and late not in (base, data):
                 _set_aside(worktree.root / STAGING / write.token, worktree.root)
-        if known.get(path, NULL) == old:  # else a person has staged it, who removed the lock
-            index[path] = None if new == NULL else TreeEntry(mode, new)
+        if known.get(path) == (old and old.oid):  # else a person has staged it, who removed the lock
+            index[path] = new
     if index:
         made = NextIndex(git, index)
         try:

@@ -6,12 +6,12 @@ another note that is merely similar. Files without an id are matched by path.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from ormahd.errors import Conflict
+from ormahd.git.objects import REGULAR
 from ormahd.model.change import sha256
 from ormahd.model.lines import merge_lines
 from ormahd.note.merge import MergeConflict, is_lines, merge_file
@@ -19,9 +19,6 @@ from ormahd.note.read import parse
 from ormahd.note.values import claim
 from ormahd.vault.transaction import Transaction
 from ormahd.vault.vault import Vault
-
-_LINK = b"120000"
-_SUBMODULE = b"160000"
 
 
 class Version(Struct, frozen=True):
@@ -54,10 +51,10 @@ def changed(vault: Vault, old: str | None, new: str | None) -> dict[str, Pair]:
     """
     before: dict[str, Version] = {}
     after: dict[str, Version] = {}
-    for path, was, now in _diff(vault, old, new):
-        for state, oid in ((before, was), (after, now)):
-            if oid is not None:
-                version = Version(path, vault.blob(oid))
+    for path, *entries in vault.differences(old, new):
+        for state, entry in zip((before, after), entries, strict=True):
+            if entry is not None and entry.mode in REGULAR:
+                version = Version(path, vault.blob(entry.oid))
                 key = key_of(version)
                 state[f"path:{path}" if key in state else key] = version
     for state, other in ((before, after), (after, before)):
@@ -78,21 +75,6 @@ def key_of(version: Version) -> str:
 def node_of(key: str) -> str | None:
     """Return the node id in a key of `changed`, or None."""
     return None if key.startswith("path:") else key
-
-
-def _diff(vault: Vault, old: str | None, new: str | None) -> Iterator[tuple[str, str | None, str | None]]:
-    """Yield (path relative to the root, blob before, blob after) of each regular file that differs."""
-    sides = [vault.empty_tree if commit is None else commit for commit in (old, new)]
-    arguments = ["diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", *sides]
-    records = vault.git.stream(*arguments)
-    for meta in records:
-        path = os.fsdecode(next(records))
-        modes_and_ids = meta[1:].split(b" ")
-        was, now = (
-            None if mode in {b"000000", _LINK, _SUBMODULE} else oid.decode()
-            for mode, oid in zip(modes_and_ids[:2], modes_and_ids[2:4], strict=True)
-        )
-        yield path, was, now
 
 
 def join(base: Version | None, ours: Version | None, theirs: Version | None) -> Joined:

@@ -14,7 +14,7 @@ from typing import Self
 from ormahd.errors import Conflict, NotFound, Unavailable
 from ormahd.git import history
 from ormahd.git.index import busy, clear_ours, standing_lock, under_way
-from ormahd.git.objects import Objects
+from ormahd.git.objects import Objects, TreeEntry
 from ormahd.git.packs import tidy
 from ormahd.git.process import GitFailed, check_version
 from ormahd.git.refs import find_commit
@@ -290,10 +290,12 @@ class Vault:
         """Return `{path: blob id}` of a commit's regular files in the vault."""
         return self.git.listing(revision)
 
-    @property
-    def empty_tree(self) -> str:
-        """The id of the empty tree, which stands for the state before the first commit."""
-        return self._objects.oid("tree", b"")
+    def differences(self, old: str | None, new: str | None) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
+        """Yield (path, entry before, entry after) of what differs between two commits (None: the empty state). Raises
+        Unavailable if a commit is not in the repository."""
+        before_root, root = self._objects.root(old), self._objects.root(new)
+        for path, before, after in self._objects.differences(before_root, root):
+            yield os.fsdecode(path), before, after
 
     def blob(self, oid: str) -> bytes:
         """Return the bytes of a blob."""

@@ -8,40 +8,30 @@ from __future__ import annotations
 
 import os
 import stat
-import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from datetime import datetime
 from pathlib import Path
 
-from ormahd.git.process import GitFailed
+from ormahd.errors import Unavailable
+from ormahd.git.objects import REGULAR
 from ormahd.index.history import History
-from ormahd.model.change import Committed, Kind
 from ormahd.model.node import short_id
 from ormahd.note.read import parse
 from ormahd.note.values import Note, claim
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.vault import Vault
 
-STEPS = 1000
-"""Number of Ormah's commits whose changes are recorded until the tree is next read."""
-
 
 class RepositoryView:
-    """Answers questions on the commits and the tree of HEAD of one vault, with a cache. Paths are posix and relative to
-    the vault's root."""
+    """The files of HEAD of one vault, with a cache. Paths are posix and relative to the vault's root."""
 
     def __init__(self, vault: Vault) -> None:
         self.vault = vault
         self._tree: tuple[str | None, dict[str, str]] = (None, {})
-        self._steps: dict[str, tuple[str, Mapping[str, str | None]]] = {}
-        """`{parent: (commit, its changes)}` of Ormah's commits since the cached tree."""
-        self._lock = threading.Lock()
 
     def reopen(self) -> None:
         """Clear the cache, because the history was replaced."""
-        with self._lock:
-            self._tree = (None, {})
-            self._steps.clear()
+        self._tree = (None, {})
 
     @property
     def ignore_files(self) -> list[Path]:
@@ -49,51 +39,28 @@ class RepositoryView:
         return [self.vault.git.git_dir / "info/exclude"]
 
     def tree(self, head: str | None) -> dict[str, str]:
-        """Return `{path: blob id}` of the vault's folder in the commit `head`. The last result is cached, and updated
-        by Ormah's own commits without reading the tree again."""
+        """Return `{path: blob id}` of the regular files of the commit `head`. Only what differs from the last result is
+        read."""
         at, found = self._tree
         if at != head:
-            changes: dict[str, str | None] = {}
-            with self._lock:
-                while at is not None and at != head and at in self._steps:
-                    at, some = self._steps.pop(at)
-                    changes.update(some)
-                if at != head:
-                    self._steps.clear()
-            if head is None or at != head:
+            changed = None if at is None else self.differing(at, head)
+            if head is None or changed is None:
                 found = {} if head is None else self.vault.tree(head)
             else:
-                merged = {**found, **changes}
-                found = {path: oid for path, oid in merged.items() if oid is not None}
+                found = {path: oid for path, oid in {**found, **changed}.items() if oid is not None}
             self._tree = head, found
         return found
 
-    def differing(self, before: str, after: str | None) -> set[str] | None:
-        """Return the paths of the vault's folder whose blobs differ between two commits; None when one of the commits
+    def differing(self, before: str, after: str | None) -> dict[str, str | None] | None:
+        """Return `{path: blob id after; None: no file}` of what differs between two commits; None when one of the commits
         does not exist."""
-        vault = self.vault
-        if after is None:
-            return None
         try:
-            out = vault.git.run("diff-tree", "-r", "--name-only", "--no-renames", "-z", before, after)
-        except GitFailed:
+            return {
+                path: entry.oid if entry is not None and entry.mode in REGULAR else None
+                for path, _, entry in self.vault.differences(before, after)
+            }
+        except Unavailable:
             return None
-        return {os.fsdecode(name) for name in out.split(b"\0") if name}
-
-    def follow(self, done: Committed) -> None:
-        """Record the changes of one of Ormah's commits, so that `tree` need not read them. A sync's commit is not
-        recorded, because it changes more than the files that it lists."""
-        with self._lock:
-            if done.parent is None or done.kind is Kind.SYNC or len(self._steps) >= STEPS:
-                self._steps.clear()
-            else:
-                self._steps[done.parent] = (
-                    done.commit,
-                    {
-                        one.path: None if one.data is None else self.vault.git.oid("blob", one.data)
-                        for one in done.changes
-                    },
-                )
 
 
 class Identity:

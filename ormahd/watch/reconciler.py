@@ -307,7 +307,6 @@ class Reconciler:
                     )
                     self._racy.add(change.path)
                     self._overlay.pop(change.path, None)
-            self.look.follow(done)
 
     # Steps of a scan
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ormahd.git.blobs import read_blobs
 from ormahd.vault.excluded import Excluded, is_note_name
 from ormahd.vault.vault import Vault
 
@@ -23,8 +22,8 @@ class CommitFiles:
 
     def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
         """Yield the bytes of each of `files`, given as (path, blob id), in order."""
-        for _, data in read_blobs(self._vault.git, [oid for _, oid in files]):
-            yield data
+        for _, oid in files:
+            yield self._vault.blob(oid)
 
     def file(self, path: str) -> bytes | None:
         """Return the bytes of any file of the vault in this commit; None if there is none at `path`."""
