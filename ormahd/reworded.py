@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final
 
+from ormahd.errors import NoRoom
 from ormahd.index.history import History
 from ormahd.index.reader import Reader
 from ormahd.index.rows import NodeRow
@@ -57,7 +58,10 @@ class Reworded:
         key = one.digest, other.digest
         found = self._told.get(key)
         if found is None:
-            found = self._is_renewed(one, other, cosine)
+            try:
+                found = self._is_renewed(one, other, cosine)
+            except NoRoom:  # the history cannot be taken in: a search still answers, and asks again
+                return False
             if len(self._told) >= KEPT:
                 self._told = {}
             self._told[key] = found

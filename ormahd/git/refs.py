@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from enum import Enum, auto
@@ -11,6 +14,9 @@ from ormahd.git import oplog
 from ormahd.git.process import GitFailed
 from ormahd.git.repository import NULL, Git, Signature
 from ormahd.process.disk import sync_directory
+
+LITTLE = 65_536
+"""Free bytes below which a disk counts as full."""
 
 
 class Moved(Enum):
@@ -51,8 +57,10 @@ class HeadMover:
             said = complaint.decode("utf-8", "replace")
             if git.head() != old:
                 return Moved.RACED
-            if "File exists" in said or "Unable to create" in said:
+            if "File exists" in said:
                 return Moved.HELD
+            if "couldn't write" in said and shutil.disk_usage(folder).free < LITTLE:  # git does not tell why
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
             raise GitFailed(["update-ref"], child.returncode, said)
         sync_directory(folder)
         return Moved.YES if _arrived(git, new) else Moved.RACED

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from ormahd.errors import OrmahError
+from ormahd.errors import NoRoom, OrmahError
 from tests import small_disk
 from tests.crash.soundness import nothing_is_left
 from tests.house import House, open_house, wait_until
+from tests.vault.git_house import open_vault, put
 
 DISKS = {"vault": "vault", "index": "cache_home", "state": "state_home"}
 
@@ -117,6 +118,23 @@ def test_a_full_disk_is_named_and_reading_goes_on(which: str) -> None:
         check_room_again(house, told)
         house.restart()
         check_room_again(house, told)
+
+
+def test_a_disk_that_is_full_as_the_branch_moves(tmp_path: Path) -> None:
+    disk, armed = Disk(tmp_path / "disk"), threading.Event()
+    try:
+        with open_vault(
+            disk.at / "v", at=lambda step: disk.fill() if step == "moving" and armed.is_set() else None
+        ) as vault:
+            put(vault, ("a.md", b"1"))
+            armed.set()
+            with pytest.raises(NoRoom, match="nothing was changed"):
+                put(vault, ("a.md", b"2"))
+            armed.clear()
+            disk.empty()
+            assert put(vault, ("a.md", b"2"))
+    finally:
+        small_disk.unmount(disk.at)
 
 
 class Writer(threading.Thread):
