@@ -410,6 +410,7 @@ class Ormah:
         """Rebuild the index from the vault, keeping cached embeddings. Return the number of nodes."""
         with self.writing:
             self.index.rebuild(self.files(), head=self.vault.head())
+            self.history.follow(anew=True)
         self.renewed()
         while self.index.pending() and not self.index.wait_filled(0.5):
             progress(self.index.count() - self.index.pending(), self.index.count(), "embedding")

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ormahd.actions.views import stem
 from ormahd.errors import Conflict, InvalidNote, NotFound, NotReady, VaultBusy
-from ormahd.git.oplog import REQUEST
+from ormahd.git.commit_message import REQUEST
 from ormahd.index.rows import SOURCE_PREFIX
 from ormahd.model.node import EdgeType, Tier
 from ormahd.note.edit import edit

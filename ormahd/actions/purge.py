@@ -17,7 +17,7 @@ from ormahd.actions.tombstones import bury, of_notes
 from ormahd.actions.views import saying
 from ormahd.api import PurgeLeft, PurgeParams, PurgeResult
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
-from ormahd.git import oplog
+from ormahd.git import commit_message
 from ormahd.git.history import Store, drop_unused
 from ormahd.index.reader import OF_VAULT
 from ormahd.model.change import Kind
@@ -78,7 +78,7 @@ def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
     node_id, texts = params.node_id, params.texts
     if node_id is None and not texts:
         raise BadRequest("nothing is named that is to be purged", hint="give an id, or a text")
-    if any(len(text.strip()) < MIN_SECRET or is_structure(text) or oplog.is_structure(text) for text in texts):
+    if any(len(text.strip()) < MIN_SECRET or is_structure(text) or commit_message.is_structure(text) for text in texts):
         why = f"a text to purge needs {MIN_SECRET} characters, and may not be one that stands in every note or commit"
         raise BadRequest(why, hint="give the whole of the secret, with more words")
     if node_id is not None:

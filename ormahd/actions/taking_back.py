@@ -18,7 +18,7 @@ from ormahd.actions.tombstones import path as path_of_tombstones
 from ormahd.actions.views import headline, iso
 from ormahd.api import UndoChange, UndoConflict, UndoneOp, UndoParams
 from ormahd.errors import Conflict
-from ormahd.git.oplog import UNDOES
+from ormahd.git.commit_message import UNDOES
 from ormahd.index.history import Op
 from ormahd.model.change import Kind
 from ormahd.model.node import short_id

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from enum import Enum, auto
 
 from ormahd.errors import Internal
-from ormahd.git import oplog
+from ormahd.git import commit_message
 from ormahd.git.process import GitFailed
 from ormahd.git.repository import NULL, Git, Signature
 from ormahd.process.disk import sync_directory
@@ -106,5 +106,5 @@ def find_commits(git: Git, trailer: str, value: str, *where: str) -> Iterator[st
     leave out, as `git log` takes them."""
     for record in git.log("HEAD", *where, "--fixed-strings", f"--grep={trailer}: {value}", "--format=%H%n%B"):
         commit, _, text = record.decode("utf-8", "replace").partition("\n")
-        if oplog.parse(text).trailer(trailer) == value:
+        if commit_message.parse(text).trailer(trailer) == value:
             yield commit.strip()

@@ -41,7 +41,7 @@ LOG_PAGES = 2000
 _READ_WAIT_S = 30.0
 _READS_NOTES = ("",)
 _READS_TEXT = ("forms", "language", "quoting", "words")
-_MAKES_ROWS = ("rows", "write")
+_MAKES_ROWS = ("history", "rows", "write")
 _DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words_term", "words", "op", "op_file",
             "undoes")  # fmt: skip
 """Tables that are filled from the notes. The tables of embeddings are not among them."""

@@ -19,7 +19,7 @@ from typing import Any, TypedDict, Unpack
 from msgspec import Struct
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound
-from ormahd.git import oplog
+from ormahd.git import commit_message
 from ormahd.git.log import FileDiff, LoggedCommit, read_commits
 from ormahd.git.process import GitFailed
 from ormahd.git.repository import Git
@@ -43,6 +43,7 @@ _ID = re.compile(r"[0-9a-zA-Z]{4,64}")
 _REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40,64})")
 _IN_SPACE = """number IN (SELECT number FROM op_file WHERE path >= ? AND path < ?
     OR node IN (SELECT value FROM json_each(?)) OR was IN (SELECT value FROM json_each(?)))"""
+_NUMBER = "(SELECT number FROM op WHERE commit_id = ?)"
 _TOUCHING = "number IN (SELECT number FROM op_file WHERE node = ? UNION ALL SELECT number FROM op_file WHERE was = ?)"
 
 Text = tuple[str, bytes]
@@ -119,41 +120,43 @@ class History:
     # From git into the tables
 
     def follow(self, *, anew: bool = False) -> None:
-        """Bring the tables up to HEAD; `anew`: from nothing. Reads only the commits that are new."""
+        """Bring the tables up to HEAD; only commits that are new are read. `anew`: all are read."""
         if not anew and self._known() == (self._git.head() or ""):
             return
         with self._following:
-            known, head = "" if anew else self._known(), self._git.head()
-            if known == (head or ""):
-                return
-            try:
-                self._take_in(known, head, f"{known}...{head}" if known and head else head)
-            except GitFailed:
-                if not known:
-                    raise
-                self._take_in("", head, head)  # the last known commit is not in the repository any more
+            if anew:
+                with self._database.write() as connection:
+                    connection.execute("DELETE FROM meta WHERE key = 'history'")
+            while (known := self._known()) != (head := self._git.head() or ""):
+                try:
+                    self._take_in(known, head)
+                except GitFailed:
+                    if not known:
+                        raise
+                    self._take_in("", head)  # the last known commit is not in the repository any more
 
     def _known(self) -> str:
         """Return the commit up to which the tables have the history; "": they have nothing."""
         with self._database.ask() as connection:
-            found = connection.execute("SELECT value FROM meta WHERE key = 'history'").fetchone()
-        return found[0] if found else ""
+            return _known(connection)
 
-    def _take_in(self, known: str, head: str | None, revision: str | None) -> None:
-        commits = [] if revision is None else list(read_commits(self._git, revision))
+    def _take_in(self, known: str, head: str) -> None:
+        """Bring the tables from the commit `known` to `head` ("": without commits)."""
+        anew = not (known and head)
+        commits = list(read_commits(self._git, head if anew else f"{known}...{head}")) if head else []
         fresh = [one for one in commits if not one.left]
-        gone = [one.commit for one in commits if one.left]
-        nodes = self._notes([file for one in fresh for file in one.files], anew=not known)
+        nodes = self._notes([file for one in fresh for file in one.files], anew=anew)
         with self._database.write() as connection:
-            if known and head:
-                numbers = [*_numbers(connection, gone).values()]
-                for table in ("op", "op_file", "undoes") if numbers else ():
-                    sql.among(connection, f"DELETE FROM {table} WHERE number IN", numbers)
-            else:
-                for table in ("op", "op_file", "undoes"):
+            if not anew and _known(connection) != known:
+                return  # the index was begun anew meanwhile
+            gone = [(one.commit,) for one in commits if one.left]
+            for table in ("op_file", "undoes", "op"):
+                if anew:
                     connection.execute(f"DELETE FROM {table}")
+                else:
+                    connection.executemany(f"DELETE FROM {table} WHERE number IN {_NUMBER}", gone)
             _insert(connection, fresh, nodes)
-            connection.execute("INSERT OR REPLACE INTO meta VALUES ('history', ?)", (head or "",))
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('history', ?)", (head,))
 
     def _notes(self, files: Sequence[FileDiff], *, anew: bool) -> dict[str, str | None]:
         """Return `{blob: id of the note in it}` of these markdown files, before and after their change."""
@@ -393,22 +396,20 @@ def moment(text: str, *, end: bool = False) -> datetime:
 # Rows
 
 
-def _numbers(connection: sqlite3.Connection, commits: Sequence[str], column: str = "number") -> dict[str, int]:
-    """Return `{commit: number}` of those of `commits` that table `op` has; or another `column`."""
-    found: dict[str, int] = {}
-    for some in sql.sets(commits):
-        found |= sql.lookup(connection, "commit_id", column, f"FROM op WHERE commit_id IN ({sql.marks(some)})", some)
-    return found
+def _known(connection: sqlite3.Connection) -> str:
+    found = connection.execute("SELECT value FROM meta WHERE key = 'history'").fetchone()
+    return found[0] if found else ""
 
 
 def _insert(connection: sqlite3.Connection, commits: Sequence[LoggedCommit], nodes: Mapping[str, str | None]) -> None:
     """Insert the rows of commits, parents first. `nodes`: {blob: id of the note in it}."""
-    known = {one.commit for one in commits}
-    places = _numbers(connection, [name for one in commits for name in one.parents if name not in known], "place")
+    places: dict[str, int] = {}
     (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM op").fetchone()
     ops, files, undoes = [], [], []
     for number, one in enumerate(commits, last + 1):
-        message = oplog.parse(one.message)
+        message = commit_message.parse(one.message)
+        for name in set(one.parents) - places.keys():
+            (places[name],) = connection.execute("SELECT place FROM op WHERE commit_id = ?", (name,)).fetchone()
         places[one.commit] = max([one.time * 1_000_000, *(places[name] + 1 for name in one.parents)])
         trailers = [message.trailer(f"Ormah-{key}") for key in ("Op", "Kind", "Source", "Run")]
         op, kind, source, run = trailers
@@ -421,7 +422,10 @@ def _insert(connection: sqlite3.Connection, commits: Sequence[LoggedCommit], nod
         named = dict.fromkeys(message.nodes).keys() - {node for row in rows for node in row[2:4]}
         files += [*rows, *((number, "", None, node, None, None) for node in named)]
         targets = [
-            name for line in message.trailers.get(oplog.UNDOES, ()) for name in re.split(r"[,\s]+", line) if name
+            name
+            for line in message.trailers.get(commit_message.UNDOES, ())
+            for name in re.split(r"[,\s]+", line)
+            if name
         ]
         undoes += [(number, target) for target in (*targets, *_REVERTS.findall(one.message))]
     connection.executemany("INSERT INTO op VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", ops)

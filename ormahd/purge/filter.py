@@ -16,7 +16,7 @@ from typing import Any
 import git_filter_repo as fr
 import msgspec
 
-from ormahd.git import oplog
+from ormahd.git import commit_message
 from ormahd.purge.survey import PurgeSurvey
 
 _COMMIT_ID = re.compile(rb"(?<![0-9a-z])([0-9a-f]{40}(?:[0-9a-f]{24})?)(?![0-9a-z])")
@@ -47,7 +47,7 @@ class Rewriter:
         return _bytes(self.found.names.get(path, path)), mode, blob
 
     def commit(self, commit: Any, metadata: Mapping[str, Any]) -> None:
-        by_hand = not oplog.parse(_text(commit.message)).trailers and len(commit.parents) < 2
+        by_hand = not commit_message.parse(_text(commit.message)).trailers and len(commit.parents) < 2
         own = by_hand and any(_text(change.filename) in self.found.own_paths for change in commit.file_changes)
         self._plain(commit, "author_name", "author_email", "committer_name", "committer_email", whole=own)
 
@@ -69,7 +69,7 @@ class Rewriter:
         """Remove the memory from the message of a commit or tag, and from the names of people."""
         message = _text(one.message)
         if whole or self.forgotten.mentions(one.message) or self.forgotten.quoted(message):
-            one.message = _bytes(oplog.purged(message, self.forgotten, whole=whole))
+            one.message = _bytes(commit_message.purged(message, self.forgotten, whole=whole))
         for name in filter(lambda name: getattr(one, name), people):  # a tag may have no tagger
             setattr(one, name, _bytes(self.forgotten.text(_text(getattr(one, name)))))
 

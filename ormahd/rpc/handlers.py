@@ -39,7 +39,7 @@ from ormahd.actions.undo import take_in_conflict, undo, undo_merge
 from ormahd.actions.update import CLEARABLE, Update, update
 from ormahd.api import UpdateParams
 from ormahd.errors import BadRequest, Incompatible, NotReady, Unavailable, fault
-from ormahd.git.oplog import REQUEST
+from ormahd.git.commit_message import REQUEST
 from ormahd.git.refs import find_commits
 from ormahd.ingest.backfill import past
 from ormahd.ingest.bring_in import ingest

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd.errors import BadRequest, Conflict
-from ormahd.git import oplog
+from ormahd.git import commit_message
 from ormahd.git.refs import is_ancestor
 from ormahd.model.change import Kind
 from ormahd.note.merge import merge_file
@@ -57,7 +57,7 @@ def _joins(vault: Vault, before: str, tip: str) -> Iterator[_Join]:
     out = vault.git.run("log", "--merges", "--reverse", "-z", _LOG, f"{before}..{tip}").decode("utf-8", "replace")
     parts = out.split("\0")
     for commit, parents, author, text in zip(*[iter(parts)] * 4, strict=False):
-        made = oplog.parse(text)
+        made = commit_message.parse(text)
         sides = parents.split()
         op = made.trailer("Ormah-Op")
         if (

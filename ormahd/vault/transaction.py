@@ -9,7 +9,7 @@ from typing import Self
 from msgspec import Struct
 
 from ormahd.errors import BadRequest, Conflict, Internal
-from ormahd.git import oplog
+from ormahd.git import commit_message
 from ormahd.model.change import Committed, Kind
 from ormahd.vault.worktree import safe_path
 
@@ -82,7 +82,7 @@ class Transaction:
 
     def message(self, nodes: Sequence[str]) -> str:
         """Return the message of the op's commit. `nodes`: the ids of the memories that it names."""
-        return oplog.compose(
+        return commit_message.compose(
             self.subject, self.body, op=self.op, kind=self.kind, source=self.source, run=self.run, nodes=nodes,
             trailers=self.trailers,
         )  # fmt: skip

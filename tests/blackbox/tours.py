@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ormahd.git.oplog import compose as commit_message
+from ormahd.git.commit_message import compose as commit_message
 from ormahd.model.change import Kind, OpIds
 from ormahd.model.node import EdgeType, Tier
 from ormahd.note.edit import edit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ormahd.git import oplog
+from ormahd.git import commit_message
 from ormahd.model.change import Kind
 from ormahd.vault.vault import Vault
 from tests.crash.strides import STRIDE, killed_at, numbered, save
@@ -71,7 +71,7 @@ def test_every_step(tmp_path: Path, stride: int) -> None:
             here = f"killed at step {number} ({step}), {acknowledged} acknowledged: {said}"
             assert state in STATES[acknowledged : acknowledged + 2], here
             assert {path: vault.committed(path) for path in STATES[0]} == state, here
-            ops = [oplog.parse(r.decode()).trailer("Ormah-Op") for r in vault.git.log("--format=%B")]
+            ops = [commit_message.parse(r.decode()).trailer("Ormah-Op") for r in vault.git.log("--format=%B")]
             assert len(ops) == len(set(ops)) == STATES.index(state) + 2, here
             assert vault.recover() == [], here
             put(vault, (NEW, b"and on\n"))

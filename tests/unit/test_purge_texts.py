@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ormahd.git import oplog
+from ormahd.git import commit_message
 from ormahd.model.node import EdgeType
 from ormahd.note.edit import edit
 from ormahd.note.forgetting import GONE, Forgotten
@@ -121,25 +121,29 @@ def test_what_its_versions_are_called_and_say() -> None:
 
 def op(subject: str, body: str = "", nodes: list[str] | None = None, **more: str) -> str:
     trailers = [(f"Ormah-{key.title()}", value) for key, value in more.items()]
-    return oplog.compose(subject, body, op="01hk", kind="link", source="agent:x", nodes=nodes or [], trailers=trailers)  # type: ignore[arg-type]
+    return commit_message.compose(
+        subject, body, op="01hk", kind="link", source="agent:x", nodes=nodes or [], trailers=trailers
+    )  # type: ignore[arg-type]
 
 
 def test_a_message_about_it_keeps_its_trailers() -> None:
     text = op("Connect: A supports The red door", "because it is red", [GOING, STAYING], part=f"01hk {GOING}")
-    assert oplog.purged(text, FORGOTTEN) == op(GONE, "", [STAYING])
-    assert oplog.purged(op("Remember: The red door", nodes=[GOING]), FORGOTTEN) == op(GONE)
+    assert commit_message.purged(text, FORGOTTEN) == op(GONE, "", [STAYING])
+    assert commit_message.purged(op("Remember: The red door", nodes=[GOING]), FORGOTTEN) == op(GONE)
     quoting = replace(FORGOTTEN, quotes=("The red door",))
-    assert oplog.purged(op("Links: 2", "A supports The red door", [STAYING]), quoting) == op("Links: 2", "", [STAYING])
+    assert commit_message.purged(op("Links: 2", "A supports The red door", [STAYING]), quoting) == op(
+        "Links: 2", "", [STAYING]
+    )
 
 
 def test_a_message_that_names_it_only() -> None:
     text = op("Merge: two became one", "kept 1a2b3c4d and [[fact_red_1a2b3c4d]]", [STAYING])
-    assert oplog.purged(text, FORGOTTEN) == op("Merge: two became one", f"kept {GONE} and {GONE}", [STAYING])
+    assert commit_message.purged(text, FORGOTTEN) == op("Merge: two became one", f"kept {GONE} and {GONE}", [STAYING])
 
 
 def test_what_a_commit_reverts_stays_said() -> None:
     reverts = f"This reverts commit {'a' * 40}.\n"
-    assert oplog.purged(f'Revert "The red door"\n\n{reverts}', FORGOTTEN, whole=True) == f"{GONE}\n\n{reverts}"
+    assert commit_message.purged(f'Revert "The red door"\n\n{reverts}', FORGOTTEN, whole=True) == f"{GONE}\n\n{reverts}"
 
 
 PIECES = st.sampled_from(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahd.actions.views import headline
-from ormahd.git.oplog import compose
+from ormahd.git.commit_message import compose
 from ormahd.model.change import Kind
 from ormahd.model.node import NodeType
 from ormahd.text.facts import Sort, pieces

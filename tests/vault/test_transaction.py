@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import BadRequest, Conflict, Internal
-from ormahd.git import oplog
+from ormahd.git import commit_message
 from ormahd.model.change import Committed, Kind
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, node_of, open_vault, put, remove, sha, sound, ticking
@@ -174,7 +174,7 @@ def test_messages_are_sentences_with_trailers(vault: Vault) -> None:
         f"Ormah-Op: {tx.op}", "Ormah-Kind: merge", "Ormah-Source: job:duplicate_merger", "Ormah-Run: r1",
         "Ormah-Nodes: id-a id-b", "Ormah-Undoes: abc",
     ]  # fmt: skip
-    parsed = oplog.parse(text)
+    parsed = commit_message.parse(text)
     assert parsed.trailer("Ormah-Op") == tx.op
     assert parsed.nodes == ("id-a", "id-b")
     assert "Ormah-Op: 0000" in parsed.body
@@ -182,15 +182,15 @@ def test_messages_are_sentences_with_trailers(vault: Vault) -> None:
 
 
 def test_a_message_keeps_its_trailers_when_the_person_signs_it_off() -> None:
-    text = oplog.compose("x", "", op="0" * 26, kind=Kind.UPDATE, source="person")
-    parsed = oplog.parse(text.rstrip("\n") + "\nSigned-off-by: Ada <a@b>\n(cherry picked from commit abc)\n")
+    text = commit_message.compose("x", "", op="0" * 26, kind=Kind.UPDATE, source="person")
+    parsed = commit_message.parse(text.rstrip("\n") + "\nSigned-off-by: Ada <a@b>\n(cherry picked from commit abc)\n")
     assert parsed.trailer("Ormah-Kind") == "update"
 
 
 def test_a_subject_alone_cannot_be_a_trailer() -> None:
-    text = oplog.compose("Ormah-Op: x", "", op="0" * 26, kind=Kind.UPDATE, source="a\nOrmah-Kind: purge")
-    assert oplog.parse(text).trailers["Ormah-Op"] == ("0" * 26,)
-    assert oplog.parse(text).trailers["Ormah-Kind"] == ("update",)
+    text = commit_message.compose("Ormah-Op: x", "", op="0" * 26, kind=Kind.UPDATE, source="a\nOrmah-Kind: purge")
+    assert commit_message.parse(text).trailers["Ormah-Op"] == ("0" * 26,)
+    assert commit_message.parse(text).trailers["Ormah-Kind"] == ("update",)
 
 
 def test_ops_sort_by_time_also_when_the_clock_stands(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_eight_threads_of_twenty_five(tmp_path: Path) -> None:
         assert errors == []
         assert {path: vault.read(path) for path in wanted} == wanted
         assert {path: vault.committed(path) for path in wanted} == wanted
-        ops = [oplog.parse(r.decode()).trailer("Ormah-Op") for r in vault.git.log("--reverse", "--format=%B")]
+        ops = [commit_message.parse(r.decode()).trailer("Ormah-Op") for r in vault.git.log("--reverse", "--format=%B")]
         assert ops[1:] == heard
         assert len(set(heard)) == 200
     sound(tmp_path / "v")

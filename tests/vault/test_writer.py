@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Conflict, Unavailable
+from ormahd.git import commit_message
 from ormahd.git import objects as git_pack
-from ormahd.git import oplog
 from ormahd.git.repository import Git
 from ormahd.model.change import Committed, Kind
 from ormahd.vault.apply import Builder
@@ -114,7 +114,9 @@ def test_those_that_wait_go_together_and_each_has_its_commit(tmp_path: Path) -> 
         made = [one for some in held.told for one in some]
         assert [one.commit for one in made][:-1] == [one.parent for one in made][1:]
         assert subjects(vault.root) == [f"remember: {number}" for number in range(OTHERS + 1)]
-        ops = [oplog.parse(row.decode()).trailer("Ormah-Op") for row in vault.git.log("--reverse", "--format=%B")][1:]
+        ops = [
+            commit_message.parse(row.decode()).trailer("Ormah-Op") for row in vault.git.log("--reverse", "--format=%B")
+        ][1:]
         assert ops == [one.op for one in made]
         for number in range(OTHERS + 1):
             assert vault.committed(f"s{number}/{number}.md") == b"%d\n" % number

@@ -13,7 +13,7 @@ from ormahd.actions.amend import SeenNote, clean, see
 from ormahd.actions.outdated import CLEARLY, NAME_LENGTH, WEIGHT, check_circle, name, superseded
 from ormahd.actions.views import headline, stem
 from ormahd.errors import BadRequest, Conflict
-from ormahd.git.oplog import one_line
+from ormahd.git.commit_message import one_line
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import Edit, PlannedChange
 from ormahd.model.change import Kind
