@@ -96,7 +96,7 @@ class Reworded:
     def _versions(self, row: NodeRow) -> Iterator[tuple[datetime, Statement | None]]:
         """Yield (time, statement before it) of each op that changed the memory's text, newest first. The statement
         is None if there was no readable note before."""
-        ops = self._history.ops(node_id=row.id, until=self._until, limit=-1)
+        ops = self._history.ops(node_id=row.id, until=self._until, limit=None)
         # An op and its undo cancel each other.
         standing = [op for op in ops if not (op.kind in _QUIET or op.undoes or op.undone_by)]
         for op in standing[:LOOKS]:

@@ -184,7 +184,7 @@ def audit(ormah: Ormah, *, limit: int, node_id: str | None, operation: str | Non
         raise BadRequest(f"there is no operation '{operation}'", hint=f"there are: {', '.join(KINDS)}")
     kinds = {kind for name, some in KINDS.items() if operation in {None, name} for kind in some}
     rows: list[AuditRow] = []
-    for op in ormah.history.ops(kinds=kinds, node_id=node_id, limit=-1):
+    for op in ormah.history.ops(kinds=kinds, node_id=node_id, limit=None):
         for before, after in _pairs(ormah, op):
             row = _audit_row(op, before, after)
             if row is not None and operation in {None, row.operation} and node_id in {None, row.node_id}:
@@ -196,7 +196,7 @@ def audit(ormah: Ormah, *, limit: int, node_id: str | None, operation: str | Non
 
 def merges(ormah: Ormah, *, limit: int) -> list[MergeRow]:
     """Return the newest merges, including undone ones."""
-    rows = (row for op in ormah.history.ops(kinds=[Kind.MERGE], limit=-1) for row in _merge_rows(ormah, op))
+    rows = (row for op in ormah.history.ops(kinds=[Kind.MERGE], limit=None) for row in _merge_rows(ormah, op))
     return list(islice(rows, limit))
 
 
@@ -267,7 +267,7 @@ def _keeper(ormah: Ormah, op: Op, pairs: list[tuple[_Read | None, _Read | None]]
 def _last_before(ormah: Ormah, op: Op, node_id: str) -> _Read | None:
     """Return a memory in the state in which the newest op on it, of those before `op`, left it. None if there is no
     such op, or if that op removed the memory."""
-    for earlier in ormah.history.ops(node_id=node_id, before=op.commit, limit=-1):
+    for earlier in ormah.history.ops(node_id=node_id, before=op.commit, limit=None):
         if (changed := ormah.history.of_node(earlier.commit, node_id)) is not None:
             return _read(ormah.history.pair(changed)[1])
     return None

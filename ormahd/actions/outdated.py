@@ -310,7 +310,7 @@ def _by_mark(ormah: Ormah, newer_id: str, older_id: str, created: datetime) -> b
     The first op on the newer memory from `created` on added it. Times are whole seconds, so several ops may be the
     first.
     """
-    since = ormah.history.ops(node_id=newer_id, since=created.isoformat(), limit=-1)
+    since = ormah.history.ops(node_id=newer_id, since=created.isoformat(), limit=None)
     first = min((one.time for one in since), default=created)
     return any(
         one.kind in {Kind.OUTDATED, Kind.CONFLICT} or (one.kind == Kind.REMEMBER and older_id in one.nodes)

@@ -132,7 +132,7 @@ def _named(ormah: Ormah, names: Sequence[str], past: Collection[str]) -> list[Op
 
 
 def _of_run_or_job(ormah: Ormah, wish: UndoParams) -> list[Op]:
-    ops = ormah.history.ops(limit=-1)
+    ops = ormah.history.ops(limit=None)
     if wish.run is not None:
         wanted = wish.run.strip()
         runs = {op.run for op in ops if op.run and len(wanted) >= MIN_PREFIX and op.run.startswith(wanted)}
@@ -146,7 +146,7 @@ def _of_run_or_job(ormah: Ormah, wish: UndoParams) -> list[Op]:
     name = (wish.job or "").removeprefix("job:")
     if not any(op.source == f"job:{name}" for op in ops):
         raise NotFound(f"no job '{name}' ever changed anything", hint="see: ormahctl history --source job")
-    return [op for op in ormah.history.ops(source=f"job:{name}", since=wish.since, limit=-1) if op.kind != Kind.UNDO]
+    return [op for op in ormah.history.ops(source=f"job:{name}", since=wish.since, limit=None) if op.kind != Kind.UNDO]
 
 
 def _check(ormah: Ormah, op: Op) -> None:

@@ -180,15 +180,15 @@ class History:
 
     # Ops
 
-    def ops(self, *, limit: int = 50, **wanted: Unpack[OpFilter]) -> list[Op]:
-        """Return the newest `limit` ops that match (-1: all), newest first. Ops of kind `init`, which only make files for
+    def ops(self, *, limit: int | None = 50, **wanted: Unpack[OpFilter]) -> list[Op]:
+        """Return the newest `limit` ops that match (None: all), newest first. Ops of kind `init`, which only make files for
         others, are left out, unless `kinds` or `node_id` asks for them.
 
         Raises:
-            BadRequest: an unknown kind, a date that cannot be read, a limit of 0.
+            BadRequest: an unknown kind, a date that cannot be read, a limit below 1.
             NotFound, Ambiguous: the op that `before` names.
         """
-        if limit < 1 and limit != -1:
+        if limit is not None and limit < 1:
             raise BadRequest(f"limit is {limit}", hint="give a number from 1")
         where, values = self._condition(**wanted)
         with self._read() as connection:
@@ -405,28 +405,26 @@ def _insert(connection: sqlite3.Connection, commits: Sequence[LoggedCommit], nod
     """Insert the rows of commits, parents first. `nodes`: {blob: id of the note in it}."""
     places: dict[str, int] = {}
     (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM op").fetchone()
-    ops, files, undoes = [], [], []
+    ops: list[tuple[object, ...]] = []
+    files: list[tuple[object, ...]] = []
+    undoes: list[tuple[int, str]] = []
     for number, one in enumerate(commits, last + 1):
         message = commit_message.parse(one.message)
         for name in set(one.parents) - places.keys():
             (places[name],) = connection.execute("SELECT place FROM op WHERE commit_id = ?", (name,)).fetchone()
-        places[one.commit] = max([one.time * 1_000_000, *(places[name] + 1 for name in one.parents)])
-        trailers = [message.trailer(f"Ormah-{key}") for key in ("Op", "Kind", "Source", "Run")]
-        op, kind, source, run = trailers
-        ops.append((number, one.commit, op, places[one.commit], one.time, kind, source or "person", run, len(one.parents) > 1,
-                    " ".join(message.nodes), message.subject, message.body))  # fmt: skip
-        rows = [
-            (number, file.path, nodes.get(file.old or ""), nodes.get(file.new or ""), file.old, file.new)
-            for file in one.files
-        ]
-        named = dict.fromkeys(message.nodes).keys() - {node for row in rows for node in row[2:4]}
-        files += [*rows, *((number, "", None, node, None, None) for node in named)]
-        targets = [
-            name
-            for line in message.trailers.get(commit_message.UNDOES, ())
-            for name in re.split(r"[,\s]+", line)
-            if name
-        ]
+        place = places[one.commit] = max([one.time * 1_000_000, *(places[name] + 1 for name in one.parents)])
+        op, kind, source, run = (message.trailer(f"Ormah-{key}") for key in ("Op", "Kind", "Source", "Run"))
+        text = " ".join(message.nodes), message.subject, message.body
+        ops.append(
+            (number, one.commit, op, place, one.time, kind, source or "person", run, len(one.parents) > 1, *text)
+        )
+        touched = set[str | None]()
+        for path, old, new in one.files:
+            was, node = (nodes.get(oid or "") if is_markdown(path) else None for oid in (old, new))
+            files.append((number, path, was, node, old, new))
+            touched |= {was, node}
+        files += [(number, "", None, node, None, None) for node in set(message.nodes) - touched]
+        targets = " ".join(message.trailers.get(commit_message.UNDOES, ())).replace(",", " ").split()
         undoes += [(number, target) for target in (*targets, *_REVERTS.findall(one.message))]
     connection.executemany("INSERT INTO op VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", ops)
     connection.executemany("INSERT INTO op_file VALUES (?, ?, ?, ?, ?, ?)", files)
@@ -442,22 +440,31 @@ def _ops(
     where: str,
     values: Sequence[object],
     *,
-    limit: int = -1,
+    limit: int | None = None,
     until: datetime | None = None,
 ) -> list[Op]:
     """Return the ops that match a condition, newest first."""
     taken_back = _taken_back(connection, until)
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM op WHERE {where} ORDER BY place DESC, commit_id DESC LIMIT ?", (*values, limit)
-    )
+    order = "ORDER BY place DESC, commit_id DESC LIMIT coalesce(?, -1)"
     return [
         Op(
-            op=op, commit=commit, place=(place, commit), time=datetime.fromtimestamp(time, UTC), kind=kind, source=source, run=run, subject=subject,
-            body=body, nodes=tuple(nodes.split()), undoes=tuple((undoes or "").split()),
+            op=op,
+            commit=commit,
+            place=(place, commit),
+            time=datetime.fromtimestamp(time, UTC),
+            kind=kind,
+            source=source,
+            run=run,
+            subject=subject,
+            body=body,
+            nodes=tuple(nodes.split()),
+            undoes=tuple((undoes or "").split()),
             undone_by=(taken_back.get(op) if op else None) or taken_back.get(commit),
         )
-        for op, commit, place, time, kind, source, run, subject, body, nodes, undoes in rows.fetchall()
-    ]  # fmt: skip
+        for op, commit, place, time, kind, source, run, subject, body, nodes, undoes in connection.execute(
+            f"SELECT {_COLUMNS} FROM op WHERE {where} {order}", (*values, limit)
+        )
+    ]
 
 
 def _taken_back(connection: sqlite3.Connection, until: datetime | None) -> dict[str, str]:

@@ -92,7 +92,7 @@ class House:
         self.clock[0] += timedelta(**span)
 
     def ops(self, run: str | None = None) -> list[Any]:
-        return self.ormah.history.ops(run=run, limit=-1)
+        return self.ormah.history.ops(run=run, limit=None)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from ormahd.index.history import moment
 from ormahd.model.change import Kind
 from ormahd.note.write import compose
 from ormahd.vault.vault import Vault
-from tests.vault.git_house import START, git, history_of, open_vault, sha, ticking
+from tests.vault.git_house import START, git, history_of, sha
 from tests.vault.observed import House, uuid
 
 ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
@@ -171,21 +170,3 @@ def test_the_whole_life_of_a_note_that_was_dropped_in_is_found_under_all_its_nam
         "Delete: Waters", "by hand", "Move: Waters", "Add 2 notes: Hills, Rivers"
     ]  # fmt: skip
     house.close()
-
-
-def test_pages_of_a_long_history(tmp_path: Path) -> None:
-    """5,000 commits, written by `git fast-import`; the newest page does not read them all."""
-    with open_vault(tmp_path / "vault", clock=ticking()) as vault:
-        head = vault.head()
-        lines = []
-        for number in range(5000):
-            text = f"update: number {number}\n\nOrmah-Op: {number:026d}\nOrmah-Kind: update\nOrmah-Source: job:x\n"
-            text += f"Ormah-Nodes: {uuid(number % 10 + 1)}\n"
-            lines.append(f"commit refs/heads/main\ncommitter A <a@b.c> {1_800_000_000 + number} +0000\n"
-                         f"data {len(text)}\n{text}" + (f"from {head}\n" if number == 0 else "\n"))  # fmt: skip
-        subprocess.run(["git", "fast-import", "--quiet"], cwd=vault.root, input="".join(lines).encode(), check=True)
-        page = history_of(vault).ops(limit=20)
-        assert [op.op for op in page] == [f"{number:026d}" for number in range(4999, 4979, -1)]
-        mine = history_of(vault).ops(node_id=uuid(1), limit=1000)
-        assert len(mine) == 500
-        assert history_of(vault).find(f"{7:026d}").subject == "update: number 7"

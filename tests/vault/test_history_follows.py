@@ -21,7 +21,7 @@ def op(vault: Vault, text: str, **options) -> str:
 
 
 def ops(history: History) -> list[Op]:
-    return history.ops(limit=-1, node_id=None) + history.ops(limit=-1, kinds=["init"])
+    return history.ops(limit=None, node_id=None) + history.ops(limit=None, kinds=["init"])
 
 
 def as_read_anew(vault: Vault) -> None:
@@ -113,7 +113,7 @@ def test_twenty_thousand_commits(tmp_path: Path) -> None:
             lines.append(f"commit {vault.git.branch()}\ncommitter A <a@b.c> {1_800_000_000 + number} +0000\n"
                          f"data {len(text)}\n{text}" + (f"from {head}\n" if number == 0 else "\n"))  # fmt: skip
         subprocess.run(["git", "fast-import", "--quiet"], cwd=vault.root, input="".join(lines).encode(), check=True)
-        assert len(history_of(vault).ops(limit=-1)) == 20_000
+        assert len(history_of(vault).ops(limit=None)) == 20_000
         assert [each.op for each in history_of(vault).ops(source="job:x1", limit=3)] == [
             f"{number:026d}" for number in (19999, 19996, 19993)
         ]

@@ -83,7 +83,7 @@ def settle(ormah: Ormah) -> None:
         raise VaultBusy(f"uses were not folded in: {why}", hint="nothing is lost; it is done at the next run")
     runs = ormah.state.half_folded()
     if runs:
-        held = {op.run for op in ormah.history.ops(kinds=[Kind.STRENGTH], limit=-1)}
+        held = {op.run for op in ormah.history.ops(kinds=[Kind.STRENGTH], limit=None)}
         for run in runs:
             ormah.state.folded(run, held=run in held)
 
@@ -124,7 +124,7 @@ class NoteChanges:
     def __init__(self, history: History, row: NodeRow) -> None:
         self._history = history
         self._row = row
-        self._ops = history.ops(node_id=row.id, limit=-1)
+        self._ops = history.ops(node_id=row.id, limit=None)
         undone = {aim: op.time for op in reversed(self._ops) for aim in op.undoes}
         self._undone = {
             op.commit: undone[name] for op in self._ops for name in (op.commit, op.op) if name is not None and name in undone

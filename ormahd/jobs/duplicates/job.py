@@ -131,7 +131,7 @@ def waiting(ormah: Ormah) -> set[str]:
 
 def taken_back(ormah: Ormah) -> set[frozenset[str]]:
     """Return the pairs whose merge was undone. They are not merged or proposed again."""
-    merges = ormah.history.ops(kinds=[Kind.MERGE], limit=-1)
+    merges = ormah.history.ops(kinds=[Kind.MERGE], limit=None)
     return {frozenset(op.nodes[:2]) for op in merges if op.undone_by is not None}
 
 
