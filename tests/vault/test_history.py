@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from ormahd.model.change import Kind
 from ormahd.note.write import compose
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, git, history_of, sha
-from tests.vault.observed import House, uuid
+from tests.vault.observed import uuid
 
 ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
 PATH = "work/fact/2026-11/fact_words_1a2b3c4d.md"
@@ -151,22 +150,3 @@ def test_a_node_that_is_gone_is_found_in_the_history(vault: Vault) -> None:
         history_of(vault).find_node("ffff")
     with pytest.raises(BadRequest):
         history_of(vault).find_node("%%%%")
-
-
-def test_the_whole_life_of_a_note_that_was_dropped_in_is_found_under_all_its_names(tmp_path: Path) -> None:
-    house = House(tmp_path / "vault")
-    house.write("Rivers.md", "about rivers\n")
-    house.write("Hills.md", "about hills\n")
-    house.scan()
-    node_id = next(node for node, path in house.index.nodes().items() if path == "Rivers.md")
-    (house.root / "Rivers.md").rename(house.root / "Waters.md")
-    house.scan()
-    house.write("Waters.md", house.read("Waters.md") + b"and lakes\n")
-    house.git("commit", "-qam", "by hand")
-    house.scan()
-    (house.root / "Waters.md").unlink()
-    house.scan()
-    assert [op.subject for op in history_of(house.vault).ops(node_id=node_id)] == [
-        "Delete: Waters", "by hand", "Move: Waters", "Add 2 notes: Hills, Rivers"
-    ]  # fmt: skip
-    house.close()

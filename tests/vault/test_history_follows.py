@@ -39,6 +39,11 @@ def test_it_follows_head_step_by_step(vault: Vault) -> None:
     assert [one.op for one in found] == made[::-1]
     assert (found[0].run, found[0].source, found[0].commit) == ("r", "job:j0", vault.head())
     as_read_anew(vault)
+    database = Database(vault.root.parent / "lost")
+    history = History(database, vault.git)
+    assert history.ops() == found
+    database.begin_anew("it is damaged")
+    assert history.ops() == found
 
 
 def test_a_history_that_was_rewritten_is_read_anew(vault: Vault) -> None:

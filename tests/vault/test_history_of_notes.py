@@ -129,13 +129,18 @@ def test_a_note_that_came_and_went_by_hand_is_found_by_its_short_id(vault: Vault
     assert [op.subject for op in history_of(vault).ops(node_id=ONE)] == ["went", "came"]
 
 
-def test_what_comes_later_is_learned_too(vault: Vault) -> None:
-    store(vault, PATH, ONE, "a")
-    assert len(history_of(vault).ops(node_id=ONE)) == 1
-    by_hand(vault, {PATH: note(ONE, "b")}, "one more")
-    assert [op.subject for op in history_of(vault).ops(node_id=ONE)] == ["one more", "remember: a thing"]
-    by_hand(vault, {PATH: None, "x.md": note(ONE, "b")}, "moved")
-    assert history_of(vault).ops(node_id=ONE)[0].subject == "moved"
+def test_which_of_two_files_had_the_id_first(vault: Vault) -> None:
+    conflict = b"<<<<<<< x\n=======\n>>>>>>> y\n"
+    steps: list[tuple[str, bytes | None, str]] = [
+        ("b.md", note(ONE, "b"), "b.md"), ("a.md", note(ONE, "copy"), "b.md"), ("b.md", conflict, "b.md"),
+        ("b.md", note(ONE, "b"), "b.md"), ("b.md", note(TWO, "b"), "a.md"), ("b.md", note(ONE, "b"), "a.md"),
+        ("a.md", None, "b.md"), ("a.md", note(ONE, "copy"), "b.md"),
+    ]  # fmt: skip
+    for number, (path, data, first) in enumerate(steps):
+        by_hand(vault, {path: data})
+        history_of(vault).follow()
+        assert history_of(vault).first_path(ONE, ["a.md", "b.md", "never.md"]) == first, number
+    assert history_of(vault).first_path(TWO, ["a.md", "b.md"]) is None
 
 
 def test_an_import_too_large_to_name_its_notes(vault: Vault) -> None:
