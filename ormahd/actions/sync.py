@@ -382,7 +382,7 @@ def _fetched(
             )
         keep()
         return _begin(ormah, remote, "ours", caller, progress)
-    memories = sum(path.lower().endswith(".md") for path in vault.git.listing(tip))
+    memories = sum(path.lower().endswith(".md") for path in vault.tree(tip))
     if not agreed:
         return SyncSetupResult("would_join", remote.name, shown(remote.url), card.id, vault.id, memories, None)
     former = vault.id

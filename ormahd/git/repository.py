@@ -288,18 +288,6 @@ class Git:
         out = self.run("check-ignore", "-z", "--stdin", *options, input=asked, ok=(0, 1), env=_ANY_PATHSPEC)
         return {os.fsdecode(path[2:]) for path in out.split(b"\0") if path}
 
-    def listing(self, revision: str = "HEAD") -> dict[str, str]:
-        """Return `{path: blob id}` of a commit's regular files."""
-        if revision == "HEAD" and self.head() is None:
-            return {}
-        found = {}
-        for record in self.stream("ls-tree", "-r", "-z", "--full-tree", revision):
-            meta, _, path = record.partition(b"\t")
-            mode, kind, oid = meta.split(b" ")
-            if kind == b"blob" and mode != b"120000":
-                found[os.fsdecode(path)] = oid.decode()
-        return found
-
 
 def _ident_part(text: str) -> str:
     """Return a name without the characters that have a meaning in a commit's header, as git cleans names."""

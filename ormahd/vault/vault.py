@@ -14,7 +14,7 @@ from typing import Self
 from ormahd.errors import Conflict, NotFound, Unavailable
 from ormahd.git import history
 from ormahd.git.index import busy, clear_ours, standing_lock, under_way
-from ormahd.git.objects import Objects, TreeEntry
+from ormahd.git.objects import REGULAR, Objects, TreeEntry
 from ormahd.git.packs import tidy
 from ormahd.git.process import GitFailed, check_version
 from ormahd.git.refs import find_commit
@@ -286,9 +286,10 @@ class Vault:
         """Return the commit of HEAD, or None on a branch without commits."""
         return self.git.head()
 
-    def tree(self, revision: str = "HEAD") -> dict[str, str]:
-        """Return `{path: blob id}` of a commit's regular files in the vault."""
-        return self.git.listing(revision)
+    def tree(self, commit: str | None = None) -> dict[str, str]:
+        """Return `{path: blob id}` of a commit's regular files in the vault; None: HEAD's."""
+        files = self.differences(None, commit or self.head())
+        return {path: entry.oid for path, _, entry in files if entry is not None and entry.mode in REGULAR}
 
     def differences(self, old: str | None, new: str | None) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
         """Yield (path, entry before, entry after) of what differs between two commits (None: the empty state). Raises

@@ -43,15 +43,14 @@ class RepositoryView:
         read."""
         at, found = self._tree
         if at != head:
-            changed = None if at is None else self.differing(at, head)
-            if head is None or changed is None:
-                found = {} if head is None else self.vault.tree(head)
-            else:
-                found = {path: oid for path, oid in {**found, **changed}.items() if oid is not None}
+            changed = self.differing(at, head)
+            if changed is None:  # the last one is not in the repository any more
+                found, changed = {}, {**self.vault.tree(head)}
+            found = {path: oid for path, oid in {**found, **changed}.items() if oid is not None}
             self._tree = head, found
         return found
 
-    def differing(self, before: str, after: str | None) -> dict[str, str | None] | None:
+    def differing(self, before: str | None, after: str | None) -> dict[str, str | None] | None:
         """Return `{path: blob id after; None: no file}` of what differs between two commits; None when one of the commits
         does not exist."""
         try:

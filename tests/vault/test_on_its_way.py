@@ -26,14 +26,6 @@ class Slow:
         self.house = House(root, at=self._at)
         self.path = self.house.remember("first version", title="Title", node_id=ONE)
         self.house.settle()
-        self.listings = 0
-        listing = self.house.vault.git.listing
-
-        def counted(*arguments: str) -> dict[str, str]:
-            self.listings += 1
-            return listing(*arguments)
-
-        self.house.vault.git.listing = counted
 
     def _at(self, step: str) -> None:
         if step == self.step and self.stopping:
@@ -69,7 +61,6 @@ def test_a_scan_waits_for_what_is_being_told_and_looks_at_its_part_alone(slow: S
     result = house.scan(paths=[slow.path])
     writer.join()
     assert (result.waiting, result.waiting_until, result.edited) == (set(), None, 0)
-    assert slow.listings == 0  # git is not asked for all that HEAD has, either
     assert house.index.head == house.reconciler.told == house.git("rev-parse", "HEAD")
     assert house.scan().edited == 1
     house.settle()
