@@ -9,6 +9,7 @@ NAMES = {
     "foundation": "foundation",
     "writers": "writers",
     "hook": "hook_cost",
+    "hops": "hops",
     "page": "page",
     "retrieval": "retrieval",
     "fit": "fit",
