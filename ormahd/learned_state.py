@@ -11,9 +11,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ormahd.errors import OrmahError
+from ormahd.index.index import Index
 from ormahd.model import decision, tombstone
 from ormahd.model.change import Committed, Kind
 from ormahd.model.decision import ProposalDecision, key_of, line_id
@@ -27,11 +27,8 @@ from ormahd.process import priority
 from ormahd.state import whispers
 from ormahd.state.feedback import Judgements, KeyedHashes, LineFiles
 from ormahd.state.proposals import CONFLICT, Verdicts, text_key
-
-if TYPE_CHECKING:
-    from ormahd.index.index import Index
-    from ormahd.state.state import State
-    from ormahd.vault.vault import Vault
+from ormahd.state.state import State
+from ormahd.vault.vault import Vault
 
 log = logging.getLogger("ormah")
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ormahd import paths
 from ormahd.actions.views import iso
@@ -20,12 +19,10 @@ from ormahd.model.judgement import FOLDER
 from ormahd.note.edit import edit
 from ormahd.note.read import digest, parse
 from ormahd.note.values import NoteKind
+from ormahd.ormah import Ormah
 from ormahd.process import own_files
 from ormahd.state import whispers
 from ormahd.vault import conflicts, merge_driver
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
 
 WORST_FIRST = {"error": 0, "warning": 1, "info": 2}
 Progress = Callable[[int, int, str], None]

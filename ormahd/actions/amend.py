@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
 from ormahd.actions.views import stem
 from ormahd.errors import Conflict, InvalidNote, NotFound, NotReady, VaultBusy
 from ormahd.git.commit_message import REQUEST
-from ormahd.index.rows import SOURCE_PREFIX
+from ormahd.index.rows import SOURCE_PREFIX, NodeRow
+from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, Tier
 from ormahd.note.edit import edit
 from ormahd.note.read import parse
-from ormahd.note.values import NoteKind, NoteLink
+from ormahd.note.values import Note, NoteKind, NoteLink
+from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.text.secrets import redact, redact_name
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import NodeRow
-    from ormahd.model.change import Kind
-    from ormahd.note.values import Note
-    from ormahd.ormah import Ormah
-    from ormahd.vault.transaction import Transaction
-
+from ormahd.vault.transaction import Transaction
 
 PERSON = "person"
 FIRST_SCAN_S = 5.0

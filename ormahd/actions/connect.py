@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ormahd.actions.amend import Caller, amending, clean, commit, refuse_source, see
 from ormahd.actions.views import headline, stem
 from ormahd.api import WriteResult
@@ -12,9 +10,7 @@ from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, short_id
 from ormahd.note.edit import edit
 from ormahd.note.values import NoteLink
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
+from ormahd.ormah import Ormah
 
 
 def connect(

@@ -7,28 +7,23 @@ prompt's vector (`whisper.affinity`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
-from ormahd.actions.amend import amending, commit
+from ormahd.actions.amend import Caller, amending, commit
 from ormahd.actions.projects import space_of
 from ormahd.actions.views import headline
 from ormahd.api import FeedbackResult
 from ormahd.errors import BadRequest, NotFound
+from ormahd.index.rows import NodeRow
 from ormahd.model import judgement
 from ormahd.model.change import Kind
 from ormahd.model.judgement import Int8Vector, Judgement, Source
 from ormahd.model.node import short_id
 from ormahd.note.read import digest
+from ormahd.ormah import Ormah
 from ormahd.state import whispers
+from ormahd.state.whispers import Logged
 from ormahd.text.quoting import one_line
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import Caller
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-    from ormahd.state.whispers import Logged
 
 PROMPT = 160
 """Number of characters of the judged prompt that the answer shows."""

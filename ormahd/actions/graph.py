@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ormahd.actions.lookup import filter_for, get
 from ormahd.actions.views import headline, iso
 from ormahd.api import GraphColumns, GraphEdge, GraphNode, GraphNodeResult, GraphParams, GraphResult
 from ormahd.index import graph as pictures
-from ormahd.index.rows import Filter, moment, moment_or_none
-from ormahd.model.node import ABOUT_SELF, Strength, short_id
-
-if TYPE_CHECKING:
-    from ormahd.index.graph import PictureRow
-    from ormahd.index.index import Index
-    from ormahd.index.rows import EdgeRow
-    from ormahd.model.node import Narrowing
-    from ormahd.ormah import Ormah
+from ormahd.index.graph import PictureRow
+from ormahd.index.index import Index
+from ormahd.index.rows import EdgeRow, Filter, moment, moment_or_none
+from ormahd.model.node import ABOUT_SELF, Narrowing, Strength, short_id
+from ormahd.ormah import Ormah
 
 NEAR = 2
 """Greatest number of connections from a memory to those in its surroundings."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -32,12 +32,8 @@ from ormahd.index.rows import Filter
 from ormahd.model.change import Kind
 from ormahd.note.diff import note_diff
 from ormahd.note.read import parse
-from ormahd.note.values import NoteKind, stem_short_id
-
-if TYPE_CHECKING:
-    from ormahd.note.values import Note
-    from ormahd.ormah import Ormah
-
+from ormahd.note.values import Note, NoteKind, stem_short_id
+from ormahd.ormah import Ormah
 
 NOTES = 50
 """Default number of an op's notes whose differences are shown: an import may have thousands."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from ormahd.actions.past import find_standing, readable
 from ormahd.actions.views import day, headline, iso, node_view, replaced_today
@@ -29,22 +29,17 @@ from ormahd.api import (
     WhispersResult,
 )
 from ormahd.errors import NotFound, OrmahError
-from ormahd.index.rows import Filter
+from ormahd.index.rows import EdgeRow, Filter, NodeRow
+from ormahd.index.snapshots import IndexSnapshot
 from ormahd.model.change import Kind
-from ormahd.model.node import EdgeType
+from ormahd.model.node import EdgeType, Narrowing, Strength
 from ormahd.model.strength import STRENGTH_FILE as STRENGTH
 from ormahd.model.strength import read_strength
+from ormahd.ormah import Ormah
 from ormahd.state import whispers
 from ormahd.state.whispers import SPOKEN
 from ormahd.text.words import query_terms
 from ormahd.watch.snapshot_files import CommitFiles
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import EdgeRow, NodeRow
-    from ormahd.index.snapshots import IndexSnapshot
-    from ormahd.model.node import Narrowing, Strength
-    from ormahd.ormah import Ormah
-
 
 Progress = Callable[[int, int, str], None]
 

@@ -10,27 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ormahd.actions.amend import Caller, Outcome, amending, clean, commit, see
+from ormahd.actions.amend import Caller, Outcome, SeenNote, amending, clean, commit, see
 from ormahd.actions.tombstones import bury, of_notes
 from ormahd.actions.views import headline, replaced_today, stem
 from ormahd.api import WriteResult
 from ormahd.errors import BadRequest, Conflict
+from ormahd.index.rows import NodeRow
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, NodeType, short_id
 from ormahd.note.edit import edit
 from ormahd.note.values import NoteLink
+from ormahd.ormah import Ormah
 from ormahd.text.standing import compare
 from ormahd.text.statement import read
 from ormahd.vault.three_way import changed
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import SeenNote
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-    from ormahd.vault.transaction import Transaction
-
+from ormahd.vault.transaction import Transaction
 
 WEIGHT = 0.9
 """Weight of the edge from a memory to the one it replaced."""

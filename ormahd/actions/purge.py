@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ormahd import paths
 from ormahd.actions.amend import PERSON, Caller, refuse_source
@@ -24,12 +23,10 @@ from ormahd.model.change import Kind
 from ormahd.model.node import is_node_id
 from ormahd.note.forgetting import GONE, MIN_SECRET, Forgotten, is_structure
 from ormahd.note.read import digest, parse
+from ormahd.ormah import Ormah
 from ormahd.process import own_files
 from ormahd.purge.purge import finish, look, pending, remotes, rewrite
 from ormahd.purge.survey import Progress, PurgeSurvey
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
 
 LARGEST = 50_000_000
 """Size in bytes above which a file is not searched."""

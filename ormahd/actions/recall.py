@@ -4,32 +4,27 @@ memory."""
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
-from ormahd.actions.lookup import looking_back
+from ormahd.actions.lookup import Progress, looking_back
 from ormahd.actions.views import day, headline, iso, says_nothing
 from ormahd.api import RecallHit, RecallResult
 from ormahd.errors import Ambiguous, BadRequest, NotFound, NotReady
+from ormahd.index.reader import Reader
+from ormahd.index.rows import NodeRow
 from ormahd.model.node import EdgeType, SearchQuery, short_id
+from ormahd.ormah import Ormah
 from ormahd.reworded import Reworded
+from ormahd.search.gather import EmbedQuery
 from ormahd.search.parts import rank_parts
-from ormahd.search.search import Rules
+from ormahd.search.search import Hit as Result
+from ormahd.search.search import Ranked, Rules
 from ormahd.text.quoting import beginning, shortened
 from ormahd.text.sameness import once
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from ormahd.actions.lookup import Progress
-    from ormahd.index.reader import Reader
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-    from ormahd.search.gather import EmbedQuery
-    from ormahd.search.search import Hit as Result
-    from ormahd.search.search import Ranked
 
 SNIPPET = 200
 """Maximum number of characters of a related or conflicting result in the text reply."""

@@ -6,7 +6,7 @@ The reply names similar memories that exist, and suggests what to do if the new 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -32,18 +32,15 @@ from ormahd.actions.outdated import (
 from ormahd.actions.views import day, edge_view, headline, iso, stem
 from ormahd.api import Edge, Near, RememberResult
 from ormahd.errors import Unavailable
+from ormahd.index.rows import NodeRow
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, NodeType, Tier, short_id
 from ormahd.note.values import NoteLink
 from ormahd.note.write import compose
+from ormahd.ormah import Ormah
 from ormahd.text.standing import Compared, Relation, compare
 from ormahd.text.statement import Statement, read
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-    from ormahd.vault.transaction import Transaction
-
+from ormahd.vault.transaction import Transaction
 
 CLOSE = 0.55
 """Minimum cosine of a memory that is listed without further evidence: pairs below it mostly have different topics."""

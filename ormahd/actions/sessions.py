@@ -8,7 +8,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,19 +25,17 @@ from ormahd.api import (
     SessionsResult,
 )
 from ormahd.embedding import token_vectors
+from ormahd.embedding.embedder import DocumentVectors, QueryVectors
 from ormahd.errors import BadRequest
 from ormahd.index.embedding_cache import TokenVectors
+from ormahd.model.node import SearchQuery
+from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.search.gather import max_sim, token_weights
+from ormahd.sessions.archive import Archived, SessionRow
 from ormahd.sessions.files import word_of
 from ormahd.text.quoting import shortened
 from ormahd.text.words import fold, query_terms
-
-if TYPE_CHECKING:
-    from ormahd.embedding.embedder import DocumentVectors, QueryVectors
-    from ormahd.model.node import SearchQuery
-    from ormahd.ormah import Ormah
-    from ormahd.sessions.archive import Archived, SessionRow
 
 ID: Final = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,199}")
 """Matches the id of a session, in the form that harnesses give it."""

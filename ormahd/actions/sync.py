@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ormahd.actions.amend import PERSON, Caller
 from ormahd.actions.views import saying
@@ -33,21 +33,15 @@ from ormahd.git.remote import (
     follow,
     shown,
 )
-from ormahd.sync.join import card_of, carry_out, count, merge_base, plan
+from ormahd.ormah import Ormah
+from ormahd.sync.join import Plan, card_of, carry_out, count, merge_base, plan
 from ormahd.sync.replaced import tell
 from ormahd.sync.setup import plan_setup
 from ormahd.sync.state import check_here, check_there, note_synced
 from ormahd.vault.conflicts import item, waiting
-from ormahd.vault.create import CARD, read_card
+from ormahd.vault.create import CARD, Card, read_card
 from ormahd.vault.transaction import HistoryMoved
 from ormahd.vault.worktree import Displaced
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import Caller
-    from ormahd.ormah import Ormah
-    from ormahd.sync.join import Plan
-    from ormahd.vault.create import Card
-
 
 log = logging.getLogger("ormah.sync")
 

@@ -8,11 +8,10 @@ trailer names what was undone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ormahd.actions.amend import PERSON, amending
+from ormahd.actions.amend import PERSON, Caller, amending
 from ormahd.actions.tombstones import of_notes, with_lines
 from ormahd.actions.tombstones import path as path_of_tombstones
 from ormahd.actions.views import headline, iso
@@ -20,18 +19,15 @@ from ormahd.api import UndoChange, UndoConflict, UndoneOp, UndoParams
 from ormahd.errors import Conflict
 from ormahd.git.commit_message import UNDOES
 from ormahd.index.history import Op
+from ormahd.index.rows import NodeRow
 from ormahd.model.change import Kind
 from ormahd.model.node import short_id
+from ormahd.note.merge import MergeConflict
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
+from ormahd.ormah import Ormah
 from ormahd.vault.create import CARD, read_card
 from ormahd.vault.three_way import Pair, Version, changed, join, key_of, node_of, write
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import Caller
-    from ormahd.index.rows import NodeRow
-    from ormahd.note.merge import MergeConflict
-    from ormahd.ormah import Ormah
 
 LONGEST = 20_000
 """Maximum number of characters of one version in a conflict, so that replies stay within the size of a protocol

@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ormahd.model import tombstone
+from ormahd.model.tombstone import Tombstone
 from ormahd.note.read import digest
+from ormahd.note.values import Note
+from ormahd.ormah import Ormah
 from ormahd.text.sameness import essence
-
-if TYPE_CHECKING:
-    from ormahd.model.tombstone import Tombstone
-    from ormahd.note.values import Note
-    from ormahd.ormah import Ormah
-    from ormahd.vault.transaction import Transaction
-
+from ormahd.vault.transaction import Transaction
 
 _SINCE = re.compile(r"\s?\([^()\d]*\d{4}-\d{2}-\d{2}\)(?=\.?\s*$)")
 

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct, field
 from pydantic import Field, ValidationError
@@ -20,7 +20,7 @@ from ormahd.actions.outdated import link_to, restated
 from ormahd.actions.views import iso, stem
 from ormahd.api import ExportResult, ImportFailure, ImportResult
 from ormahd.errors import BadRequest, Conflict, Fault, OrmahError, fault, shown
-from ormahd.index.rows import MEMORIES
+from ormahd.index.rows import MEMORIES, EdgeRow, NodeRow
 from ormahd.model.change import Kind
 from ormahd.model.node import (  # fmt: skip
     ABOUT_SELF,
@@ -37,12 +37,9 @@ from ormahd.note.edit import edit
 from ormahd.note.read import parse
 from ormahd.note.values import NoteLink
 from ormahd.note.write import compose
+from ormahd.ormah import Ormah
 from ormahd.process import priority
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import EdgeRow, NodeRow
-    from ormahd.ormah import Ormah
-    from ormahd.vault.transaction import Transaction
+from ormahd.vault.transaction import Transaction
 
 
 def export(ormah: Ormah, *, after: str | None, limit: int) -> ExportResult:

@@ -6,11 +6,11 @@ Also restores this machine's text in notes where a sync on another machine repla
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import asdict
 
-from ormahd.actions.amend import amending, commit, see
+from ormahd.actions.amend import Caller, Outcome, amending, commit, see
 from ormahd.actions.taking_back import UNCOMMITTED, NotUndone, take_back, undone_by
 from ormahd.actions.views import headline, saying
 from ormahd.api import (
@@ -28,13 +28,10 @@ from ormahd.index.history import MIN_PREFIX, Op
 from ormahd.model.change import Kind
 from ormahd.model.node import short_id
 from ormahd.note.edit import edit
+from ormahd.ormah import Ormah
 from ormahd.sync.replaced import taken_back
 from ormahd.vault import conflicts
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import Caller, Outcome
-    from ormahd.ormah import Ormah
-    from ormahd.vault.conflicts import SetAside
+from ormahd.vault.conflicts import SetAside
 
 SHOWN = 100
 """Maximum number of conflicts in an answer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -22,15 +22,13 @@ from ormahd.actions.remember import NEIGHBOURS, at_best, nearby, told
 from ormahd.actions.views import headline, stem
 from ormahd.api import WriteResult
 from ormahd.errors import BadRequest, Conflict
+from ormahd.index.rows import NodeRow
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, EdgeType, LinkRequest, Tier, short_id
 from ormahd.note.edit import edit
 from ormahd.note.values import NoteLink
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-    from ormahd.vault.transaction import Transaction
+from ormahd.ormah import Ormah
+from ormahd.vault.transaction import Transaction
 
 CLEARABLE = ("title", "space", "tags", "valid_until", "outdated_reason")
 

@@ -10,25 +10,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
-from ormahd.api import Connections, Edge, NodeResult
+from ormahd.api import AsOf, Connections, Edge, NodeResult
 from ormahd.errors import OrmahError
-from ormahd.index.rows import Filter
+from ormahd.index.reader import Reader
+from ormahd.index.rows import EdgeRow, Filter, NodeRow
 from ormahd.model.node import short_id
+from ormahd.note.values import NoteLink
+from ormahd.ormah import Ormah
 from ormahd.search.search import replaced_of_all
 from ormahd.text.quoting import beginning, shortened
 from ormahd.vault.create import SELF_TEXT
-
-if TYPE_CHECKING:
-    from ormahd.api import AsOf
-    from ormahd.index.reader import Reader
-    from ormahd.index.rows import EdgeRow, NodeRow
-    from ormahd.note.values import NoteLink
-    from ormahd.ormah import Ormah
-
 
 HEAD = 1_000
 """Number of characters, from the beginning of a text, in which its first line is looked for."""
