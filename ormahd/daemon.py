@@ -18,7 +18,6 @@ from typing import Final, NoReturn
 from ormahd import __version__, paths
 from ormahd.actions.purge import resume
 from ormahd.actions.sync import sync_by_itself
-from ormahd.api import Call, HealthResult, Progress, Result
 from ormahd.config import Config
 from ormahd.errors import OrmahError
 from ormahd.ingest.by_agent import AgentReading
@@ -82,11 +81,11 @@ DESCRIPTORS: Final = 8192
 
 
 def run(
-    config: Config, *, foreground: bool, told: Callable[[Path], None] = lambda _: None, clock: Clock = present
+    config: Config, *, foreground: bool, on_listening: Callable[[Path], None] = lambda _: None, clock: Clock = present
 ) -> int:
     """Run the daemon until a signal ends it, and return the exit status.
 
-    `told` is called with the socket's path once the daemon answers there; `clock` returns the present time,
+    `on_listening` is called with the socket's path once the daemon answers there; `clock` returns the present time,
     timezone-aware.
 
     Raises:
@@ -115,22 +114,25 @@ def run(
         paths.down_mark(listening.path).unlink(missing_ok=True)  # the daemon is wanted again
         whisper = Whisper.of(ormah, maintenance.due)
         hooks, intake = _hooks(whisper, listening.path, timetable, judging)
-        parts = Parts(ormah, whisper, timetable, maintenance, judging, intake, listening.path, lambda: server.clients)
-        dispatcher = Dispatcher(parts)
-
-        def answer(call: Call, progress: Callable[[Progress], None]) -> Result:
-            reply = dispatcher.answer(call, progress)
-            if isinstance(reply, HealthResult):  # warnings of the server and the log file's path
-                reply.warnings = [*reply.warnings, *server.warnings()]
-                reply.log_file = str(logs.file)
-            return reply
-
-        server = Server(
-            listening, answer, hook=hooks.answer, on_broken=signals.broken, events=ormah.events,
-        )  # fmt: skip
+        server = Server(listening, on_broken=signals.broken, events=ormah.events)
+        parts = Parts(
+            ormah=ormah,
+            vault=ormah.vault,
+            index=ormah.index,
+            archive=ormah.sessions,
+            pipeline=whisper,
+            timetable=timetable,
+            runner=timetable.runner,
+            proposals=timetable.runner.proposals,
+            maintenance=maintenance,
+            judging=judging,
+            intake=intake,
+            server=server,
+            log_file=logs.file,
+        )
         house.callback(life.stop_serving, server)
-        server.start()
-        told(listening.path)
+        server.start(Dispatcher(parts).answer, hooks.answer)
+        on_listening(listening.path)
         ormah.socket = listening.path
 
         intake.start()
@@ -164,12 +166,14 @@ def _maintenance(ormah: Ormah, judging: Judging, timetable: Timetable) -> Mainte
 
 def _hooks(whisper: Whisper, socket: Path, timetable: Timetable, judging: Judging) -> tuple[Hooks, Intake]:
     """Build the part that answers hooks, and the intake: it reads the transcripts that the hooks report."""
-    hooks = Hooks(whisper)
     intake: Intake = Intake(
-        whisper.ormah, lambda: hooks.answer_spooled(paths.spool_dir(socket), intake.capture.settle),
-        asker=judging.asker, conflicts=lambda: timetable.soon(ConflictDetector.name), hold=_holding(whisper.ormah, timetable),
-    )  # fmt: skip
-    hooks.on_transcript = intake.capture.hear
+        whisper.ormah,
+        lambda: hooks.answer_spooled(paths.spool_dir(socket), intake.capture.settle),
+        asker=judging.asker,
+        conflicts=lambda: timetable.soon(ConflictDetector.name),
+        hold=_holding(whisper.ormah, timetable),
+    )
+    hooks = Hooks(whisper, intake.capture.hear)
     return hooks, intake
 
 
@@ -315,9 +319,15 @@ class _Life:
         self._ormah.learned.tidy(days, stopping=self._leaving.is_set)
 
     def _pack_repository(self) -> None:
+        """Pack the repository's loose objects if there are many. Commits by Ormah start no gc, so that no commit
+        waits for one."""
         priority.step_back(LOW_PRIORITY)  # git, as a child, inherits this
-        if self._ormah.vault.wait_rested(PACK_QUIET, PACK_PATIENCE, self._leaving):
-            self._ormah.pack()
+        rested = self._ormah.vault.wait_rested(PACK_QUIET, PACK_PATIENCE, self._leaving)
+        try:
+            if rested and self._ormah.phase == "ready" and self._ormah.vault.tidy():
+                log.info("the repository's loose objects were packed")
+        except OrmahError as exc:
+            log.info("the repository was not packed: %s", exc.message)
 
     def _look_through(self) -> None:
         priority.step_back(LOW_PRIORITY)
@@ -348,10 +358,13 @@ class _Life:
             if self._warming.is_alive():
                 self._left.append("warming")
         working = (
-            (self._timetable, "maintenance"), (self._sync, "a sync"), (self._tidy, "tidying the journal"),
-            (self._look, "a look for what an agent may judge"), (self._pack, "packing the repository"),
+            (self._timetable, "maintenance"),
+            (self._sync, "a sync"),
+            (self._tidy, "tidying the journal"),
+            (self._look, "a look for what an agent may judge"),
+            (self._pack, "packing the repository"),
             (self._health, "a look at what is degraded"),
-        )  # fmt: skip
+        )
         for timer, name in working:
             if not timer.stop(DRAIN_SECONDS):
                 self._left.append(name)

@@ -53,7 +53,7 @@ def _daemon(config: Config, pipe: int) -> None:
         from ormahd import daemon
 
         try:
-            status = daemon.run(config, foreground=False, told=lambda path: tell.once(socket=str(path)))
+            status = daemon.run(config, foreground=False, on_listening=lambda path: tell.once(socket=str(path)))
         except OrmahError as exc:
             status = exc.exit_status
             tell.once(error=exc.message, hint=exc.hint, exit=status)

@@ -150,7 +150,7 @@ class Fault(Struct, frozen=True):
 def fault(exc: ValidationError, fields: Iterable[str] = ()) -> Fault:
     """Return the first fault that pydantic found. `fields`: the valid field names of the outermost value.
 
-    For `MemoryNode(tier="hot")`: "tier: 'hot' is not allowed; it may be core, working or archival".
+    For `CreateNodeRequest(tier="hot")`: "tier: 'hot' is not allowed; it may be core, working or archival".
     """
     return faults(exc, fields)[0]
 

@@ -123,7 +123,7 @@ class Learned:
 
         Either a person rejected the proposal that they conflict, or a judge found no conflict.
         """
-        rows = list(self._index.notes([one_id, other_id], connections=False).values())
+        rows = list(self._index.notes([one_id, other_id]).values())
         texts = [text_key(row.title, row.content) for row in rows]
         if line_id(key_of(ProposalType.CONFLICT, [row.id for row in rows], texts)) in self._rejections():
             return True

@@ -98,6 +98,8 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
         Unavailable: a daemon has the vault open; ask that daemon for its `doctor`.
         NotFound: there is no vault yet.
     """
+    from ormahd.actions.amend import silent
+    from ormahd.api import DoctorParams
     from ormahd.daemon import socket_of
     from ormahd.ingest.intake import Intake
     from ormahd.jobs.judging import Judging
@@ -113,7 +115,7 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
     ormah.socket = socket_of(config, root)
     try:
         runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
-        answer = findings(ormah, runner, Judging(ormah), Intake(ormah), fix=fix, progress=lambda *_: None)
+        answer = findings(ormah, runner, Judging(ormah), Intake(ormah), DoctorParams(fix=fix), silent)
     finally:
         ormah.close()
     return [finding for finding in answer.findings if not finding.what.startswith("degraded: ")]

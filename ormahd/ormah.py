@@ -12,33 +12,28 @@ import shutil
 import sqlite3
 import threading
 import time
-import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
 
 from ormahd import paths
 from ormahd.api import Difference
 from ormahd.config import Config
-from ormahd.embedding.embedder import Embedder, QueryVectors
+from ormahd.embedding.embedder import Embedder
 from ormahd.embedding.model import load
 from ormahd.errors import BadRequest, NoRoom, NotFound, NotReady, OrmahError, Unavailable
 from ormahd.index.history import History
 from ormahd.index.index import Index
-from ormahd.index.rows import Filter, NodeRow
 from ormahd.index.snapshots import Snapshots
 from ormahd.learned_state import Learned
 from ormahd.mender import IndexMender
 from ormahd.model.change import Clock, Committed, FileState, Kind
-from ormahd.model.node import NodeType, Tier
-from ormahd.note.values import Note, NoteKind, path_for
+from ormahd.note.values import Note, NoteKind
 from ormahd.process import own_files, priority
 from ormahd.process.priority import Turns
 from ormahd.reworded import Reworded
 from ormahd.sessions.archive import SessionArchive
 from ormahd.state.events import EventStream
-from ormahd.state.feedback import Judgements
 from ormahd.state.state import State
 from ormahd.sync.state import SyncState
 from ormahd.text.secrets import redact
@@ -52,8 +47,6 @@ from ormahd.watch.watcher import Watcher
 
 log = logging.getLogger("ormah")
 
-DRAWS = 100
-"""Number of ids drawn before giving up on a free short id. Even among a million notes, nearly every draw is free."""
 PATIENCE = 20.0
 """Maximum number of seconds that `warm` waits until texts without vectors are embedded."""
 LOOKS = 3
@@ -62,8 +55,6 @@ LITTLE = 5_000_000
 """Free bytes below which a disk is reported as full: room for one commit and a batch of the index."""
 AGAIN = 2.0
 """Seconds between two tries to give the model to the index."""
-
-T = TypeVar("T")
 
 
 def present() -> datetime:
@@ -82,9 +73,12 @@ class Ormah:
         self.pasts = Snapshots(index, stopping=lambda: self.phase == "stopping")
         self.state = state
         self.sessions = SessionArchive(
-            lambda: paths.sessions_dir(vault.id), lambda: index.directory / "sessions.sqlite3",
-            lambda: paths.purged_file(vault.id), keep_days=self.settings.sessions.keep_days, clock=clock,
-        )  # fmt: skip
+            lambda: paths.sessions_dir(vault.id),
+            lambda: index.directory / "sessions.sqlite3",
+            lambda: paths.purged_file(vault.id),
+            keep_days=self.settings.sessions.keep_days,
+            clock=clock,
+        )
         self.learned = Learned(vault, index, state)
         self.spaces = Spaces(vault)
         self.sources = config.settings.sources
@@ -136,9 +130,11 @@ class Ormah:
                 paths.inherit(vault.root, former, vault.id)
             state = State(paths.private_dir(paths.state_dir(vault.root, vault.id)), clock=clock)
             index = Index.open(
-                paths.private_dir(paths.index_dir(vault.root, vault.id)), config.settings.embedding, config.settings.vectors,
+                paths.private_dir(paths.index_dir(vault.root, vault.id)),
+                config.settings.embedding,
+                config.settings.vectors,
                 clock=clock,
-            )  # fmt: skip
+            )
         except BaseException:
             vault.close()
             raise
@@ -172,9 +168,9 @@ class Ormah:
     def enter(self, phase: str) -> bool:
         """Change the phase, and return True. After `stopping` comes no other phase: then only return False."""
         with self._entering:
-            left = self.phase == "stopping"
-            self.phase = "stopping" if left else phase
-        return not left
+            stopping = self.phase == "stopping"
+            self.phase = "stopping" if stopping else phase
+        return not stopping
 
     def _warm(self, enter: Callable[[str], None], last: Callable[[], None]) -> None:
         enter("reconciling")
@@ -195,14 +191,6 @@ class Ormah:
             pass  # many texts continue in the background, and `degraded` says so
         last()
 
-    def pack(self) -> None:
-        """Pack the repository's loose objects if there are many. Commits by Ormah start no gc, so that no commit
-        waits for one."""
-        try:
-            if self.phase == "ready" and self.vault.tidy():
-                log.info("the repository's loose objects were packed")
-        except OrmahError as exc:
-            log.info("the repository was not packed: %s", exc.message)
 
     def _load_model(self) -> None:
         try:
@@ -296,15 +284,15 @@ class Ormah:
 
     # ------------------------------------------------------------ the index follows the vault
 
-    def _committed(self, some: Sequence[Committed]) -> None:
+    def _committed(self, batch: Sequence[Committed]) -> None:
         """Index the bytes of Ormah's own commits, before the writes are answered. Called after each batch of
         commits.
 
         Commits that a sync brought are skipped: the scan that follows decides what to index, as with a manual pull.
         """
-        for done in some:
+        for done in batch:
             self.learned.committed(done)
-        for _, group in itertools.groupby(some, lambda done: done.kind is Kind.SYNC):
+        for _, group in itertools.groupby(batch, lambda done: done.kind is Kind.SYNC):
             try:
                 self._index(list(group))
             except (OrmahError, OSError, sqlite3.Error) as exc:
@@ -312,16 +300,16 @@ class Ormah:
                 log.warning("the index could not take in what was written: %s", exc)
                 self.reconciler.untold()
                 self.mender.behind()
-        self.events.committed(some)  # after the index: a reader that asks again finds what the event tells
+        self.events.committed(batch)  # after the index: a reader that asks again finds what the event tells
 
-    def _index(self, some: Sequence[Committed]) -> None:
-        if some[0].kind is Kind.SYNC:
+    def _index(self, batch: Sequence[Committed]) -> None:
+        if batch[0].kind is Kind.SYNC:
             return
-        changes = itertools.chain.from_iterable(done.changes for done in some)
+        changes = itertools.chain.from_iterable(done.changes for done in batch)
         upserts, removals = as_files(self.vault.root, changes)
-        known = some[0].parent is not None and self.index.position == some[0].parent
-        whole = all(one.commit == other.parent for one, other in itertools.pairwise(some))
-        self.index.apply(upserts, removals, head=some[-1].commit if known and whole else None)
+        known = batch[0].parent is not None and self.index.position == batch[0].parent
+        whole = all(one.commit == other.parent for one, other in itertools.pairwise(batch))
+        self.index.apply(upserts, removals, head=batch[-1].commit if known and whole else None)
 
     def _bring_in(self) -> None:
         """Scan the whole vault. Raises OrmahError; NoRoom if a disk is full."""
@@ -354,20 +342,18 @@ class Ormah:
         return {path: state for path, state in known.items() if path in notes}
 
     def _observed(
-        self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None,
+        self,
+        upserts: Mapping[str, tuple[bytes, FileState]],
+        removals: Collection[str],
+        head: str | None,
         notes: Mapping[str, Note | None] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Index what a scan found: a person's edits, a checkout, a pull."""
         self.index.apply(upserts, removals, head=head, notes=notes, superseded=self.reconciler.superseded)
         self.learned.read()
         self.events.observed(
             len(upserts) + len(removals), [note.id for note in (notes or {}).values() if note is not None]
         )
-
-    @property
-    def judgements(self) -> Judgements:
-        """All judgements of past whispers, as the vault has them now."""
-        return self.learned.judgements
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
         """Yield every file of the vault that the index should hold, read now."""
@@ -425,14 +411,6 @@ class Ormah:
         except NotFound:
             return self.history.find_node(prefix)
 
-    def new_id(self, taken: Collection[str] = ()) -> str:
-        """Return a new random id whose short id no memory has. `taken`: further short ids that it must not have."""
-        for _ in range(DRAWS):
-            drawn = str(uuid.uuid4())
-            if drawn[:8] not in taken and self.has_short(drawn[:8]) is None:
-                return drawn
-        raise BadRequest("no free short id was found", hint="this vault holds too many notes for 8-character ids")
-
     def moment(self) -> datetime:
         """Return the present time in whole seconds, as notes store it."""
         return self.clock().replace(microsecond=0)
@@ -440,45 +418,6 @@ class Ormah:
     def new_run(self) -> str:
         """Return a new id for a run: a series of ops that belong together (an import, a run of a job)."""
         return self.vault.new_op()
-
-    def has_short(self, short: str) -> str | None:
-        """Return the id of the node with this short id, or None."""
-        try:
-            return self.index.resolve_known(short)
-        except NotFound:
-            return None
-
-    def place(
-        self,
-        node_id: str,
-        *,
-        type: NodeType,  # noqa: A002
-        space: str | None,
-        title: str | None,
-        content: str,
-        created: datetime,
-    ) -> str:
-        """Return the path of a new note, relative to the vault's root."""
-        return path_for(id=node_id, type=type, space=space, title=title, content=content, created=created)
-
-    def core(self) -> list[NodeRow]:
-        """Return the memories of core that hold and may be changed."""
-        chosen = Filter(tiers=(Tier.CORE,), writable=True, alive_at=self.moment())
-        return list(self.index.notes(self.index.ids(chosen), connections=False).values())
-
-    # ------------------------------------------------------------ embeddings
-
-    def embed_query(self, text: str) -> QueryVectors | None:
-        """Return the vectors of a question; None until the model is loaded."""
-        embedder = self.index.embedder
-        return None if embedder is None else embedder.embed_query(text)
-
-    def neighbours(self, title: str | None, content: str, limit: int) -> list[tuple[str, float]]:
-        """Return the nodes nearest in meaning to a text that is about to be stored: (id, cosine), best first.
-
-        Empty until the model is there. The text's embedding is kept for when the note is indexed.
-        """
-        return self.index.neighbours(title, content, limit)
 
 
 def _fixed(time: str | None) -> Clock | None:

@@ -51,7 +51,7 @@ class Reworded:
     def __call__(self, older: str, newer: str, cosine: float) -> bool:
         """Whether the memory `older`, though created first, got its present statement later than `newer` did.
         `cosine`: the cosine of the two memories' vectors."""
-        rows = self._index.notes([older, newer], connections=False)
+        rows = self._index.notes([older, newer])
         if len(rows) < 2:
             return False
         one, other = rows[older], rows[newer]

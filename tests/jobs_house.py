@@ -18,11 +18,11 @@ from unittest import mock
 
 from ormahd import config
 from ormahd.actions.amend import Caller
-from ormahd.actions.recall import recall
-from ormahd.actions.remember import remember
+from ormahd.actions.recall import search
+from ormahd.actions.remember import store_memory
 from ormahd.actions.undo import undo
-from ormahd.actions.update import Update, update
-from ormahd.api import RecallResult, RunTaskResult, UndoParams, UndoResult
+from ormahd.actions.update import update
+from ormahd.api import RecallResult, RunTaskResult, UndoParams, UndoResult, UpdateParams
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import QUESTIONS, Job, RunContext
 from ormahd.jobs.neighbours import NearMemories
@@ -77,11 +77,11 @@ class JobsHouse:
     def remember(self, content: str, **more: Any) -> str:
         """The new memory's full id; a second passes."""
         self.go(seconds=1)
-        return remember(self.ormah, CreateNodeRequest(content=content, **more), AGENT).node_id
+        return store_memory(self.ormah, CreateNodeRequest(content=content, **more), AGENT).node_id
 
     def update(self, node_id: str, **fields: Any) -> None:
         self.go(seconds=1)
-        update(self.ormah, node_id, Update(set=fields), AGENT)
+        update(self.ormah, UpdateParams(node_id=node_id, **fields), AGENT)
 
     def row(self, node_id: str) -> NodeRow:
         return self.ormah.index.note(node_id)
@@ -104,7 +104,7 @@ class JobsHouse:
         self, query: str, limit: int = 10, space: str | None = None, *, explain: bool = False, **more: Any
     ) -> RecallResult:
         wish = SearchQuery(query=query, limit=limit, **more)
-        return recall(self.ormah, wish, space=space, explain=explain, touch=False)
+        return search(self.ormah, wish, space=space, explain=explain, touch=False)
 
     def found(self, query: str, limit: int = 10, space: str | None = None) -> list[str]:
         return [hit.id for hit in self.recall(query, limit, space).results]
@@ -162,7 +162,7 @@ class JobsHouse:
 
     def empty(self) -> None:
         """Remove every note but the self node's, as a person who deletes files."""
-        for row in self.ormah.index.notes(self.ormah.index.ids(), connections=False).values():
+        for row in self.ormah.index.notes(self.ormah.index.ids()).values():
             if row.id != self.ormah.vault.self_id:
                 self.path(row.id).unlink()
         self.ormah.reconciler.scan()

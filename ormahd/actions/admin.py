@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from ormahd import paths
-from ormahd.actions.views import iso
-from ormahd.api import DayStats, Finding, RebuildResult, StatsResult, VerifyResult, WhisperStats
+from ormahd.actions.amend import Progress
+from ormahd.actions.views import of_row
+from ormahd.api import DayStats, Finding, RebuildResult, StatsParams, StatsResult, VerifyResult, WhisperStats
 from ormahd.config import Config, load
 from ormahd.errors import NoRoom, OrmahError
 from ormahd.model.change import Kind
@@ -25,17 +26,33 @@ from ormahd.state import whispers
 from ormahd.vault import conflicts, merge_driver
 
 WORST_FIRST = {"error": 0, "warning": 1, "info": 2}
-Progress = Callable[[int, int, str], None]
 
 
-def stats(ormah: Ormah, *, days: int = 0, tags: int = 0) -> StatsResult:
+def stats(ormah: Ormah, params: StatsParams) -> StatsResult:
     """Count the memories (by tier, type and space), the edges (by type), the whispers, and the feedback on whispers.
     Also the last `days` days one by one, and the `tags` most used tags."""
-    lacking, counted = ormah.lacking(), ormah.index.stats(tags)
-    return StatsResult(
-        counted.nodes, counted.by_tier, counted.by_type, counted.by_space, counted.edges, counted.by_edge,
-        counted.plain, _whispers(ormah), lacking, counted.by_tag, _daily(ormah, days),
-    )  # fmt: skip
+    lacking, counted = ormah.lacking(), ormah.index.stats(params.tags)
+    logged, judgements = whispers.figures(ormah.state), ormah.learned.judgements
+    (useful, useless), (asked, answered) = judgements.counts, whispers.counts(ormah.state)
+    whisper = of_row(
+        WhisperStats,
+        logged,
+        useful=useful,
+        not_useful=useless,
+        idle=len(judgements.idle),
+        asked=asked,
+        answered=answered,
+    )
+    return of_row(
+        StatsResult,
+        counted,
+        total_nodes=counted.nodes,
+        total_edges=counted.edges,
+        plain_files=counted.plain,
+        whisper=whisper,
+        degraded=lacking,
+        daily=_daily(ormah, params.days),
+    )
 
 
 def _daily(ormah: Ormah, days: int) -> list[DayStats]:
@@ -43,22 +60,17 @@ def _daily(ormah: Ormah, days: int) -> list[DayStats]:
     names = [(now - timedelta(days=back)).date().isoformat() for back in reversed(range(days))]
     since = now - timedelta(days=days + 1)
     made, logged = (ormah.index.made(since), whispers.daily(ormah.state, since)) if days else ({}, {})
-    return [DayStats(name, *logged.get(name, (0, 0)), made.get(name, 0)) for name in names]
-
-
-def _whispers(ormah: Ormah) -> WhisperStats:
-    logged, judgements = whispers.figures(ormah.state), ormah.judgements
-    (useful, useless), (asked, answered) = judgements.counts, whispers.counts(ormah.state)
-    return WhisperStats(
-        iso(logged.since), logged.prompts, logged.spoken, logged.silent, logged.median_ms, useful, useless,
-        len(judgements.idle), asked, answered,
-    )  # fmt: skip
+    counts = {name: logged.get(name, (0, 0)) for name in names}
+    return [
+        DayStats(day=name, whispers=count, silences=silences, new=made.get(name, 0))
+        for name, (count, silences) in counts.items()
+    ]
 
 
 def verify(ormah: Ormah, progress: Progress) -> VerifyResult:
     """Compare the index with the vault."""
     found = ormah.verify(progress)
-    return VerifyResult(not found, found)
+    return VerifyResult(ok=not found, differences=found)
 
 
 def rss_mb() -> float:
@@ -79,50 +91,55 @@ def rebuild(ormah: Ormah, progress: Progress) -> RebuildResult:
     """Rebuild the index from the vault. Embeddings of unchanged texts are kept."""
     begun = time.monotonic()
     count = ormah.rebuild(progress)
-    return RebuildResult("rebuilt", count, round(time.monotonic() - begun, 3))
+    return RebuildResult(status="rebuilt", nodes_indexed=count, seconds=round(time.monotonic() - begun, 3))
 
 
-def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
+def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
     """Return a finding for each problem that needs a person's attention, worst first: in files, index, git and
     models."""
-    if (said := ormah.vault.git_says()) is not None:
-        what = f"git cannot read the vault's repository: {said}"
+    if (fault := ormah.vault.git_says()) is not None:
+        what = f"git cannot read the vault's repository: {fault}"
         mend = "`git fsck` in the vault says more; mend it, or bring .git back from a backup or a clone"
-        return [Finding("error", what, mend=mend)]
+        return [Finding(level="error", what=what, mend=mend)]
     # verifying reads every file, so the scan's findings are fresh afterwards
     differences, full = [], []
     try:
         differences = ormah.verify(progress) if ormah.phase == "ready" else []
     except NoRoom as exc:
-        full = [Finding("error", exc.message, mend="make room; everything goes on by itself then")]
+        full = [Finding(level="error", what=exc.message, mend="make room; everything goes on by itself then")]
     read = ormah.phase == "ready" and not any(one.what == "damaged" for one in differences)
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
-    found += [*full, *current_findings(ormah.config), *(Finding("warning", text) for text in ormah.warnings)]
-    found += [Finding("error", what, mend="make room; everything goes on by itself then") for what in ormah.troubles()]
+    found += [*full, *current_findings(ormah.config), *(Finding(level="warning", what=text) for text in ormah.warnings)]
+    found += [
+        Finding(level="error", what=what, mend="make room; everything goes on by itself then")
+        for what in ormah.troubles()
+    ]
     writable = "make it writable for the user that runs the daemon; it goes on by itself then"
-    found += [Finding("error", what, mend=writable) for what in ormah.vault.unwritable()]
+    found += [Finding(level="error", what=what, mend=writable) for what in ormah.vault.unwritable()]
     found += [_aside(path) for path in [own_files.aside(ormah.state.path)] if path.exists()]
     found += [Finding(**problem) for problem in merge_driver.findings(ormah.vault)]
     if ormah.syncing.trouble and not ormah.syncing.offline_since:
         what = f"the last sync failed: {ormah.syncing.trouble}"
-        found.append(Finding("warning", what, mend="mend that, then: ormahctl sync"))
+        found.append(Finding(level="warning", what=what, mend="mend that, then: ormahctl sync"))
     found += _set_aside(ormah.vault.root)
     found += _judgements(ormah)
     if (lock := ormah.vault.standing_lock()) is not None:
         found.append(_standing(lock, ormah.clock()))
     elif busy := ormah.vault.busy():
-        found.append(Finding("warning", f"git is held: {busy}", mend="finish it (git status); writes wait until then"))
+        found.append(
+            Finding(level="warning", what=f"git is held: {busy}", mend="finish it (git status); writes wait until then")
+        )
     if why := ormah.polling():
         what = f"the vault's folder is not watched but scanned every two seconds: {why}"
         mend = "on Linux, raise fs.inotify.max_user_watches or max_user_instances (sysctl)"
-        found.append(Finding("warning", what, mend=mend))
+        found.append(Finding(level="warning", what=what, mend=mend))
     found += [
-        Finding("warning", f"degraded: {part}", mend=_MENDS.get(part, "look into the log (ormahctl logs)"))
+        Finding(level="warning", what=f"degraded: {part}", mend=_MENDS.get(part, "look into the log (ormahctl logs)"))
         for part in ormah.degraded()
     ]
     for one in differences:
         what = f"the index differs from the vault ({one.what}): {one.detail}"
-        found.append(Finding("error", what, one.path, mend="ormahctl rebuild"))
+        found.append(Finding(level="error", what=what, path=one.path, mend="ormahctl rebuild"))
     return sorted(found, key=worst_first)
 
 
@@ -134,7 +151,7 @@ def _standing(lock: Path, now: datetime) -> Finding:
         minutes = 0
     what = f"a lock of another git program stands in the vault, {minutes} minutes old: {lock}"
     mend = f"end that program; if none runs any more: rm {shlex.quote(str(lock))}; writes wait until then"
-    return Finding("warning", what, mend=mend)
+    return Finding(level="warning", what=what, mend=mend)
 
 
 def _set_aside(root: Path) -> list[Finding]:
@@ -144,18 +161,18 @@ def _set_aside(root: Path) -> list[Finding]:
         name = one.path if one.kept else next(iter(one.files.values()))
         if one.kept == "theirs" and one.by:
             mend = f"to have yours back: ormahctl sync --take-back {shlex.quote(name)}; if it is right so: --resolve"
-            found.append(Finding("warning", conflicts.describe(one), name, mend=mend))
+            found.append(Finding(level="warning", what=conflicts.describe(one), path=name, mend=mend))
             continue
         look = "ormahctl review names all versions" if one.kept else "compare it with the note"
         mend = f"{look}; take over what is missing, then: ormahctl sync --resolve {shlex.quote(name)}"
-        found.append(Finding("error", conflicts.describe(one), name, mend=mend))
+        found.append(Finding(level="error", what=conflicts.describe(one), path=name, mend=mend))
     return found
 
 
 def _aside(path: Path) -> Finding:
     """Return the finding that `path`, a file of the state, was unusable and was set aside. No memory was in it."""
     what = "it could not be used and was set aside; what stands in its place was begun anew, and no memory is lost"
-    return Finding("warning", what, str(path), mend="delete it when you have looked at it")
+    return Finding(level="warning", what=what, path=str(path), mend="delete it when you have looked at it")
 
 
 def _judgements(ormah: Ormah) -> list[Finding]:
@@ -163,12 +180,13 @@ def _judgements(ormah: Ormah) -> list[Finding]:
     found = []
     for path, line, why in ormah.learned.bad_lines():
         kind = "a judgement" if path.startswith(FOLDER) else "a line on what is not learned again"
-        found.append(Finding("warning", f"{kind} cannot be read: {why}", path, line, "mend the line, or delete it"))
-    idle = len(ormah.judgements.idle)
+        what, mend = f"{kind} cannot be read: {why}", "mend the line, or delete it"
+        found.append(Finding(level="warning", what=what, path=path, line=line, mend=mend))
+    idle = len(ormah.learned.judgements.idle)
     if idle and ormah.index.embedder is not None:
         what = f"{idle} judgements on whispers were made with another embedding model, and are not counted"
         mend = "nothing is lost: they count again with their model, or where feedback.commit_prompts kept the prompts' texts"
-        found.append(Finding("info", what, FOLDER, mend=mend))
+        found.append(Finding(level="info", what=what, path=FOLDER, mend=mend))
     return found
 
 
@@ -193,7 +211,7 @@ def fix(ormah: Ormah) -> list[str]:
             data = ormah.vault.read(path)
             if data is None:
                 continue
-            node_id = ormah.new_id()
+            node_id = ormah.index.new_id()
             with ormah.vault.transaction(
                 f"A new id for the copy {path}", kind=Kind.EDIT, source="person", person=True
             ) as tx:
@@ -210,8 +228,8 @@ def config_findings(read: Callable[[], Config]) -> list[Finding]:
     try:
         config = read()
     except OrmahError as exc:
-        told = exc.data.get("faults") or [{"what": exc.message, "mend": exc.hint or ""}]
-        return [Finding(level="error", **one) for one in told]
+        faults = exc.data.get("faults") or [{"what": exc.message, "mend": exc.hint or ""}]
+        return [Finding(level="error", **one) for one in faults]
     too_long = config.settings.daemon.socket
     if too_long is not None and len(os.fsencode(paths.expand(too_long))) > paths.MAX_SOCKET_PATH:
         what = f"daemon.socket has more than {paths.MAX_SOCKET_PATH} bytes: {too_long}"

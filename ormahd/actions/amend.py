@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from ormahd.actions.views import stem
+from ormahd.api import WriteResult
 from ormahd.errors import Conflict, InvalidNote, NotFound, NotReady, VaultBusy
 from ormahd.git.commit_message import REQUEST
-from ormahd.index.rows import SOURCE_PREFIX, NodeRow
+from ormahd.index.rows import SOURCE_PREFIX, Filter, NodeRow
 from ormahd.model.change import Kind
-from ormahd.model.node import EdgeType, Tier
+from ormahd.model.node import EdgeType, Tier, short_id
 from ormahd.note.edit import edit
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, NoteLink
@@ -27,6 +28,14 @@ from ormahd.text.secrets import redact, redact_name
 from ormahd.vault.transaction import Transaction
 
 PERSON = "person"
+Progress = Callable[[int, int, str], None]
+"""A function that reports progress to the caller: (done, total, stage)."""
+
+
+def silent(done: int, total: int, stage: str) -> None:
+    """Report no progress."""
+
+
 FIRST_SCAN_S = 5.0
 """How long a change waits for the first scan after a start, in seconds."""
 
@@ -159,6 +168,21 @@ def _amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
             return attempt()
 
 
+def transaction(
+    ormah: Ormah, subject: str, *, kind: Kind, caller: Caller, body: str = "", run: str | None = None
+) -> Transaction:
+    """Return a transaction in the caller's name, for a `with` block that adds the changes to it."""
+    person = caller.source == PERSON
+    return ormah.vault.transaction(
+        subject, kind=kind, source=caller.source, body=body, run=run, person=person, trailers=caller.trailers
+    )
+
+
+def outcome(tx: Transaction) -> Outcome:
+    """Return what became of a transaction whose block has ended."""
+    return Outcome(tx.op, tx.committed.commit) if tx.committed else Outcome(None, None)
+
+
 def commit(
     ormah: Ormah,
     subject: str,
@@ -170,13 +194,30 @@ def commit(
     fill: Callable[[Transaction], None],
 ) -> Outcome:
     """Run one transaction and return its outcome; `fill` adds the changes to it."""
-    tx = ormah.vault.transaction(
-        subject, kind=kind, source=caller.source, body=body, run=run, person=caller.source == PERSON,
-        trailers=caller.trailers,
-    )  # fmt: skip
-    with tx:
+    with transaction(ormah, subject, kind=kind, caller=caller, body=body, run=run) as tx:
         fill(tx)
-    return Outcome(tx.op, tx.committed.commit) if tx.committed else Outcome(None, None)
+    return outcome(tx)
+
+
+def written(
+    ormah: Ormah, text: str, note: SeenNote | NodeRow, tx: Transaction | None = None, **more: Any
+) -> WriteResult:
+    """Return the result of a change of `note` in the transaction `tx`, or of a request that changed nothing (None).
+
+    `more`: further fields of the result.
+    """
+    done = Outcome(None, None) if tx is None else outcome(tx)
+    return WriteResult(
+        text=text,
+        node_id=note.id,
+        short_id=short_id(note.id),
+        path=note.path,
+        commit=done.commit,
+        op=done.op,
+        changed=tx is not None,
+        degraded=ormah.degraded(),
+        **more,
+    )
 
 
 def clean(ormah: Ormah, text: str | None, found: list[str]) -> str | None:
@@ -197,13 +238,19 @@ def clean_name(ormah: Ormah, name: str | None, found: list[str]) -> str | None:
     return result.text
 
 
+def core_notes(ormah: Ormah) -> list[NodeRow]:
+    """Return the memories of core that hold and may be changed."""
+    chosen = Filter(tiers=(Tier.CORE,), writable=True, alive_at=ormah.moment())
+    return list(ormah.index.notes(ormah.index.ids(chosen)).values())
+
+
 def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str], leaving: Collection[str] = ()) -> list[NodeRow]:
     """Move the least important core nodes to working, as part of the transaction `tx`, until core is within its cap.
     The nodes `keep` count as core nodes, and those in `leaving`, which `tx` ends, do not.
 
     Returns the moved nodes; nodes in `keep` are never moved.
     """
-    core = [row for row in ormah.core() if row.id not in keep and row.id not in leaving]
+    core = [row for row in core_notes(ormah) if row.id not in keep and row.id not in leaving]
     spare = len(core) + len(keep) - ormah.settings.tiers.core_cap
     demoted = []
     for row in leaving_core(ormah, core)[: max(0, spare)] if spare > 0 else []:
@@ -228,21 +275,26 @@ def leaving_core(
     return sorted(
         (row for row in core if row.id != me),
         key=lambda row: (
-            row.about_self or row.id in identity, row.id in last, known.get(row.id, row.strength.importance),
-            row.last_accessed, row.id,
+            row.about_self or row.id in identity,
+            row.id in last,
+            known.get(row.id, row.strength.importance),
+            row.last_accessed,
+            row.id,
         ),
-    )  # fmt: skip
+    )
 
 
-def define(ormah: Ormah, tx: Transaction, path: str, *, defined: bool) -> None:
-    """Add or remove the `defines` edge from the self node to the note at `path`, in the same commit as its
-    `about_self` tag."""
-    me = see(ormah, ormah.vault.self_id)
-    name, now = stem(path), ormah.moment()
+def define(ormah: Ormah, tx: Transaction, paths: Collection[str], *, defined: bool = True) -> None:
+    """Add or remove the `defines` edges from the self node to the notes at `paths`, in the same commit as their
+    `about_self` tags."""
+    if not paths:
+        return
+    me, now = see(ormah, ormah.vault.self_id), ormah.moment()
     if defined:
-        data = edit(me.data, me.path, link=[NoteLink(EdgeType.DEFINES, name, 1.0, now)])
+        links = [NoteLink(EdgeType.DEFINES, stem(path), 1.0, now) for path in paths]
+        data = edit(me.data, me.path, link=links)
     else:
-        data = edit(me.data, me.path, unlink=[(EdgeType.DEFINES, name)])
+        data = edit(me.data, me.path, unlink=[(EdgeType.DEFINES, stem(path)) for path in paths])
     if data != me.data:
         data = edit(data, me.path, set={"updated": now})
         tx.put(me.path, data, node_id=me.id, expect=me.digest)

@@ -7,12 +7,12 @@ prompt's vector (`whisper.affinity`).
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from ormahd.actions.amend import Caller, amending, commit
+from ormahd.actions.amend import Caller, amending, outcome, transaction
 from ormahd.actions.projects import space_of
 from ormahd.actions.views import headline
-from ormahd.api import FeedbackResult
+from ormahd.api import FeedbackParams, FeedbackResult
 from ormahd.errors import BadRequest, NotFound
 from ormahd.index.rows import NodeRow
 from ormahd.model import judgement
@@ -30,9 +30,7 @@ PROMPT = 160
 _SOURCES: dict[str, Source] = {"explicit": "explicit", "implicit": "implicit"}
 
 
-def feedback(
-    ormah: Ormah, node_id: str, signal: int, caller: Caller, *, source: str = "explicit", event: str | None = None
-) -> FeedbackResult:
+def feedback(ormah: Ormah, params: FeedbackParams, caller: Caller) -> FeedbackResult:
     """Judge the memory that `node_id` names (full id, or a unique prefix). `signal`: 1 for useful, -1 for not useful.
 
     There is one judgement per whisper, memory and source: to repeat it changes nothing, the opposite signal replaces
@@ -42,37 +40,36 @@ def feedback(
         BadRequest: the signal, the source, the id. NotFound: no whisper of the caller's session considered the memory,
         the event does not exist, or the memory has been forgotten. Ambiguous: the prefix matches several memories.
     """
-    if signal not in (1, -1) or isinstance(signal, bool):
-        raise BadRequest(f"signal is {signal!r}", hint="1: the memory was of use; -1: it was not")
-    said = _SOURCES.get(source)
-    if said is None:
-        raise BadRequest(f"source is {source[:60]!r}", hint="explicit or implicit")
-    found = ormah.anyone(node_id)
-    row = ormah.index.notes([found], connections=False).get(found)
+    if params.signal not in (1, -1):
+        raise BadRequest(f"signal is {params.signal!r}", hint="1: the memory was of use; -1: it was not")
+    source = _SOURCES.get(params.source)
+    if source is None:
+        raise BadRequest(f"source is {params.source[:60]!r}", hint="explicit or implicit")
+    node_id = ormah.anyone(params.node_id)
+    row = ormah.index.notes([node_id]).get(node_id)
     if row is None:
         raise NotFound(
-            f"the memory {short_id(found)} is not in the vault any more",
-            hint=f"`ormahctl history {short_id(found)}` tells what became of it; undone, it can be judged",
-            data={"id": found},
+            f"the memory {short_id(node_id)} is not in the vault any more",
+            hint=f"`ormahctl history {short_id(node_id)}` tells what became of it; undone, it can be judged",
+            data={"id": node_id},
         )
-    logged: Logged | None
-    if event is not None:
-        logged = whispers.considered(ormah.state, event.strip().lower(), found)
-        if logged is None:
-            raise NotFound(
-                f"no whisper with a prompt to learn from has the event {event[:40]!r}",
-                hint="`ormahctl whisper` lists the last prompts with their events; those that ask for nothing teach nothing",
-            )
+    if params.event is None:
+        space = space_of(ormah, caller)
+        logged = whispers.latest(ormah.state, node_id, session_id=caller.session, space=space, agent=caller.source)
+    elif (named := whispers.considered(ormah.state, params.event.strip().lower(), node_id)) is not None:
+        logged = named
     else:
-        logged = whispers.latest(
-            ormah.state, found, session_id=caller.session, space=space_of(ormah, caller), agent=caller.source
+        raise NotFound(
+            f"no whisper with a prompt to learn from has the event {params.event[:40]!r}",
+            hint="`ormahctl whisper` lists the last prompts with their events; those that ask for nothing teach nothing",
         )
-    done = amending(ormah, lambda: _attempt(ormah, row, logged, signal, said, caller))
-    if signal > 0 and whispers.claim_use(ormah.state, logged.event, logged.node_id):
+    done = amending(ormah, lambda: _attempt(ormah, row, logged, params.signal, source, caller))
+    if params.signal > 0 and whispers.claim_use(ormah.state, logged.event, logged.node_id):
         now = ormah.ranking_clock()
         ormah.state.touch([logged.node_id], how="feedback", session_id=logged.session_id, at=now)
-    text = f"{done.text} {_effect(signal, said)}"
-    return replace(done, text=text, review=whispers.answer(ormah.state, logged.node_id))
+    done.text = f"{done.text} {_effect(params.signal, source)}"
+    done.review = whispers.answer(ormah.state, logged.node_id)
+    return done
 
 
 def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: Source, caller: Caller) -> FeedbackResult:
@@ -82,26 +79,41 @@ def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: So
     name = headline(row.title, row.content)
     word = "useful" if signal > 0 else "not useful"
     prompt = one_line(logged.prompt, PROMPT)
-    text = f"Counted as {word}: {name} (id: {row.id}), for the prompt “{prompt}” (event {logged.event})."
-    if before is not None and before.signal == signal:
-        return FeedbackResult(f"{text} It was noted before.", row.id, short_id(row.id), logged.event, prompt, signal, source,
-                      counted=False, degraded=ormah.degraded())  # fmt: skip
-    seal = ormah.learned.seal
+    result = FeedbackResult(
+        text=f"Counted as {word}: {name} (id: {row.id}), for the prompt “{prompt}” (event {logged.event}).",
+        node_id=row.id,
+        short_id=row.short_id,
+        event=logged.event,
+        prompt=prompt,
+        signal=signal,
+        source=source,
+        counted=before is None or before.signal != signal,
+        replaced=before is not None and before.signal != signal,
+        degraded=ormah.degraded(),
+    )
+    if not result.counted:
+        result.text += " It was noted before."
+        return result
+    seal, session = ormah.learned.seal, logged.session_id
     made = Judgement(
-        row.id, signal, source, ormah.clock(), logged.event, logged.model, Int8Vector.of(logged.vector),
-        seal.prompt(logged.prompt), logged.space,
-        None if logged.session_id is None else seal.hash(f"session\n{logged.session_id}"),
-        logged.prompt if ormah.settings.feedback.commit_prompts else None,
-    )  # fmt: skip
-    new = judgement.FILES.put(data or b"", made)
-    done = commit(
-        ormah, f"Feedback: {word}: {name}", kind=Kind.FEEDBACK, caller=caller, body=_why(logged, source, before),
-        fill=lambda tx: tx.put(path, new, node_id=row.id, expect=None if data is None else digest(data)),
-    )  # fmt: skip
-    if before is not None:
-        text += " It takes the place of the opposite."
-    return FeedbackResult(text, row.id, short_id(row.id), logged.event, prompt, signal, source, True, before is not None, False,
-                  done.commit, done.op, ormah.degraded())  # fmt: skip
+        node_id=row.id,
+        signal=signal,
+        source=source,
+        confirmed_at=ormah.clock(),
+        event=logged.event,
+        model=logged.model,
+        vector=Int8Vector.of(logged.vector),
+        prompt_hash=seal.prompt(logged.prompt),
+        space=logged.space,
+        session_id=None if session is None else seal.hash(f"session\n{session}"),
+        prompt=logged.prompt if ormah.settings.feedback.commit_prompts else None,
+    )
+    new, why = judgement.FILES.put(data or b"", made), _why(logged, source, before)
+    with transaction(ormah, f"Feedback: {word}: {name}", kind=Kind.FEEDBACK, caller=caller, body=why) as tx:
+        tx.put(path, new, node_id=row.id, expect=None if data is None else digest(data))
+    if result.replaced:
+        result.text += " It takes the place of the opposite."
+    return replace(result, **asdict(outcome(tx)))
 
 
 def _effect(signal: int, source: Source) -> str:
@@ -114,6 +126,6 @@ def _effect(signal: int, source: Source) -> str:
 def _why(logged: Logged, source: str, before: Judgement | None) -> str:
     """Return the body of the commit that records a judgement. `before`: the judgement that it replaces. The body
     omits the prompt, because git would keep it forever."""
-    shown = f"shown ({logged.shown})" if logged.shown else "held back" if logged.relevance else "not considered"
-    said = f"{source.capitalize()}, on the whisper {logged.event}, in which it was {shown} at relevance {logged.relevance:.2f}."
-    return said if before is None else f"{said}\nBefore, it was judged the other way."
+    treatment = f"shown ({logged.shown})" if logged.shown else "held back" if logged.relevance else "not considered"
+    reason = f"{source.capitalize()}, on the whisper {logged.event}, in which it was {treatment} at relevance {logged.relevance:.2f}."
+    return reason if before is None else f"{reason}\nBefore, it was judged the other way."

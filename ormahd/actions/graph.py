@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from ormahd import api
 from ormahd.actions.lookup import filter_for, get
-from ormahd.actions.views import headline, iso
-from ormahd.api import GraphColumns, GraphEdge, GraphNode, GraphNodeResult, GraphParams, GraphResult
+from ormahd.actions.views import headline, iso, of_row
 from ormahd.index import graph as pictures
 from ormahd.index.graph import PictureRow
 from ormahd.index.index import Index
@@ -23,37 +23,40 @@ TITLE = 120
 """Maximum number of characters of a title, or of the beginning of a text that has none."""
 
 
-def graph(ormah: Ormah, given: GraphParams, narrowing: Narrowing) -> GraphResult:
-    """Return the memories that match `narrowing`, with the connections between them.
+def graph(ormah: Ormah, params: api.GraphParams) -> api.GraphResult:
+    """Return the memories that match, with the connections between them.
 
-    If more than `given.limit` match: the nearest to `given.near`; the self node, then those with the most connections,
+    If more than `limit` match: the nearest to `near`; the self node, then those with the most connections,
     then the newest. Raises NotFound, Ambiguous, BadRequest: an id.
     """
-    lacking, index, self_id, chosen = ormah.lacking(), ormah.index, ormah.vault.self_id, filter_for(narrowing)
+    lacking, index, self_id = ormah.lacking(), ormah.index, ormah.vault.self_id
+    chosen = filter_for(Narrowing.of(params))
     steps = Counter[str]()
-    if given.near is None:
+    if params.near is None:
         rows, degrees = pictures.rows(index, chosen), index.degrees()
     else:
-        start = get(ormah, given.near, touch=False).id
-        steps.update(_steps(index, start, given.to and get(ormah, given.to, touch=False).id))
+        start = _known(ormah, params.near).id
+        steps.update(_steps(index, start, params.to and _known(ormah, params.to).id))
         rows = pictures.rows(index, chosen, list(steps))
         degrees = Counter(end for one in index.edges_of(list(steps)) for end in (one.source, one.target))
     rows.sort(key=lambda row: (steps[row.id], row.id != self_id, -degrees.get(row.id, 0), -row.created, row.id))
-    nodes = _nodes(ormah, rows[: given.limit], degrees, placed=given.placed)
+    nodes = _nodes(ormah, rows[: params.limit], degrees, placed=params.placed)
 
     position = {one.id: at for at, one in enumerate(nodes)}
     edges = index.edges_of(None if len(position) > max(1_000, len(rows) // 2) else list(position))  # which is faster
     edges = [one for one in edges if one.source in position and one.target in position]
-    if not given.columns:
-        return GraphResult(nodes, [_edge(one) for one in edges], self_id, len(rows), lacking)
-    columns = GraphColumns(
+    result = api.GraphResult(nodes=[], edges=[], user_node_id=self_id, total=len(rows), degraded=lacking)
+    if not params.columns:
+        result.nodes, result.edges = nodes, [_edge(one) for one in edges]
+        return result
+    result.columns = api.GraphColumns(
         **{name: [getattr(one, name) for one in nodes] for name in NODE_COLUMNS},
         created=[one.created[:10] for one in nodes],
         source=[position[one.source] for one in edges],
         target=[position[one.target] for one in edges],
         edge_type=[one.edge.value for one in edges],
     )
-    return GraphResult([], [], self_id, len(rows), lacking, columns)
+    return result
 
 
 def _steps(index: Index, start: str, end: str | None) -> dict[str, int]:
@@ -75,18 +78,24 @@ def _steps(index: Index, start: str, end: str | None) -> dict[str, int]:
     return {one: steps[one] for one in chain}
 
 
-def graph_node(ormah: Ormah, node_id: str) -> GraphNodeResult:
+def graph_node(ormah: Ormah, params: api.GraphNodeParams) -> api.GraphNodeResult:
     """Return one memory with its connections and their other ends. Raises NotFound, Ambiguous, BadRequest: the id."""
-    node = get(ormah, node_id, touch=False)
+    node = _known(ormah, params.node_id)
     edges = ormah.index.edges_of([node.id])
     ends = {end for edge in edges for end in (edge.source, edge.target)} - {node.id}
     rows = pictures.rows(ormah.index, Filter(), sorted(ends))
-    return GraphNodeResult(node, [_edge(edge) for edge in edges], _nodes(ormah, rows, ormah.index.degrees()))
+    return api.GraphNodeResult(
+        node=node, edges=[_edge(edge) for edge in edges], neighbors=_nodes(ormah, rows, ormah.index.degrees())
+    )
+
+
+def _known(ormah: Ormah, node_id: str) -> api.NodeResult:
+    return get(ormah, api.NodeParams(node_id=node_id, touch=False))
 
 
 def _nodes(
     ormah: Ormah, rows: Sequence[PictureRow], degrees: Mapping[str, int], *, placed: bool = True
-) -> list[GraphNode]:
+) -> list[api.GraphNode]:
     """Return the graph's nodes for `rows`. `placed`: those without a position get one, or are left out, because they were
     forgotten or stored a moment ago."""
     at = pictures.positions(ormah.index, [row.id for row in rows] if placed else [])
@@ -98,13 +107,25 @@ def _nodes(
     ]
 
 
-def _node(row: PictureRow, at: tuple[float, float], degree: int, strength: Strength) -> GraphNode:
-    return GraphNode(
-        row.id, short_id(row.id), row.type, row.tier, row.space, headline(row.title, row.content, TITLE), *at, degree,
-        strength.access_count, round(strength.importance, 4), ABOUT_SELF in json.loads(row.tags),
-        iso(moment(row.created)) or "", iso(moment_or_none(row.valid_until)), row.path,
-    )  # fmt: skip
+def _node(row: PictureRow, at: tuple[float, float], degree: int, strength: Strength) -> api.GraphNode:
+    return api.GraphNode(
+        id=row.id,
+        short_id=short_id(row.id),
+        type=row.type,
+        tier=row.tier,
+        space=row.space,
+        title=headline(row.title, row.content, TITLE),
+        x=at[0],
+        y=at[1],
+        degree=degree,
+        access_count=strength.access_count,
+        importance=round(strength.importance, 4),
+        about_self=ABOUT_SELF in json.loads(row.tags),
+        created=iso(moment(row.created)) or "",
+        valid_until=iso(moment_or_none(row.valid_until)),
+        path=row.path,
+    )
 
 
-def _edge(edge: EdgeRow) -> GraphEdge:
-    return GraphEdge(edge.source, edge.target, edge.edge.value, edge.weight, iso(edge.created))
+def _edge(edge: EdgeRow) -> api.GraphEdge:
+    return of_row(api.GraphEdge, edge, source_id=edge.source, target_id=edge.target, edge_type=edge.edge.value)

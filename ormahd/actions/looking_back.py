@@ -14,15 +14,20 @@ from msgspec import Struct
 
 from ormahd.actions.views import headline, iso
 from ormahd.api import (
+    AuditParams,
+    AuditResult,
     AuditRow,
     HistoryParams,
     HistoryResult,
     LifeParams,
     LifeResult,
     MergeRow,
+    MergesParams,
+    MergesResult,
     MonthsResult,
     NoteChange,
     OpResult,
+    ShowOpParams,
     ShowOpResult,
     VersionResult,
 )  # fmt: skip
@@ -35,8 +40,6 @@ from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, stem_short_id
 from ormahd.ormah import Ormah
 
-NOTES = 50
-"""Default number of an op's notes whose differences are shown: an import may have thousands."""
 CHARACTERS = 4_000_000
 """Maximum number of characters of all differences in one answer; a protocol message holds 16 MiB. Further notes are
 listed without their difference (`cut`)."""
@@ -68,14 +71,14 @@ def _wanted(ormah: Ormah, params: HistoryParams) -> OpFilter:
     )  # fmt: skip
 
 
-def show_op(ormah: Ormah, op: str, *, limit: int = NOTES) -> ShowOpResult:
+def show_op(ormah: Ormah, params: ShowOpParams) -> ShowOpResult:
     """Return what an op did to the vault. `op`: a unique prefix of an op's or commit's id.
 
     Raises BadRequest, NotFound, Ambiguous: the op.
     """
-    found = ormah.history.find(op)
+    found = ormah.history.find(params.op)
     changed = ormah.history.changed(found.commit)
-    pairs = [ormah.history.pair(one) for one in changed[:limit]]
+    pairs = [ormah.history.pair(one) for one in changed[: params.limit]]
     views = _Views(ormah, pairs)
     notes = [view for pair in pairs for view in views.changes(*pair)]
     return ShowOpResult(*_fields(found), notes, len(changed) - len(pairs) + len(notes))
@@ -163,7 +166,7 @@ class _Views:
         if short in self._titles:
             return self._titles[short]
         node_id = self._ormah.index.resolve_link(target)
-        row = None if node_id is None else self._ormah.index.notes([node_id], connections=False).get(node_id)
+        row = None if node_id is None else self._ormah.index.notes([node_id]).get(node_id)
         return None if row is None else headline(row.title, row.content)
 
 
@@ -173,9 +176,10 @@ KINDS: Mapping[str, Collection[Kind]] = {DELETE: {Kind.FORGET, Kind.EDIT}, UPDAT
 """Operation of the audit -> kinds of ops that may contain it. A note that a person deletes by hand is an edit."""
 
 
-def audit(ormah: Ormah, *, limit: int, node_id: str | None, operation: str | None) -> list[AuditRow]:
-    """Return the newest entries of the audit: deletions, updates, and marks as outdated. `node_id`: a full id. Raises
-    BadRequest: unknown operation."""
+def audit(ormah: Ormah, params: AuditParams) -> AuditResult:
+    """Return the newest entries of the audit: deletions, updates, and marks as outdated. Raises BadRequest: unknown
+    operation."""
+    node_id, operation = params.node_id and ormah.anyone(params.node_id), params.operation
     if operation is not None and operation not in KINDS:
         raise BadRequest(f"there is no operation '{operation}'", hint=f"there are: {', '.join(KINDS)}")
     kinds = {kind for name, some in KINDS.items() if operation in {None, name} for kind in some}
@@ -185,15 +189,15 @@ def audit(ormah: Ormah, *, limit: int, node_id: str | None, operation: str | Non
             row = _audit_row(op, before, after)
             if row is not None and operation in {None, row.operation} and node_id in {None, row.node_id}:
                 rows.append(row)
-        if len(rows) >= limit:
+        if len(rows) >= params.limit:
             break
-    return rows[:limit]
+    return AuditResult(entries=rows[: params.limit])
 
 
-def merges(ormah: Ormah, *, limit: int) -> list[MergeRow]:
+def merges(ormah: Ormah, params: MergesParams) -> MergesResult:
     """Return the newest merges, including undone ones."""
     rows = (row for op in ormah.history.ops(kinds=[Kind.MERGE], limit=None) for row in _merge_rows(ormah, op))
-    return list(islice(rows, limit))
+    return MergesResult(merges=list(islice(rows, params.limit)))
 
 
 def _pairs(ormah: Ormah, op: Op) -> Iterator[tuple[_Read | None, _Read | None]]:

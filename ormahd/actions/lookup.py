@@ -7,47 +7,33 @@ commit or time. Changed and contradicting beliefs are read from `evolved_from` a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import Final, TypeVar
+from datetime import datetime
+from typing import Any, Final
 
+from ormahd import api
+from ormahd.actions.amend import Progress, silent
 from ormahd.actions.past import find_standing, readable
-from ormahd.actions.views import day, headline, iso, node_view, replaced_today
-from ormahd.api import (
-    AsOf,
-    Belief,
-    Evolution,
-    InsightsResult,
-    ListedMemory,
-    ListResult,
-    NodeResult,
-    Tension,
-    WhisperedMemory,
-    WhisperedPrompt,
-    WhispersParams,
-    WhispersResult,
-)
+from ormahd.actions.views import day, headline, iso, node_view, of_row, replaced_today
 from ormahd.errors import NotFound, OrmahError
-from ormahd.index.rows import EdgeRow, Filter, NodeRow
+from ormahd.index.rows import Filter, NodeRow
 from ormahd.index.snapshots import IndexSnapshot
 from ormahd.model.change import Kind
-from ormahd.model.node import EdgeType, Narrowing, Strength
+from ormahd.model.node import EdgeType, Narrowing, Strength, short_id
 from ormahd.model.strength import STRENGTH_FILE as STRENGTH
 from ormahd.model.strength import read_strength
 from ormahd.ormah import Ormah
 from ormahd.state import whispers
-from ormahd.state.whispers import SPOKEN
+from ormahd.state.whispers import SPOKEN, LoggedMemory
 from ormahd.text.words import query_terms
 from ormahd.watch.snapshot_files import CommitFiles
-
-Progress = Callable[[int, int, str], None]
 
 
 @contextmanager
 def looking_back(
     ormah: Ormah, as_of: str, progress: Progress, *, query: str | None = None
-) -> Iterator[tuple[IndexSnapshot, AsOf, datetime]]:
+) -> Iterator[tuple[IndexSnapshot, api.AsOf, datetime]]:
     """Context manager: yield the index of the earlier state that `as_of` names, a description of that state, and its
     time.
 
@@ -67,28 +53,27 @@ def looking_back(
         if query is not None:
             past.fill(query_terms(query), progress, stopped=ormah.pasts.stopped)
         seconds = round(time.perf_counter() - begun, 3)
-        told = AsOf(
-            standing.commit, standing.op, iso(standing.time) or "", iso(standing.moment.astimezone(UTC)) or "",
-            past.count(), seconds,
-        )  # fmt: skip
-        yield past, told, standing.moment
+        now, count = iso(standing.moment), past.count()
+        yield past, of_row(api.AsOf, standing, now=now, notes=count, seconds=seconds), standing.moment
 
 
-def get(ormah: Ormah, node_id: str, *, session_id: str | None = None, touch: bool = True) -> NodeResult:
-    """Return the node that `node_id` names (full id, or a unique prefix of at least 4 characters). `touch`: count
-    this as a use.
+def get(ormah: Ormah, params: api.NodeParams, progress: Progress = silent) -> api.NodeResult:
+    """Return the node that `node_id` names (full id, or a unique prefix of at least 4 characters). With `touch` this
+    counts as a use. With `as_of` it is the node as it was then, even if it was forgotten since, and no use.
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the id.
+        NotFound, Ambiguous, BadRequest: the id, or the time.
     """
+    if params.as_of is not None:
+        return _get_as_of(ormah, params.node_id, params.as_of, progress)
     try:
-        row = ormah.index.note(ormah.index.resolve(node_id))
+        row = ormah.index.note(ormah.index.resolve(params.node_id))
     except NotFound as exc:
-        raise _no_longer(ormah, node_id, exc) from exc
-    if touch:
+        raise _no_longer(ormah, params.node_id, exc) from exc
+    if params.touch:
         now = ormah.ranking_clock()
         ormah.state.asked(now)
-        ormah.state.touch([row.id], how="get", session_id=session_id, at=now)
+        ormah.state.touch([row.id], how="get", session_id=params.session_id, at=now)
     return node_view(ormah.index, row, older_than=replaced_today(ormah, [row.id]).get(row.id))
 
 
@@ -107,119 +92,120 @@ def _no_longer(ormah: Ormah, node_id: str, absent: NotFound) -> NotFound:
     return NotFound(f"{absent.message} since {when}", hint=back)
 
 
-def get_as_of(ormah: Ormah, node_id: str, as_of: str, *, progress: Progress) -> NodeResult:
-    """Return the node as it was at a time or commit, even if it was forgotten since. Does not count as a use.
-
-    Raises:
-        NotFound, Ambiguous, BadRequest: the id, or the time.
-    """
-    with looking_back(ormah, as_of, progress) as (past, told, _):
+def _get_as_of(ormah: Ormah, node_id: str, as_of: str, progress: Progress) -> api.NodeResult:
+    with looking_back(ormah, as_of, progress) as (past, state, _):
         try:
             row = past.note(past.resolve(node_id))
         except NotFound as exc:
+            then = f"{readable(datetime.fromisoformat(state.now))}, commit {state.commit[:8]}"
             raise NotFound(
-                f"no memory had the id {node_id.strip()!r} then ({readable(datetime.fromisoformat(told.now))}, commit {told.commit[:8]})",
+                f"no memory had the id {node_id.strip()!r} then ({then})",
                 hint=f"`ormahctl history {node_id.strip()}` tells when it came",
             ) from exc
-        return node_view(past, row, told)
+        return node_view(past, row, state)
 
-
-T = TypeVar("T")
 
 BEGINNING: Final = 400
 """Maximum number of characters of a memory's text, or of a prompt, in a list."""
+TITLE: Final = 200
+"""Maximum number of characters of a memory's title in a list."""
 
 
 def filter_for(narrowing: Narrowing) -> Filter:
     """Return the conditions of a search in the index that `narrowing` asks for."""
-    return Filter(
-        types=_tuple(narrowing.types), tiers=_tuple(narrowing.tiers), spaces=_tuple(narrowing.spaces),
-        tags=_tuple(narrowing.tags), created_after=narrowing.created_after, created_before=narrowing.created_before,
-    )  # fmt: skip
+    fields: dict[str, Any] = {}
+    for name in Narrowing.model_fields:
+        value = getattr(narrowing, name)
+        fields[name] = tuple(value) if isinstance(value, list) else value
+    return Filter(**fields)
 
 
-def newest(ormah: Ormah, narrowing: Narrowing, limit: int, skip: int = 0) -> ListResult:
+def newest(ormah: Ormah, params: api.ListParams) -> api.ListResult:
     """Return the newest memories that match but the first `skip`, newest first; including outdated and archived ones."""
-    lacking, chosen = ormah.lacking(), filter_for(narrowing)
-    rows = ormah.index.notes(ormah.index.newest(chosen, skip + limit)[skip:], connections=False).values()
+    lacking, chosen = ormah.lacking(), filter_for(Narrowing.of(params))
+    ids = ormah.index.newest(chosen, params.skip + params.limit)[params.skip :]
     memories = [
-        ListedMemory(
-            row.id, row.short_id, headline(row.title, row.content, 200), row.type.value, row.tier.value, row.space,
-            list(row.tags), row.content[:BEGINNING], iso(row.created) or "", iso(row.updated) or "", iso(row.valid_until),
-            row.source, row.path,
+        of_row(
+            api.ListedMemory,
+            row,
+            title=headline(row.title, row.content, TITLE),
+            content=row.content[:BEGINNING],
+            origin=row.source,
         )
-        for row in rows
-    ]  # fmt: skip
-    return ListResult(memories, ormah.index.count(chosen), ormah.index.by_space(), lacking)
+        for row in ormah.index.notes(ids).values()
+    ]
+    total, spaces = ormah.index.count(chosen), ormah.index.by_space()
+    return api.ListResult(memories=memories, total=total, spaces=spaces, degraded=lacking)
 
 
-def whispered(ormah: Ormah, params: WhispersParams, between: Narrowing) -> WhispersResult:
-    """Return prompts with the memories whispered for them, newest first. `between`: when the prompts came."""
+def whispered(ormah: Ormah, params: api.WhispersParams) -> api.WhispersResult:
+    """Return prompts with the memories whispered for them, newest first."""
+    between = Narrowing.of({"created_after": params.since, "created_before": params.before})
     prompts = whispers.prompts(
-        ormah.state, since=between.created_after, before=between.created_before, space=params.space,
-        node_id=params.node_id and ormah.anyone(params.node_id), limit=params.limit,
-    )  # fmt: skip
-    shown = whispers.shown(ormah.state, [one.event for one in prompts])
-    rows = ormah.index.notes(list({one.node_id for some in shown.values() for one in some}), connections=False)
+        ormah.state,
+        since=between.created_after,
+        before=between.created_before,
+        space=params.space,
+        node_id=params.node_id and ormah.anyone(params.node_id),
+        limit=params.limit,
+    )
+    by_event = whispers.shown(ormah.state, [one.event for one in prompts])
+    rows = ormah.index.notes(list({one.node_id for some in by_event.values() for one in some}))
+    titles = {row.id: headline(row.title, row.content, TITLE) for row in rows.values()}
+    return api.WhispersResult(
+        whispers=[
+            of_row(
+                api.WhisperedPrompt,
+                prompt,
+                prompt=prompt.prompt[:BEGINNING],
+                silence=None if prompt.outcome == SPOKEN else prompt.outcome,
+                milliseconds=round(prompt.milliseconds, 1),
+                memories=[_whispered(one, titles) for one in by_event.get(prompt.event, ())],
+            )
+            for prompt in prompts
+        ]
+    )
 
-    titles = {row.id: headline(row.title, row.content, 200) for row in rows.values()}
-    return WhispersResult([
-        WhisperedPrompt(
-            one.event, iso(one.time) or "", one.agent, one.session_id, one.space, one.prompt[:BEGINNING],
-            None if one.outcome == SPOKEN else one.outcome, round(one.milliseconds, 1),
-            [WhisperedMemory(it.node_id, it.node_id[:8], titles.get(it.node_id), it.shown, round(it.relevance, 4)) for it in shown.get(one.event, ())],
-        )
-        for one in prompts
-    ])  # fmt: skip
+
+def _whispered(one: LoggedMemory, titles: Mapping[str, str]) -> api.WhisperedMemory:
+    node_id, relevance = one.node_id, round(one.relevance, 4)
+    title = titles.get(node_id)
+    return of_row(api.WhisperedMemory, one, id=node_id, short_id=short_id(node_id), title=title, relevance=relevance)
 
 
-def _tuple(values: list[T] | None) -> tuple[T, ...] | None:
-    return None if values is None else tuple(values)
-
-
-def insights(ormah: Ormah, *, limit: int, space: str | None = None) -> InsightsResult:
+def insights(ormah: Ormah, params: api.InsightsParams) -> api.InsightsResult:
     """Return changed beliefs and contradictions: of each the newest `limit`, newest first. `space`: only those with a
     memory of that space ("global": a memory without one)."""
-    wanted = {EdgeType.EVOLVED_FROM, EdgeType.CONTRADICTS}
     lacking = ormah.lacking()
-    edges = [edge for edge in ormah.index.edges_of() if edge.edge in wanted]
-    rows = ormah.index.notes([end for edge in edges for end in (edge.source, edge.target)], connections=False)
-    edges = [
-        edge for edge in edges
-        if {edge.source, edge.target} <= rows.keys()
-        and (space is None or space in {rows[end].space or "global" for end in (edge.source, edge.target)})
-    ]  # fmt: skip
-    edges.sort(key=lambda edge: (_time(edge, rows), edge.source, edge.target), reverse=True)
+    edges = [edge for edge in ormah.index.edges_of() if edge.edge in (EdgeType.EVOLVED_FROM, EdgeType.CONTRADICTS)]
+    rows = ormah.index.notes([end for edge in edges for end in (edge.source, edge.target)])
+    edges = [edge for edge in edges if {edge.source, edge.target} <= rows.keys()]
+    if params.space is not None:
+        space = None if params.space == "global" else params.space
+        edges = [edge for edge in edges if space in (rows[edge.source].space, rows[edge.target].space)]
+    times = {edge: edge.created or rows[edge.source].created for edge in edges}
+    edges.sort(key=lambda edge: (times[edge], edge.source, edge.target), reverse=True)
+
     now = ormah.ranking_clock()
-    evolutions = [
-        Evolution(_belief(rows[edge.source]), _belief(rows[edge.target]), iso(_time(edge, rows)) or "", edge.reason, edge.weight)
-        for edge in edges if edge.edge is EdgeType.EVOLVED_FROM
-    ]  # fmt: skip
-    tensions: dict[frozenset[str], Tension] = {}
+    evolutions: list[api.Evolution] = []
+    tensions: dict[frozenset[str], api.Tension] = {}
     for edge in edges:
-        if edge.edge is EdgeType.CONTRADICTS:  # edges in both directions are one contradiction
-            one, two = rows[edge.source], rows[edge.target]
-            tensions.setdefault(frozenset((one.id, two.id)), Tension(
-                _belief(one), _belief(two), iso(_time(edge, rows)) or "", edge.reason, edge.weight,
-                one.expired(now) or two.expired(now),
-            ))  # fmt: skip
-    found = evolutions[:limit], list(tensions.values())[:limit]
-    text = _prose(*found) + ("\n\nThe index still lacks memories of the vault: there may be more." if lacking else "")
-    return InsightsResult(text, *found, lacking)
+        source, target, time = rows[edge.source], rows[edge.target], iso(times[edge])
+        if edge.edge is EdgeType.EVOLVED_FROM:
+            evolutions.append(of_row(api.Evolution, edge, newer=_belief(source), older=_belief(target), time=time))
+        elif (ends := frozenset((source.id, target.id))) not in tensions:  # both directions are one contradiction
+            settled = source.expired(now) or target.expired(now)
+            tensions[ends] = of_row(api.Tension, edge, a=_belief(source), b=_belief(target), time=time, settled=settled)
+    newest = evolutions[: params.limit], list(tensions.values())[: params.limit]
+    text = _prose(*newest) + ("\n\nThe index still lacks memories of the vault: there may be more." if lacking else "")
+    return api.InsightsResult(text=text, evolutions=newest[0], tensions=newest[1], degraded=lacking)
 
 
-def _time(edge: EdgeRow, rows: dict[str, NodeRow]) -> datetime:
-    return edge.created or rows[edge.source].created
+def _belief(row: NodeRow) -> api.Belief:
+    return of_row(api.Belief, row, title=headline(row.title, row.content))
 
 
-def _belief(row: NodeRow) -> Belief:
-    return Belief(
-        row.id, row.short_id, row.type.value, row.space, headline(row.title, row.content), row.content,
-        iso(row.created) or "", iso(row.valid_until), row.outdated_reason,
-    )  # fmt: skip
-
-
-def _prose(evolutions: list[Evolution], tensions: list[Tension]) -> str:
+def _prose(evolutions: list[api.Evolution], tensions: list[api.Tension]) -> str:
     lines = []
     if evolutions:
         lines.append("Beliefs that changed:")

@@ -12,10 +12,18 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from ormahd.actions.amend import Caller, Outcome, SeenNote, amending, clean, commit, see
+from ormahd.actions.amend import (
+    Caller,
+    SeenNote,
+    amending,
+    clean,
+    see,
+    transaction,
+    written,
+)
 from ormahd.actions.tombstones import bury, of_notes
-from ormahd.actions.views import headline, replaced_today, stem
-from ormahd.api import WriteResult
+from ormahd.actions.views import headline, of_row, replaced_today, stem
+from ormahd.api import ForgetParams, OutdatedParams, WriteResult
 from ormahd.errors import BadRequest, Conflict
 from ormahd.index.rows import NodeRow
 from ormahd.model.change import Kind
@@ -26,7 +34,6 @@ from ormahd.ormah import Ormah
 from ormahd.text.standing import compare
 from ormahd.text.statement import read
 from ormahd.vault.three_way import changed
-from ormahd.vault.transaction import Transaction
 
 WEIGHT = 0.9
 """Weight of the edge from a memory to the one it replaced."""
@@ -62,29 +69,21 @@ def superseded_by(
         check_circle(ormah, newer.id, older)
         first = see(ormah, newer.id)
         now = ormah.moment()
-        changed = [(first, linked(ormah, first, older, now, reason))]
+        puts = [(first, linked(ormah, first, older, now, reason))]
         if not older.from_source:
             second = see(ormah, older.id)
-            changed.append((second, superseded(second, now, name(newer))))
+            puts.append((second, superseded(second, now, name(newer))))
         parted = _parted(ormah, older.id, now, but=newer.id) if alone else []
-        puts = [(seen, data) for seen, data in changed if data != seen.data] + parted
+        puts = [(seen, data) for seen, data in puts if data != seen.data] + parted
         title = headline(older.title, older.content)
         if not puts:
-            return WriteResult(f"Superseded already: {title} (id: {older.id})", older.id, older.short_id, older.path,
-                           changed=False, redacted=found, degraded=ormah.degraded())  # fmt: skip
-
-        def fill(tx: Transaction) -> None:
+            return written(ormah, f"Superseded already: {title} (id: {older.id})", older, redacted=found)
+        subject = f"Superseded: {title}, by: {headline(newer.title, newer.content, NAME_LENGTH)}"
+        with transaction(ormah, subject, kind=Kind.OUTDATED, caller=caller, body=reason or "") as tx:
             for seen, data in puts:
                 tx.put(seen.path, data, node_id=seen.id, expect=seen.digest)
-
-        done = commit(
-            ormah, f"Superseded: {title}, by: {headline(newer.title, newer.content, NAME_LENGTH)}", kind=Kind.OUTDATED,
-            caller=caller, body=reason or "", fill=fill,
-        )  # fmt: skip
-        rest = _no_longer(parted)
-        text = f"Superseded: {title} (id: {older.id}), by {name(newer)}. It no longer shows up in recall.{rest}"
-        return WriteResult(text, older.id, older.short_id, older.path, done.commit, done.op, True, found, [],
-                       ormah.degraded())  # fmt: skip
+        text = f"Superseded: {title} (id: {older.id}), by {name(newer)}. It no longer shows up in recall."
+        return written(ormah, text + _no_longer(parted), older, tx, redacted=found)
 
     return amending(ormah, attempt)
 
@@ -95,20 +94,18 @@ def check(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
     if newer.id == older.id:
         raise BadRequest("a memory cannot replace itself", hint="name two different ids", data={"id": newer.id})
     refuse_self(ormah, newer.id, older.id)
-    said = max(newer.created, newer.updated)  # an old memory with a new text may replace a younger one
-    if said < older.created - CLEARLY:
-        raise BadRequest(
-            f"{name(newer)} is of {said:%Y-%m-%d}, before {name(older)} of {older.created:%Y-%m-%d}: "
-            "it cannot have replaced it",
-            hint=f"exchange the two ids, or: ormahctl outdated {older.short_id} --reason …", data={"id": newer.id},
-        )  # fmt: skip
+    changed_at = max(newer.created, newer.updated)  # an old memory with a new text may replace a younger one
+    if changed_at < older.created - CLEARLY:
+        what = f"{name(newer)} is of {changed_at:%Y-%m-%d}, before {name(older)} of {older.created:%Y-%m-%d}"
+        hint = f"exchange the two ids, or: ormahctl outdated {older.short_id} --reason …"
+        raise BadRequest(f"{what}: it cannot have replaced it", hint=hint, data={"id": newer.id})
 
 
 def refuse_self(ormah: Ormah, *node_ids: str) -> None:
     """Raise BadRequest if an id is the self node: it can be changed, but not replaced."""
     if ormah.vault.self_id in node_ids:
-        raise BadRequest("the self node cannot be replaced, and replaces nothing", hint="change it: ormahctl update ID",
-                         data={"id": ormah.vault.self_id})  # fmt: skip
+        what, hint = "the self node cannot be replaced, and replaces nothing", "change it: ormahctl update ID"
+        raise BadRequest(what, hint=hint, data={"id": ormah.vault.self_id})
 
 
 def restated(ormah: Ormah, known: NodeRow, time: datetime) -> list[NodeRow]:
@@ -133,7 +130,7 @@ def replaced_meanwhile(
     cosines = {node_id: cosine for node_id, cosine in near if cosine >= PARAPHRASE}
     newer = read(*written)
     found: dict[str, NodeRow] = {}
-    for row in ormah.index.notes(list(cosines), connections=False).values():
+    for row in ormah.index.notes(list(cosines)).values():
         older = read(row.title, row.content, row.type)
         if row.space == space and compare(older, newer, cosines[row.id]).same >= SAME:
             found |= {one.id: one for one in restated(ormah, row, time)[1:]}
@@ -142,14 +139,12 @@ def replaced_meanwhile(
 
 def check_circle(ormah: Ormah, newer_id: str, older: NodeRow) -> None:
     """Raise Conflict if `older` evolved, directly or indirectly, from the newer memory."""
-    met, ahead = {older.id}, [older.id]
-    while ahead:
-        ahead = list(dict.fromkeys(
-            edge.target for edge in ormah.index.edges_of(ahead)
-            if edge.edge is EdgeType.EVOLVED_FROM and edge.source in met and edge.target not in met
-        ))  # fmt: skip
-        met.update(ahead)
-    if newer_id in met:
+    ancestors, ring = {older.id}, [older.id]
+    while ring:
+        edges = [edge for edge in ormah.index.edges_of(ring) if edge.edge is EdgeType.EVOLVED_FROM]
+        ring = list({edge.target for edge in edges if edge.source in ancestors} - ancestors)
+        ancestors.update(ring)
+    if newer_id in ancestors:
         raise Conflict(
             f"{name(older)} evolved from {name(ormah.index.note(newer_id))}, so it cannot be the older one",
             data={"id": older.id},
@@ -199,46 +194,41 @@ def called(title: str | None, content: str, node_id: str) -> str:
     return f"{headline(title, content, NAME_LENGTH).rstrip('.')} ({short_id(node_id)})"
 
 
-def outdated(
-    ormah: Ormah, node_id: str, caller: Caller, *, reason: str | None, revoke: bool, by: str | None = None
-) -> WriteResult:
+def outdated(ormah: Ormah, params: OutdatedParams, caller: Caller) -> WriteResult:
     """Mark a memory as outdated: set `valid_until` to now, with a reason. `by`: id of the memory that replaces it;
     that one gets an `evolved_from` edge. `revoke`: remove the mark, and the edges that it added.
 
     Raises:
         NotFound, Ambiguous: an id. BadRequest: a reason or `by` together with `revoke`; the self node.
     """
-    if by is not None:
-        if revoke:
+    if params.by is not None:
+        if params.revoke:
             raise BadRequest("--by and --revoke exclude each other", hint="leave one of them out")
-        return superseded_by(ormah, node_id, by, caller, reason=reason, alone=True)
-    if revoke and reason:
+        return superseded_by(ormah, params.node_id, params.by, caller, reason=params.reason, alone=True)
+    if params.revoke and params.reason:
         raise BadRequest("a reason and --revoke exclude each other", hint="leave one of them out")
-    node_id = ormah.index.resolve(node_id)
-    if node_id == ormah.vault.self_id and not revoke:
+    node_id = ormah.index.resolve(params.node_id)
+    if node_id == ormah.vault.self_id and not params.revoke:
         raise BadRequest("the self node cannot be outdated", hint="change it: ormahctl update ID")
-    if revoke:
+    if params.revoke:
         return amending(ormah, lambda: _valid_again(ormah, node_id, caller))
     found: list[str] = []
-    reason = clean(ormah, reason, found)
+    reason = clean(ormah, params.reason, found)
 
     def attempt() -> WriteResult:
         seen = see(ormah, node_id)
-        name = headline(seen.note.title, seen.note.content)
+        title = headline(seen.note.title, seen.note.content)
         now = ormah.moment()
         before = seen.note.valid_until
         if before is not None and before <= now and reason in (None, seen.note.outdated_reason):
-            return WriteResult(f"Outdated already: {name} (id: {node_id})", node_id, short_id(node_id), seen.path, changed=False,
-                               redacted=found, degraded=ormah.degraded())  # repeated: the first time stays  # fmt: skip
+            # repeated: the time of the first mark stays
+            return written(ormah, f"Outdated already: {title} (id: {node_id})", seen, redacted=found)
         wish = {"valid_until": now, "updated": now} | ({"outdated_reason": reason} if reason else {})
         edited = edit(seen.data, seen.path, set=wish, clear=[] if reason else ["outdated_reason"])
-        done = commit(
-            ormah, f"Outdated: {name}", kind=Kind.OUTDATED, caller=caller, body=reason or "",
-            fill=lambda tx: tx.put(seen.path, edited, node_id=node_id, expect=seen.digest),
-        )  # fmt: skip
-        text = f"Outdated: {name} (id: {node_id}). It no longer shows up in recall."
-        return WriteResult(text, node_id, short_id(node_id), seen.path, done.commit, done.op, True, found, [],
-                       ormah.degraded())  # fmt: skip
+        with transaction(ormah, f"Outdated: {title}", kind=Kind.OUTDATED, caller=caller, body=reason or "") as tx:
+            tx.put(seen.path, edited, node_id=node_id, expect=seen.digest)
+        text = f"Outdated: {title} (id: {node_id}). It no longer shows up in recall."
+        return written(ormah, text, seen, tx, redacted=found)
 
     return amending(ormah, attempt)
 
@@ -246,22 +236,17 @@ def outdated(
 def _valid_again(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
     """Remove a memory's mark as outdated or superseded, and the edges that the mark added to others, in one commit."""
     seen, now = see(ormah, node_id), ormah.moment()
-    name = headline(seen.note.title, seen.note.content)
+    title = headline(seen.note.title, seen.note.content)
     edited = edit(seen.data, seen.path, clear=["valid_until", "outdated_reason"])
     parted = _parted(ormah, node_id, now)
     puts = [(seen, edit(edited, seen.path, set={"updated": now}))] if edited != seen.data else []
     puts += parted
     if not puts:
-        return WriteResult(f"Was not outdated: {name} (id: {node_id})", node_id, short_id(node_id), seen.path, changed=False,
-                           degraded=ormah.degraded())  # fmt: skip
-
-    def fill(tx: Transaction) -> None:
+        return written(ormah, f"Was not outdated: {title} (id: {node_id})", seen)
+    with transaction(ormah, f"Valid again: {title}", kind=Kind.OUTDATED, caller=caller) as tx:
         for one, data in puts:
             tx.put(one.path, data, node_id=one.id, expect=one.digest)
-
-    done = commit(ormah, f"Valid again: {name}", kind=Kind.OUTDATED, caller=caller, fill=fill)
-    return WriteResult(f"Valid again: {name} (id: {node_id}).{_no_longer(parted)}", node_id, short_id(node_id), seen.path, done.commit, done.op,
-                       True, [], [], ormah.degraded())  # fmt: skip
+    return written(ormah, f"Valid again: {title} (id: {node_id}).{_no_longer(parted)}", seen, tx)
 
 
 def _parted(ormah: Ormah, older_id: str, now: datetime, *, but: str | None = None) -> list[tuple[SeenNote, bytes]]:
@@ -273,9 +258,9 @@ def _parted(ormah: Ormah, older_id: str, now: datetime, *, but: str | None = Non
     entering = ormah.index.edges(older_id)[1]
     replacing = dict.fromkeys(edge.source for edge in entering if edge.edge is EdgeType.EVOLVED_FROM)
     return [
-        (newer, edit(newer.data, newer.path, unlink=gone, set={"updated": now}))
+        (newer, edit(newer.data, newer.path, unlink=marked, set={"updated": now}))
         for newer in (see(ormah, one) for one in replacing if one != but)
-        if (gone := _marked(ormah, newer, older_id))
+        if (marked := _marked(ormah, newer, older_id))
     ]
 
 
@@ -315,7 +300,7 @@ def _by_mark(ormah: Ormah, newer_id: str, older_id: str, created: datetime) -> b
     )
 
 
-def forget(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
+def forget(ormah: Ormah, params: ForgetParams, caller: Caller) -> WriteResult:
     """Remove the note of the node that `node_id` (full id or unique prefix) names.
 
     Links to it stay in other notes, and resolve again if this is undone.
@@ -326,26 +311,27 @@ def forget(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
     if caller.done:
         op = ormah.history.find(caller.done[0])
         (before, _) = changed(ormah.vault, ormah.vault.git.resolve(f"{op.commit}^1"), op.commit)[op.nodes[0]]
-        name, path = op.subject.removeprefix("Forget: "), before.path if before else ""
-        return _forgotten(ormah, name, op.nodes[0], path, Outcome(op.op, op.commit))
-    node_id = ormah.index.resolve(node_id)
+        node_id, path = op.nodes[0], before.path if before else ""
+        text = f"Forgotten: {op.subject.removeprefix('Forget: ')} (id: {node_id}). Git keeps it: change {op.op}"
+        return of_row(
+            WriteResult,
+            op,
+            text=text,
+            node_id=node_id,
+            short_id=short_id(node_id),
+            path=path,
+            degraded=ormah.degraded(),
+        )
+    node_id = ormah.index.resolve(params.node_id)
     if node_id == ormah.vault.self_id:
         raise BadRequest("the self node stands for you and cannot be forgotten", hint="change it: ormahctl update ID")
 
     def attempt() -> WriteResult:
         seen = see(ormah, node_id)
-        name = headline(seen.note.title, seen.note.content)
-
-        def fill(tx: Transaction) -> None:
+        title = headline(seen.note.title, seen.note.content)
+        with transaction(ormah, f"Forget: {title}", kind=Kind.FORGET, caller=caller) as tx:
             tx.remove(seen.path, node_id=node_id, expect=seen.digest)
             bury(ormah, tx, of_notes(ormah, [seen.note]))
-
-        done = commit(ormah, f"Forget: {name}", kind=Kind.FORGET, caller=caller, fill=fill)
-        return _forgotten(ormah, name, node_id, seen.path, done)
+        return written(ormah, f"Forgotten: {title} (id: {node_id}). Git keeps it: change {tx.op}", seen, tx)
 
     return amending(ormah, attempt)
-
-
-def _forgotten(ormah: Ormah, name: str, node_id: str, path: str, done: Outcome) -> WriteResult:
-    text = f"Forgotten: {name} (id: {node_id}). Git keeps it: change {done.op}"
-    return WriteResult(text, node_id, short_id(node_id), path, done.commit, done.op, degraded=ormah.degraded())

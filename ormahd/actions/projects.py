@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec import structs
 
 from ormahd import paths
-from ormahd.actions.amend import Caller, commit
-from ormahd.api import ListedSpace, SpacesResult
+from ormahd.actions.amend import Caller, check_space, transaction
+from ormahd.api import AssignSpaceParams, AssignSpaceResult, ListedSpace, SpacesResult
 from ormahd.errors import BadRequest
 from ormahd.model.change import Kind
 from ormahd.model.node import write_time
@@ -30,11 +30,11 @@ def project_at(cwd: str | None, vault: Path) -> Project | None:
     """
     if not cwd or not os.path.isabs(cwd) or "\x00" in cwd:
         return None
-    here = Path(os.path.normpath(cwd))
-    nowhere = frozenset({paths.known_home() or Path(here.anchor), Path(here.anchor)})
-    if here in nowhere or here == vault or vault in here.parents:
+    folder = Path(os.path.normpath(cwd))
+    nowhere = frozenset({paths.known_home() or Path(folder.anchor), Path(folder.anchor)})
+    if folder in nowhere or folder == vault or vault in folder.parents:
         return None
-    return find_project(here, nowhere)
+    return find_project(folder, nowhere)
 
 
 def _project(ormah: Ormah, cwd: str | None) -> Project | None:
@@ -42,10 +42,8 @@ def _project(ormah: Ormah, cwd: str | None) -> Project | None:
     found = project_at(cwd, ormah.vault.root)
     if found is None or not ormah.settings.secrets.redact:
         return found
-    return structs.replace(
-        found, key=_without_secret(found.key), name=_without_secret(found.name), folder=_without_secret(found.folder),
-        ways=tuple(map(_without_secret, found.ways)),
-    )  # fmt: skip
+    clean = {name: _without_secret(getattr(found, name)) for name in ("key", "name", "folder")}
+    return structs.replace(found, **clean, ways=tuple(map(_without_secret, found.ways)))
 
 
 def _without_secret(name: str) -> str:
@@ -98,50 +96,56 @@ def settle(ormah: Ormah, caller: Caller) -> str | None:
     return found.space
 
 
-def assign(ormah: Ormah, caller: Caller, space: str) -> ProjectSpace:
+def assign(ormah: Ormah, params: AssignSpaceParams, caller: Caller) -> AssignSpaceResult:
     """Assign the caller's project to `space` on a person's request. Existing memories stay in their space.
 
     Raises:
-        BadRequest: the caller is in no project.
+        BadRequest: the space has no name, or the caller is in no project.
     """
+    space = check_space(params.space)
+    if space is None:
+        raise BadRequest("a project's space has a name", hint="--global says of one memory that it is of no project")
     project = _project(ormah, _place(ormah, caller))
     if project is None:
         raise BadRequest("there is no project here", hint="go to the folder of the project first")
     root = project.root()
     with ormah.writing:
         found = ormah.spaces.home(project, ormah.clock())
-        if found.space == space and found.line is None:
-            return found
-        since = write_time(ormah.clock(), "auto")
-        line = ProjectKey(key=found.key, space=space, since=since, folder=project.folder, root=root, told=True)
-        _write(ormah, caller, line)
-    return ProjectSpace(space, found.key)
+        if found.space != space or found.line is not None:
+            since = write_time(ormah.clock(), "auto")
+            line = ProjectKey(key=found.key, space=space, since=since, folder=project.folder, root=root, told=True)
+            _write(ormah, caller, line)
+    return AssignSpaceResult(space=space, key=found.key)
 
 
 def _write(ormah: Ormah, caller: Caller, line: ProjectKey) -> None:
     data = ormah.vault.read(FILE)
-    commit(
-        ormah, f"Space {line.space}: belongs to {line.key}", kind=Kind.SPACE, caller=caller,
-        body=f"It is the same project as {line.same}." if line.same else "",
-        fill=lambda tx: tx.put(
-            FILE, with_line(data or b"", line), node_id=None, expect=None if data is None else digest(data)
-        ),
-    )  # fmt: skip
+    subject = f"Space {line.space}: belongs to {line.key}"
+    body = f"It is the same project as {line.same}." if line.same else ""
+    with transaction(ormah, subject, kind=Kind.SPACE, caller=caller, body=body) as tx:
+        expect = None if data is None else digest(data)
+        tx.put(FILE, with_line(data or b"", line), node_id=None, expect=expect)
 
 
-def listed(ormah: Ormah, caller: Caller) -> SpacesResult:
+def list_spaces(ormah: Ormah, caller: Caller) -> SpacesResult:
     """Return all spaces that have memories or belong to a project, and the space and project of the caller."""
     lacking, counts = ormah.lacking(), ormah.index.stats().by_space
     projects: dict[str, list[str]] = {}
     for key, space in ormah.spaces.lines()[1].items():
         projects.setdefault(space, []).append(key)
     names = sorted(counts.keys() | projects.keys(), key=lambda name: (-counts.get(name, 0), name))
-    here = home_of(ormah, _place(ormah, caller))
+    home = home_of(ormah, _place(ormah, caller))
+    listed = [
+        ListedSpace(
+            space=None if name == GLOBAL else name, memories=counts.get(name, 0), projects=projects.get(name, [])
+        )
+        for name in names
+    ]
     return SpacesResult(
-        [ListedSpace(None if name == GLOBAL else name, counts.get(name, 0), projects.get(name, [])) for name in names],
-        None if here is None else here.space,
-        None if here is None else here.key,
-        lacking,
+        spaces=listed,
+        here=None if home is None else home.space,
+        project=None if home is None else home.key,
+        degraded=lacking,
     )
 
 

@@ -56,10 +56,14 @@ def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress)
         found = look(ormah.vault, wanted, taken, progress)
         wanted = found.forgotten
         out = PurgeResult(
-            node_id=wanted.node_id, dry_run=params.dry_run, versions=len(found.drop), paths=sorted(found.own_paths),
-            others=sorted(found.paths), size_before=Store(ormah.vault.git.git_dir).bytes(),
+            node_id=wanted.node_id,
+            dry_run=params.dry_run,
+            versions=len(found.drop),
+            paths=sorted(found.own_paths),
+            others=sorted(found.paths),
+            size_before=Store(ormah.vault.git.git_dir).bytes(),
             remotes=remotes(ormah.vault, found),
-        )  # fmt: skip
+        )
         if params.dry_run:
             out.kept = _clean(ormah, wanted, progress, change=False)
         else:
@@ -81,7 +85,7 @@ def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
     if node_id is not None:
         try:
             node_id = ormah.anyone(node_id)
-            refuse_source(*ormah.index.notes([node_id], connections=False).values())
+            refuse_source(*ormah.index.notes([node_id]).values())
         except NotFound:
             # Purged on another machine, it is gone from this history, but old git objects may still hold it.
             node_id = node_id.strip().lower()
@@ -89,7 +93,7 @@ def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
                 raise
         if node_id == ormah.vault.self_id:
             raise BadRequest("the self node stands for you and cannot be purged", hint="change it: ormahctl update ID")
-        if ormah.has_short(node_id[:8]) not in {None, node_id}:
+        if ormah.index.has_short(node_id[:8]) not in {None, node_id}:
             raise Conflict("a memory with the same first 8 characters of its id stands", hint="change that id first")
     return Forgotten(node_id, tuple(dict.fromkeys(texts)))
 
@@ -169,8 +173,11 @@ def _lines(_ormah: Ormah, file: Path, wanted: Forgotten, change: bool) -> int:
     """Overwrite, in place, the lines that hold the memory: the log's handler has the file open and appends to it."""
     with open(file, "r+b") as opened:
         lines = opened.read().splitlines(keepends=True)
-        held = {line: _WORDS.sub(lambda found: GONE.encode().ljust(len(found[0]))[: len(found[0])], line)
-                for line in lines if wanted.holds(line)}  # fmt: skip
+        held = {
+            line: _WORDS.sub(lambda found: GONE.encode().ljust(len(found[0]))[: len(found[0])], line)
+            for line in lines
+            if wanted.holds(line)
+        }
         if change and held:
             opened.seek(0)
             opened.writelines(held.get(line, line) for line in lines)

@@ -10,16 +10,18 @@ from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
-from ormahd.actions.lookup import Progress, looking_back
-from ormahd.actions.views import day, headline, iso, says_nothing
-from ormahd.api import RecallHit, RecallResult
+from ormahd.actions.amend import Caller, Progress, check_space, silent
+from ormahd.actions.lookup import looking_back
+from ormahd.actions.projects import space_of
+from ormahd.actions.sessions import recall_sessions
+from ormahd.actions.views import day, headline, of_row, says_nothing
+from ormahd.api import RecallHit, RecallParams, RecallResult, UiSearchParams
 from ormahd.errors import Ambiguous, BadRequest, NotFound, NotReady
 from ormahd.index.reader import Reader
 from ormahd.index.rows import NodeRow
 from ormahd.model.node import EdgeType, SearchQuery, short_id
 from ormahd.ormah import Ormah
 from ormahd.reworded import Reworded
-from ormahd.search.gather import EmbedQuery
 from ormahd.search.parts import rank_parts
 from ormahd.search.search import Hit as Result
 from ormahd.search.search import Ranked, Rules
@@ -40,7 +42,36 @@ GLANCED = 3
 """Number of results, from the first on, that count as read by the agent."""
 
 
-def recall(
+def recall(ormah: Ormah, params: RecallParams, caller: Caller, progress: Progress = silent) -> RecallResult:
+    """Search memories for an agent or a person; the memories of the caller's space are ranked higher.
+
+    With `sessions` the archive of sessions is searched, with `as_of` the notes as they were at a time or commit: then
+    nothing counts as used.
+    """
+    query = SearchQuery.of(params)
+    if params.sessions:
+        if params.as_of is not None or params.explain:
+            raise BadRequest("sessions are searched as they are today, and without an explanation")
+        return recall_sessions(ormah.sessions, ormah.index, query)
+    space = space_of(ormah, caller) if isinstance(params.space, UnsetType) else check_space(params.space)
+    if params.as_of is None:
+        return search(ormah, query, space=space, explain=params.explain)
+    with looking_back(ormah, params.as_of, progress, query=query.query) as (past, state, now):
+        reworded = Reworded(ormah.history, past, until=now)
+        ranked, hits = _found(ormah, past, query, now=now, reworded=reworded, space=space, explain=params.explain)
+        degraded = sorted({*ranked.degraded, *past.degraded})
+    count = f"{state.notes} {'memory' if state.notes == 1 else 'memories'}"
+    prose = f"As of {now:%Y-%m-%d %H:%M} UTC (commit {state.commit[:8]}, {count}):\n{_prose(query, hits, degraded)}"
+    trace = ranked.trace if params.explain else UNSET
+    return RecallResult(text=prose, results=hits, degraded=degraded, trace=trace, as_of=state)
+
+
+def search_page(ormah: Ormah, params: UiSearchParams) -> RecallResult:
+    """Search memories for a page: no space is preferred, and nothing counts as used."""
+    return search(ormah, SearchQuery.of(params), space=None, explain=params.explain, touch=False)
+
+
+def search(
     ormah: Ormah, query: SearchQuery, *, space: str | None, explain: bool = False, touch: bool = True
 ) -> RecallResult:
     """Search memories. `space`: the caller's; its memories are ranked higher, and others are not excluded (see
@@ -49,11 +80,9 @@ def recall(
     `touch`: record the first `GLANCED` results as weakly used, except those that were found only by an edge. A memory
     that the query names by its id is recorded as used.
     """
-    ranked, hits = _found(
-        ormah, ormah.index, query, ormah.embed_query, ormah.ranking_clock(), ormah.reworded, space=space, explain=explain,
-    )  # fmt: skip
+    now = ormah.ranking_clock()
+    ranked, hits = _found(ormah, ormah.index, query, now=now, reworded=ormah.reworded, space=space, explain=explain)
     if touch:
-        now = ormah.ranking_clock()
         ormah.state.asked(now)
         first = [hit.id for hit in hits[:GLANCED] if hit.source in ("search", "temporal")]
         named = [hit.id for hit in hits if hit.source == "id"]
@@ -62,41 +91,27 @@ def recall(
         if named:
             ormah.state.touch(named, how="get", session_id=query.session_id, at=now)
     degraded = sorted({*ranked.degraded, *ormah.degraded()})
-    return RecallResult(_prose(query, hits, degraded), hits, degraded, ranked.trace if explain else UNSET)
-
-
-def recall_as_of(
-    ormah: Ormah, query: SearchQuery, as_of: str, *, space: str | None, explain: bool = False, progress: Progress
-) -> RecallResult:
-    """Search the notes as they were at a time or commit. Nothing counts as used."""
-    with looking_back(ormah, as_of, progress, query=query.query) as (past, told, now):
-        reworded = Reworded(ormah.history, past, until=now)
-        ranked, hits = _found(ormah, past, query, past.embed_query, now, reworded, space=space, explain=explain)
-        degraded = sorted({*ranked.degraded, *past.degraded})
-    count = f"{told.notes} {'memory' if told.notes == 1 else 'memories'}"
-    prose = f"As of {now:%Y-%m-%d %H:%M} UTC (commit {told.commit[:8]}, {count}):\n{_prose(query, hits, degraded)}"
-    return RecallResult(prose, hits, degraded, ranked.trace if explain else UNSET, told)
+    trace = ranked.trace if explain else UNSET
+    return RecallResult(text=_prose(query, hits, degraded), results=hits, degraded=degraded, trace=trace)
 
 
 def _found(
     ormah: Ormah,
     index: Reader,
     query: SearchQuery,
-    embed: EmbedQuery,
+    *,
     now: datetime,
     reworded: Reworded,
-    *,
     space: str | None,
     explain: bool,
 ) -> tuple[Ranked, list[RecallHit]]:
     asked, spare = query, 0
     while True:
+        context: dict[str, Any] = {"space": space, "now": now, "explain": explain, "reworded": reworded}
         ranked = rank_parts(
-            index, asked, embed=embed, space=space, now=now, explain=explain,
-            rules=Rules(), holds=ormah.learned.both_hold,
-            reworded=reworded,
-        )  # fmt: skip
-        rows = index.notes([found.node_id for found in ranked.results], connections=False)
+            index, asked, embed=index.embed_query, rules=Rules(), holds=ormah.learned.both_hold, **context
+        )
+        rows = index.notes([found.node_id for found in ranked.results])
         if (me := rows.get(ormah.vault.self_id)) and says_nothing(me):
             del rows[me.id]
         groups = _once(ranked, rows)
@@ -110,21 +125,32 @@ def _found(
     hits: list[RecallHit] = []
     for place, twins in groups:
         row = rows[place.node_id]
-        source = "conflict" if row.id in against else place.source
-        also = [one.node_id for one in twins]
-        hits.append(_hit(row, place.score, source, place.trace if explain else UNSET, also, place.older_than))
+        hits.append(
+            _hit(
+                row,
+                score=round(place.score, 6),
+                source="conflict" if row.id in against else place.source,
+                also=[one.node_id for one in twins],
+                older_than=place.older_than,
+                trace=place.trace if explain else UNSET,
+            )
+        )
     named = None if explain else _named(index, query)
     if named is not None:
         row, certain = named
         others = [] if certain else [hit for hit in hits if hit.id != row.id]
-        hits = [_hit(row, 1.0, "id", UNSET, []), *others[: query.limit - 1]]
+        hits = [_hit(row, score=1.0, source="id"), *others[: query.limit - 1]]
     return ranked, hits
+
+
+def _hit(row: NodeRow, **more: Any) -> RecallHit:
+    return of_row(RecallHit, row, origin=row.source, excerpt=beginning(row.content, EXCERPT), **more)
 
 
 def _once(ranked: Ranked, rows: Mapping[str, NodeRow]) -> list[tuple[Result, list[Result]]]:
     """Return (best result, other results with the same content) for each distinct content."""
-    there = [found for found in ranked.results if found.node_id in rows]  # the others were forgotten meanwhile
-    return once(there, lambda found: (rows[found.node_id].title, rows[found.node_id].content))
+    known = [found for found in ranked.results if found.node_id in rows]  # the others were forgotten meanwhile
+    return once(known, lambda found: (rows[found.node_id].title, rows[found.node_id].content))
 
 
 def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
@@ -142,16 +168,6 @@ def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
     except (NotFound, NotReady, Ambiguous, BadRequest):
         return None
     return row, len(found[1]) >= CERTAIN
-
-
-def _hit(
-    row: NodeRow, score: float, source: str, trace: dict[str, Any] | UnsetType, also: list[str], older_than: str | None = None
-) -> RecallHit:  # fmt: skip
-    return RecallHit(
-        row.id, row.short_id, row.title, row.type.value, row.tier.value, row.space, list(row.tags), round(score, 6), source,
-        row.content, iso(row.created) or "", row.source, row.path, beginning(row.content, EXCERPT), also, older_than, row.said_in,
-        trace,
-    )  # fmt: skip
 
 
 def _against(index: Reader, ids: list[str]) -> set[str]:

@@ -5,20 +5,23 @@ The reply names similar memories that exist, and suggests what to do if the new 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict, replace
 
 from ormahd.actions.amend import (
     Caller,
     amending,
+    check_space,
     clean,
-    commit,
     define,
     make_room_in_core,
+    outcome,
     refuse_source,
     see,
+    transaction,
 )
 from ormahd.actions.outdated import (
     called,
@@ -29,18 +32,18 @@ from ormahd.actions.outdated import (
     superseded,
     superseded_by,
 )
-from ormahd.actions.views import day, edge_view, headline, iso, stem
-from ormahd.api import Edge, Near, RememberResult
+from ormahd.actions.projects import settle
+from ormahd.actions.views import day, edge_view, headline, of_row, stem
+from ormahd.api import Near, RememberParams, RememberResult
 from ormahd.errors import Unavailable
 from ormahd.index.rows import NodeRow
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, NodeType, Tier, short_id
-from ormahd.note.values import NoteLink
+from ormahd.note.values import NoteLink, path_for
 from ormahd.note.write import compose
 from ormahd.ormah import Ormah
-from ormahd.text.standing import Compared, Relation, compare
-from ormahd.text.statement import Statement, read
-from ormahd.vault.transaction import Transaction
+from ormahd.text.standing import Relation, compare
+from ormahd.text.statement import read
 
 CLOSE = 0.55
 """Minimum cosine of a memory that is listed without further evidence: pairs below it mostly have different topics."""
@@ -64,35 +67,26 @@ def nearby(
     and are of this space or global.
 
     Those that the new memory seems to replace come first, then the nearest. `near`: (id, cosine), best first. `but`:
-    ids to leave out.
+    ids to leave out. While the index is being rebuilt the result is empty: the change itself is stored already.
     """
-    chosen = [(node_id, cosine) for node_id, cosine in near if cosine >= FAR and node_id not in but]
-    rows = ormah.index.notes([node_id for node_id, _ in chosen], connections=False)
-    now = ormah.moment()
-    statement: Statement | None = None
-    views: list[Near] = []
-    for node_id, cosine in chosen:
-        row = rows.get(node_id)
-        if row is None or node_id == ormah.vault.self_id or row.expired(now):
+    cosines = {node_id: cosine for node_id, cosine in near if cosine >= FAR and node_id not in but}
+    now, statement, views = ormah.moment(), read(*written), list[Near]()
+    try:
+        rows = ormah.index.notes(list(cosines))
+    except Unavailable:
+        rows = {}
+    for node_id, row in rows.items():
+        if node_id == ormah.vault.self_id or row.expired(now) or (space and row.space not in (space, None)):
             continue
-        if space is not None and row.space not in (space, None):
-            continue
-        statement = statement or read(*written)
+        cosine = cosines[node_id]
         found = compare(read(row.title, row.content, row.type), statement, cosine)
         if cosine >= CLOSE or found.verdict is Relation.REPLACED:
-            views.append(_view(row, cosine, found))
+            content, similarity = headline(None, row.content, BEGINNING), round(cosine, 3)
+            views.append(of_row(Near, row, content=content, similarity=similarity, standing=found.verdict.value))
     return sorted(views, key=lambda one: one.standing != Relation.REPLACED)[:MOST]
 
 
-def at_best(look: Callable[[], list[Near]]) -> list[Near]:
-    """Return the result of `look`, or [] while the index is being rebuilt: the change itself is stored already."""
-    try:
-        return look()
-    except Unavailable:
-        return []
-
-
-def told(near: Sequence[Near], newer: str) -> list[str]:
+def advice(near: Sequence[Near], newer: str) -> list[str]:
     """Return lines for an agent: the similar memories, and what to do if the memory `newer` (short id) replaces one."""
     if not near:
         return []
@@ -104,11 +98,11 @@ def told(near: Sequence[Near], newer: str) -> list[str]:
     return [*lines, f"If the new memory replaces one of them: ormahctl outdated {first.short_id} --by {newer}"]
 
 
-def _view(row: NodeRow, cosine: float, found: Compared) -> Near:
-    return Near(
-        row.id, row.short_id, row.title, row.type.value, row.space, headline(None, row.content, BEGINNING),
-        iso(row.created) or "", round(cosine, 3), found.verdict.value,
-    )  # fmt: skip
+def demotions(rows: Sequence[NodeRow]) -> list[str]:
+    """Return lines for an agent: the memories that left core to make room in it."""
+    return [
+        f"Moved to working to make room in core: {headline(row.title, row.content)} ({row.short_id})" for row in rows
+    ]
 
 
 NEIGHBOURS: Final = 6
@@ -117,18 +111,23 @@ CROSS_SPACE_PENALTY = 0.1
 """Subtracted from the cosine of two memories of different spaces."""
 
 
-class _Draft(Struct, frozen=True):
-    """A memory that is ready to be stored: its note as bytes, and its edges."""
+def remember(ormah: Ormah, params: RememberParams, caller: Caller) -> RememberResult:
+    """Store one memory, in the space of the caller's project unless another one is named. See `store_memory`.
 
-    node_id: str
-    path: str
-    data: bytes
-    links: list[tuple[NoteLink, NodeRow]]
-    near: list[tuple[str, float]]
-    """Its nearest memories, as (id, cosine)."""
+    Raises:
+        BadRequest: a value is invalid.
+    """
+    about_self = params.about_self or ABOUT_SELF in params.tags
+    wanted = None if about_self and params.space is UNSET else params.space
+    # A space of null means "global on purpose"; a caller that works in no project leaves the space out
+    space = settle(ormah, caller) if isinstance(wanted, UnsetType) else check_space(wanted)
+    links = [*map(asdict, params.connections), *({"target": target} for target in params.links)]
+    more = {"global": space is None and wanted is not UNSET, "source": params.source or caller.source}
+    request = CreateNodeRequest.of(params, space=space, connections=links, **more)
+    return store_memory(ormah, request, caller, replaces=params.replaces)
 
 
-def remember(
+def store_memory(
     ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replaces: Sequence[str] = ()
 ) -> RememberResult:
     """Store one memory. The memories that `replaces` names are superseded in the same commit. Of a section of a source,
@@ -150,51 +149,75 @@ def remember(
     if request.about_self and ABOUT_SELF not in tags:
         tags = [ABOUT_SELF, *tags]
     about_self = ABOUT_SELF in tags
-    links = [one.model_copy(update={"reason": clean(ormah, one.reason, found)}) for one in request.connections]
-    written = (title, content, request.type)
+    asked = [one.model_copy(update={"reason": clean(ormah, one.reason, found)}) for one in request.connections]
+    statement = (title, content, request.type)
+    name = headline(title, content)
 
-    def draft(near: list[tuple[str, float]], restates: Sequence[NodeRow]) -> _Draft:
-        now = ormah.moment()
+    def attempt(
+        near: list[tuple[str, float]], restates: Sequence[NodeRow], replacing: Sequence[NodeRow]
+    ) -> RememberResult:
+        """Store the memory. `near`: its nearest memories, as (id, cosine). `restates`: the memory with the same text,
+        which ends, and the one that had replaced it. `replacing`: further memories that the new one replaces."""
+        now, node_id = ormah.moment(), ormah.index.new_id()
         created = request.created or now
-        node_id = ormah.new_id()
-        made = _links(ormah, links, near, request.space, [*older, *restates])
+        links = _links(ormah, asked, near, request.space, [*older, *restates, *replacing])
         data = compose(
-            id=node_id, type=request.type, tier=request.tier, space=request.space, title=title, tags=tags,
-            source=request.source, confidence=request.confidence, created=created, updated=now,
-            content=content, links=[link for link, _ in made], everywhere=request.everywhere,
-        )  # fmt: skip
-        path = ormah.place(
-            node_id, type=request.type, space=request.space, title=title, content=content, created=created
+            id=node_id,
+            type=request.type,
+            tier=request.tier,
+            space=request.space,
+            title=title,
+            tags=tags,
+            source=request.source,
+            confidence=request.confidence,
+            created=created,
+            updated=now,
+            content=content,
+            links=[link for link, _ in links],
+            everywhere=request.everywhere,
         )
-        return _Draft(node_id, path, data, made, near)
-
-    def store(drawn: _Draft, restates: Sequence[NodeRow]) -> RememberResult:
-        node_id, path, made = drawn.node_id, drawn.path, drawn.links
-        name = headline(title, content)
-        body = "\n".join(f"{link.edge}: {row.title or row.short_id} ({link.weight:g})" for link, row in made)
-        demoted: list[NodeRow] = []
+        path = path_for(
+            id=node_id, type=request.type, space=request.space, title=title, content=content, created=created
+        )
         ends = [see(ormah, row.id) for row in (*older, *restates[:1]) if not row.from_source]
-
-        def fill(tx: Transaction) -> None:
-            tx.put(path, drawn.data, node_id=node_id, expect=None)
+        body = "\n".join(f"{link.edge}: {row.title or row.short_id} ({link.weight:g})" for link, row in links)
+        demoted: list[NodeRow] = []
+        with transaction(ormah, f"Remember: {name}", kind=Kind.REMEMBER, caller=caller, body=body) as tx:
+            tx.put(path, data, node_id=node_id, expect=None)
             for seen in ends:
-                data = superseded(seen, ormah.moment(), called(title, content, node_id))
-                if data != seen.data:
-                    tx.put(seen.path, data, node_id=seen.id, expect=seen.digest)
+                ended = superseded(seen, ormah.moment(), called(title, content, node_id))
+                if ended != seen.data:
+                    tx.put(seen.path, ended, node_id=seen.id, expect=seen.digest)
             if about_self:
-                define(ormah, tx, path, defined=True)
+                define(ormah, tx, [path])
             if request.tier is Tier.CORE:
-                demoted.extend(make_room_in_core(ormah, tx, keep={node_id}, leaving=[seen.id for seen in ends]))
+                demoted = make_room_in_core(ormah, tx, keep={node_id}, leaving=[seen.id for seen in ends])
 
-        done = commit(ormah, f"Remember: {name}", kind=Kind.REMEMBER, caller=caller, body=body, fill=fill)
-        views = [edge_view(row, link) for link, row in made]
-        but = [row.id for row in (*older, *restates)]
-        close = at_best(lambda: nearby(ormah, drawn.near, written, request.space, but=but))
+        known = [row.id for row in (*older, *restates)]
+        close = nearby(ormah, near, statement, request.space, but=known)
+        edges = [edge_view(row, link) for link, row in links]
+        lines = [f"Remembered: {name} (id: {node_id})"]
+        lines += [f"Replaced: {headline(row.title, row.content)} ({row.short_id})" for row in older]
+        lines += [f"Linked: {edge.edge} {edge.title} ({edge.short_id}, {edge.weight:.0%})" for edge in edges]
+        lines += [*demotions(demoted), *advice(close, short_id(node_id))]
+        if found:
+            lines.append("Secrets were taken out before anything was written: " + ", ".join(sorted(set(found))))
+        done = outcome(tx)
         return RememberResult(
-            _prose(node_id, name, views, demoted, found, older, close), node_id, short_id(node_id), path,
-            done.commit, done.op, request.space, views, found, [row.id for row in demoted],
-            degraded=ormah.degraded(), near=close, replaced=[row.id for row in older],
-        )  # fmt: skip
+            text="\n".join(lines),
+            node_id=node_id,
+            short_id=short_id(node_id),
+            path=path,
+            commit=done.commit,
+            op=done.op,
+            space=request.space,
+            links=edges,
+            redacted=found,
+            demoted=[row.id for row in demoted],
+            degraded=ormah.degraded(),
+            near=close,
+            replaced=[row.id for row in older],
+        )
 
     # concurrent callers with the same memory store it once; callers with different memories do not wait for each other
     with ormah.turns.take("\0".join(("equal", str(request.space), request.type, str(title), content))):
@@ -206,30 +229,35 @@ def remember(
             again = restated(ormah, row, time)
             if not again:
                 done = RememberResult(
-                    f"Already remembered: {headline(row.title, row.content)} (id: {known})", known, short_id(known),
-                    row.path, space=row.space, redacted=found, existing=True, degraded=ormah.degraded(),
-                )  # fmt: skip
+                    text=f"Already remembered: {headline(row.title, row.content)} (id: {known})",
+                    node_id=known,
+                    short_id=row.short_id,
+                    path=row.path,
+                    space=row.space,
+                    redacted=found,
+                    existing=True,
+                    degraded=ormah.degraded(),
+                )
                 return _known_replaces(ormah, done, older, caller)
-        near = ormah.neighbours(title, content, NEIGHBOURS + 1)  # outside the writers' lock: slow, and changes nothing
-        later = replaced_meanwhile(ormah, near, written, request.space, time) if not again else []
+        # outside the writers' lock, because it embeds the text
+        near = ormah.index.neighbours(title, content, NEIGHBOURS + 1)
+        later = replaced_meanwhile(ormah, near, statement, request.space, time) if not again else []
         if older or again or about_self or request.tier is Tier.CORE:
-            return amending(ormah, lambda: store(draft(near, [*again, *later]), again))
-        return store(draft(near, [*again, *later]), again)
+            return amending(ormah, lambda: attempt(near, again, later))
+        return attempt(near, again, later)
 
 
 def _known_replaces(ormah: Ormah, known: RememberResult, older: Sequence[NodeRow], caller: Caller) -> RememberResult:
     """Mark each of the memories `older` as superseded by the existing memory `known`, in a commit of its own. Return
     `known` completed with what was done."""
-    written = [
+    done = [
         superseded_by(ormah, row.id, known.node_id, caller, reason=None) for row in older if row.id != known.node_id
     ]
-    if not written:
+    if not done:
         return known
-    last = next((one for one in reversed(written) if one.changed), written[-1])
-    return structs.replace(
-        known, text="\n".join([known.text, *(one.text for one in written)]), commit=last.commit, op=last.op,
-        replaced=[one.node_id for one in written],
-    )  # fmt: skip
+    last = next((one for one in reversed(done) if one.changed), done[-1])
+    text, replaced = "\n".join([known.text, *(one.text for one in done)]), [one.node_id for one in done]
+    return replace(known, text=text, commit=last.commit, op=last.op, replaced=replaced)
 
 
 def _links(
@@ -248,7 +276,7 @@ def _links(
         made[target.id, wish.edge] = (NoteLink(wish.edge, stem(target.path), wish.weight, now, wish.reason), target)
     taken = {node_id for node_id, _ in made}
     # a memory in `near` may have been forgotten meanwhile: it has no row
-    rows = ormah.index.notes([node_id for node_id, _ in near], connections=False)
+    rows = ormah.index.notes([node_id for node_id, _ in near])
     chosen = 0
     for node_id, cosine in near:
         row = rows.get(node_id)
@@ -260,24 +288,3 @@ def _links(
             made[node_id, EdgeType.RELATED_TO] = (NoteLink(EdgeType.RELATED_TO, stem(row.path), weight, now), row)
             chosen += 1
     return list(made.values())
-
-
-def _prose(
-    node_id: str,
-    name: str,
-    links: list[Edge],
-    demoted: list[NodeRow],
-    found: list[str],
-    older: Sequence[NodeRow],
-    near: Sequence[Near],
-) -> str:
-    lines = [f"Remembered: {name} (id: {node_id})"]
-    lines += [f"Replaced: {headline(row.title, row.content)} ({row.short_id})" for row in older]
-    lines += [f"Linked: {edge.edge} {edge.title} ({edge.short_id}, {edge.weight:.0%})" for edge in links]
-    lines += [
-        f"Moved to working to make room in core: {headline(row.title, row.content)} ({row.short_id})" for row in demoted
-    ]
-    lines += told(near, short_id(node_id))
-    if found:
-        lines.append("Secrets were taken out before anything was written: " + ", ".join(sorted(set(found))))
-    return "\n".join(lines)

@@ -13,26 +13,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ormahd.actions.views import day, headline, iso
-from ormahd.api import (
-    Exchange,
-    LearnedMemory,
-    RecallResult,
-    SaidTurn,
-    SessionInfo,
-    SessionLine,
-    SessionsParams,
-    SessionsResult,
-)
+from ormahd import api
+from ormahd.actions.views import day, headline, iso, of_row
 from ormahd.embedding import token_vectors
 from ormahd.embedding.embedder import DocumentVectors, QueryVectors
 from ormahd.errors import BadRequest
 from ormahd.index.embedding_cache import TokenVectors
+from ormahd.index.index import Index
 from ormahd.model.node import SearchQuery
-from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.search.gather import max_sim, token_weights
-from ormahd.sessions.archive import Archived, SessionRow
+from ormahd.sessions.archive import Archived, SessionArchive, SessionRow
 from ormahd.sessions.files import word_of
 from ormahd.text.quoting import shortened
 from ormahd.text.words import fold, query_terms
@@ -57,7 +48,7 @@ WORDS: Final = 0.1
 """Weight of the full-text score (relative to the best one) beside late interaction."""
 
 
-def recall_sessions(ormah: Ormah, query: SearchQuery) -> RecallResult:
+def recall_sessions(archive: SessionArchive, index: Index, query: SearchQuery) -> api.RecallResult:
     """Return the exchanges of archived sessions that match a question, best first. Nothing counts as used.
 
     Raises:
@@ -67,20 +58,23 @@ def recall_sessions(ormah: Ormah, query: SearchQuery) -> RecallResult:
         raise BadRequest(
             "sessions have no types, tiers, spaces or tags", hint="narrow it by created_after and created_before"
         )
-    found = ormah.sessions.search(
+    found = archive.search(
         query.query, BEST, after=iso(query.created_after) or None, before=iso(query.created_before) or None
     )
     terms = query_terms(query.query)
     passages = [passage(turn.text, terms) for turn, _ in found]
     compared = [passage(turn.text, terms, COMPARED) for turn, _ in found]
-    scores = _scores(ormah, query.query, compared, [score for _, score in found])
+    scores = _scores(archive, index, query.query, compared, [score for _, score in found])
     order = sorted(range(len(found)), key=lambda at: (-scores[at], at))
-    exchanges = _exchanges(ormah, [(found[at][0], scores[at], passages[at]) for at in order], query.limit, terms)
-    degraded = [] if ormah.index.embedder is not None or not found else ["vectors"]
-    return RecallResult(_prose(query, exchanges, degraded), [], degraded, exchanges=exchanges)
+    exchanges = _exchanges(archive, [(found[at][0], scores[at], passages[at]) for at in order], query.limit, terms)
+    degraded = [] if index.embedder is not None or not found else ["vectors"]
+    text = _prose(query, exchanges, degraded)
+    return api.RecallResult(text=text, results=[], degraded=degraded, exchanges=exchanges)
 
 
-def _scores(ormah: Ormah, question: str, passages: Sequence[str], by_words: Sequence[float]) -> list[float]:
+def _scores(
+    archive: SessionArchive, index: Index, question: str, passages: Sequence[str], by_words: Sequence[float]
+) -> list[float]:
     """Return a score for each of the `passages` of turns, in their order. `by_words`: their scores by full-text
     search.
 
@@ -89,20 +83,20 @@ def _scores(ormah: Ormah, question: str, passages: Sequence[str], by_words: Sequ
     if not passages:
         return []
     shares = np.array(by_words) / max([*by_words, 1e-9])
-    embedder = ormah.index.embedder
-    asked = None if embedder is None else ormah.embed_query(question)
+    embedder = index.embedder
+    asked = None if embedder is None else index.embed_query(question)
     if embedder is None or asked is None:
         return [float(share) for share in shares]
     begun = time.monotonic()
-    kept = ormah.sessions.passages
-    documents = kept.known(embedder.fingerprint, passages)
+    cache = archive.passages
+    documents = cache.known(embedder.fingerprint, passages)
     rest = [at for at in range(len(passages)) if at not in documents]
     done = 0
     while done < len(rest) and (done < SURE or time.monotonic() - begun < SECONDS):
         some = rest[done : done + STEP]
         texts = [passages[at] for at in some]
         made = embedder.embed_documents(texts, urgent=True)
-        kept.keep(embedder.fingerprint, texts, made)
+        cache.keep(embedder.fingerprint, texts, made)
         documents |= dict(zip(some, made, strict=True))
         done += len(some)
     if done:  # the passes leave some 60 MB allocated, and such questions are rare
@@ -122,25 +116,25 @@ def _late(asked: QueryVectors, documents: Sequence[DocumentVectors]) -> NDArray[
     have = Counter(int(token) for some in ids for token in np.unique(some))
     rarity = [np.log((len(documents) + 1) / (have[int(token)] + 0.5)) for token in asked.token_ids]
     weights = token_weights(np.maximum(np.array(rarity, np.float32), LEAST))
-    there = [at for at, some in enumerate(codes) if len(some)]
-    if not there:
+    with_tokens = [at for at, some in enumerate(codes) if len(some)]
+    if not with_tokens:
         return np.zeros(len(documents), np.float32)
-    every = np.concatenate([codes[at] for at in there])
+    every = np.concatenate([codes[at] for at in with_tokens])
     packed = np.frombuffer(token_vectors.pack(every), np.ubyte).reshape(len(every), -1)
-    offsets = np.cumsum([0, *(len(codes[at]) for at in there)]).astype(np.int64)
-    stored = TokenVectors([str(at) for at in there], offsets, packed)
+    offsets = np.cumsum([0, *(len(codes[at]) for at in with_tokens)]).astype(np.int64)
+    stored = TokenVectors([str(at) for at in with_tokens], offsets, packed)
     return max_sim(asked.tokens, weights, [str(at) for at in range(len(documents))], stored).rare
 
 
-def passage(text: str, terms: Sequence[str], most: int = PASSAGE) -> str:
+def passage(text: str, terms: Sequence[str], limit: int = PASSAGE) -> str:
     """Return the part of a text, about `most` characters of whole lines or words, that has the most of `terms`."""
-    if len(text) <= most:
+    if len(text) <= limit:
         return text
-    step = most // 3
+    step = limit // 3
     folded = [fold(text[at : at + step]) for at in range(0, len(text), step)]
     counts = [{term for term in terms if term in part} for part in folded]
     best = max(range(len(counts)), key=lambda at: (len(set().union(*counts[at : at + 3])), -at))
-    start, end = best * step, best * step + most
+    start, end = best * step, best * step + limit
     if start:
         start = max(text.rfind(" ", 0, start), text.rfind("\n", 0, start), start - 40) + 1
     cut = text[start:end]
@@ -150,31 +144,36 @@ def passage(text: str, terms: Sequence[str], most: int = PASSAGE) -> str:
 
 
 def _exchanges(
-    ormah: Ormah, found: Sequence[tuple[Archived, float, str]], limit: int, terms: Sequence[str]
-) -> list[Exchange]:
+    archive: SessionArchive, found: Sequence[tuple[Archived, float, str]], limit: int, terms: Sequence[str]
+) -> list[api.Exchange]:
     """Return at most `limit` exchanges, those around the turns in `found`. Each comes once, at the rank of its best
     turn. `found`: (turn, score, the part of the turn to quote), best first."""
-    chosen: list[tuple[Archived, float, list[SaidTurn]]] = []
+    chosen: list[tuple[Archived, float, list[api.SaidTurn]]] = []
     seen: set[int] = set()
     for turn, score, part in found:
         if turn.number in seen:
             continue
-        around = ormah.sessions.around(turn)
+        around = archive.around(turn)
         seen.update(one.number for one in around)
         texts = [part if one.number == turn.number else passage(one.text, terms) for one in around]
-        chosen.append((turn, score, [SaidTurn(one.role, text) for one, text in zip(around, texts, strict=True)]))
+        turns = [api.SaidTurn(role=one.role, text=text) for one, text in zip(around, texts, strict=True)]
+        chosen.append((turn, score, turns))
         if len(chosen) == limit:
             break
-    rows = ormah.sessions.sessions([turn.session for turn, _, _ in chosen])
-    result = []
-    for turn, score, said in chosen:
-        row = rows[turn.session]
-        result.append(
-            Exchange(
-                row.id, row.harness, turn.place, round(score, 6), turn.time, row.cwd, row.title, said, opening(row)
-            )
+    rows = archive.sessions([turn.session for turn, _, _ in chosen])
+    return [
+        of_row(
+            api.Exchange,
+            rows[turn.session],
+            session=rows[turn.session].id,
+            turn=turn.place,
+            score=round(score, 6),
+            time=turn.time,
+            said=turns,
+            open=opening(rows[turn.session]),
         )
-    return result
+        for turn, score, turns in chosen
+    ]
 
 
 def opening(row: SessionRow) -> str:
@@ -196,15 +195,15 @@ def opening(row: SessionRow) -> str:
     }.get(row.harness, ours)
 
 
-def _prose(query: SearchQuery, exchanges: Sequence[Exchange], degraded: Sequence[str]) -> str:
+def _prose(query: SearchQuery, exchanges: Sequence[api.Exchange], degraded: Sequence[str]) -> str:
     lines = [] if exchanges else [f"Nothing in the archive of sessions fits: {headline(None, query.query)}"]
     for number, one in enumerate(exchanges, 1):
         lines.append(
             f"{number}. {day(one.time) if one.time else 'at an unknown time'} | {one.cwd or one.harness} | session {one.session} turn {one.turn}"
         )
         lines += [
-            f"   {'You' if said.role == 'user' else 'Agent'}: {shortened(' '.join(said.text.split()), 400)}"
-            for said in one.said
+            f"   {'You' if line.role == 'user' else 'Agent'}: {shortened(' '.join(line.text.split()), 400)}"
+            for line in one.said
         ]
         lines.append(f"   open: {one.open}")
     if degraded:
@@ -212,25 +211,30 @@ def _prose(query: SearchQuery, exchanges: Sequence[Exchange], degraded: Sequence
     return "\n".join(lines)
 
 
-def sessions(ormah: Ormah, params: SessionsParams) -> SessionsResult:
+def sessions(archive: SessionArchive, index: Index, params: api.SessionsParams) -> api.SessionsResult:
     """Return the newest sessions that match `params`; with `session_id`, the session whose id begins with it, and its turns.
 
     Raises NotFound, Ambiguous: no session, or several, have an id that begins with `session_id`.
     """
-    total, turns = ormah.sessions.count()
-    extracted = ormah.index.extracted()
+    total, turns = archive.count()
+    extracted = index.extracted()
     made = Counter(said_in.rpartition("#")[0] for said_in in extracted.values())
     if params.session_id is None:
-        rows = ormah.sessions.newest(params.limit, before=params.before, project=params.project, harness=params.harness)
-        return SessionsResult([_info(row, made) for row in rows], total, turns)
-    row, lines = ormah.sessions.session(params.session_id)
-    said = [SessionLine(one.place, one.role, one.time, one.text, bool(one.withdrawn)) for one in lines]
-    return SessionsResult([_info(row, made)], total, turns, said, _learned(ormah, row, lines, extracted))
+        rows = archive.newest(params.limit, before=params.before, project=params.project, harness=params.harness)
+        return api.SessionsResult(sessions=[_info(row, made) for row in rows], total=total, total_turns=turns)
+    row, lines = archive.session(params.session_id)
+    return api.SessionsResult(
+        sessions=[_info(row, made)],
+        total=total,
+        total_turns=turns,
+        turns=[of_row(api.SessionLine, one, turn=one.place, withdrawn=bool(one.withdrawn)) for one in lines],
+        memories=_learned(index, row, lines, extracted),
+    )
 
 
 def _learned(
-    ormah: Ormah, row: SessionRow, lines: Sequence[Archived], extracted: Mapping[str, str]
-) -> list[LearnedMemory]:
+    index: Index, row: SessionRow, lines: Sequence[Archived], extracted: Mapping[str, str]
+) -> list[api.LearnedMemory]:
     """Return the memories that were extracted from a session, in the order of its turns.
 
     `extracted`: memory's id -> its field `from` (`SESSION#TURN`).
@@ -241,14 +245,11 @@ def _learned(
         for node_id, (session, _, key) in ((one, said_in.rpartition("#")) for one, said_in in extracted.items())
         if session == word_of(row.id)
     }
-    rows = ormah.index.notes(list(turns), connections=False).values()
-    found = [LearnedMemory(one.id, one.short_id, one.type.value, one.title, turns[one.id]) for one in rows]
+    rows = index.notes(list(turns)).values()
+    found = [of_row(api.LearnedMemory, one, node_id=one.id, turn=turns[one.id]) for one in rows]
     return sorted(found, key=lambda one: (one.turn, one.short_id))
 
 
-def _info(row: SessionRow, made: Mapping[str, int]) -> SessionInfo:
+def _info(row: SessionRow, made: Mapping[str, int]) -> api.SessionInfo:
     title = row.title or (headline(None, row.prompt) if row.prompt else None)
-    return SessionInfo(
-        row.id, row.harness, row.cwd, title, row.first, row.last, row.turns, row.source, opening(row),
-        made.get(word_of(row.id), 0),
-    )  # fmt: skip
+    return of_row(api.SessionInfo, row, title=title, open=opening(row), memories=made.get(word_of(row.id), 0))

@@ -13,11 +13,11 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from ormahd.actions.amend import PERSON, Caller
 from ormahd.actions.views import saying
-from ormahd.api import ConflictItem, SyncResult, SyncSetupResult
+from ormahd.api import ConflictItem, SyncResult, SyncSetupParams, SyncSetupResult
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailable, VaultBusy
 from ormahd.git.refs import is_ancestor
 from ormahd.git.remote import (
@@ -55,7 +55,7 @@ PATIENCE: Final = 10.0
 """Seconds that a join waits for a file that is being edited."""
 
 
-def sync(ormah: Ormah, caller: Caller, progress: Progress, *, chance: random.Random | None = None) -> SyncResult:
+def sync(ormah: Ormah, caller: Caller, progress: Progress) -> SyncResult:
     """Sync with the remote that the current branch follows, or `REMOTE`.
 
     Raises:
@@ -64,9 +64,7 @@ def sync(ormah: Ormah, caller: Caller, progress: Progress, *, chance: random.Ran
         VaultBusy: another git operation or sync is under way.
     """
     with one_at_a_time(ormah):
-        remote = find(ormah.vault.git, REMOTE)
-        chance = chance or random.Random()  # noqa: S311 - no secret hangs on it
-        return sync_with(ormah, remote, caller, progress, chance)
+        return sync_with(ormah, find(ormah.vault.git, REMOTE), caller, progress)
 
 
 def sync_by_itself(ormah: Ormah) -> None:
@@ -117,21 +115,22 @@ def network(ormah: Ormah) -> Network:
     return Network(ormah.vault.git, silence=ormah.settings.sync.timeout_seconds, closing=ormah.syncing.stopping)
 
 
-def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random) -> SyncResult:
+def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) -> SyncResult:
     """Do what `sync` does, with a given remote. The caller holds `one_at_a_time`."""
-    out = SyncResult(0, 0, [], [], 0, remote.name, remote.branch.removeprefix("refs/heads/"), None)
+    branch = remote.branch.removeprefix("refs/heads/")
+    out = SyncResult(
+        pulled=0, pushed=0, conflicts=[], replaced=[], waiting=0, remote=remote.name, branch=branch, commit=None
+    )
     with saying(
         lambda: (
             f"{out.pulled} {'commit' if out.pulled == 1 else 'commits'} had come in before that" if out.pulled else ""
         ),
         pulled=lambda: out.pulled,
     ):
-        return _rounds(ormah, remote, caller, progress, chance, out)
+        return _rounds(ormah, remote, caller, progress, out)
 
 
-def _rounds(
-    ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random, out: SyncResult
-) -> SyncResult:
+def _rounds(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, out: SyncResult) -> SyncResult:
     vault, wire = ormah.vault, network(ormah)
     for number in range(ROUNDS):
         progress(0, 0, "looking at the folder")
@@ -157,7 +156,8 @@ def _rounds(
             out.commit, out.waiting = head, len(waiting(vault.root))
             note_synced(vault, remote, head if going else tip or head)
             return out
-        ormah.syncing.stopping.wait(chance.uniform(0, min(PAUSE[1], PAUSE[0] * 2**number)))
+        pause = random.uniform(0, min(PAUSE[1], PAUSE[0] * 2**number))  # noqa: S311 - no secret hangs on it
+        ormah.syncing.stopping.wait(pause)
     raise VaultBusy(
         f"the remote {remote.name} keeps moving: others push faster than we can join",
         hint="everything is safe here; sync again in a while",
@@ -280,26 +280,24 @@ def _in_the_way(ormah: Ormah, found: Displaced) -> Conflict:
 MAX_URL: Final = 4_000
 
 
-def setup(
-    ormah: Ormah, url: str, caller: Caller, progress: Progress, *, replace: bool = False, agreed: bool = True,
-) -> SyncSetupResult:  # fmt: skip
+def setup(ormah: Ormah, params: SyncSetupParams, caller: Caller, progress: Progress) -> SyncSetupResult:
     """Make `url` the vault's remote and sync with it.
 
-    `replace`: even if another remote is configured. `agreed`: if `url` holds another vault, join it; otherwise only
-    return that it would be joined.
+    `replace`: even if another remote is configured. `ask`: if `url` holds another vault, only return that it would be
+    joined; otherwise join it.
 
     Raises:
         BadRequest: not an address. Unavailable: the remote is unreachable. Conflict: another remote is configured, or
         `url` holds something other than an Ormah vault; nothing was changed.
     """
-    address = url.strip()
+    address = params.url.strip()
     if not address or len(address) > MAX_URL or "\n" in address or "\0" in address or address.startswith("-"):
         raise BadRequest("the remote's address is empty or odd", hint="give a path, ssh://, user@host:path or https://")
     with one_at_a_time(ormah):
         git = ormah.vault.git
         name = REMOTE
         known = configured(git, name)
-        if known is not None and known != address and not replace:
+        if known is not None and known != address and not params.replace:
             raise Conflict(
                 f"the vault has another remote: {name} is {shown(known)}; nothing was changed",
                 hint="to sync with the new one instead: ormahctl sync setup URL --replace",
@@ -310,84 +308,69 @@ def setup(
             raise Conflict("HEAD is detached: there is no branch to sync", hint="`git switch main` in the vault first")
         wire = network(ormah)
         progress(0, 0, "looking at the remote")
-        with _no_sync_follows(lambda: configured(git, name) != address):
+        try:
             heads = wire.heads(address)
-            there = branch if branch in heads.branches else heads.default
-            if there is None:
-                remote = Remote(name, address, branch, known=False)
-                return _begin(ormah, remote, "empty", caller, progress)
-            remote = Remote(name, address, there, known=False)
-            return _not_empty(ormah, wire, remote, caller, progress, agreed)
+            their_branch = branch if branch in heads.branches else heads.default
+            remote = Remote(name, address, their_branch or branch, known=False)
+            if their_branch is None:
+                return _set_up("empty", remote, ormah.vault.id, synced=_first_sync(ormah, remote, caller, progress))
+            return _not_empty(ormah, wire, remote, caller, progress, agreed=not params.ask)
+        except Unreachable as exc:
+            # no later sync will try a remote that is not configured yet
+            if exc.data.get("reason") != DENIED and configured(git, name) != address:
+                exc.hint = "the remote was not set up; look at the address, and repeat: ormahctl sync setup URL"
+            raise
 
 
-@contextmanager
-def _no_sync_follows(unset: Callable[[], bool]) -> Iterator[None]:
-    """Context manager: replace the hint of an Unreachable that the block raises while the remote is not configured
-    yet (`unset` returns True), unless access was denied: no later sync will try this remote."""
-    try:
-        yield
-    except Unreachable as exc:
-        if exc.data.get("reason") != DENIED and unset():
-            exc.hint = "the remote was not set up; look at the address, and repeat: ormahctl sync setup URL"
-        raise
-
-
-def _begin(ormah: Ormah, remote: Remote, state: str, caller: Caller, progress: Progress) -> SyncSetupResult:
-    """Run the first sync with `remote`, and configure the remote once the sync succeeded. `state`: for the result,
-    what the remote held: "empty", "ours" or "joined" (another vault)."""
-    chance = random.Random()  # noqa: S311 - no secret hangs on it
-    done = sync_with(ormah, remote, caller, progress, chance)
+def _first_sync(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) -> SyncResult:
+    """Sync with `remote`, and configure the remote once the sync succeeded."""
+    done = sync_with(ormah, remote, caller, progress)
     follow(ormah.vault.git, remote)
-    return SyncSetupResult(state, remote.name, shown(remote.url), ormah.vault.id, None, 0, done)
+    return done
+
+
+def _set_up(state: str, remote: Remote, vault_id: str, **more: Any) -> SyncSetupResult:
+    return SyncSetupResult(state=state, remote=remote.name, url=shown(remote.url), vault_id=vault_id, **more)
 
 
 def _not_empty(
-    ormah: Ormah, wire: Network, remote: Remote, caller: Caller, progress: Progress, agreed: bool
+    ormah: Ormah, wire: Network, remote: Remote, caller: Caller, progress: Progress, *, agreed: bool
 ) -> SyncSetupResult:
-    check_here(ormah.vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
-    with as_before(ormah.vault.git, remote) as keep:
-        with ormah.vault.lineage:
-            tip = wire.fetch(remote, progress)
-        return _fetched(ormah, tip, remote, caller, progress, agreed, keep)
-
-
-def _fetched(
-    ormah: Ormah, tip: str | None, remote: Remote, caller: Caller, progress: Progress, agreed: bool,
-    keep: Callable[[], None],
-) -> SyncSetupResult:  # fmt: skip
-    """Decide by `tip`, the commit that was fetched: sync with the remote, join its vault, or refuse. `keep`: function
-    that makes the fetched refs stay; it is called unless the remote is refused or only looked at."""
+    """Sync with the remote, join its vault, or refuse, by what it holds."""
     vault = ormah.vault
-    card = None if tip is None else card_of(vault, tip)
-    if tip is None or card is None:
-        raise Conflict(
-            f"{shown(remote.url)} holds something else than an Ormah vault (its "
-            f"{remote.branch.removeprefix('refs/heads/')} lacks {CARD}); nothing was changed",
-            hint="make an empty repository for the vault: git init --bare FOLDER",
-        )
-    head = vault.head()
-    assert head is not None
-    related = merge_base(vault, head, tip) is not None
-    if card.id == vault.id:
-        if not related:
+    check_here(vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
+    with as_before(vault.git, remote) as keep:
+        with vault.lineage:
+            tip = wire.fetch(remote, progress)
+        card = None if tip is None else card_of(vault, tip)
+        if tip is None or card is None:
             raise Conflict(
-                "the remote has this vault with another history: one of them was rewritten; nothing was changed",
-                hint="see what differs with git in the vault; `git push --force` hands out this one",
+                f"{shown(remote.url)} holds something else than an Ormah vault (its "
+                f"{remote.branch.removeprefix('refs/heads/')} lacks {CARD}); nothing was changed",
+                hint="make an empty repository for the vault: git init --bare FOLDER",
             )
+        head = vault.head()
+        assert head is not None
+        related = merge_base(vault, head, tip) is not None
+        if card.id == vault.id:
+            if not related:
+                raise Conflict(
+                    "the remote has this vault with another history: one of them was rewritten; nothing was changed",
+                    hint="see what differs with git in the vault; `git push --force` hands out this one",
+                )
+            keep()
+            return _set_up("ours", remote, vault.id, synced=_first_sync(ormah, remote, caller, progress))
+        memories = sum(path.lower().endswith(".md") for path in vault.tree(tip))
+        if not agreed:
+            return _set_up("would_join", remote, card.id, former_id=vault.id, memories=memories)
+        former = vault.id
+        _join(ormah, remote, tip, card, caller, progress)
         keep()
-        return _begin(ormah, remote, "ours", caller, progress)
-    memories = sum(path.lower().endswith(".md") for path in vault.tree(tip))
-    if not agreed:
-        return SyncSetupResult("would_join", remote.name, shown(remote.url), card.id, vault.id, memories, None)
-    former = vault.id
-    _join(ormah, remote, tip, card, caller, progress)
-    keep()
-    follow(vault.git, remote)  # the join is complete, even if the push fails now
-    with saying(lambda: "the two vaults are one here, and what only this machine has was not handed out yet"):
-        done = _begin(ormah, remote, "joined", caller, progress)
-    assert done.synced is not None
-    done.synced.pulled += count(vault, tip, head)
-    return SyncSetupResult("joined", done.remote, done.url, card.id, former, memories, done.synced)
+        follow(vault.git, remote)  # the join is complete, even if the push fails now
+        with saying(lambda: "the two vaults are one here, and what only this machine has was not handed out yet"):
+            done = _first_sync(ormah, remote, caller, progress)
+        done.pulled += count(vault, tip, head)
+        return _set_up("joined", remote, card.id, former_id=former, memories=memories, synced=done)
 
 
 def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, progress: Progress) -> None:

@@ -170,7 +170,7 @@ def _today(ormah: Ormah, pairs: Mapping[str, Pair]) -> dict[str, Version | None]
 
     A note is looked up at the path that the index has, otherwise at its paths after and before the op.
     """
-    rows = ormah.index.notes([node for key in pairs if (node := node_of(key))], connections=False)
+    rows = ormah.index.notes([node for key in pairs if (node := node_of(key))])
     found: dict[str, Version | None] = {}
     for key, pair in pairs.items():
         node = node_of(key)

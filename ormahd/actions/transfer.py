@@ -7,25 +7,24 @@ for each batch and is one run. Known memories are skipped, so an interrupted imp
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from msgspec import Struct, field
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from ormahd.actions.amend import Caller, clean, commit, make_room_in_core, see
+from ormahd.actions.amend import Caller, Progress, amending, clean, define, make_room_in_core, silent, transaction
 from ormahd.actions.outdated import link_to, restated
-from ormahd.actions.views import iso, stem
-from ormahd.api import ExportResult, ImportFailure, ImportResult
-from ormahd.errors import BadRequest, Conflict, Fault, OrmahError, fault, shown
-from ormahd.index.rows import MEMORIES, EdgeRow, NodeRow
+from ormahd.actions.views import plain, stem
+from ormahd.api import ExportParams, ExportResult, ImportFailure, ImportParams, ImportResult
+from ormahd.errors import BadRequest, OrmahError, shown
+from ormahd.index.index import Index
+from ormahd.index.rows import MEMORIES
 from ormahd.model.change import Kind
-from ormahd.model.node import (  # fmt: skip
+from ormahd.model.node import (
     ABOUT_SELF,
     CreateNodeRequest,
-    EdgeType,
     LinkRequest,
     NodeType,
     Text,
@@ -33,57 +32,41 @@ from ormahd.model.node import (  # fmt: skip
     Utc,
     is_node_id,
 )
-from ormahd.note.edit import edit
 from ormahd.note.read import parse
-from ormahd.note.values import NoteLink
+from ormahd.note.values import NoteLink, path_for
 from ormahd.note.write import compose
 from ormahd.ormah import Ormah
 from ormahd.process import priority
-from ormahd.vault.transaction import Transaction
+from ormahd.vault.vault import Vault
 
 
-def export(ormah: Ormah, *, after: str | None, limit: int) -> ExportResult:
+def export(index: Index, vault: Vault, params: ExportParams) -> ExportResult:
     """Return a page of memories in the order of their ids, after the id `after`. `next` is None on the last page."""
-    ids = [node_id for node_id in sorted(ormah.index.ids(MEMORIES)) if after is None or node_id > after]
-    page = ids[:limit]
-    rows = ormah.index.notes(page, connections=False)
-    written: dict[str, list[EdgeRow]] = {}
-    leaving = ormah.index.edges_of(page)
-    there = ormah.index.keep(list({edge.target for edge in leaving}), MEMORIES)
+    ids = [one for one in sorted(index.ids(MEMORIES)) if params.after is None or one > params.after]
+    page = ids[: params.limit]
+    edges: dict[str, list[dict[str, Any]]] = {one: [] for one in page}
+    leaving = index.edges_of(page)
+    targets = index.keep(list({edge.target for edge in leaving}), MEMORIES)
     for edge in leaving:
-        if not edge.body and edge.target in there:  # a wikilink is part of the exported body
-            written.setdefault(edge.source, []).append(edge)
+        if not edge.body and edge.target in targets and edge.source in edges:  # a wikilink is part of the body
+            made = {name: plain(getattr(edge, name)) for name in ("target", "edge", "weight", "created", "reason")}
+            edges[edge.source].append(made)
     items = []
-    for node_id, row in rows.items():
-        edges = [
-            {
-                "target": edge.target,
-                "edge": edge.edge.value,
-                "weight": edge.weight,
-                "created": iso(edge.created),
-                "reason": edge.reason,
-            }
-            for edge in written.get(node_id, [])
-        ]
-        items.append(_item(row) | {"connections": edges} | ({"global": True} if _everywhere(ormah, row) else {}))
-    return ExportResult(items, page[-1] if len(ids) > limit else None)
+    for node_id, row in index.notes(page).items():
+        item = {name: plain(getattr(row, name)) for name in EXPORTED} | {"connections": edges[node_id]}
+        # The index lacks whether the note says explicitly that the memory is global, so the file is read
+        data = vault.read(row.path) if row.space is None else None
+        if data is not None and b"global:" in data and parse(data, row.path).everywhere:
+            item["global"] = True
+        items.append(item)
+    return ExportResult(items=items, next=page[-1] if len(ids) > params.limit else None)
 
 
-def _everywhere(ormah: Ormah, row: NodeRow) -> bool:
-    """Whether the note says explicitly that the memory is global. The index lacks this, so the file is read."""
-    data = ormah.vault.read(row.path) if row.space is None else None
-    return data is not None and b"global:" in data and parse(data, row.path).everywhere
-
-
-def _item(row: NodeRow) -> dict[str, Any]:
-    return {
-        "id": row.id, "short_id": row.short_id, "type": row.type.value, "tier": row.tier.value, "space": row.space,
-        "title": row.title, "content": row.content, "tags": list(row.tags), "source": row.source,
-        "confidence": row.confidence, "created": iso(row.created), "updated": iso(row.updated),
-        "valid_until": iso(row.valid_until), "outdated_reason": row.outdated_reason, "path": row.path,
-    }  # fmt: skip
-
-
+EXPORTED = (
+    *("id", "short_id", "type", "tier", "space", "title", "content", "tags", "source", "confidence"),
+    *("created", "updated", "valid_until", "outdated_reason", "path"),
+)
+"""Fields of a memory in an export, besides its connections."""
 MAX_BATCH = 5_000
 """Maximum number of lines in a batch; bounds the size of a commit and the time the lock is held."""
 
@@ -114,27 +97,21 @@ class _New(Struct):
     data: bytes = b""
 
 
-def import_lines(
-    ormah: Ormah,
-    lines: Sequence[str],
-    caller: Caller,
-    *,
-    first_line: int = 1,
-    run: str | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
-) -> ImportResult:
+def import_lines(ormah: Ormah, params: ImportParams, caller: Caller, progress: Progress = silent) -> ImportResult:
     """Store the memories of one batch in one commit.
 
-    `lines`: raw JSON; an invalid one is listed in `failed` with its number (counted from `first_line`), and the
-    others are stored. New memories are not linked to neighbours: the auto linker does that for the whole vault.
+    An invalid line is listed in `failed` with its number, and the others are stored. New memories are not linked to
+    neighbours: the auto linker does that for the whole vault.
     """
-    if len(lines) > MAX_BATCH:
-        raise BadRequest(f"a batch of {len(lines)} lines is too large", hint=f"send at most {MAX_BATCH} at a time")
-    run = run or ormah.new_run()
+    if len(params.lines) > MAX_BATCH:
+        raise BadRequest(
+            f"a batch of {len(params.lines)} lines is too large", hint=f"send at most {MAX_BATCH} at a time"
+        )
+    run = params.run or ormah.new_run()
     failed: list[ImportFailure] = []
     wanted: list[tuple[int, ImportLine, str, str | None, list[str]]] = []
     redacted = 0
-    for number, text in priority.giving(enumerate(lines, first_line)):
+    for number, text in priority.giving(enumerate(params.lines, params.first_line)):
         if not text.strip().lstrip("\ufeff"):
             continue
         try:
@@ -154,11 +131,11 @@ def import_lines(
     for at in priority.giving(range(0, len(wanted), STEP)):
         texts = [(title, content) for _, _, content, title, _ in wanted[at : at + STEP]]
         ormah.index.embed_ahead(texts, urgent=False)
-        if progress is not None:
-            progress(min(at + STEP, len(wanted)), len(wanted), "embedding")
+        progress(min(at + STEP, len(wanted)), len(wanted), "embedding")
     with ormah.writing:
         added, skipped, later = _store(ormah, wanted, caller, run)
-    return ImportResult(added, skipped, sorted([*failed, *later], key=lambda failure: failure.line), run, redacted)
+    failed = sorted([*failed, *later], key=lambda failure: failure.line)
+    return ImportResult(added=added, skipped=skipped, failed=failed, run=run, redacted=redacted)
 
 
 def read_line(text: str) -> ImportLine:
@@ -182,37 +159,20 @@ def read_line(text: str) -> ImportLine:
     if value.get("source") is None:
         value.pop("source", None)
     try:
-        return ImportLine.model_validate(value)
-    except ValidationError as exc:
-        found = fault(exc, ImportLine.model_fields)
-        hint = found.hint or (_CONNECTION if _is_shape(found) else None)
-        said = f"{_in_words(found.key)}: {found.what}" if found.key else found.what
-        raise BadRequest(f"{said}; {hint}" if hint else said) from None
+        return ImportLine.of(value)
+    except BadRequest as exc:
+        if str(exc.data["field"]).startswith("connections"):
+            exc.hint = exc.hint or _CONNECTION
+        raise
 
 
-_ITEM = re.compile(r"(?P<list>connection|tag)s\[(?P<number>\d+)\](?:\.(?P<field>.+))?")
 _CONNECTION: Final = (
     'a connection is written {"target": "1a2b3c4d", "edge": "supports"}, with the id of the other memory'
 )
 
 
-def _in_words(key: str) -> str:
-    """Return the path of a field for a person: "edge of connection 1" for `connections[0].edge`."""
-    item = _ITEM.fullmatch(key)
-    if item is None:
-        return key
-    name = f"{item['list']} {int(item['number']) + 1}"
-    return f"{item['field']} of {name}" if item["field"] else name
-
-
-def _is_shape(found: Fault) -> bool:
-    """Whether the fault is about the form of a connection (a missing or unknown field), not about a value in it."""
-    key, _, name = found.key.partition(".")
-    return key.startswith("connections") and (not name or found.what in {"is missing", "there is no such field"})
-
-
 def _failure(number: int, exc: OrmahError) -> ImportFailure:
-    return ImportFailure(number, f"{exc.message}; {exc.hint}" if exc.hint else exc.message)
+    return ImportFailure(line=number, error=f"{exc.message}; {exc.hint}" if exc.hint else exc.message)
 
 
 def _without_secrets(ormah: Ormah, line: ImportLine, found: list[str]) -> ImportLine:
@@ -264,8 +224,8 @@ def _store(
             skipped += 1
             continue
         ids.add(node_id[:8])
-        path = ormah.place(
-            node_id, type=line.type, space=line.space, title=title, content=content, created=line.created or now
+        path = path_for(
+            id=node_id, type=line.type, space=line.space, title=title, content=content, created=line.created or now
         )
         fresh[key] = _New(number, line, node_id, path, content, title, tags, [link_to(row, now, None) for row in again])
     new, lost = list(fresh.values()), set[str]()
@@ -273,7 +233,7 @@ def _store(
         wrong = []
         for item in priority.giving(new):
             try:
-                edges = [_edge(ormah, new, lost, *one) for one in enumerate(item.line.connections, 1)]
+                edges = [_edge(ormah, new, lost, *one) for one in enumerate(item.line.connections)]
                 item.data = _compose(item, [*item.links, *edges], now, caller)
             except OrmahError as exc:
                 failed.append(_failure(item.number, exc))
@@ -285,23 +245,16 @@ def _store(
     if not new:
         return 0, skipped, failed
 
-    def fill(tx: Transaction) -> None:
-        for item in new:
-            tx.put(item.path, item.data, node_id=item.id, expect=None)
-        mine = [item for item in new if ABOUT_SELF in item.tags]
-        if mine:
-            me = see(ormah, ormah.vault.self_id)
-            edges = [NoteLink(EdgeType.DEFINES, stem(item.path), 1.0, now) for item in mine]
-            tx.put(me.path, edit(me.data, me.path, link=edges, set={"updated": now}), node_id=me.id, expect=me.digest)
-        core = {item.id for item in new if item.line.tier is Tier.CORE}
-        if core:
-            make_room_in_core(ormah, tx, keep=core)
+    def attempt() -> None:
+        subject = f"Import {len(new)} {'memory' if len(new) == 1 else 'memories'}"
+        with transaction(ormah, subject, kind=Kind.IMPORT, caller=caller, run=run) as tx:
+            for item in new:
+                tx.put(item.path, item.data, node_id=item.id, expect=None)
+            define(ormah, tx, [item.path for item in new if ABOUT_SELF in item.tags])
+            if core := {item.id for item in new if item.line.tier is Tier.CORE}:
+                make_room_in_core(ormah, tx, keep=core)
 
-    subject = f"Import {len(new)} {'memory' if len(new) == 1 else 'memories'}"
-    try:
-        commit(ormah, subject, kind=Kind.IMPORT, caller=caller, run=run, fill=fill)
-    except Conflict:
-        commit(ormah, subject, kind=Kind.IMPORT, caller=caller, run=run, fill=fill)
+    amending(ormah, attempt)
     return len(new), skipped, failed
 
 
@@ -309,39 +262,50 @@ def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
     """Return the id for the memory of `line`: the line's own, or a new one if it has none or its short id is in use.
     None if the vault has that memory already. `taken`: short ids in use besides the vault's."""
     if line.id is None:
-        return ormah.new_id(taken)
+        return ormah.index.new_id(taken)
     if not is_node_id(line.id):
         raise BadRequest(f"id {line.id!r} is no id of ours", hint="leave it out")
-    known = ormah.has_short(line.id[:8])
+    known = ormah.index.has_short(line.id[:8])
     if known == line.id:
         return None
-    return ormah.new_id(taken) if known is not None or line.id[:8] in taken else line.id
+    return ormah.index.new_id(taken) if known is not None or line.id[:8] in taken else line.id
 
 
 def _edge(ormah: Ormah, new: list[_New], lost: set[str], number: int, asked: LinkRequest) -> NoteLink:
-    """Return the edge for `asked`, connection `number` of a line. Raises BadRequest if its target cannot be found, or is
+    """Return the edge for `asked`, connection `number` of a line, from 0. Raises BadRequest if its target cannot be found, or is
     one of the memories that failed (`lost`)."""
     if asked.target in lost:
-        raise BadRequest(f"target of connection {number}: its own line failed")
+        raise BadRequest(f"connections[{number}].target: its own line failed")
     inside = next((item for item in new if item.line.id is not None and item.line.id == asked.target), None)
     if inside is not None:
         name = stem(inside.path)
-    elif is_node_id(asked.target) and ormah.has_short(asked.target[:8]) is None:
+    elif is_node_id(asked.target) and ormah.index.has_short(asked.target[:8]) is None:
         # the target comes in a later batch, and will be resolved by the short id in the link
         name = f"memory_{asked.target[:8]}"
     else:
         try:
             name = stem(ormah.index.note(ormah.index.resolve(asked.target)).path)
         except OrmahError as exc:
-            raise BadRequest(f"target of connection {number}: {exc.message}", hint=exc.hint) from exc
+            raise BadRequest(f"connections[{number}].target: {exc.message}", hint=exc.hint) from exc
     return NoteLink(asked.edge, name, asked.weight, None, asked.reason)
 
 
 def _compose(item: _New, links: Sequence[NoteLink], now: datetime, caller: Caller) -> bytes:
     line = item.line
     return compose(
-        id=item.id, type=line.type, tier=line.tier, space=line.space, title=item.title, tags=item.tags,
-        source=line.source or caller.source, confidence=line.confidence, created=line.created or now,
-        updated=line.updated or line.created or now, content=item.content, links=links,
-        valid_until=line.valid_until, outdated_reason=line.outdated_reason, everywhere=line.everywhere,
-    )  # fmt: skip
+        id=item.id,
+        type=line.type,
+        tier=line.tier,
+        space=line.space,
+        title=item.title,
+        tags=item.tags,
+        source=line.source or caller.source,
+        confidence=line.confidence,
+        created=line.created or now,
+        updated=line.updated or line.created or now,
+        content=item.content,
+        links=links,
+        valid_until=line.valid_until,
+        outdated_reason=line.outdated_reason,
+        everywhere=line.everywhere,
+    )

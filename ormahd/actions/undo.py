@@ -5,19 +5,21 @@ Also restores this machine's text in notes where a sync on another machine repla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec.structs import asdict
 
-from ormahd.actions.amend import Caller, Outcome, amending, commit, see
+from ormahd.actions.amend import Caller, Outcome, Progress, amending, outcome, see, transaction
 from ormahd.actions.taking_back import UNCOMMITTED, NotUndone, take_back, undone_by
 from ormahd.actions.views import headline, saying
 from ormahd.api import (
     ConflictItem,
+    ResolveConflictParams,
     SkippedOp,
     TakeBackResult,
     UndoConflict,
+    UndoMergeParams,
     UndoMergeResult,
     UndoneOp,
     UndoParams,
@@ -41,8 +43,8 @@ GONE = "nothing of it is left to undo"
 DONE = "it is undone already"
 
 
-def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int, int, str], None]) -> UndoResult:
-    """Undo the ops that `wish` names. One op that is named is undone, or an error is raised. Of several ops, those
+def undo(ormah: Ormah, params: UndoParams, caller: Caller, progress: Progress) -> UndoResult:
+    """Undo the ops that `params` names. One op that is named is undone, or an error is raised. Of several ops, those
     that conflict are left alone.
 
     Raises:
@@ -50,17 +52,17 @@ def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int
         already or cannot be undone; a single named op that conflicts (`data["conflicts"]`). VaultBusy: another git
         operation is under way; of several ops, `data["undone"]` lists those already undone.
     """
-    by_name = bool(wish.ops)
-    if sum([by_name, wish.run is not None, wish.job is not None]) != 1:
+    by_name = bool(params.ops)
+    if sum([by_name, params.run is not None, params.job is not None]) != 1:
         raise BadRequest(
             "say what to undo: changes by their ids, or a run, or a job", hint="ormahctl history lists them"
         )
-    if (wish.job is None) != (wish.since is None):
+    if (params.job is None) != (params.since is None):
         raise BadRequest("a job and since go together", hint="for example: --job auto_linker --since yesterday")
-    past = {done.op: done for done in (undone_by(ormah, commit) for commit in caller.done)}
-    ops = _named(ormah, wish.ops, past) if by_name else _of_run_or_job(ormah, wish)
+    past = {done.op: done for done in (undone_by(ormah, one) for one in caller.done)}
+    ops = _named(ormah, params.ops, past) if by_name else _of_run_or_job(ormah, params)
     if len(ops) == 1 and by_name:
-        return UndoResult([past.get(ops[0].commit) or _one(ormah, ops[0], caller, wish)], [], [])
+        return UndoResult([past.get(ops[0].commit) or _one(ormah, ops[0], caller, params)], [], [])
 
     out = UndoResult([], [], [], ormah.history.find(caller.done[0]).run if past else ormah.new_run())
     with saying(
@@ -75,7 +77,7 @@ def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int
             why = DONE if ormah.history.find(op.commit).undone_by else _beyond(ormah, op)
             if why is None:
                 try:
-                    done = take_back(ormah, op, caller, wish, out.run)
+                    done = take_back(ormah, op, caller, params, out.run)
                 except Conflict as exc:
                     done = NotUndone((_in_the_way(op, exc),))
                 if isinstance(done, UndoneOp):
@@ -89,12 +91,12 @@ def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int
     return out
 
 
-def undo_merge(ormah: Ormah, merge_id: str, caller: Caller) -> UndoMergeResult:
+def undo_merge(ormah: Ormah, params: UndoMergeParams, caller: Caller) -> UndoMergeResult:
     """Undo the merge of two memories whose op or commit begins with `merge_id`.
 
     Raises as `undo`; NotFound also for an op of another kind.
     """
-    op = ormah.history.find(merge_id, kind=Kind.MERGE)
+    op = ormah.history.find(params.merge_id, kind=Kind.MERGE)
     if not caller.done:
         _check(ormah, op)
     done = undone_by(ormah, caller.done[0]) if caller.done else _one(ormah, op, caller, UndoParams())
@@ -221,7 +223,7 @@ def _way_on(ormah: Ormah, op: Op, left: NotUndone) -> str:
     if all(clash.field == "note" and clash.theirs is None for clash in left.clashes):
         return "to remove it with its edits (git keeps them): the same with --force"
     nodes = [clash.node_id for clash in left.clashes if clash.node_id]
-    there = ormah.index.notes(nodes, connections=False)
+    there = ormah.index.notes(nodes)
     gone = next((short_id(node) for node in nodes if node not in there), None)
     if gone is not None:
         return f"undo the later change first; it is named by: ormahctl history {gone}"
@@ -229,7 +231,7 @@ def _way_on(ormah: Ormah, op: Op, left: NotUndone) -> str:
     return f"edit it by hand (ormahctl edit{note}), or undo the later change first; the change itself: git show {op.commit[:8]}"
 
 
-def take_in_conflict(ormah: Ormah, name: str, caller: Caller) -> TakeBackResult:
+def take_in_conflict(ormah: Ormah, params: ResolveConflictParams, caller: Caller) -> TakeBackResult:
     """Restore this machine's text where a sync on another machine replaced it, in one commit per note.
 
     `name`: selects the notes, as in `conflicts.find`.
@@ -242,7 +244,7 @@ def take_in_conflict(ormah: Ormah, name: str, caller: Caller) -> TakeBackResult:
     root = ormah.vault.root
     settled: list[ConflictItem] = []
     commits: list[str] = []
-    for one in conflicts.find(root, name):
+    for one in conflicts.find(root, params.name):
         with saying(lambda: f"taken back before that: {', '.join(one.path for one in settled)}" if settled else ""):
             done = amending(ormah, lambda one=one: _put_back(ormah, one, caller))  # type: ignore[misc]
         if done.commit is not None:
@@ -260,7 +262,6 @@ def _put_back(ormah: Ormah, one: SetAside, caller: Caller) -> Outcome:
     if data != seen.data:
         data = edit(data, seen.path, set={"updated": ormah.moment()})
     body = f"A sync on {one.by or 'another machine'} (change {one.op}) had replaced it: {', '.join(one.fields)}."
-    return commit(
-        ormah, f"Taken back: {one.path}", kind=Kind.UPDATE, caller=caller, body=body,
-        fill=lambda tx: tx.put(seen.path, data, node_id=seen.id, expect=seen.digest),
-    )  # fmt: skip
+    with transaction(ormah, f"Taken back: {one.path}", kind=Kind.UPDATE, caller=caller, body=body) as tx:
+        tx.put(seen.path, data, node_id=seen.id, expect=seen.digest)
+    return outcome(tx)

@@ -2,135 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import UNSET
 
 from ormahd.actions.amend import (
     Caller,
     SeenNote,
     amending,
+    check_space,
     clean,
-    commit,
     define,
     make_room_in_core,
     refuse_source,
     see,
+    transaction,
+    written,
 )
-from ormahd.actions.remember import NEIGHBOURS, at_best, nearby, told
+from ormahd.actions.remember import NEIGHBOURS, advice, demotions, nearby
 from ormahd.actions.views import headline, stem
-from ormahd.api import WriteResult
+from ormahd.api import UpdateParams, WriteResult
 from ormahd.errors import BadRequest, Conflict
 from ormahd.index.rows import NodeRow
 from ormahd.model.change import Kind
-from ormahd.model.node import ABOUT_SELF, EdgeType, LinkRequest, Tier, short_id
+from ormahd.model.node import ABOUT_SELF, ChangeNodeRequest, CreateNodeRequest, EdgeType, LinkRequest, Tier, short_id
 from ormahd.note.edit import edit
 from ormahd.note.values import NoteLink
 from ormahd.ormah import Ormah
-from ormahd.vault.transaction import Transaction
 
-CLEARABLE = ("title", "space", "tags", "valid_until", "outdated_reason")
-
-
-class Update(Struct, frozen=True):
-    """The changes to a node. `set`: name of a field -> checked value; `clear`: names of fields to remove; `expect`:
-    digest that the note must have."""
-
-    set: Mapping[str, Any] = field(default_factory=dict)
-    clear: Collection[str] = ()
-    add_tags: tuple[str, ...] = ()
-    remove_tags: tuple[str, ...] = ()
-    connections: tuple[LinkRequest, ...] = ()
-    expect: str | None = None
+CLEARABLE = ("title", "space", "tags", "valid_until")
+"""Fields that null clears."""
+SET = (*CLEARABLE, "content", "type", "tier", "tags", "confidence")
+"""Fields that an update can set."""
 
 
-def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> WriteResult:
+def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
     """Change the node that `node_id` names (full id or unique prefix).
 
     Raises:
         NotFound, Ambiguous, BadRequest: the id, or an invalid change. Conflict: `expect` is not the note's digest.
         InvalidNote: the note cannot be read, so it is left unchanged.
     """
-    for name in change.clear:
-        if name not in CLEARABLE:
-            raise BadRequest(f"'{name}' cannot be cleared", hint="these can: " + ", ".join(CLEARABLE))
-    node_id = ormah.index.resolve(node_id)
+    fields, cleared = _checked(params)
+    add_tags, remove_tags = (
+        CreateNodeRequest.of({"content": "-", "tags": some}).tags for some in (params.add_tags, params.remove_tags)
+    )
+    asked = [LinkRequest.of(one) for one in params.add_connections]
+    node_id = ormah.index.resolve(params.node_id)
+
+    # Redact secrets. A content is embedded outside of the writers' lock
     found: list[str] = []
-    fields = dict(change.set)
-    for name in ("title", "content", "outdated_reason"):
-        if isinstance(fields.get(name), str):
-            fields[name] = clean(ormah, fields[name], found)
-    add_tags = [clean(ormah, tag, found) or "" for tag in change.add_tags]
+    fields |= {name: clean(ormah, fields[name], found) for name in ("title", "content") if name in fields}
+    add_tags = [clean(ormah, tag, found) or "" for tag in add_tags]
     if "tags" in fields:
         fields["tags"] = [clean(ormah, tag, found) or "" for tag in fields["tags"]]
     if "content" in fields and not fields["content"].strip():
         raise BadRequest("an empty memory cannot be stored", hint="to remove it: ormahctl forget ID")
-    connections = [one.model_copy(update={"reason": clean(ormah, one.reason, found)}) for one in change.connections]
+    asked = [one.model_copy(update={"reason": clean(ormah, one.reason, found)}) for one in asked]
     content = fields.pop("content", None)
     near: list[tuple[str, float]] = []
-    if content is not None:  # outside of the writers' lock, because it embeds the text
-        title = fields.get("title", None if "title" in change.clear else ormah.index.note(node_id).title)
-        near = ormah.neighbours(title, content, NEIGHBOURS + 1)
+    if content is not None:
+        title = fields.get("title", None if "title" in cleared else ormah.index.note(node_id).title)
+        near = ormah.index.neighbours(title, content, NEIGHBOURS + 1)
 
     def attempt() -> WriteResult:
         seen = see(ormah, node_id)
-        if change.expect is not None and change.expect != seen.digest:
+        if params.expect is not None and params.expect != seen.digest:
             raise Conflict(f"{seen.path} changed since it was read", hint="read it again", data={"digest": seen.digest})
         wish = dict(fields)
-        tags = _tags(seen, wish.pop("tags", None), add_tags, change)
-        if tags is not None:
-            wish["tags"] = tags
+        if "tags" in wish or add_tags or remove_tags:
+            base = [tag for tag in wish.get("tags", seen.note.tags) if tag not in remove_tags]
+            wish["tags"] = list(dict.fromkeys([*base, *add_tags]))
         now = ormah.moment()
-        links = [_link(ormah, seen, asked) for asked in connections]
-        clear = [name for name in change.clear if name not in wish]
+        links = [_link(ormah, seen, one) for one in asked]
+        clear = [name for name in cleared if name not in wish]
         if "space" in clear:
             wish["everywhere"] = True  # recorded as intended, so that no job assigns a space again
         edited = edit(seen.data, seen.path, set=wish, clear=clear, link=links, content=content)
         name = headline(wish.get("title", seen.note.title), content or seen.note.content)
         if edited == seen.data:
-            return WriteResult(f"Nothing to change: {name} (id: {node_id})", node_id, short_id(node_id), seen.path, changed=False,
-                           redacted=found, degraded=ormah.degraded())  # fmt: skip
+            return written(ormah, f"Nothing to change: {name} (id: {node_id})", seen, redacted=found)
         edited = edit(edited, seen.path, set={"updated": now})
-        named = sorted(
-            {
-                *(wish.keys() - {"everywhere"}),
-                *clear,
-                *(["content"] if content is not None else []),
-                *(link.edge.value for link in links),
-            }
-        )
+        changed = {*(wish.keys() - {"everywhere"}), *clear, *(link.edge.value for link in links)}
+        named = ", ".join(sorted(changed if content is None else {*changed, "content"}))
+
+        kin = _kin(ormah, node_id) if near else set()
         demoted: list[NodeRow] = []
-
-        def fill(tx: Transaction) -> None:
+        with transaction(ormah, f"Update: {name}", kind=Kind.UPDATE, caller=caller, body=f"Changed: {named}") as tx:
             tx.put(seen.path, edited, node_id=node_id, expect=seen.digest)
-            if (
-                tags is not None
-                and (ABOUT_SELF in tags) != (ABOUT_SELF in seen.note.tags)
-                and node_id != ormah.vault.self_id
-            ):
-                define(ormah, tx, seen.path, defined=ABOUT_SELF in tags)
+            about_self = ABOUT_SELF in wish.get("tags", seen.note.tags)
+            if about_self != (ABOUT_SELF in seen.note.tags) and node_id != ormah.vault.self_id:
+                define(ormah, tx, [seen.path], defined=about_self)
             if wish.get("tier") is Tier.CORE and seen.note.tier is not Tier.CORE:
-                demoted.extend(make_room_in_core(ormah, tx, keep={node_id}))
+                demoted = make_room_in_core(ormah, tx, keep={node_id})
 
-        done = commit(
-            ormah, f"Update: {name}", kind=Kind.UPDATE, caller=caller, body="Changed: " + ", ".join(named), fill=fill
-        )
-        lines = [f"Updated: {name} (id: {node_id}): {', '.join(named)}"]
-        lines += [
-            f"Moved to working to make room in core: {headline(row.title, row.content)} ({row.short_id})"
-            for row in demoted
-        ]
         space = wish.get("space", None if "space" in clear else seen.note.space)
-        written = (wish.get("title", seen.note.title), content or "", wish.get("type", seen.note.type))
-        others = at_best(lambda: nearby(ormah, near, written, space, but=_kin(ormah, node_id))) if near else []
-        lines += told(others, short_id(node_id))
-        return WriteResult(
-            "\n".join(lines), node_id, short_id(node_id), seen.path, done.commit, done.op, True, found,
-            [row.id for row in demoted], ormah.degraded(), others,
-        )  # fmt: skip
+        statement = (wish.get("title", seen.note.title), content or "", wish.get("type", seen.note.type))
+        others = nearby(ormah, near, statement, space, but=kin)
+        lines = [f"Updated: {name} (id: {node_id}): {named}", *demotions(demoted), *advice(others, short_id(node_id))]
+        return written(
+            ormah, "\n".join(lines), seen, tx, redacted=found, demoted=[row.id for row in demoted], near=others
+        )
 
     return amending(ormah, attempt)
+
+
+def _checked(params: UpdateParams) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields to set, {name: value of the memory}, and the names of those to clear.
+
+    Raises BadRequest for values that a memory cannot have.
+    """
+    fields = {name: value for name in SET if (value := getattr(params, name)) is not UNSET}
+    if isinstance(fields.get("space"), str):
+        fields["space"] = check_space(fields["space"])
+    cleared = [name for name in CLEARABLE if name in fields and fields[name] is None]
+    fields = {name: value for name, value in fields.items() if name not in cleared}
+    checked = ChangeNodeRequest.of(fields)
+    return {name: getattr(checked, name) for name in fields}, cleared
 
 
 def _kin(ormah: Ormah, node_id: str) -> set[str]:
@@ -141,14 +129,6 @@ def _kin(ormah: Ormah, node_id: str) -> set[str]:
     out, into = ormah.index.edges(node_id)
     known = (EdgeType.EVOLVED_FROM, EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM)
     return {node_id} | {end for edge in [*out, *into] if edge.edge in known for end in (edge.source, edge.target)}
-
-
-def _tags(seen: SeenNote, given: list[str] | None, add: list[str], change: Update) -> list[str] | None:
-    if given is None and not add and not change.remove_tags:
-        return None
-    base = list(seen.note.tags) if given is None else given
-    kept = [tag for tag in base if tag not in change.remove_tags]
-    return list(dict.fromkeys([*kept, *add]))
 
 
 def _link(ormah: Ormah, seen: SeenNote, asked: LinkRequest) -> NoteLink:

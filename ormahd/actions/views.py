@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from enum import Enum
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from ormahd.api import AsOf, Connections, Edge, NodeResult
 from ormahd.errors import OrmahError
@@ -46,23 +47,39 @@ def day(time: str) -> str:
 
 def headline(title: str | None, content: str, limit: int = 72) -> str:
     """Return a line that names the memory: its title, otherwise the beginning of its text."""
-    said = "" if title else beginning(content, HEAD)
-    line = title or next((" ".join(line.split()) for line in said.splitlines() if line.strip()), "(empty)")
+    text = "" if title else beginning(content, HEAD)
+    line = title or next((" ".join(line.split()) for line in text.splitlines() if line.strip()), "(empty)")
     return shortened(line, limit)
+
+
+R = TypeVar("R", bound=Struct)
+
+
+def of_row(kind: type[R], row: object, **more: Any) -> R:
+    """Return a `kind` whose fields are the attributes of `row` with the same names, and `more`.
+
+    Times become ISO text, members of enums their values, tuples lists.
+    """
+    fields = {}
+    for name in kind.__struct_fields__:
+        if name not in more and (value := getattr(row, name, UNSET)) is not UNSET:
+            fields[name] = plain(value)
+    return kind(**fields, **more)
+
+
+def plain(value: Any) -> Any:
+    """Return a value of a row as results have it."""
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, Enum):
+        return value.value
+    return list(value) if isinstance(value, tuple) else value
 
 
 def edge_view(other: NodeRow, edge: EdgeRow | NoteLink) -> Edge:
     """Return an edge, stored or about to be written, as seen from one end; `other` is the node at the opposite end."""
-    return Edge(
-        other.id, other.short_id, edge.edge.value, edge.weight, headline(other.title, other.content), iso(edge.created),
-        edge.reason,
-    )  # fmt: skip
-
-
-def edge_views(index: Reader, edges: list[EdgeRow], *, incoming: bool) -> list[Edge]:
-    ends = [edge.source if incoming else edge.target for edge in edges]
-    rows = index.notes(ends, connections=False)
-    return [edge_view(rows[end], edge) for edge, end in zip(edges, ends, strict=True) if end in rows]
+    title = headline(other.title, other.content)
+    return of_row(Edge, edge, id=other.id, short_id=other.short_id, title=title)
 
 
 def node_view(
@@ -70,18 +87,26 @@ def node_view(
 ) -> NodeResult:
     """Return a node with its connections from `index`. `as_of`: the earlier state that this index is of, if any.
     `older_than`: id of the memory that seems to replace this one."""
-    out, incoming = index.edges(row.id)
-    connections = Connections(edge_views(index, out, incoming=False), edge_views(index, incoming, incoming=True))
-    strength = row.strength
-    return NodeResult(
-        text=_prose(row, connections, older_than), node_id=row.id, id=row.id, short_id=short_id(row.id), type=row.type.value,
-        tier=row.tier.value, space=row.space, title=row.title, content=row.content, tags=list(row.tags),
-        source=row.source, confidence=row.confidence, created=iso(row.created) or "", updated=iso(row.updated) or "",
-        valid_until=iso(row.valid_until), outdated_reason=row.outdated_reason, importance=strength.importance,
-        access_count=strength.access_count, use_count=strength.use_count, last_accessed=iso(strength.last_accessed),
-        last_review=iso(strength.last_review), stability=strength.stability, path=row.path, digest=row.digest,
-        connections=connections, as_of=as_of, older_than=older_than, said_in=row.said_in,
-    )  # fmt: skip
+    leaving, entering = index.edges(row.id)
+    ends = [edge.target for edge in leaving] + [edge.source for edge in entering]
+    rows = index.notes(ends)
+    connections = Connections(
+        out=[edge_view(rows[edge.target], edge) for edge in leaving if edge.target in rows],
+        incoming=[edge_view(rows[edge.source], edge) for edge in entering if edge.source in rows],
+    )
+    names = ("importance", "access_count", "use_count", "last_accessed", "last_review", "stability")
+    strength = {name: plain(getattr(row.strength, name)) for name in names}
+    text = _prose(row, connections, older_than)
+    return of_row(
+        NodeResult,
+        row,
+        text=text,
+        node_id=row.id,
+        connections=connections,
+        as_of=as_of,
+        older_than=older_than,
+        **strength,
+    )
 
 
 def _prose(row: NodeRow, connections: Connections, older_than: str | None) -> str:
@@ -129,24 +154,21 @@ NOTHING: Final = ("; nothing was changed", "; nothing was taken in")
 
 
 @contextmanager
-def saying(
-    done: Callable[[], str], *, hint: Callable[[], str] = lambda: "", **data: Callable[[], Any]
-) -> Iterator[None]:
+def saying(done: Callable[[], str], **data: Callable[[], Any]) -> Iterator[None]:
     """Context manager: if the block raises an OrmahError, add to it what had been done before.
 
-    `done`: returns that as a clause; if it is empty, the error stays as it is. `hint`: returns what goes before the
-    error's own hint. `data`: key -> function that returns the value to add to the error's data.
+    `done`: returns that as a clause; if it is empty, the error stays as it is. `data`: key -> function that returns the
+    value to add to the error's data.
     """
     try:
         yield
     except OrmahError as exc:
-        said = done()
-        if said:
+        clause = done()
+        if clause:
             message = exc.message
             for nothing in NOTHING:
                 message = message.replace(nothing, "")
-            exc.message = f"{message}; {said}"
+            exc.message = f"{message}; {clause}"
             exc.args = (exc.message,)
-            exc.hint = "; ".join(filter(None, [hint(), exc.hint])) or None
             exc.data |= {name: value() for name, value in data.items()}
         raise

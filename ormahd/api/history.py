@@ -223,11 +223,11 @@ class SyncSetupResult(Result):
     remote: str
     url: str
     vault_id: str
-    former_id: str | None
+    former_id: str | None = None
     """The former id of this vault if it joined (or would join) another."""
-    memories: int
+    memories: int = 0
     """Number of notes in the other vault."""
-    synced: SyncResult | None
+    synced: SyncResult | None = None
 
 
 class ConflictsResult(Result):

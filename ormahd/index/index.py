@@ -348,12 +348,6 @@ class Index(Reader):
         """Why Chroma cannot be used; None if it can, or is not needed."""
         return self.indexer.active.chroma.trouble if self.indexer.active else None
 
-    @property
-    def embedder(self) -> Embedder | None:
-        """The model whose vectors are searched now; queries must be embedded with it. None until a model is
-        attached."""
-        return self.indexer.active.embedder if self.indexer.active else None
-
     def _stores(self) -> list[VectorStore]:
         return [one for one in (self.indexer.active, self.indexer.next) if one is not None]
 

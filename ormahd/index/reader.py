@@ -10,8 +10,9 @@ import functools
 import os
 import re
 import sqlite3
+import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 
@@ -19,6 +20,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from ormahd.embedding.embedder import Embedder, QueryVectors
 from ormahd.embedding.token_vectors import Float
 from ormahd.errors import Ambiguous, BadRequest, NotFound, NotReady
 from ormahd.index import embedding_cache
@@ -41,14 +43,13 @@ from ormahd.index.rows import (
     Stats,
     Unresolved,
     candidate,
-    edges,
     micros,
     node_row,
 )
 from ormahd.index.vector_store import VectorStore
 from ormahd.index.write import fingerprint
 from ormahd.model.change import FileState
-from ormahd.model.node import Connection, EdgeType, NodeType, Strength, is_node_id
+from ormahd.model.node import EdgeType, NodeType, Strength, is_node_id
 from ormahd.note.values import NoteKind
 from ormahd.process import priority, sql
 from ormahd.text.standing import NEWER_AT, Compared, comparable, compare
@@ -57,6 +58,8 @@ from ormahd.text.statement import read as read_statement
 from ormahd.text.words import query_terms
 
 MIN_PREFIX = 4
+DRAWS = 100
+"""Number of ids drawn before giving up on a free short id. Even among a million notes, nearly every draw is free."""
 SHOWN = 20
 """Maximum number of ids that an `Ambiguous` error lists."""
 _BY_TAG = f"SELECT tag, count(*) FROM tag JOIN node n USING (number) WHERE held = 1 AND NOT {FROM_SOURCE} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ?"
@@ -243,6 +246,31 @@ class Reader:
         with self.database.ask() as connection:
             return resolve(connection, prefix)
 
+    @property
+    def embedder(self) -> Embedder | None:
+        """The model whose vectors are searched now; queries must be embedded with it. None until a model is
+        attached."""
+        return self.indexer.active.embedder if self.indexer.active else None
+
+    def embed_query(self, text: str) -> QueryVectors | None:
+        """Return the vectors of a question; None until a model is attached."""
+        return None if self.embedder is None else self.embedder.embed_query(text)
+
+    def has_short(self, short: str) -> str | None:
+        """Return the id of the node with this short id, or None."""
+        try:
+            return self.resolve_known(short)
+        except NotFound:
+            return None
+
+    def new_id(self, taken: Collection[str] = ()) -> str:
+        """Return a new random id whose short id no memory has. `taken`: further short ids that it must not have."""
+        for _ in range(DRAWS):
+            drawn = str(uuid.uuid4())
+            if drawn[:8] not in taken and self.has_short(drawn[:8]) is None:
+                return drawn
+        raise BadRequest("no free short id was found", hint="this vault holds too many notes for 8-character ids")
+
     def note(self, node_id: str) -> NodeRow:
         """Return the node with this full id. Raises NotFound, or NotReady (it may be in the vault)."""
         found = self.notes([node_id])
@@ -257,25 +285,18 @@ class Reader:
             return absent
         return NotReady(f"the index is still being made from the vault: {absent.message}", hint="ask again in a moment")
 
-    def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]:
-        """Return full id -> node, in the order of `ids`. Unknown ids are left out. It is faster without
-        `connections`."""
+    def notes(self, ids: Sequence[str]) -> dict[str, NodeRow]:
+        """Return full id -> node, in the order of `ids`. Unknown ids are left out."""
         wanted = full(ids)
         if not wanted:
             return {}
         priority.give()
-        out: dict[str, list[Connection]] = {}
         found: dict[str, NodeRow] = {}
-        with self.database.read() if connections else self._few(wanted) as connection:
-            for edge in edges(connection, wanted, into=False) if connections else ():
-                made = Connection.model_construct(
-                    target=edge.target, edge=edge.edge, weight=edge.weight, created=edge.created, reason=edge.reason
-                )
-                out.setdefault(edge.source, []).append(made)
+        with self._few(wanted) as connection:
             for some in sql.sets(wanted):
                 rest = f"FROM {NODE_FROM} WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
                 for row in sql.table(connection, NODE_COLUMNS, rest, some):
-                    found[row[0]] = node_row(row, out.get(row[0], ()), self.strength)
+                    found[row[0]] = node_row(row, self.strength)
         return {node_id: found[node_id] for node_id in wanted if node_id in found}
 
     def _few(self, ids: Sequence[str], most: int = sql.SOME) -> AbstractContextManager[sqlite3.Connection]:
@@ -493,7 +514,7 @@ class Reader:
     def on_one_matter(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
         """Return (older id, newer id) -> comparison for those of `pairs` (older id, newer id, cosine) in which the
         newer memory may have replaced the older one, by a chance of at least `NEWER_AT`."""
-        rows = self.notes(list({node_id for pair in pairs for node_id in pair[:2]}), connections=False)
+        rows = self.notes(list({node_id for pair in pairs for node_id in pair[:2]}))
         statement = functools.cache(_statement)
         found: dict[tuple[str, str], Compared] = {}
         for older, newer, cosine in pairs:
@@ -511,7 +532,7 @@ class Reader:
 
     def statements(self, ids: Iterable[str]) -> dict[str, Stated]:
         """Return node id -> (its text as read by `statement.read`, its type, its space)."""
-        rows = self.notes(list(dict.fromkeys(ids)), connections=False).values()
+        rows = self.notes(list(dict.fromkeys(ids))).values()
         return {row.id: (_statement(row), row.type, row.space) for row in rows}
 
     def idf(self, token_ids: NDArray[np.uint32], function_words: NDArray[np.bool_] | bool = False) -> Float:

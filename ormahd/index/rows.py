@@ -26,9 +26,7 @@ from msgspec.structs import replace
 
 from ormahd.model.node import (
     ABOUT_SELF,
-    Connection,
     EdgeType,
-    MemoryNode,
     NodeType,
     Strength,
     Tier,
@@ -88,10 +86,7 @@ _DEFAULT_STRENGTH = Strength()
 
 
 class NodeRow(Struct, frozen=True):
-    """A node as read from the index: every field of `MemoryNode`, and the path and digest of its file.
-
-    It is not a `MemoryNode`, because one search makes hundreds of them; the property `node` converts it.
-    """
+    """A node as read from the index, with the path and digest of its file."""
 
     id: str
     type: NodeType
@@ -102,7 +97,6 @@ class NodeRow(Struct, frozen=True):
     tags: tuple[str, ...]
     aliases: tuple[str, ...]
     source: str
-    connections: tuple[Connection, ...]
     confidence: float
     created: datetime
     updated: datetime
@@ -139,16 +133,6 @@ class NodeRow(Struct, frozen=True):
     def expired(self, now: datetime) -> bool:
         return self.valid_until is not None and self.valid_until <= now
 
-    @property
-    def node(self) -> MemoryNode:
-        """The row as a `MemoryNode`. It is not validated, because the note's parser did that."""
-        return MemoryNode.model_construct(
-            id=self.id, type=self.type, tier=self.tier, space=self.space, title=self.title, content=self.content,
-            tags=list(self.tags), source=self.source, connections=list(self.connections), confidence=self.confidence,
-            created=self.created, updated=self.updated, valid_until=self.valid_until,
-            outdated_reason=self.outdated_reason, strength=self.strength,
-        )  # fmt: skip
-
 
 _CONFIDENCE = sql.exact("n.confidence")
 NODE_COLUMNS = (
@@ -159,12 +143,12 @@ NODE_COLUMNS = (
 NODE_FROM = "node n JOIN text t USING (number) JOIN file f USING (number)"
 
 
-def node_row(row: Sequence[Any], connections: Sequence[Connection], strength: Mapping[str, Strength]) -> NodeRow:
+def node_row(row: Sequence[Any], strength: Mapping[str, Strength]) -> NodeRow:
     """Make a NodeRow from a row of `NODE_COLUMNS`."""
     return NodeRow(
         id=row[0], type=NodeType(row[1]), tier=Tier(row[2]), space=row[3], title=row[4], content=row[5],
         tags=_texts(row[6]), aliases=_texts(row[7]), source=row[8],
-        connections=tuple(connections), confidence=float(row[9]), created=moment(row[10]), updated=moment(row[11]),
+        confidence=float(row[9]), created=moment(row[10]), updated=moment(row[11]),
         valid_until=moment_or_none(row[12]), outdated_reason=row[13], path=row[14], digest=row[15],
         strength=strength.get(row[0], _DEFAULT_STRENGTH), unwritten=bool(row[16]), said_in=row[17],
     )  # fmt: skip
@@ -479,9 +463,8 @@ _RESOLVED = (
 )
 
 
-def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, into: bool = True) -> list[EdgeRow]:  # fmt: skip
-    """Return the resolved edges that leave or, with `into`, enter one of `ids` (None: all nodes), without edges from a
-    node to itself.
+def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None) -> list[EdgeRow]:
+    """Return the resolved edges that leave or enter one of `ids` (None: all nodes), without edges from a node to itself.
 
     Each (source, type, target) is returned once: if a note writes the same edge twice, an edge of its frontmatter wins
     over a link in the body, then the greater weight.
@@ -489,10 +472,9 @@ def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, i
     rows: list[Sequence[Any]] = []
     if ids is None:
         rows = connection.execute(_RESOLVED).fetchall()
-    ends = ["n.id", "e.target"] if into else ["n.id"]
     for some in [] if ids is None else sql.sets(ids, BOTH):
-        either = " UNION ALL ".join(f"{_RESOLVED} AND {end} IN ({sql.marks(some)})" for end in ends)
-        rows += sql.table(connection, _EDGE, f"FROM ({either})", [*some] * len(ends))
+        either = " UNION ALL ".join(f"{_RESOLVED} AND {end} IN ({sql.marks(some)})" for end in ("n.id", "e.target"))
+        rows += sql.table(connection, _EDGE, f"FROM ({either})", [*some, *some])
     found = [
         EdgeRow(row[0], row[1], EdgeType(row[2]), float(row[3]), moment_or_none(row[4]), row[5], bool(row[6]))
         for row in rows

@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from ormahd.embedding.embedder import Embedder, QueryVectors
 from ormahd.errors import Unavailable
 from ormahd.index import embedding_cache, write
 from ormahd.index.database import Database
@@ -59,14 +58,6 @@ class IndexSnapshot(Reader):
         super().__init__(database, indexer)
         self.strength = strength
         self._index = index
-
-    @property
-    def embedder(self) -> Embedder | None:
-        return self.indexer.active.embedder if self.indexer.active else None
-
-    def embed_query(self, text: str) -> QueryVectors | None:
-        """Return the vectors of a query; None without a model."""
-        return None if self.embedder is None else self.embedder.embed_query(text)
 
     @property
     def degraded(self) -> list[str]:

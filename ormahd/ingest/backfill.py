@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
 from ormahd import paths
-from ormahd.api import BackfillResult, PastFolder, PastResult
+from ormahd.api import BackfillResult, PastFolder, PastParams, PastResult
 from ormahd.errors import BadRequest, OrmahError
 from ormahd.ingest.bring_in import ReadingStopped, allowed, ingest, ours, refuse_ours
 from ormahd.ingest.sources import state_of, unreadable, walk
+from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.state.sources import SourceLog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ormahd.ormah import Ormah
 
 log = logging.getLogger("ormahd.ingest")
 
@@ -88,7 +85,9 @@ class Backfill:
     def _start(self, folders: list[str]) -> None:
         if self.state().running:
             return
-        past(self._ormah, folders)  # raises for wrong folders, before the backfill counts as started
+        past(
+            self._ormah, PastParams(folders=folders)
+        )  # raises for wrong folders, before the backfill counts as started
         begun = self._ormah.clock().isoformat(timespec="seconds")
         self._log.put(SOURCE, WANTED, {"folders": folders, "begun": begun})
         self._begin(folders, begun)
@@ -117,7 +116,7 @@ class Backfill:
                 raise ReadingStopped
 
         try:
-            files = past(self._ormah, mine.folders).files
+            files = past(self._ormah, PastParams(folders=mine.folders)).files
             mine.total = len(files)
             for file in files:
                 try:
@@ -143,7 +142,7 @@ class Backfill:
             mine.running = False
 
 
-def past(ormah: Ormah, folders: list[str]) -> PastResult:
+def past(ormah: Ormah, params: PastParams) -> PastResult:
     """Return the transcripts in these folders that are not archived yet, newest first. `folders` empty: the folders of
     all known agents.
 
@@ -151,11 +150,11 @@ def past(ormah: Ormah, folders: list[str]) -> PastResult:
         BadRequest: archiving is switched off, a path is not absolute, or it is in a folder of Ormah itself.
     """
     allowed(ormah)
-    for named in folders:
+    for named in params.folders:
         if not Path(named).is_absolute():
             raise BadRequest(f"'{named[:200]}' is no absolute path")
         refuse_ours(ormah, Path(named))
-    places = [Path(named) for named in folders] or [place for _, place in paths.transcript_folders()]
+    places = [Path(named) for named in params.folders] or [place for _, place in paths.transcript_folders()]
     found: list[PastFolder] = []
     fresh: dict[str, tuple[int, int]] = {}
     for folder in places:

@@ -15,11 +15,11 @@ from msgspec import Struct
 from ormahd.api import ExtractionTurn
 from ormahd.ingest.readers.values import local_time
 from ormahd.model.node import NodeType
+from ormahd.sessions.archive import Archived
 from ormahd.text.quoting import shortened
 
 if TYPE_CHECKING:
     from ormahd.ingest.learn import UnreadTurns
-    from ormahd.sessions.archive import Archived
 
 BATCH: Final = 12_000
 """Maximum characters of one batch as JSON: few enough for a small local model and for the client of an agent."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -24,15 +24,13 @@ from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn, answ
 from ormahd.ingest.readers.values import clean_text
 from ormahd.ingest.sources import SourceDocument, documents, state_of
 from ormahd.judge.own_sessions import is_own_session
+from ormahd.ormah import Ormah
 from ormahd.process import own_files, priority
 from ormahd.sessions.archive import is_news
 from ormahd.sessions.excluded import is_excluded
 from ormahd.sessions.files import Line, SessionHead, path_of
 from ormahd.state.sessions import without_secret
 from ormahd.state.sources import SourceLog
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
 
 Progress = Callable[[int, int, str], None]
 """Is called between batches with (number done, number of all, name of the file). It may raise ReadingStopped."""

@@ -6,27 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ormahd.actions.amend import Caller
 from ormahd.actions.projects import home_of
 from ormahd.api import ExtractionBatch, RefusedItem
 from ormahd.ingest.batches import Remembered, TurnBatch, batches, candidates, show
 from ormahd.ingest.checks import REASONS, Checks
-from ormahd.ingest.learn import Hold, Learning, is_open, learn, propose, readable, unread
+from ormahd.ingest.learn import Hold, Learning, UnreadTurns, is_open, learn, propose, readable, unread
 from ormahd.model.node import NodeType
+from ormahd.ormah import Ormah
+from ormahd.sessions.archive import SessionTail
 from ormahd.state.extraction import Extractions
 from ormahd.text.quoting import harmless
 from ormahd.text.secrets import redact
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import Caller
-    from ormahd.ingest.learn import UnreadTurns
-    from ormahd.ormah import Ormah
-    from ormahd.sessions.archive import SessionTail
 
 CHARACTERS: Final = 24_000
 """Maximum characters of all batches of one receipt together."""

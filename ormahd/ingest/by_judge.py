@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from ormahd.ingest.batches import Remembered, candidates
-from ormahd.judge.asking import JudgeQuestion
-
-if TYPE_CHECKING:
-    from ormahd.ingest.batches import MemoryCandidate, TurnBatch
-    from ormahd.judge.asking import Asker
+from ormahd.ingest.batches import MemoryCandidate, Remembered, TurnBatch, candidates
+from ormahd.judge.asking import Asker, JudgeQuestion
 
 TASK: Final = "extraction"
 SHARE: Final = 0.7

@@ -11,18 +11,16 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
 from ormahd.errors import OrmahError
 from ormahd.ingest.bring_in import REST, archive
 from ormahd.ingest.sources import shown
+from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.state.sources import SourceLog
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
 
 log = logging.getLogger("ormahd.ingest")
 

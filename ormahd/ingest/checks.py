@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,26 +18,22 @@ from ormahd.actions.amend import clean
 from ormahd.actions.outdated import link_to, replaced_meanwhile, restated
 from ormahd.actions.tombstones import statement, turn_of
 from ormahd.errors import InvalidNote
+from ormahd.index.rows import NodeRow
+from ormahd.ingest.batches import MemoryCandidate
 from ormahd.ingest.readers.values import iso_time
 from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, MAX_TITLE, NodeType, Tier
+from ormahd.note.values import NoteLink
 from ormahd.note.write import compose
+from ormahd.ormah import Ormah
+from ormahd.sessions.archive import Archived, SessionTail
 from ormahd.sessions.files import word_of
 from ormahd.state import whispers
-from ormahd.state.extraction import PlannedMemory
+from ormahd.state.extraction import PlannedMemory, Way
 from ormahd.state.sessions import key_of
 from ormahd.text.sameness import TextContrast, contrast, marks
 from ormahd.text.standing import Relation, compare
-from ormahd.text.statement import read
+from ormahd.text.statement import Statement, read
 from ormahd.text.words import fold, query_terms
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import NodeRow
-    from ormahd.ingest.batches import MemoryCandidate
-    from ormahd.note.values import NoteLink
-    from ormahd.ormah import Ormah
-    from ormahd.sessions.archive import Archived, SessionTail
-    from ormahd.state.extraction import Way
-    from ormahd.text.statement import Statement
 
 KNOWN: Final = "known"
 WHISPERED: Final = "whispered"
@@ -108,7 +104,7 @@ class Checks:
             return links
         tags = [ABOUT_SELF] if one.about_self else []
         tags += [tag for tag in one.tags if tag not in tags]
-        node_id = self._ormah.new_id(self._taken)
+        node_id = self._ormah.index.new_id(self._taken)
         made = PlannedMemory(
             node_id, one.type.value, space, title, content, tuple(tags[:TAGS]), min(max(one.confidence, 0.0), 1.0),
             created, f"{ORIGIN}:{tail.harness}", f"{word_of(tail.id)}#{one.turns[0]}",
@@ -131,7 +127,7 @@ class Checks:
         now = self._ormah.moment()
         near = self._near(title, content)
         told = whispers.told_in(self._ormah.state, key_of(tail.id) or "")
-        rows = self._ormah.index.notes([*{*near, *told}], connections=False)
+        rows = self._ormah.index.notes([*{*near, *told}])
         newer = read(title, content, kind)
         replaced = False
         again: dict[str, NodeRow] = {}
@@ -169,7 +165,7 @@ class Checks:
         a memory that was found by words only, the similarity is `BY_WORDS`."""
         by_words = self._ormah.index.search_text(content, NEIGHBOURS)
         near = dict.fromkeys((node_id for node_id, _ in by_words), BY_WORDS)
-        return near | dict(self._ormah.neighbours(title, content, NEIGHBOURS))
+        return near | dict(self._ormah.index.neighbours(title, content, NEIGHBOURS))
 
     def _vector(self, title: str, content: str) -> NDArray[np.float32] | None:
         vectors = self._ormah.index.embed_ahead([(title, content)], urgent=False)

@@ -6,7 +6,7 @@ The sources are hooks, the watcher of transcripts, the backfill, and folders of 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from ormahd.api import Finding, SourceHealth, SourceTrouble
 from ormahd.ingest.backfill import Backfill
@@ -17,13 +17,9 @@ from ormahd.ingest.learn import Hold
 from ormahd.ingest.readers.formats import READERS, unknown_kinds
 from ormahd.ingest.session_watcher import SessionWatcher
 from ormahd.ingest.source_folders import SourceFolders
+from ormahd.judge.asking import Asker
+from ormahd.ormah import Ormah
 from ormahd.state.sources import SOURCES, SourceLog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ormahd.judge.asking import Asker
-    from ormahd.ormah import Ormah
 
 
 class Intake:

@@ -10,36 +10,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from msgspec import Struct, field
 
-from ormahd.actions.amend import Caller, commit, see
+from ormahd.actions.amend import Caller, Outcome, define, outcome, transaction
 from ormahd.actions.projects import home_of, settle
 from ormahd.actions.tombstones import bury, of_statements, turn_of
-from ormahd.actions.views import headline, stem
+from ormahd.actions.views import headline
 from ormahd.errors import Conflict
+from ormahd.ingest.batches import MemoryCandidate
 from ormahd.ingest.checks import REASONS, WAITS, Checks, note_of
 from ormahd.ingest.orders import can_be_acted_on
 from ormahd.ingest.readers.turns import SessionTurn
 from ormahd.ingest.readers.values import local_time
 from ormahd.ingest.taking_back import take_back
 from ormahd.model.change import Kind
-from ormahd.model.node import ABOUT_SELF, EdgeType, NodeType
-from ormahd.note.edit import edit
-from ormahd.note.values import NoteLink
+from ormahd.model.node import ABOUT_SELF, NodeType
+from ormahd.note.values import path_for
+from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.sessions.archive import Archived, SessionTail
 from ormahd.sessions.excluded import is_excluded
-from ormahd.state.extraction import KEYS_KEPT, Extractions, PlannedMemory
+from ormahd.state.extraction import KEYS_KEPT, Extractions, PlannedMemory, SessionProgress, Way
 from ormahd.text.quoting import shortened
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import Outcome
-    from ormahd.ingest.batches import MemoryCandidate
-    from ormahd.ormah import Ormah
-    from ormahd.state.extraction import SessionProgress, Way
-    from ormahd.vault.transaction import Transaction
 
 JOB: Final = "job:extraction"
 BEFORE: Final = 100
@@ -184,19 +178,6 @@ def learn(
 def _store(ormah: Ormah, tail: SessionTail, found: Learning, caller: Caller, run: str | None) -> Outcome:
     new = found.memories
     with ormah.writing:
-        files = [(one, _place(ormah, one), note_of(one, ormah.moment())) for one in new]
-
-        def fill(tx: Transaction) -> None:
-            for one, path, data in files:
-                tx.put(path, data, node_id=one.node_id, expect=None)
-            mine = [path for one, path, _ in files if ABOUT_SELF in one.tags]
-            if mine:
-                me = see(ormah, ormah.vault.self_id)
-                now = ormah.moment()
-                edges = [NoteLink(EdgeType.DEFINES, stem(path), 1.0, now) for path in mine]
-                data = edit(me.data, me.path, link=edges, set={"updated": now})
-                tx.put(me.path, data, node_id=me.id, expect=me.digest)
-
         subject = f"Learned from a session: {headline(new[0].title, new[0].content)}"
         if len(new) > 1:
             subject = f"Learned {len(new)} memories from a session of {tail.harness}"
@@ -205,15 +186,18 @@ def _store(ormah: Ormah, tail: SessionTail, found: Learning, caller: Caller, run
         if found.refused:
             why = ", ".join(f"{number} {REASONS.get(name, name)}" for name, number in sorted(found.refused.items()))
             lines.append(f"Not stored: {why}.")
-        return commit(
-            ormah, subject, kind=Kind.INGEST, caller=caller, body="\n".join([f"Session {tail.id}", *lines]),
-            run=run or ormah.new_run(), fill=fill,
-        )  # fmt: skip
+        body, run = "\n".join([f"Session {tail.id}", *lines]), run or ormah.new_run()
+        with transaction(ormah, subject, kind=Kind.INGEST, caller=caller, body=body, run=run) as tx:
+            places = [(one, _place(one)) for one in new]
+            for one, path in places:
+                tx.put(path, note_of(one, ormah.moment()), node_id=one.node_id, expect=None)
+            define(ormah, tx, [path for one, path in places if ABOUT_SELF in one.tags])
+        return outcome(tx)
 
 
-def _place(ormah: Ormah, one: PlannedMemory) -> str:
+def _place(one: PlannedMemory) -> str:
     kind, created = NodeType(one.type), one.created
-    return ormah.place(one.node_id, type=kind, space=one.space, title=one.title, content=one.content, created=created)
+    return path_for(id=one.node_id, type=kind, space=one.space, title=one.title, content=one.content, created=created)
 
 
 def bury_the_missing(ormah: Ormah) -> int:
@@ -226,16 +210,15 @@ def bury_the_missing(ormah: Ormah) -> int:
     made = record.made()
     if not made or ormah.mender.at_work or ormah.vault.busy():
         return 0
-    there = ormah.index.notes(list(made), connections=False)
+    there = ormah.index.notes(list(made))
     known = ormah.learned.forgotten()
     gone = [node_id for node_id in made if node_id not in there]
     lost = [node_id for node_id in gone if not known.turn(made[node_id])]
     if lost:
         lines = of_statements(ormah, [(None, made[one]) for one in lost])
         what = "a memory that is" if len(lost) == 1 else f"{len(lost)} memories that are"
-        commit(
-            ormah, f"Not to be learned again: {what} gone", kind=Kind.FORGET, caller=Caller(agent=JOB),
-            fill=lambda tx: bury(ormah, tx, lines),
-        )  # fmt: skip
+        subject = f"Not to be learned again: {what} gone"
+        with transaction(ormah, subject, kind=Kind.FORGET, caller=Caller(agent=JOB)) as tx:
+            bury(ormah, tx, lines)
     record.drop(gone)
     return len(lost)

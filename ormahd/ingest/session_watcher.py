@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ormahd import paths
 from ormahd.ingest.bring_in import ours
 from ormahd.ingest.folders import FolderWatch, resting
 from ormahd.ingest.sources import is_session_file, walk
+from ormahd.ormah import Ormah
 from ormahd.state.sources import SourceLog
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
 
 SOURCE: Final = "watcher"
 LOOKBACK_S: Final = 72 * 3600.0

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pathspec
 from msgspec import Struct
@@ -35,13 +35,11 @@ from ormahd.ingest.documents.reading import DOCUMENTS, Unreadable, read_bytes
 from ormahd.ingest.folders import FolderWatch, resting
 from ormahd.ingest.sources import shown
 from ormahd.model.change import FileState
+from ormahd.note.values import Note
+from ormahd.ormah import Ormah
 from ormahd.process import priority
+from ormahd.settings.learning import SourceFolder
 from ormahd.state.sources import SourceLog
-
-if TYPE_CHECKING:
-    from ormahd.note.values import Note
-    from ormahd.ormah import Ormah
-    from ormahd.settings.learning import SourceFolder
 
 SOURCE: Final = "sources"
 IDS: Final = uuid.UUID("6f726d61-6820-4b69-a463-650000000002")
@@ -258,7 +256,7 @@ class SourceFolders:
         for attempt in count():
             made = str(uuid.uuid5(IDS, f"{origin}\0{place}" + (f"\0{attempt}" if attempt else "")))
             try:
-                if self._ormah.has_short(made[:8]) in {None, made}:
+                if self._ormah.index.has_short(made[:8]) in {None, made}:
                     return made
             except Ambiguous:
                 continue

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ormahd.actions.amend import Caller
 from ormahd.actions.outdated import forget
 from ormahd.actions.projects import home_of
 from ormahd.actions.tombstones import turn_of
+from ormahd.api import ForgetParams
 from ormahd.ingest.checks import NEIGHBOURS, REPEATED, covers
 from ormahd.ingest.readers.turns import SessionTurn
 from ormahd.ingest.rules import LONGEST, own_words, takes_back
 from ormahd.ingest.rules.language import around
+from ormahd.ormah import Ormah
 from ormahd.state import proposals
 
 if TYPE_CHECKING:
-    from ormahd.actions.amend import Caller
     from ormahd.ingest.learn import UnreadTurns
-    from ormahd.ormah import Ormah
 
 
 class Withdrawal(Struct, frozen=True):
@@ -66,7 +67,7 @@ def take_back(ormah: Ormah, some: UnreadTurns, caller: Caller) -> None:
             )
         else:
             near = [node_id for node_id, _ in ormah.index.search_text(one.text, NEIGHBOURS) if node_id in learned]
-            rows = ormah.index.notes(near, connections=False).values()
+            rows = ormah.index.notes(near).values()
             meant = [row.id for row in rows if row.space in spaces and covers(one.text, row.content, REPEATED)]
         for node_id in meant:
-            forget(ormah, node_id, caller)
+            forget(ormah, ForgetParams(node_id=node_id), caller)

@@ -15,6 +15,7 @@ from ormahd.jobs.proposals import Proposals, StoreOutcome
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, NodeType, ProposalType, Tier
 from ormahd.note.markdown import normalise
+from ormahd.note.values import path_for
 from ormahd.note.write import compose
 from ormahd.ormah import Ormah
 from ormahd.state.extraction import PlannedMemory
@@ -74,13 +75,13 @@ def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
             return []
         now = ormah.moment()
         when = datetime.fromisoformat(created) if created else now
-        node_id = ormah.new_id()
+        node_id = ormah.index.new_id()
         data = compose(
             id=node_id, type=kind, tier=Tier.WORKING, space=space, title=title, tags=tags,
             source=payload.get("source", SOURCE), confidence=payload.get("confidence", CONFIDENCE), created=when,
             updated=now, content=text, everywhere=ABOUT_SELF in tags, said_in=payload.get("said_in"),
         )  # fmt: skip
-        path = ormah.place(node_id, type=kind, space=space, title=title, content=text, created=when)
+        path = path_for(id=node_id, type=kind, space=space, title=title, content=text, created=when)
         return [Edit(node_id, path, data, None)]
 
     return PlannedChange(Kind.REMEMBER, f"Remember: {headline(title, text)}", "", edits, {})

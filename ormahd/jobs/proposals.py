@@ -83,7 +83,7 @@ def chosen_change(ormah: Ormah, row: StoredProposal, choice: Approval, change_of
     if row.type not in PAIRED or len(row.nodes) != 2:
         hint = "approve or reject it as it is"
         raise BadRequest(f"of a proposal of the type {row.type} nothing can be chosen", hint=hint)
-    nodes = ormah.index.notes(row.nodes, connections=False).values()
+    nodes = ormah.index.notes(row.nodes).values()
     stays, goes = sorted(nodes, key=lambda node: (node.created, node.id), reverse=choice.keep != "older")
     override: dict[str, Any] = {}
     if row.type is ProposalType.MERGE:
@@ -382,7 +382,7 @@ class Proposals:
             return None
 
     def _notes(self, several: Iterable[Sequence[str]]) -> dict[str, NodeRow]:
-        return self._ormah.index.notes(list({one for ids in several for one in ids}), connections=False)
+        return self._ormah.index.notes(list({one for ids in several for one in ids}))
 
     @staticmethod
     def _key(one: Ask | StoredProposal, notes: Mapping[str, NodeRow]) -> str | None:

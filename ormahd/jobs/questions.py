@@ -65,7 +65,7 @@ class MemoryGroup(Struct, frozen=True):
 
     def now(self, context: RunContext) -> tuple[NodeRow, ...] | None:
         """Return the current rows of the memories; None if one of them is gone or has another text."""
-        rows = context.ormah.index.notes([row.id for row in self.rows], connections=False)
+        rows = context.ormah.index.notes([row.id for row in self.rows])
         same = len(rows) == len(self.rows) and [key_of(row) for row in rows.values()] == self.texts
         return tuple(rows.values()) if same else None
 
@@ -92,7 +92,7 @@ class PairSearch:
         index = context.ormah.index
         for chunk in sql.chunks(index.newest(part, max(1, index.count(part))), READ):
             context.give()
-            for row in index.notes(chunk, connections=False).values():
+            for row in index.notes(chunk).values():
                 if row.id != context.ormah.vault.self_id:
                     self._texts[row.id] = key_of(row)
                     self._kin[row.id] = (row.type, row.space) if kin else ()
@@ -111,7 +111,7 @@ class PairSearch:
                     near.prefetch(chunk[number : number + AHEAD])
                 kin = [hit for hit in near.of(node_id) if self._kin.get(hit[0]) == self._kin[node_id]]
                 hits += [(node_id, other, cosine) for other, cosine in kin[: self._reach] if cosine >= self._floor]
-            rows = index.notes(list({node_id for hit in hits for node_id in hit[:2]}), connections=False)
+            rows = index.notes(list({node_id for hit in hits for node_id in hit[:2]}))
             pairs: list[MemoryGroup] = []
             for one, other, cosine in hits:
                 ids = frozenset((one, other))

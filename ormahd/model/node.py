@@ -1,18 +1,20 @@
-"""Memories as values: nodes, connections, and the requests that create and find them.
-
-Knowledge comes from the note, strength from `.ormah/strength.jsonl`; a `MemoryNode` combines both.
-"""
+"""The values of a memory: types, tiers, edges, strength, and the requests that create, change and find memories."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from msgspec import UNSET, Struct
+from msgspec.structs import asdict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+
+from ormahd.errors import BadRequest, fault
 
 MAX_CONTENT = 1_000_000
 """Maximum number of characters of one memory. A longer text should be ingested, or put into the vault as a file."""
@@ -131,15 +133,22 @@ class CheckedModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
+    @classmethod
+    def of(cls, given: Struct | Mapping[str, Any], **more: Any) -> Self:
+        """Validate the fields of `given`, overridden by `more`. Fields of a Struct that this model lacks, or that are
+        unset, are ignored.
 
-class Connection(CheckedModel):
-    """A directed, typed, weighted edge to `target` (a full node id)."""
-
-    target: str
-    edge: EdgeType = EdgeType.RELATED_TO
-    weight: Share = 0.5
-    created: Utc | None = None
-    reason: Text | None = None
+        Raises:
+            BadRequest: a value is invalid; the message names the field, its value and what is allowed.
+        """
+        if isinstance(given, Struct):
+            fields = {name: value for name, value in asdict(given).items() if value is not UNSET}
+            given = {name: value for name, value in fields.items() if name in cls.model_fields}
+        try:
+            return cls.model_validate({**given, **more})
+        except ValidationError as exc:
+            found = fault(exc, cls.model_fields)
+            raise BadRequest(str(found), hint=found.hint, data={"field": found.key}) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,41 +165,6 @@ class Strength:
     last_review: Utc | None = None
     stability: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
     """Days until retrievability falls to about 37 %; 0 means never reviewed."""
-
-
-class MemoryNode(CheckedModel):
-    """One memory: its text and fields, and its strength."""
-
-    id: str
-    type: NodeType = NodeType.FACT
-    tier: Tier = Tier.WORKING
-    space: Space = None
-    title: Title = None
-    content: Text
-    tags: list[Tag] = []
-    source: Line = "agent:unknown"
-    connections: list[Connection] = []
-    confidence: Share = 1.0
-    created: Utc
-    updated: Utc
-    valid_until: Utc | None = None
-    outdated_reason: Text | None = None
-    strength: Strength = Strength()
-
-    @property
-    def short_id(self) -> str:
-        return short_id(self.id)
-
-    @property
-    def about_self(self) -> bool:
-        return ABOUT_SELF in self.tags
-
-    @property
-    def last_accessed(self) -> datetime:
-        return self.strength.last_accessed or self.created
-
-    def expired(self, now: datetime) -> bool:
-        return self.valid_until is not None and self.valid_until <= now
 
 
 ABOUT_SELF = "about_self"
@@ -230,6 +204,19 @@ class CreateNodeRequest(CheckedModel):
         if not value.strip():
             raise ValueError("an empty memory cannot be stored")
         return value
+
+
+class ChangeNodeRequest(CheckedModel):
+    """The fields that `update` can set. Only those that were given count."""
+
+    content: Text = ""
+    type: NodeType = NodeType.FACT
+    tier: Tier = Tier.WORKING
+    space: Space = None
+    title: Title = None
+    tags: list[Tag] = []
+    confidence: Share = 1.0
+    valid_until: Utc | None = None
 
 
 class Narrowing(CheckedModel):

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
+from msgspec.structs import asdict
 
 from ormahd.api import METHODS, Call, ErrorBody, MemoryEvent, Progress, Reply, Result
 from ormahd.errors import BadRequest, OrmahError, TooLarge, field_and_fault, json_fault
@@ -180,9 +181,7 @@ def read_call(kind: bytes, body: bytes) -> Call:
     except _BROKEN as exc:
         raise _fault(kind, raw, exc, arrived.method, signature(arrived.method)) from exc
     _refuse_nul(params, arrived.method, "")
-    return Call(
-        method=arrived.method, id=arrived.id, params=params, agent=arrived.agent, cwd=arrived.cwd, session=arrived.session
-    )  # fmt: skip
+    return Call(**(asdict(arrived) | {"params": params}))
 
 
 def _refuse_nul(value: Any, method: str, path: str) -> None:
@@ -222,10 +221,10 @@ def signature(method: str) -> str:
 
 
 def unknown_method(method: str) -> BadRequest:
-    shown = method if len(method) <= 80 else method[:80] + "…"
-    near = difflib.get_close_matches(shown, METHODS, n=1)
+    quoted = method if len(method) <= 80 else method[:80] + "…"
+    near = difflib.get_close_matches(quoted, METHODS, n=1)
     hint = f"did you mean {near[0]}?" if near else "hello returns the methods as `capabilities`"
-    return BadRequest(f"method: there is no {shown!r}", hint=hint, data={"field": "method"})
+    return BadRequest(f"method: there is no {quoted!r}", hint=hint, data={"field": "method"})
 
 
 def _fault(kind: bytes, body: bytes, exc: Exception, where: str, hint: str) -> BadRequest:
@@ -236,8 +235,8 @@ def _fault(kind: bytes, body: bytes, exc: Exception, where: str, hint: str) -> B
     if not isinstance(exc, msgspec.ValidationError):
         why = f"JSON: {json_fault(body, text)}" if kind == JSON else f"msgpack: {text}"
         return BadRequest(f"{where}: no valid {why}", hint=hint, data={"field": ""})
-    path, said = field_and_fault(text)
-    return BadRequest(f"{where}: {path or 'body'}: {said}", hint=hint, data={"field": path})
+    path, fault = field_and_fault(text)
+    return BadRequest(f"{where}: {path or 'body'}: {fault}", hint=hint, data={"field": path})
 
 
 # ---------------------------------------------------------------- the caller's side

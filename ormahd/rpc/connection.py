@@ -1,8 +1,8 @@
 """One connection of a client, and the answer to each of its requests.
 
-The server's loop owns the connection and its buffers; worker threads may call `send`, `done` and `gone`. Nothing here
-blocks. If a peer does not read its replies, they stay in the buffer, and the server stops reading from this peer and
-finally closes the connection.
+The server's loop owns the connection and its buffers; worker threads may call `send`, `done` and `disconnected`.
+Nothing here blocks. If a peer does not read its replies, they stay in the buffer, and the server stops reading from this
+peer and finally closes the connection.
 
 Every failure of a request becomes an error reply and a line in the log. The line names the caller, the method, the
 duration and the outcome, never the text of a note or of a query. Messages of exceptions, which may quote such a text,
@@ -150,7 +150,7 @@ class Channel:
             self._pending = 0
             self.sock.close()
 
-    def gone(self) -> bool:
+    def disconnected(self) -> bool:
         """Whether the peer has closed its end completely, so that nothing reads a reply. Any thread may call it."""
         with self.lock:
             if self.closed:
@@ -196,11 +196,8 @@ class RequestHandler:
         self._limit = limit
         self._counts = counts
 
-    def reply(self, kind: bytes, call: Call, progress: Callable[[bytes], None]) -> tuple[bytes, Callable[[], None]]:
-        """Return the reply frame, and a function that writes the log line, to be called after the frame was sent.
-
-        `progress` sends a progress frame to the caller.
-        """
+    def reply(self, kind: bytes, call: Call, send: Callable[[bytes], None], progress: Callable[[bytes], None]) -> None:
+        """Answer a call and `send` the reply frame, then write the log line. `progress` sends a progress frame."""
         begun = time.perf_counter()
         self._counts.add("requests")
 
@@ -220,27 +217,24 @@ class RequestHandler:
             refused = isinstance(exc, OSError) and exc.errno in _REFUSED
             frame = self.error(kind, call.id, _refused(exc, incident) if refused else _apology(incident))
         elapsed = (time.perf_counter() - begun) * 1000
+        send(frame)
+        request(call.agent, call.method, elapsed, outcome)
+        if fault is not None:
+            _log_fault(call.method, outcome, fault)
 
-        def write() -> None:
-            request(call.agent, call.method, elapsed, outcome)
-            if fault is not None:
-                _log_fault(call.method, outcome, fault)
-
-        return frame, write
-
-    def hook(self, body: bytes, gone: Callable[[], bool]) -> bytes:
+    def hook(self, body: bytes, disconnected: Callable[[], bool]) -> bytes:
         """Return the reply frame to a hook. Its body is empty if the hook should print nothing, and after any failure.
 
-        If the hook's process has already `gone`, because its deadline passed while it waited, the hook is not run.
+        If the hook's process has already ended, because its deadline passed while it waited, the hook is not run.
         """
-        said = b""
-        if self._hook is not None and not gone():
+        output = b""
+        if self._hook is not None and not disconnected():
             try:
-                said = self._hook(body, gone)
+                output = self._hook(body, disconnected)
             except (Exception, SystemExit) as exc:  # noqa: BLE001 - the named edge: a hook fails open
                 self._counts.add("faults")
                 _log_fault("hook", f"internal {secrets.token_hex(4)}", exc)
-        return pack(HOOK, said if len(said) <= self._limit else b"")
+        return pack(HOOK, output if len(output) <= self._limit else b"")
 
     def merge(self, body: bytes) -> bytes:
         """Return the reply frame to git's merge driver.
@@ -249,15 +243,15 @@ class RequestHandler:
         """
         begun = time.perf_counter()
         self._counts.add("requests")
-        said, outcome = b"", f"internal {secrets.token_hex(4)}"
+        answer, outcome = b"", f"internal {secrets.token_hex(4)}"
         try:
-            said = merging.answer(body)
-            outcome = merging.OUTCOMES[said[:1]]
+            answer = merging.answer(body)
+            outcome = merging.OUTCOMES[answer[:1]]
         except Exception as exc:  # noqa: BLE001 - one merge fails, and the driver reports that to git
             self._counts.add("faults")
             _log_fault("merge", outcome, exc)
         request("git", "merge", (time.perf_counter() - begun) * 1000, outcome)
-        return pack(MERGE, said if len(said) <= self._limit else b"")
+        return pack(MERGE, answer if len(answer) <= self._limit else b"")
 
     def _fitting(self, kind: bytes, call: Call, result: Result) -> bytes:
         body = encode(kind, result_reply(call.id, result))
@@ -282,19 +276,15 @@ class RequestHandler:
 def request(agent: str | None, method: str, milliseconds: float, outcome: str) -> None:
     """Log one line about a request. The log may write it later, together with other lines (`logs.LATER`)."""
     who = _printable(redact_name(agent or "-").text)
-    log.info(
-        "%s %s %.1f ms %s", who, method, milliseconds, outcome,
-        extra={
-            "later": True,
-            "fields": {"agent": who, "method": method, "ms": round(milliseconds, 1), "outcome": outcome},
-        },
-    )  # fmt: skip
+    fields = {"agent": who, "method": method, "ms": round(milliseconds, 1), "outcome": outcome}
+    extra = {"later": True, "fields": fields}
+    log.info("%s %s %.1f ms %s", who, method, milliseconds, outcome, extra=extra)
 
 
 def _printable(text: str) -> str:
     """Return `text` for the log: unprintable characters become "?", and it is cut after NAME_CHARACTERS."""
-    kept = "".join(c if c.isprintable() else "?" for c in itertools.islice(text, NAME_CHARACTERS))
-    return kept if len(text) <= NAME_CHARACTERS else kept + "…"
+    cut = "".join(c if c.isprintable() else "?" for c in itertools.islice(text, NAME_CHARACTERS))
+    return cut if len(text) <= NAME_CHARACTERS else cut + "…"
 
 
 def _refused(exc: BaseException, incident: str) -> Unavailable:

@@ -19,11 +19,12 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ormahd.actions.amend import clean_name
 from ormahd.actions.projects import home_of
@@ -65,12 +66,12 @@ _CLAUDE: Final = {
     "UserPromptSubmit": HookAct.PROMPT,
     "Stop": HookAct.TRANSCRIPT,
 }
-HARNESSES: Final[Mapping[str, Mapping[str, HookAct]]] = MappingProxyType({
+HARNESSES: Final[Mapping[str, Mapping[str, HookAct]]] = {
     "claude-code": {**_CLAUDE, "PreToolUse": HookAct.TOOL},
     "codex": _CLAUDE,
     # Its PreCompress comes before every request of the model, whether anything is compressed or not
     GEMINI: {**_OF_ALL, "BeforeAgent": HookAct.PROMPT, "AfterAgent": HookAct.TRANSCRIPT},
-})  # fmt: skip
+}
 """{harness: {event: its meaning}}. Claude Code and Codex use the same names of events, Gemini CLI has its own."""
 
 NAME_CHARACTERS: Final = 1_000
@@ -104,6 +105,8 @@ class Event(Struct, frozen=True):
     """The shell command that the tool is about to run."""
     of_sub_agent: bool = False
     """Whether the event comes from a sub-agent, whose prompt was written by another agent."""
+    disconnected: Callable[[], bool] = bool
+    """Whether the hook's process has ended meanwhile. If so, the memories of the reply are not recorded as shown."""
 
 
 _PROJECT: Final = "project="
@@ -124,13 +127,13 @@ def read(body: bytes) -> Event:
     if act is None:
         raise BadRequest(f"no harness {harness[:40]!r} with an event {name[:40]!r}")
     try:
-        said = json.loads(parts[4].decode("utf-8-sig", "replace"), strict=False)
+        fields = json.loads(parts[4].decode("utf-8-sig", "replace"), strict=False)
     except (ValueError, RecursionError) as exc:
         why = exc.msg if isinstance(exc, json.JSONDecodeError) else type(exc).__name__
         raise BadRequest(f"what {harness} says of {name} cannot be read: {why}") from None
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         raise BadRequest(f"what {harness} says of {name} is no JSON object")
-    prompt, ending, tool = said.get("prompt"), said.get("last_assistant_message"), said.get("tool_input")
+    prompt, ending, tool = fields.get("prompt"), fields.get("last_assistant_message"), fields.get("tool_input")
     if act is HookAct.PROMPT and not isinstance(prompt, str):
         raise BadRequest(f"{harness} says no prompt with {name}")
     tool = tool if isinstance(tool, dict) else {}
@@ -140,16 +143,16 @@ def read(body: bytes) -> Event:
         name=name,
         act=act,
         prompt=_whole(prompt) if isinstance(prompt, str) else "",
-        session_id=_text(said.get("session_id"), NAME_CHARACTERS),
-        cwds=tuple(filter(None, (_text(said.get("cwd"), PATH_CHARACTERS), "" if project else cwd))),
+        session_id=_text(fields.get("session_id"), NAME_CHARACTERS),
+        cwds=tuple(filter(None, (_text(fields.get("cwd"), PATH_CHARACTERS), "" if project else cwd))),
         project=_text(project, PATH_CHARACTERS),
         space=" ".join(space.split())[:NAME_CHARACTERS] or None,
-        transcript=_text(said.get("transcript_path"), PATH_CHARACTERS),
-        source=_text(said.get("source"), NAME_CHARACTERS),
+        transcript=_text(fields.get("transcript_path"), PATH_CHARACTERS),
+        source=_text(fields.get("source"), NAME_CHARACTERS),
         ending=_whole(ending) if isinstance(ending, str) else "",
         file=_text(tool.get("file_path", tool.get("notebook_path")), PATH_CHARACTERS),
         command=_text(tool.get("command"), COMMAND_CHARACTERS),
-        of_sub_agent=bool(said.get("agent_id")),
+        of_sub_agent=bool(fields.get("agent_id")),
     )
 
 
@@ -183,8 +186,8 @@ def context(event: str, text: str) -> bytes:
     """Return the hook output that adds `text` to the agent's context; b"" if `text` is empty."""
     if not text:
         return b""
-    said = {"hookEventName": event, "additionalContext": fitting(text)}
-    return json.dumps({"hookSpecificOutput": said}, ensure_ascii=False, separators=(",", ":")).encode()
+    output = {"hookEventName": event, "additionalContext": fitting(text)}
+    return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def fitting(text: str) -> str:
@@ -230,37 +233,37 @@ def nudge(commands: Commands) -> str:
 
 class Hooks:
     """Answers the hooks of harnesses: whispers memories (from one `Whisper`), and passes transcripts to ingestion.
-    Thread-safe."""
+    Thread-safe.
 
-    def __init__(self, whisper: Whisper) -> None:
+    `on_transcript` is called when a transcript has grown, with its file, the agent's last answer ("" if the harness does
+    not give it), and whether it is a prompt, which is not written yet. A harness waits meanwhile, so it must return
+    quickly.
+    """
+
+    def __init__(self, whisper: Whisper, on_transcript: Callable[[str | None, str, bool], None] | None = None) -> None:
         self._whisper = whisper
         self._ormah = whisper.ormah
         self._settings = whisper.settings
-        self.on_transcript: Callable[[str | None, str, bool], None] | None = None
-        """Called when a transcript has grown, with its file, the agent's last answer ("" if the harness does not give
-        it), and whether it is a prompt, which is not written yet. A harness waits meanwhile, so it must return quickly.
-        None: transcripts are not ingested."""
+        self._replaced = partial(replaced_today, self._ormah)
+        self._on_transcript = on_transcript
 
-    def answer(self, body: bytes, gone: Callable[[], bool] = bool) -> bytes:
-        """Return the bytes that the hook's process prints; b"" for nothing.
-
-        `gone` tells whether that process has ended meanwhile. If so, the memories of the reply are not recorded as shown.
-        """
+    def answer(self, body: bytes, disconnected: Callable[[], bool] = bool) -> bytes:
+        """Return the bytes that the hook's process prints; b"" for nothing. `disconnected`: see `Event`."""
         begun = time.perf_counter()
         try:
-            event = read(body)
+            event = replace(read(body), disconnected=disconnected)
         except BadRequest as exc:
             log.debug("a hook was left without an answer: %s", exc.message)
             return b""
-        said, outcome = b"", "sub_agent"
+        output, outcome = b"", "sub_agent"
         if event.session_id == CHECK_SESSION:
-            said, outcome = context(event.name, "Ormah hears this agent."), "check"
+            output, outcome = context(event.name, "Ormah hears this agent."), "check"
         elif _of_judge(event):
             outcome = "judge"
         elif not event.of_sub_agent:  # an agent writes its prompts, and it shares the session id of its parent agent
-            said, outcome = self._act(event, gone)
+            output, outcome = self._act(event)
         request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
-        return said
+        return output
 
     def answer_spooled(self, folder: Path, settled: Callable[[], None]) -> None:
         """Answer the events that hooks stored in `folder` while no daemon ran.
@@ -277,31 +280,28 @@ class Hooks:
             except OSError as error:
                 log.warning("an event that a hook left could not be read: %s", error)
 
-    def _act(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
+    def _act(self, event: Event) -> tuple[bytes, str]:
         """Handle an event. Return the bytes to print, and the outcome in one word for the log."""
         if event.act is HookAct.PROMPT:
-            return self._prompt(event, gone)
+            return self._prompt(event)
         if event.act is HookAct.START:
-            return self._start(event, gone)
+            return self._start(event)
         if event.act is HookAct.TOOL:
-            return self._tool(event, gone)
+            return self._tool(event)
         self._hand_over(event)
         return b"", "ok"
 
-    def _prompt(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
+    def _prompt(self, event: Event) -> tuple[bytes, str]:
         greeting = ""
         # in Gemini CLI the output of SessionStart is lost by /clear and by resuming, so the greeting goes with a prompt
         if event.harness == GEMINI and event.session_id is not None and early(event.prompt) not in UNHEARD:
             mark = f"greeting {last_compression(event.transcript)}"
             if mark not in self._whisper.sessions.before(event.session_id).named:
                 self._whisper.sessions.compacted(event.session_id)
-                greeting = self._greeting(event, gone, {mark: "title"})
-        found = self._whisper.whisper(
-            Asked(
-                event.prompt, self._space(event), key_of(event.session_id), f"agent:{event.harness}", gone,
-                unkept=self._is_unkept(event),
-            )
-        )  # fmt: skip
+                greeting = self._greeting(event, {mark: "title"})
+        space, session, agent = self._space(event), key_of(event.session_id), f"agent:{event.harness}"
+        asked = Asked(event.prompt, space, session, agent, event.disconnected, unkept=self._is_unkept(event))
+        found = self._whisper.whisper(asked)
         text = found.text
         if found.silence not in UNHEARD and event.session_id is not None:
             count = self._whisper.sessions.before(event.session_id).prompts
@@ -310,7 +310,7 @@ class Hooks:
             self._hand_over(event)
         return context(event.name, "\n\n".join(filter(None, (greeting, text)))), found.silence or "injected"
 
-    def _start(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
+    def _start(self, event: Event) -> tuple[bytes, str]:
         sessions, session_id = self._whisper.sessions, event.session_id
         if event.source in RENEWED:
             sessions.ended(session_id)
@@ -319,28 +319,32 @@ class Hooks:
         self._began(event)
         if event.harness == GEMINI:
             return b"", "with_a_prompt"
-        text = self._greeting(event, gone, {})
+        text = self._greeting(event, {})
         return context(event.name, text), "injected" if text else "known"
 
-    def _greeting(self, event: Event, gone: Callable[[], bool], shown: Mapping[str, Shown]) -> str:
-        """Return the greeting, without memories that the session's context contains, and record it as shown, with
-        `shown`. It is empty where whispers are off."""
+    def _greeting(self, event: Event, also: Mapping[str, Shown]) -> str:
+        """Return the greeting, without memories that the session's context contains, and record what it shows, and
+        `also`. It is empty where whispers are off."""
         sessions, session_id = self._whisper.sessions, event.session_id
         space = self._space(event)
-        here = "global" if space is None else space
-        if not self._settings.enabled or here in self._settings.silent_spaces:
+        name = "global" if space is None else space
+        if not self._settings.enabled or name in self._settings.silent_spaces:
             return ""
         before = sessions.before(session_id)
-        said = greet(
-            self._ormah.index, space=space, self_id=self._ormah.vault.self_id, known=before.known | before.named,
-            now=self._ormah.ranking_clock(), commands=self._whisper.wiring.of(event.harness),
-            replaced=lambda ids: replaced_today(self._ormah, ids),
-        )  # fmt: skip
-        if not gone():
-            sessions.told(session_id, {**said.shown, **shown})
-        return said.text
+        greeting = greet(
+            self._ormah.index,
+            space=space,
+            self_id=self._ormah.vault.self_id,
+            known=before.known | before.named,
+            now=self._ormah.ranking_clock(),
+            commands=self._whisper.wiring.of(event.harness),
+            replaced=self._replaced,
+        )
+        if not event.disconnected():
+            sessions.told(session_id, {**greeting.shown, **also})
+        return greeting.text
 
-    def _tool(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
+    def _tool(self, event: Event) -> tuple[bytes, str]:
         """Return text with memories about the file or command of the tool that the agent is about to use, and the
         outcome in one word.
 
@@ -348,23 +352,28 @@ class Hooks:
         """
         names = at_hand.names_of_file(event.file) if event.file else at_hand.names_of_command(event.command or "")
         space = self._space(event)
-        here = "global" if space is None else space
+        name = "global" if space is None else space
         settings, sessions = self._settings, self._whisper.sessions
-        off = not (settings.enabled and settings.tools) or here in settings.silent_spaces
+        off = not (settings.enabled and settings.tools) or name in settings.silent_spaces
         if off or not names or event.session_id is None:
             return b"", "off" if off else "nothing_named"
         before = sessions.before(event.session_id)
-        said = at_hand.about(
-            self._ormah.index, names, space=space, known=before.known | before.named, now=self._ormah.ranking_clock(),
-            replaced=lambda ids: replaced_today(self._ormah, ids), commands=self._whisper.wiring.of(event.harness),
-        )  # fmt: skip
-        if not gone():
-            sessions.told(event.session_id, said.shown)
-        return context(event.name, said.text), "injected" if said.text else "nothing_known"
+        found = at_hand.about(
+            self._ormah.index,
+            names,
+            space=space,
+            known=before.known | before.named,
+            now=self._ormah.ranking_clock(),
+            commands=self._whisper.wiring.of(event.harness),
+            replaced=self._replaced,
+        )
+        if not event.disconnected():
+            sessions.told(event.session_id, found.shown)
+        return context(event.name, found.text), "injected" if found.text else "nothing_known"
 
     def _hand_over(self, event: Event) -> None:
-        if self.on_transcript is not None:
-            self.on_transcript(event.transcript, event.ending, event.act is HookAct.PROMPT)
+        if self._on_transcript is not None:
+            self._on_transcript(event.transcript, event.ending, event.act is HookAct.PROMPT)
 
     def _space(self, event: Event) -> str | None:
         """Return the space from `ORMAH_SPACE`, else that of the project in which the session began; None means global.

@@ -70,7 +70,7 @@ def _part(data: bytes) -> bytes:
 
 def _strangers(name: str, conflicts: Sequence[MergeConflict]) -> str:
     ids = dict.fromkeys(
-        said[:8] for one in conflicts for said in (one.base, one.ours, one.theirs) if one.field == "id" and said
+        value[:8] for one in conflicts for value in (one.base, one.ours, one.theirs) if one.field == "id" and value
     )
     return (
         f"{_shown(name)}: not merged, these are different notes ({', '.join(ids)}); the file is kept as it was. "

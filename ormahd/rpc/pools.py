@@ -131,8 +131,8 @@ class Pools:
 
     def put(self, method: str, task: Callable[[], None]) -> None:
         if method in WHISPERING:
-            turn = priority.first()  # bulk work yields from now on, not only once a thread of the pool has woken up
-            task = functools.partial(_first, turn, task)
+            slot = priority.first()  # bulk work yields from now on, not only once a thread of the pool has woken up
+            task = functools.partial(_first, slot, task)
         elif method in SEARCHING:
             task = functools.partial(self._in_turn, task)
         elif method in WRITING:
@@ -158,6 +158,6 @@ def _after(task: Callable[[], None]) -> None:
     task()
 
 
-def _first(turn: AbstractContextManager[None], task: Callable[[], None]) -> None:
-    with turn:
+def _first(slot: AbstractContextManager[None], task: Callable[[], None]) -> None:
+    with slot:
         task()

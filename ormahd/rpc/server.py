@@ -60,25 +60,20 @@ class Server:
     def __init__(
         self,
         at: Path | Listening,
-        answer: Answer,
         limits: Limits = Limits(),  # noqa: B008 - it is frozen
         *,
-        hook: Hook | None = None,
         on_broken: Callable[[], None] = lambda: None,
         events: EventStream | None = None,
     ) -> None:
-        """Create a server that listens at the path `at`, or on the socket `at` that already listens.
+        """Create a server that will listen at the path `at`, or on the socket `at` that already listens.
 
-        `answer` and `hook` run in worker threads. `on_broken` is called if an exception ends the server's loop.
-        `events` are sent to clients that
-        subscribed.
+        `on_broken` is called if an exception ends the server's loop. `events` are sent to clients that subscribed.
 
         Raises:
             Conflict, BadRequest, Unavailable: from `sockets.listen`, if `at` is a path.
         """
         self._limits = limits
         self._counts = Counts()
-        self._desk = RequestHandler(answer, hook, limits.frame_bytes, self._counts)
         self._pools = Pools(limits.threads)
         self._selector = selectors.DefaultSelector()
         listening = at if isinstance(at, Listening) else sockets.listen(at)
@@ -134,7 +129,9 @@ class Server:
         """Whether the server's loop has run in the last `within` seconds. It runs at least every 10 seconds."""
         return self._thread.is_alive() and time.monotonic() - self._beat < within
 
-    def start(self) -> None:
+    def start(self, answer: Answer, hook: Hook | None = None) -> None:
+        """Answer clients from now on. `answer` and `hook` run in worker threads."""
+        self._desk = RequestHandler(answer, hook, self._limits.frame_bytes, self._counts)
         self._selector.register(self._wake_out, READ, self._drain_wake)
         self._listener.open()
         self._thread.start()
@@ -248,10 +245,8 @@ class Server:
         if not resting:
             return False
         longest = min(resting, key=lambda channel: channel.rested)
-        log.warning(
-            "%d connections are open: one that rested for %.0f s is closed",
-            len(self._channels), time.monotonic() - longest.rested,
-        )  # fmt: skip
+        count, rested = len(self._channels), time.monotonic() - longest.rested
+        log.warning("%d connections are open: one that rested for %.0f s is closed", count, rested)
         self._counts.add("dropped")
         self._close(longest)
         return True
@@ -297,7 +292,7 @@ class Server:
         if kind in OPAQUE:
             name, answer = ("merge", functools.partial(self._desk.merge, body))
             if kind == HOOK:
-                name, answer = ("hook", functools.partial(self._desk.hook, body, channel.gone))
+                name, answer = ("hook", functools.partial(self._desk.hook, body, channel.disconnected))
             self._begin(channel, name, functools.partial(self._opaque, channel, answer))
             return
         try:
@@ -399,9 +394,8 @@ class Server:
 
     def _answer(self, channel: Channel, kind: bytes, call: Call) -> None:
         try:
-            frame, write_log = self._desk.reply(kind, call, functools.partial(self._progress, channel))
-            self._send(channel, frame)
-            write_log()
+            send, progress = functools.partial(self._send, channel), functools.partial(self._progress, channel)
+            self._desk.reply(kind, call, send, progress)
         finally:
             self._finish(channel)
 

@@ -254,10 +254,10 @@ class ClientConnection:
     def _left(self, deadline: float | None) -> float | None:
         if deadline is None:
             return None
-        left = deadline - time.monotonic()
-        if left <= 0:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError
-        return left
+        return remaining
 
     def _hanging(self) -> Unavailable:
         return Unavailable(f"the daemon at {self._path} did not answer in time", hint=LOOK, data={"reason": "hanging"})

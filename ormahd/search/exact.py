@@ -254,7 +254,7 @@ def _found(index: Reader, term: str, heard: ParsedQuery) -> frozenset[str]:
 def _having(index: Reader, terms: list[str], heard: ParsedQuery, has: Callable[[NodeRow], bool]) -> frozenset[str]:
     """Return the ids of the nodes that full text search finds for any of `terms` and for whose rows `has` is true."""
     ids = [node_id for node_id, _ in index.search_text(terms, COMMON, heard.chosen)]
-    return frozenset(node_id for node_id, row in index.notes(ids, connections=False).items() if has(row))
+    return frozenset(node_id for node_id, row in index.notes(ids).items() if has(row))
 
 
 def rare_words(index: Reader, topic: frozenset[str]) -> frozenset[str]:

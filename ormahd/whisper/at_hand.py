@@ -60,7 +60,7 @@ class NamingIndex(Protocol):
     """What `about` needs from the index: a full text search, and the memories with given ids."""
 
     def search_text(self, query: str | Sequence[str], limit: int, chosen: Filter) -> list[tuple[str, float]]: ...
-    def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]: ...
+    def notes(self, ids: Sequence[str]) -> dict[str, NodeRow]: ...
 
 
 def names_of_file(path: str) -> list[str]:
@@ -116,7 +116,7 @@ def about(
     found: dict[str, NodeRow] = {}
     for name in names:
         spelled = _spelled(name)
-        rows = index.notes([node_id for node_id, _ in index.search_text([name], POOL, chosen)], connections=False)
+        rows = index.notes([node_id for node_id, _ in index.search_text([name], POOL, chosen)])
         having = {
             row.id: row
             for row in rows.values()

@@ -130,7 +130,7 @@ def gather(
     results = [*ranked.results, *archive.results]
     ids = dict.fromkeys([hit.node_id for hit in results])
     wanted = [*ids, *(one.node_id for one in standing.results), *(identity - ids.keys())]
-    rows = index.notes(wanted, connections=False)
+    rows = index.notes(wanted)
     notes = index.count()
     vectors = embed(heard.query)
     unknown = tuple(unknown_names(index, heard.query))
@@ -267,7 +267,7 @@ def _archive(
 def _replaced(index: Reader, ids: Sequence[str], now: datetime) -> frozenset[str]:
     """Return those of `ids` from which a memory that is neither archived nor expired was derived or evolved."""
     ends = [(edge.target, edge.source) for edge in index.edges_of(ids) if edge.edge in _REPLACES and edge.target in ids]
-    rows = index.notes([source for _, source in ends], connections=False)
+    rows = index.notes([source for _, source in ends])
     alive = {one.id for one in rows.values() if one.tier is not Tier.ARCHIVAL and not one.expired(now)}
     return frozenset(target for target, source in ends if source in alive)
 
@@ -366,7 +366,7 @@ def _read(index: Reader, node_id: str, older: Candidate, pool: Pool) -> Candidat
 
     It is added to `pool`. None if there is no such memory any more.
     """
-    row = index.notes([node_id], connections=False).get(node_id)
+    row = index.notes([node_id]).get(node_id)
     if row is None:
         return None
     found = Candidate(row, older.score, "activated", older.relevance, older.order)

@@ -90,7 +90,7 @@ class GreetingIndex(Protocol):
     def edges_of(self, ids: Sequence[str] | None = None) -> list[EdgeRow]: ...
     def ids(self, chosen: Filter) -> list[str]: ...
     def newest(self, chosen: Filter, limit: int) -> list[str]: ...
-    def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]: ...
+    def notes(self, ids: Sequence[str]) -> dict[str, NodeRow]: ...
 
 
 Replaced = Callable[[Sequence[str]], Mapping[str, str]]
@@ -145,7 +145,7 @@ def _due(index: GreetingIndex, space: str | None, self_id: str, now: datetime) -
         else None
     )
     fresh = index.newest(latest, MOST_LATEST) if latest else []
-    rows = index.notes([self_id, *linked, *core, *fresh], connections=False)
+    rows = index.notes([self_id, *linked, *core, *fresh])
     me = rows.pop(self_id, None)
     here = [row for row in rows.values() if row.space in (None, space) and not row.expired(now)]
     here = sorted((row for row in here if row.tier is not Tier.ARCHIVAL), key=_first)

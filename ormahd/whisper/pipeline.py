@@ -9,15 +9,17 @@ import logging
 import sqlite3
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import UNSET, Struct
 
 from ormahd.actions.amend import PERSON
 from ormahd.api import WhisperNode, WhisperResult
+from ormahd.embedding.embedder import QueryVectors
 from ormahd.errors import OrmahError
 from ormahd.index.rows import Filter
 from ormahd.model.node import Tier
+from ormahd.ormah import Ormah
 from ormahd.search.gather import subject
 from ormahd.search.search import Rules
 from ormahd.state import whispers
@@ -34,12 +36,6 @@ from ormahd.whisper.relevance import fitted
 from ormahd.whisper.session import CONTENT, Sessions
 from ormahd.whisper.trace import trace
 from ormahd.whisper.types import Asked, Candidate, Heard, Intent, Said, Silence, context_key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from ormahd.embedding.embedder import QueryVectors
-    from ormahd.ormah import Ormah
 
 log = logging.getLogger("ormah")
 
@@ -92,7 +88,7 @@ class Whisper:
         """Run a prompt without answering it, so that the first real prompt does not wait for models and caches."""
         times.warm()
         generic.warm()
-        if self.archetypes(self.ormah.embed_query).warm():
+        if self.archetypes(self.ormah.index.embed_query).warm():
             _Course(self, Asked(FIRST, None), explain=False).run()
 
     def archetypes(self, embed: Callable[[str], QueryVectors | None]) -> intents.Archetypes:
@@ -144,7 +140,7 @@ class _Course:
         if (early := hear.early(self.asked.prompt, self.asked.harness)) is not None:
             return Answer(early)
         heard = hear.hear(
-            self.asked, self.before, embed=self.embed, archetypes=self.whisper.archetypes(self.ormah.embed_query),
+            self.asked, self.before, embed=self.embed, archetypes=self.whisper.archetypes(self.ormah.index.embed_query),
             now=self.now,
         )  # fmt: skip
         verdicts = self._verdicts(heard)
@@ -220,7 +216,7 @@ class _Course:
     def embed(self, text: str) -> QueryVectors | None:
         """Return a text's vectors. Each text is embedded only once in this run."""
         if text not in self._embedded:
-            self._embedded[text] = self.ormah.embed_query(text)
+            self._embedded[text] = self.ormah.index.embed_query(text)
         return self._embedded[text]
 
     def _boosts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, float]:
@@ -231,11 +227,11 @@ class _Course:
         if heard.vector is None or heard.temporal or not hear.is_read(heard.prompt, self.embed):
             return {}
         ids = [one.id for one in candidates if one.dropped is None]
-        return affinity.boosts(heard.vector, ids, self.ormah.judgements, now=self.now)
+        return affinity.boosts(heard.vector, ids, self.ormah.learned.judgements, now=self.now)
 
     def _verdicts(self, heard: Heard) -> Mapping[str, Verdict]:
         """Return `{node id: verdict}`: explicit judgements for a prompt that means the same as this one."""
-        judgements = self.ormah.judgements
+        judgements = self.ormah.learned.judgements
         if not judgements.explicit:
             return {}
         same = self.ormah.learned.seal.prompt(whispers.kept(heard.prompt))
@@ -248,7 +244,7 @@ class _Course:
         ids = [node_id for node_id, verdict in verdicts.items() if verdict.signal > 0]
         return {
             row.id: Candidate(row, 0.0, "search", numbers={"place": 1.0})
-            for row in (self.ormah.index.notes(ids, connections=False).values() if ids else ())
+            for row in (self.ormah.index.notes(ids).values() if ids else ())
             if choose.useful(verdicts[row.id], row, self.asked)
             and not row.expired(self.now)
             and context_key(row) not in self.before.known
@@ -270,7 +266,7 @@ class _Course:
         if found.chosen and self.before.recent is None and self.settings.review:
             known = {key.partition(":")[0] for key in self.before.known}
             besides = {one.id for one in found.chosen} | known
-            archetypes = self.whisper.archetypes(self.ormah.embed_query)
+            archetypes = self.whisper.archetypes(self.ormah.index.embed_query)
             held = review.pick(
                 self.ormah, self.asked.space, now=self.now, besides=besides,
                 small_talk=lambda vector: small_talk(vector, archetypes),

@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
 from ormahd.actions.views import replaced_today
+from ormahd.index.rows import NodeRow
 from ormahd.model.node import Tier
+from ormahd.ormah import Ormah
 from ormahd.state import whispers
 from ormahd.text.quoting import shortened
 from ormahd.whisper.affinity import judged
 from ormahd.whisper.hear import topic
 from ormahd.whisper.types import Float
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
 
 TIERS: Final = (Tier.CORE, Tier.WORKING)
 """Tiers of memories that a review may ask about."""
@@ -74,7 +72,7 @@ def pick(
     present = ormah.state.clock()
     held = whispers.held_back(ormah.state, present - HELD, space, POOL, least=RELEVANT)
     resting = whispers.resting(ormah.state, since=present - REST, unanswered=UNANSWERED)
-    judgements, model = ormah.judgements, ormah.learned.model
+    judgements, model = ormah.learned.judgements, ormah.learned.model
     for event, row in islice(_fit(ormah, held, space, now, {ormah.vault.self_id, *besides}), TOP):
         if row.id in resting:
             continue
@@ -104,7 +102,7 @@ def _fit(
     left = [one for one in held if one[1] in fit]
     for start in range(0, len(left), TOP):
         part = left[start : start + TOP]
-        rows = ormah.index.notes([node_id for _, node_id in part], connections=False)
+        rows = ormah.index.notes([node_id for _, node_id in part])
         for event, node_id in part:
             row = rows.get(node_id)
             if row is not None and row.space in (space, None) and row.tier in TIERS and not row.expired(now):

@@ -41,7 +41,7 @@ def test_an_import_is_one_run_and_bad_lines_are_named(daemon: House, tmp_path: P
     assert (done["added"], done["skipped"]) == (300, 0)
     assert [failure["line"] for failure in done["failed"]] == [11, 13, 14, 15, 16, 307]
     assert done["failed"][4]["error"].startswith(
-        "target of connection 1: 'nothing' is no memory id; give the id, or at"
+        "connections[0].target: 'nothing' is no memory id; give the id, or at"
     )
     runs = {op["run"] for op in [op for op in daemon.json("history") if op["kind"] == "import"]}
     assert runs == {done["run"]}

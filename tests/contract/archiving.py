@@ -104,6 +104,6 @@ def archived(ormah: Ormah, *, withdrawn: bool = False) -> list[tuple[str, str]]:
 
 def found(ormah: Ormah, query: str, **more: Any) -> list[str]:
     """The texts of the exchanges that a search finds."""
-    result = recall_sessions(ormah, SearchQuery(query=query, **more))
+    result = recall_sessions(ormah.sessions, ormah.index, SearchQuery(query=query, **more))
     assert isinstance(result.exchanges, list)
     return [" / ".join(said.text for said in one.said) for one in result.exchanges]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ormahd.actions.lookup import get
+from ormahd.api import NodeParams
 from ormahd.model.node import Tier
 from ormahd.model.strength import SPREAD, share_of
 from tests.jobs_house import JobsHouse, open_jobs_house
@@ -25,7 +26,7 @@ def fact(house: JobsHouse, **more: object) -> str:
 
 def opened(house: JobsHouse, node_id: str) -> None:
     house.go(seconds=1)
-    get(house.ormah, node_id)
+    get(house.ormah, NodeParams(node_id=node_id))
 
 
 @pytest.fixture

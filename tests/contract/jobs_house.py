@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ormahd.actions.amend import Caller, see
-from ormahd.actions.remember import remember
+from ormahd.actions.remember import store_memory
 from ormahd.api import RunTaskResult
 from ormahd.jobs.job import Ask, Edit, Job, PlannedChange, RunContext, Step
 from ormahd.jobs.proposals import MAX_PROPOSALS, ChangeOf, Proposals
@@ -51,7 +51,7 @@ def tagging(name: str = "tagger", word: str = "met", *, then: Callable[[int], No
     """Tags every memory but the self node that has not the tag yet; `then` is called before each."""
 
     def plan(turn: RunContext) -> Iterator[Step]:
-        rows = turn.ormah.index.notes(sorted(turn.ormah.index.ids()), connections=False).values()
+        rows = turn.ormah.index.notes(sorted(turn.ormah.index.ids())).values()
         todo = [row for row in rows if row.id != turn.ormah.vault.self_id and word not in row.tags]
         for number, row in enumerate(sorted(todo, key=lambda row: row.title or "")):
             change = tag(turn.ormah, row.id, word)
@@ -93,7 +93,7 @@ class House(JobsHouse):
 
     def remember(self, content: str, **more: Any) -> str:
         request = CreateNodeRequest.model_validate({"content": content, "source": "person", "title": content, **more})
-        return remember(self.ormah, request, ME).node_id
+        return store_memory(self.ormah, request, ME).node_id
 
     def several(self, count: int) -> list[str]:
         return [self.remember(f"Memory number {number:02}") for number in range(count)]

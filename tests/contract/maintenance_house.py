@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from ormahd.actions.amend import Caller
-from ormahd.actions.remember import remember
+from ormahd.actions.remember import store_memory
 from ormahd.api import MaintenanceResult
 from ormahd.config import load
 from ormahd.jobs.job import RunContext
@@ -59,7 +59,7 @@ class House:
         request = CreateNodeRequest(
             **{"content": content, "title": name, "type": NodeType.FACT, "space": "shop"} | more
         )
-        self.ids[name] = remember(self.ormah, request, AGENT).node_id
+        self.ids[name] = store_memory(self.ormah, request, AGENT).node_id
         return self.ids[name]
 
     def candidates(self, batch: str, _: RunContext) -> Iterator[MemoryGroup]:

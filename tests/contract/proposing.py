@@ -6,8 +6,8 @@ import json
 
 from ormahd.actions.amend import Caller
 from ormahd.actions.undo import undo
-from ormahd.actions.update import Update, update
-from ormahd.api import ProposalRow, UndoParams
+from ormahd.actions.update import update
+from ormahd.api import ProposalRow, UndoParams, UpdateParams
 from ormahd.model.decision import FOLDER
 from tests.contract.jobs_house import ME, House, ask, asking
 
@@ -38,7 +38,7 @@ def take_back(house: House, op: str) -> None:
 
 
 def say(house: House, node_id: str, **fields: object) -> None:
-    update(house.ormah, node_id, Update(fields), ME)
+    update(house.ormah, UpdateParams(node_id=node_id, **fields), ME)
 
 
 def lines(house: House) -> list[dict[str, object]]:

@@ -79,10 +79,8 @@ def serving(
 ) -> Iterator[Server]:
     """A server that runs; its socket lies in a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="ormah-") as directory:
-        server = Server(
-            at or Path(directory) / "s" / "o.sock", answer or Answers(), Limits(**values), hook=hook, events=events
-        )
-        server.start()
+        server = Server(at or Path(directory) / "s" / "o.sock", Limits(**values), events=events)
+        server.start(answer or Answers(), hook)
         try:
             yield server
         finally:

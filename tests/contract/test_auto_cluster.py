@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ormahd.actions.update import Update, update
+from ormahd.actions.update import update
+from ormahd.api import UpdateParams
 from ormahd.jobs.clusters.job import AutoCluster
 from ormahd.jobs.job import apply
 from ormahd.jobs.links.change import EdgeToAdd
@@ -117,7 +118,7 @@ def test_made_global_by_an_update_it_stays_global(house: JobsHouse) -> None:
     others = placed(house, "a", "a")
     node = house.remember("I was in a", space="a")
     connect(house, node, dict.fromkeys(others, 0.9))
-    update(house.ormah, node, Update(clear=("space",)), AGENT)
+    update(house.ormah, UpdateParams(node_id=node, space=None), AGENT)
     assert b"global: true\n" in house.data(node)
     assert house.run(JOB).proposals == 0
     house.update(node, space="b")

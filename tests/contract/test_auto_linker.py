@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ormahd.actions.transfer import import_lines
+from ormahd.api import ImportParams
 from ormahd.jobs.links.job import FEW, AutoLinker
 from ormahd.jobs.neighbours import NearMemories
 from ormahd.judge.port import Group, JudgeGone, Linked
@@ -39,9 +40,9 @@ def store(house: JobsHouse, *memories: dict[str, Any]) -> dict[str, str]:
     lines = []
     for at, memory in enumerate(memories):
         lines.append(json.dumps({"created": f"2026-11-0{1 + at // 60}T10:{at % 60:02}:00Z", **memory}))
-    done = import_lines(house.ormah, lines, AGENT)
+    done = import_lines(house.ormah, ImportParams(lines=lines), AGENT)
     assert not done.failed, done.failed
-    rows = house.ormah.index.notes(house.ormah.index.ids(), connections=False)
+    rows = house.ormah.index.notes(house.ormah.index.ids())
     return {row.title: row.id for row in rows.values() if row.title}
 
 

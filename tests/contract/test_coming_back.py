@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from ormahd.actions.recall import recall
+from ormahd.actions.recall import search
 from ormahd.jobs.decay.job import DecayManager, ImportanceScorer
 from ormahd.model.node import EdgeType, LinkRequest, SearchQuery, Tier
 from tests.contract.fading_notes import Prepare, busy_house, fact, opened, spread, tier
@@ -86,7 +86,7 @@ def nothing_happened(house: JobsHouse, node_id: str) -> None:
 def found_by_a_recall(house: JobsHouse, node_id: str) -> None:
     """First of all: a recall always finds something."""
     wish = SearchQuery(query="where does the printer stand", limit=3)
-    assert recall(house.ormah, wish, space=None).results[0].id == node_id
+    assert search(house.ormah, wish, space=None).results[0].id == node_id
 
 
 def whispered(house: JobsHouse, node_id: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from ormahd.actions.connect import connect
 from ormahd.actions.outdated import outdated
+from ormahd.api import ConnectParams, OutdatedParams
 from ormahd.jobs.consolidation.change import TAG
 from ormahd.judge.port import JudgeGone, ShownMemory, Summary
 from ormahd.model.node import EdgeType, NodeType, Tier
@@ -64,14 +65,16 @@ def test_given_these_memories_these_are_shown(house: JobsHouse, case: Case) -> N
 
 def test_what_is_outdated_contradicted_or_replaced_is_left_alone(house: JobsHouse) -> None:
     ids = {name: house.remember(**near(name)) for name in "abcd"}
-    outdated(house.ormah, ids["a"], AGENT, reason="moved", revoke=False)
+    outdated(house.ormah, OutdatedParams(node_id=ids["a"], reason="moved"), AGENT)
     for source, edge, target in (("b", EdgeType.CONTRADICTS, "c"), ("d", EdgeType.EVOLVED_FROM, "b")):
-        connect(house.ormah, ids[source], ids[target], AGENT, edge=edge, weight=0.9, reason=None, remove=False)
+        connect(house.ormah, ConnectParams(source_id=ids[source], target_id=ids[target], edge=edge, weight=0.9), AGENT)
     judge = Says()
     assert house.run(JOB, judge).proposals == 0
     assert judge.asked == []
     connect(
-        house.ormah, ids["b"], ids["c"], AGENT, edge=EdgeType.CONTRADICTS, weight=0.9, reason=None, remove=True
+        house.ormah,
+        ConnectParams(source_id=ids["b"], target_id=ids["c"], edge=EdgeType.CONTRADICTS, weight=0.9, remove=True),
+        AGENT,
     )  # settled: now they may be one, but not with what one of them replaced
     house.run(JOB, judge)
     shown = [set(titles) for _, titles in judge.asked]

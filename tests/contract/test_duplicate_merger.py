@@ -11,6 +11,7 @@ from ormahd.actions.amend import Caller
 from ormahd.actions.connect import connect
 from ormahd.actions.looking_back import merges
 from ormahd.actions.outdated import outdated
+from ormahd.api import ConnectParams, MergesParams, OutdatedParams
 from ormahd.jobs.conflicts import job as conflict_detector
 from ormahd.jobs.duplicates import job as duplicates
 from ormahd.jobs.duplicates.change import from_payload
@@ -113,9 +114,9 @@ def test_events_of_two_days_are_a_persons_to_decide(house: JobsHouse) -> None:
 
 def test_outdated_and_opposed_memories_are_left_alone(house: JobsHouse) -> None:
     one, _ = two(house, f"{DEPLOY}.", DEPLOY)
-    outdated(house.ormah, one, AGENT, reason="no more", revoke=False)
+    outdated(house.ormah, OutdatedParams(node_id=one, reason="no more"), AGENT)
     a, b = two(house, "The garden is watered by a pump each morning", "The garden is watered by a pump, each morning")
-    connect(house.ormah, a, b, AGENT, edge=EdgeType.CONTRADICTS, weight=0.5, reason=None, remove=False)
+    connect(house.ormah, ConnectParams(source_id=a, target_id=b, edge=EdgeType.CONTRADICTS, weight=0.5), AGENT)
     assert house.run(JOB).planned == []
 
 
@@ -132,7 +133,7 @@ def test_many_tellings_become_one(house: JobsHouse) -> None:
 def test_an_undone_merge_is_not_made_again(house: JobsHouse) -> None:
     one, other = two(house, f"{DEPLOY}.", DEPLOY)
     house.run(JOB)
-    (row,) = merges(house.ormah, limit=1)
+    (row,) = merges(house.ormah, MergesParams(limit=1)).merges
     house.undo(row.id)
     assert house.run(JOB).planned == []
     with house.ormah.state.transaction() as db:  # what was looked at may be lost
@@ -196,7 +197,7 @@ def test_a_yes_merges_with_the_judges_text(house: JobsHouse) -> None:
     )
     ran = house.run(JOB, judge)
     assert (ran.applied, len(judge.asked_about)) == (1, 1)
-    (row,) = merges(house.ormah, limit=1)
+    (row,) = merges(house.ormah, MergesParams(limit=1)).merges
     assert row.kept is not None
     assert house.row(row.kept).content == "The shop is deployed by script at 9 in the early morning, never by hand."
     assert house.row(row.kept).title == "Deploys"

@@ -13,13 +13,13 @@ from ormahd.actions.amend import Caller
 from ormahd.actions.feedback import feedback
 from ormahd.actions.lookup import whispered
 from ormahd.actions.projects import is_unkept
-from ormahd.actions.remember import remember
-from ormahd.api import WhispersParams
+from ormahd.actions.remember import store_memory
+from ormahd.api import FeedbackParams, WhispersParams
 from ormahd.errors import NotFound
 from ormahd.ingest import bring_in
 from ormahd.ingest.by_agent import AgentReading
 from ormahd.ingest.extraction import Extraction
-from ormahd.model.node import CreateNodeRequest, Narrowing, NodeType
+from ormahd.model.node import CreateNodeRequest, NodeType
 from ormahd.ormah import Ormah
 from ormahd.rpc.hooks import Hooks
 from ormahd.sessions.excluded import is_excluded
@@ -51,7 +51,7 @@ def test_a_prompt_of_an_excluded_folder_is_answered_and_not_stored(tmp_path: Pat
     with opened(tmp_path, exclude=secret) as ormah:
         ormah.warm()
         person = Caller("person", None)
-        stored = remember(
+        stored = store_memory(
             ormah,
             CreateNodeRequest(content="The ferry to the island leaves at noon.", type=NodeType.FACT, source="person"),
             person,
@@ -66,8 +66,8 @@ def test_a_prompt_of_an_excluded_folder_is_answered_and_not_stored(tmp_path: Pat
         assert is_unkept(ormah, Caller("agent:codex", other), "s"), "by the session that a program names"
         assert not is_unkept(ormah, Caller("agent:codex", other), "t")
         with pytest.raises(NotFound):
-            feedback(ormah, stored.node_id, 1, person)
-        log = whispered(ormah, WhispersParams(limit=9), Narrowing()).whispers
+            feedback(ormah, FeedbackParams(node_id=stored.node_id, signal=1), person)
+        log = whispered(ormah, WhispersParams(limit=9)).whispers
         assert [(one.prompt, one.silence) for one in log][-1] == ("", None), "it is counted"
         assert len(log) == 2
         hooked(hooks, "UserPromptSubmit", other, prompt="what of the kiwifruit?", session_id="t")

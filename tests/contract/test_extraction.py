@@ -13,10 +13,10 @@ from ormahd import paths
 from ormahd.actions.amend import Caller
 from ormahd.actions.outdated import forget
 from ormahd.actions.purge import purge
-from ormahd.actions.remember import remember
+from ormahd.actions.remember import store_memory
 from ormahd.actions.sessions import sessions
 from ormahd.actions.undo import undo
-from ormahd.api import PurgeParams, SessionsParams, UndoParams
+from ormahd.api import ForgetParams, PurgeParams, SessionsParams, UndoParams
 from ormahd.ingest.bring_in import archive, ingest
 from ormahd.ingest.extraction import Extraction
 from ormahd.jobs.memories import propose_learned
@@ -44,7 +44,7 @@ def test_what_a_person_says_becomes_memories_once_in_one_commit(ormah: Ormah, tm
     assert any("5433" in one for one in made)
     ops = ormah.history.ops(kinds=["ingest"])
     assert len(ops) == 1
-    rows = ormah.index.notes(list(ormah.index.extracted()), connections=False).values()
+    rows = ormah.index.notes(list(ormah.index.extracted())).values()
     assert {row.source for row in rows} == {"session:claude-code"}
     assert {row.created.date().isoformat() for row in rows} == {"2026-11-02"}
     assert {row.space for row in rows if not row.about_self} == {"shop"}
@@ -117,7 +117,7 @@ def take_away(ormah: Ormah, way: str) -> None:
         undo(ormah, UndoParams(ops=ops), PERSON, lambda *_: None)
     for node_id in ids if way != "undo" else ():
         if way == "forget":
-            forget(ormah, node_id, PERSON)
+            forget(ormah, ForgetParams(node_id=node_id), PERSON)
         elif way == "purge":
             purge(ormah, PurgeParams(node_id=node_id), PERSON, lambda *_: None)
         else:
@@ -154,7 +154,7 @@ def test_an_undone_forgetting_lets_it_be(ormah: Ormah, tmp_path: Path) -> None:
     archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:1]))
     Extraction(ormah).settle()
     made = contents(ormah)
-    done = forget(ormah, next(iter(ormah.index.extracted())), PERSON)
+    done = forget(ormah, ForgetParams(node_id=next(iter(ormah.index.extracted()))), PERSON)
     assert done.op is not None
     undo(ormah, UndoParams(ops=[done.op]), PERSON, lambda *_: None)
     assert contents(ormah) == made
@@ -162,7 +162,7 @@ def test_an_undone_forgetting_lets_it_be(ormah: Ormah, tmp_path: Path) -> None:
 
 
 def test_an_existing_memory_is_not_made_again(ormah: Ormah, tmp_path: Path) -> None:
-    remember(ormah, CreateNodeRequest(content="The staging database listens on port 5433.", space="shop"), PERSON)
+    store_memory(ormah, CreateNodeRequest(content="The staging database listens on port 5433.", space="shop"), PERSON)
     archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:1]))
     assert Extraction(ormah).settle() == 0
 
@@ -187,13 +187,13 @@ def test_a_session_of_any_name_is_read_once(tmp_path: Path, session: str) -> Non
         archive(ormah, file)
         assert Extraction(ormah).settle() == 2
         assert len(ormah.index.extracted()) == 2
-        (info,) = sessions(ormah, SessionsParams(limit=5)).sessions
-        assert (info.memories, len(sessions(ormah, SessionsParams(session_id=info.id)).memories)) == (2, 2)
+        (info,) = sessions(ormah.sessions, ormah.index, SessionsParams(limit=5)).sessions
+        assert (info.memories, len(sessions(ormah.sessions, ormah.index, SessionsParams(session_id=info.id)).memories)) == (2, 2)
         state = ormah.state.path.parent
     shutil.rmtree(state)
     with opened(tmp_path) as ormah:
         for node_id in ormah.index.extracted():
-            forget(ormah, node_id, PERSON)
+            forget(ormah, ForgetParams(node_id=node_id), PERSON)
         assert Extraction(ormah).settle() == 0
         assert contents(ormah) == []
 

@@ -12,7 +12,7 @@ import pytest
 
 from ormahd import paths
 from ormahd.actions.amend import Caller
-from ormahd.actions.remember import remember
+from ormahd.actions.remember import store_memory
 from ormahd.api import ProposalsResult
 from ormahd.ingest.bring_in import archive
 from ormahd.ingest.extraction import Extraction
@@ -58,7 +58,7 @@ def test_thirty_days_of_whispers_and_sessions(tmp_path: Path, by: str) -> None:
             else {}
         )
         with opened(tmp_path, environ=settings) as ormah:
-            known = [remember(ormah, CreateNodeRequest(content=one), PERSON).node_id for one in KNOWN]
+            known = [store_memory(ormah, CreateNodeRequest(content=one), PERSON).node_id for one in KNOWN]
             extraction = Extraction(ormah, asker=Judging(ormah).asker)
             new = []
             for day in range(DAYS):
@@ -84,7 +84,7 @@ def test_thirty_days_of_whispers_and_sessions(tmp_path: Path, by: str) -> None:
 def test_a_whisper_may_be_contradicted(tmp_path: Path) -> None:
     with opened(tmp_path) as ormah:
         known = [
-            remember(ormah, CreateNodeRequest(content=one, space="shop"), PERSON).node_id
+            store_memory(ormah, CreateNodeRequest(content=one, space="shop"), PERSON).node_id
             for one in ("We use Redis for the cart cache of the shop.", "The nightly backup of the shop runs at 02:30.")
         ]
         whisper(ormah, ID, known)
@@ -101,7 +101,7 @@ def test_what_replaces_an_older_memory_is_asked_about(tmp_path: Path) -> None:
         old = CreateNodeRequest(
             content="The payment gateway listens on port 8080.", space="shop", created=NOW - timedelta(days=90)
         )
-        older = remember(ormah, old, PERSON).node_id
+        older = store_memory(ormah, old, PERSON).node_id
         called: list[int] = []
         extraction = Extraction(ormah, conflicts=lambda: called.append(1))
         archive(

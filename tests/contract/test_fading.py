@@ -9,8 +9,9 @@ from datetime import timedelta
 import pytest
 
 from ormahd.actions.amend import Caller
-from ormahd.actions.recall import recall
+from ormahd.actions.recall import search
 from ormahd.actions.transfer import import_lines
+from ormahd.api import ImportParams
 from ormahd.jobs.decay.job import DecayManager, ImportanceScorer
 from ormahd.jobs.job import Edit, PlannedChange, apply
 from ormahd.model import strength
@@ -110,7 +111,7 @@ def dated_back_by_a_person(house: JobsHouse) -> str:
 def imported_with_an_old_date(house: JobsHouse) -> str:
     """Nobody could use it here before it was here."""
     line = {"content": "The printer stood on the second floor.", "created": "2025-01-01T00:00:00Z"}
-    import_lines(house.ormah, [json.dumps(line)], AGENT)
+    import_lines(house.ormah, ImportParams(lines=[json.dumps(line)]), AGENT)
     (node_id,) = house.found("printer second floor", limit=1)
     return node_id
 
@@ -245,7 +246,7 @@ def test_what_was_decided_lives_for_months_and_what_happened_for_weeks(kind: Nod
 def test_a_holiday_is_no_reason_to_forget() -> None:
     with open_jobs_house() as house:
         node_id = fact(house, type=NodeType.EVENT)
-        recall(house.ormah, SearchQuery(query="something else"), space=None)
+        search(house.ormah, SearchQuery(query="something else"), space=None)
         house.go(days=200)
         house.run(ImportanceScorer())
         assert house.run(DecayManager()).proposals == 0
@@ -280,14 +281,14 @@ def test_active_days_stand_in_the_vault_and_outlive_the_state() -> None:
 def test_once_a_day_and_session_and_not_for_what_is_found_further_down(house: JobsHouse) -> None:
     ids = {house.remember(f"The printer number {number} of the house stands somewhere else") for number in range(5)}
     wish = SearchQuery(query="printer", session_id="one")
-    first = [hit.id for hit in recall(house.ormah, wish, space=None).results][:3]
-    recall(house.ormah, wish, space=None)
+    first = [hit.id for hit in search(house.ormah, wish, space=None).results][:3]
+    search(house.ormah, wish, space=None)
     assert sorted(node for _, node, _, _ in house.ormah.state.accesses()) == sorted(first)
     assert len(ids) == 5
-    recall(house.ormah, SearchQuery(query="printer", session_id="other"), space=None)
+    search(house.ormah, SearchQuery(query="printer", session_id="other"), space=None)
     assert len(house.ormah.state.accesses()) == 6
     house.go(days=1)
-    recall(house.ormah, wish, space=None)
+    search(house.ormah, wish, space=None)
     assert len(house.ormah.state.accesses()) == 9
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from ormahd.actions.lookup import get
 from ormahd.actions.outdated import forget
+from ormahd.api import ForgetParams, NodeParams
 from ormahd.errors import NotFound
 from ormahd.jobs.conflicts.job import ConflictDetector
 from ormahd.state import proposals as book
@@ -37,7 +38,7 @@ def by_undo(house: JobsHouse, node_id: str) -> None:
 
 
 def by_forget(house: JobsHouse, node_id: str) -> None:
-    forget(house.ormah, node_id, AGENT)
+    forget(house.ormah, ForgetParams(node_id=node_id), AGENT)
 
 
 @pytest.mark.parametrize("way", [by_forget, by_hand, by_undo])
@@ -48,17 +49,17 @@ def test_an_id_that_went_says_when_and_how_to_take_it_back(
     made = house.remember(TEXT)
     way(house, made)
     with pytest.raises(NotFound, match=f"{house.now:%Y-%m-%d}: .*mast") as caught:
-        get(house.ormah, made[:length])
+        get(house.ormah, NodeParams(node_id=made[:length]))
     back = re.fullmatch("to bring it back: ormahctl undo ([0-9a-f]{8})", caught.value.hint or "")
     assert back is not None
     house.undo(git(house.ormah.vault.root, "rev-parse", back[1]))
-    assert get(house.ormah, made[:length]).content == TEXT
+    assert get(house.ormah, NodeParams(node_id=made[:length])).content == TEXT
 
 
 @pytest.mark.parametrize("node_id", ["ffffffff", "0000", "nonsense"])
 def test_an_id_that_never_was_says_only_that(house: JobsHouse, node_id: str) -> None:
     with pytest.raises(Exception, match=r"no memory|no id") as caught:
-        get(house.ormah, node_id)
+        get(house.ormah, NodeParams(node_id=node_id))
     assert "since" not in str(caught.value)
 
 

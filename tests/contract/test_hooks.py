@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ormahd.actions.amend import Caller
-from ormahd.actions.remember import remember
+from ormahd.actions.remember import store_memory
 from ormahd.api import CHECK_SESSION
 from ormahd.errors import BadRequest
 from ormahd.model.node import CreateNodeRequest, Tier
@@ -29,18 +29,22 @@ from tests.contract.serving import Answers, serving, until
 
 
 @pytest.fixture
-def hooks(tmp_path: Path) -> Iterator[Hooks]:
+def handed() -> list[Any]:
+    """What the hooks handed over to ingestion."""
+    return []
+
+
+@pytest.fixture
+def hooks(tmp_path: Path, handed: list[Any]) -> Iterator[Hooks]:
     with opened(tmp_path, variables={"ORMAH_WHISPER_NUDGE_INTERVAL": "0"}) as ormah:
-        yield Hooks(Whisper.of(ormah))
+        yield Hooks(Whisper.of(ormah), lambda *grown: handed.append(grown))
 
 
 def body(harness: str, event: str, space: str = "", **said: Any) -> bytes:
     return b"\0".join((harness.encode(), event.encode(), b"/tmp/shop", space.encode(), json.dumps(said).encode()))
 
 
-def test_each_end_of_something_hands_its_transcript_over(hooks: Hooks) -> None:
-    handed: list[Any] = []
-    hooks.on_transcript = lambda *grown: handed.append(grown)
+def test_each_end_of_something_hands_its_transcript_over(hooks: Hooks, handed: list[Any]) -> None:
     for harness, events in HARNESSES.items():
         for event, act in events.items():
             handed.clear()
@@ -52,9 +56,7 @@ def test_each_end_of_something_hands_its_transcript_over(hooks: Hooks) -> None:
             assert handed == expected, (harness, event)
 
 
-def test_each_prompt_of_a_person_hands_its_transcript_over(hooks: Hooks) -> None:
-    handed: list[Any] = []
-    hooks.on_transcript = lambda *grown: handed.append(grown)
+def test_each_prompt_of_a_person_hands_its_transcript_over(hooks: Hooks, handed: list[Any]) -> None:
     fields = {"session_id": "s", "transcript_path": "/t"}
     for number in range(2):
         hooks.answer(body("claude-code", "UserPromptSubmit", "kiosk", prompt=f"a prompt of {number}", **fields))
@@ -64,7 +66,7 @@ def test_each_prompt_of_a_person_hands_its_transcript_over(hooks: Hooks) -> None
 
 def test_who_has_gone_was_told_nothing(hooks: Hooks) -> None:
     ormah = hooks._ormah
-    remember(
+    store_memory(
         ormah,
         CreateNodeRequest(content="Deploys happen on Fridays.", title="Deploy day", tier=Tier.CORE),
         Caller("test"),
@@ -132,7 +134,7 @@ def test_gemini_is_greeted_with_its_first_prompt(tmp_path: Path, steps: list[str
 
 
 def store(ormah: Ormah, text: str) -> None:
-    remember(ormah, CreateNodeRequest(content=text, title="Deploys", tier=Tier.CORE), Caller("test"))
+    store_memory(ormah, CreateNodeRequest(content=text, title="Deploys", tier=Tier.CORE), Caller("test"))
 
 
 @pytest.mark.parametrize(("harness", "event"), [("claude-code", "UserPromptSubmit"), ("gemini", "BeforeAgent")])
@@ -145,7 +147,7 @@ def test_a_check_of_setup_is_answered_and_leaves_no_trace(hooks: Hooks, harness:
 
 
 def test_a_memory_without_a_title_is_said_once(hooks: Hooks) -> None:
-    remember(hooks._ormah, CreateNodeRequest(content="Allergic to peanuts.", tier=Tier.CORE), Caller("test"))
+    store_memory(hooks._ormah, CreateNodeRequest(content="Allergic to peanuts.", tier=Tier.CORE), Caller("test"))
     said = hooks.answer(body("claude-code", "SessionStart", session_id="s", source="startup"))
     assert said.count(b"Allergic to peanuts.") == 1
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ormahd.actions.remember import remember
+from ormahd.actions.remember import store_memory
 from ormahd.actions.undo import undo
 from ormahd.api import RunTaskResult, UndoParams
 from ormahd.errors import BadRequest, NotFound, Unavailable
@@ -344,7 +344,7 @@ def test_nobody_waits_for_a_job_that_thinks(house: House) -> None:
     thinking = Thinking()
     asked = Asked(house, thinking.job)
     thinking.reached()
-    new = remember(house.ormah, CreateNodeRequest(content="Written while a job thinks", source="person"), ME)
+    new = store_memory(house.ormah, CreateNodeRequest(content="Written while a job thinks", source="person"), ME)
     assert new.commit is not None
     thinking.on.release(3)
     assert [ran.applied for ran in asked.end()] == [2]

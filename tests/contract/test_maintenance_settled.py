@@ -12,8 +12,8 @@ import pytest
 from ormahd.actions.amend import Caller
 from ormahd.actions.outdated import forget
 from ormahd.actions.undo import undo
-from ormahd.actions.update import Update, update
-from ormahd.api import UndoParams
+from ormahd.actions.update import update
+from ormahd.api import ForgetParams, UndoParams, UpdateParams
 from ormahd.jobs.maintenance.kinds import CLUSTERS, CONFLICTS, LINKS, MERGES
 from ormahd.model.node import EdgeType
 from tests.contract import maintenance_house
@@ -79,7 +79,7 @@ def test_silence_is_no_and_is_remembered(two: House) -> None:
     done = maintenance.settle(maintenance.hand_out().receipt, {}, AGENT)
     assert counts(done) == {"edges": 0, "merges": 0, "consolidations": 0, "conflicts": 0, "skipped": 0}
     assert maintenance.hand_out().summary == "There is nothing to judge."
-    update(two.ormah, two.ids["uv"], Update({"content": "Python packages come with uv, pinned."}), AGENT)
+    update(two.ormah, UpdateParams(node_id=two.ids["uv"], content="Python packages come with uv, pinned."), AGENT)
     again = maintenance.hand_out()
     assert [len(batches(again)[one]) for one in (LINKS, CONFLICTS, MERGES, CLUSTERS)] == [1, 1, 1, 0]
 
@@ -217,8 +217,8 @@ def test_what_one_verdict_removes_no_other_can_use(two: House) -> None:
 def test_what_changed_since_is_refused(two: House) -> None:
     maintenance = two.maintenance()
     handed = maintenance.hand_out()
-    update(two.ormah, two.ids["a"], Update({"content": "The till prints no receipts any more."}), AGENT)
-    forget(two.ormah, two.ids["uv"], AGENT)
+    update(two.ormah, UpdateParams(node_id=two.ids["a"], content="The till prints no receipts any more."), AGENT)
+    forget(two.ormah, ForgetParams(node_id=two.ids["uv"]), AGENT)
     lists = {
         "merges": [merge(), {"keep_id": "also uv", "remove_id": "uv"}],
         "edges": [edge(source_id="b", target_id="c")],

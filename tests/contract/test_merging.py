@@ -12,6 +12,7 @@ from ormahd.actions.amend import Caller
 from ormahd.actions.connect import connect
 from ormahd.actions.looking_back import merges
 from ormahd.actions.outdated import outdated
+from ormahd.api import ConnectParams, MergesParams, OutdatedParams
 from ormahd.errors import BadRequest, InvalidNote, NotFound
 from ormahd.jobs.duplicates.change import from_payload, keeper, merge
 from ormahd.jobs.duplicates.job import taken_back
@@ -36,7 +37,11 @@ class Kitchen:
 
     def link(self, source: str, edge: EdgeType, target: str, weight: float = 0.5, reason: str | None = None) -> None:
         self.house.go(minutes=1)
-        connect(self.house.ormah, source, target, AGENT, edge=edge, weight=weight, reason=reason, remove=False)
+        connect(
+            self.house.ormah,
+            ConnectParams(source_id=source, target_id=target, edge=edge, weight=weight, reason=reason),
+            AGENT,
+        )
 
     def merge(self, **how: Any) -> str:
         """The op."""
@@ -81,7 +86,7 @@ def test_a_merge_that_changes_nothing_of_the_keeper_names_both() -> None:
         before = house.data(keep)
         apply(house.ormah, merge(house.ormah, keep, gone, reason="the same", body=""), JOB, run="run1")
         assert house.data(keep) == before
-        (row,) = merges(house.ormah, limit=5)
+        (row,) = merges(house.ormah, MergesParams(limit=5)).merges
         assert (row.kept, row.kept_title, row.removed) == (keep, "The kettle holds two litres.", gone)
         house.undo(row.id)
         assert taken_back(house.ormah) == {frozenset({keep, gone})}, "so it is not merged again"
@@ -174,7 +179,7 @@ def test_it_can_be_taken_back_with_edits_in_between(kitchen: Kitchen, by: str) -
     tree = house.tree
     op = kitchen.merge(title="The blue kettle")
     commit = house.head
-    (row,) = merges(house.ormah, limit=5)
+    (row,) = merges(house.ormah, MergesParams(limit=5)).merges
     assert (row.kept, row.removed, row.removed_title, row.undone_by) == (
         kitchen.keep,
         kitchen.gone,
@@ -194,7 +199,7 @@ def test_it_can_be_taken_back_with_edits_in_between(kitchen: Kitchen, by: str) -
     house.type_into(cup, "A small cup", "A cup")
     house.type_into(kitchen.keep, "\n\nA later word of mine.", "")
     assert house.tree == tree
-    (row,) = merges(house.ormah, limit=5)
+    (row,) = merges(house.ormah, MergesParams(limit=5)).merges
     assert row.undone_by is not None
 
 
@@ -203,7 +208,7 @@ def test_what_cannot_be_one(kitchen: Kitchen) -> None:
     me = house.ormah.vault.self_id
     elsewhere = house.remember("The kettle is blue", space="office")
     old = house.remember("The kettle is red, of old")
-    outdated(house.ormah, old, AGENT, reason="painted", revoke=False)
+    outdated(house.ormah, OutdatedParams(node_id=old, reason="painted"), AGENT)
     kitchen.link(kitchen.others["cup"], EdgeType.CONTRADICTS, kitchen.keep)
     kitchen.link(kitchen.keep, EdgeType.EVOLVED_FROM, kitchen.others["tap"])
     head = house.head

@@ -9,6 +9,7 @@ import pytest
 from ormahd.actions.amend import PERSON, Caller
 from ormahd.actions.connect import connect
 from ormahd.actions.lookup import insights
+from ormahd.api import ConnectParams, InsightsParams
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.jobs.conflicts.change import evolution, tension
 from ormahd.jobs.job import PlannedChange, apply
@@ -160,9 +161,9 @@ def test_insights_are_newest_first_and_know_what_is_settled(house: JobsHouse) ->
     does(house, tension(house.ormah, a, b, reason="two colours", body=""))
     house.go(days=1)
     c = house.remember("The wall is green")
-    connect(house.ormah, c, a, Caller(PERSON), edge=EdgeType.CONTRADICTS, weight=0.5, reason=None, remove=False)
-    connect(house.ormah, a, c, Caller(PERSON), edge=EdgeType.CONTRADICTS, weight=0.5, reason=None, remove=False)
-    found = insights(house.ormah, limit=10)
+    connect(house.ormah, ConnectParams(source_id=c, target_id=a, edge=EdgeType.CONTRADICTS, weight=0.5), Caller(PERSON))
+    connect(house.ormah, ConnectParams(source_id=a, target_id=c, edge=EdgeType.CONTRADICTS, weight=0.5), Caller(PERSON))
+    found = insights(house.ormah, InsightsParams(limit=10))
     assert [(one.newer.id, one.older.id, one.reason) for one in found.evolutions] == [(newer, older, "the day moved")]
     assert found.evolutions[0].older.outdated_reason is not None
     assert [{one.a.id, one.b.id} for one in found.tensions] == [{a, c}, {a, b}], "said from both sides it is one"
@@ -170,7 +171,7 @@ def test_insights_are_newest_first_and_know_what_is_settled(house: JobsHouse) ->
     assert "two colours" in found.text
     house.update(c, valid_until=house.ormah.moment())
     house.go(seconds=1)
-    assert [one.settled for one in insights(house.ormah, limit=10).tensions] == [True, False]
-    assert len(insights(house.ormah, limit=1).tensions) == 1
-    assert insights(house.ormah, limit=10, space="work").tensions == []
-    assert insights(house.ormah, limit=10, space="global").evolutions == []
+    assert [one.settled for one in insights(house.ormah, InsightsParams(limit=10)).tensions] == [True, False]
+    assert len(insights(house.ormah, InsightsParams(limit=1)).tensions) == 1
+    assert insights(house.ormah, InsightsParams(limit=10, space="work")).tensions == []
+    assert insights(house.ormah, InsightsParams(limit=10, space="global")).evolutions == []

@@ -9,7 +9,7 @@ import pytest
 
 from ormahd import paths
 from ormahd.actions.amend import Caller
-from ormahd.api import IngestDocumentParams, IngestPathParams
+from ormahd.api import IngestDocumentParams, IngestPathParams, PastParams
 from ormahd.errors import BadRequest
 from ormahd.ingest.backfill import past
 from ormahd.ingest.bring_in import ingest
@@ -40,7 +40,7 @@ def test_own_folders_are_named_where_they_are_left_out(tmp_path: Path) -> None:
             with pytest.raises(BadRequest, match="is in a folder of Ormah itself"):
                 looked(inside)
             with pytest.raises(BadRequest, match="is in a folder of Ormah itself"):
-                past(ormah, [str(inside)])
+                past(ormah, PastParams(folders=[str(inside)]))
         with pytest.raises(BadRequest, match="is in a folder of Ormah itself"):
             ingest_document(ormah, IngestDocumentParams(path=str(note)), PERSON)
 

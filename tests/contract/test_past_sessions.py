@@ -12,7 +12,7 @@ import pytest
 
 from ormahctl.setup.change import Record
 from ormahd import paths
-from ormahd.api import SourceHealth
+from ormahd.api import PastParams, SourceHealth
 from ormahd.errors import BadRequest
 from ormahd.ingest.backfill import past
 from ormahd.ingest.intake import Intake
@@ -56,18 +56,18 @@ def said_of(intake: Intake, source: str) -> SourceHealth:
 def test_it_is_foretold_what_comes_and_nothing_is_done(tmp_path: Path) -> None:
     folder = shelf(tmp_path, 12)
     with opened(tmp_path) as ormah:
-        found = past(ormah, [])
+        found = past(ormah, PastParams(folders=[]))
         assert [Path(file).name for file in found.files][:2] == ["s11.jsonl", "s10.jsonl"]
         assert found.bytes == sum(file.stat().st_size for file in folder.iterdir())
         claude, *others = found.folders
         assert (claude.files, claude.fresh, claude.trouble) == (12, 12, None)
         assert not any(one.exists for one in others)
-        assert past(ormah, [str(folder)]).files == found.files
+        assert past(ormah, PastParams(folders=[str(folder)])).files == found.files
         assert archived(ormah) == []
         with pytest.raises(BadRequest, match="no absolute path"):
-            past(ormah, ["projects"])
+            past(ormah, PastParams(folders=["projects"]))
     with opened(tmp_path, keep="false") as ormah, pytest.raises(BadRequest, match=r"sessions\.keep is off"):
-        past(ormah, [])
+        past(ormah, PastParams(folders=[]))
 
 
 def test_the_variables_of_the_agents_are_honoured(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class Two:
         self.payload = usual | payload
 
     def ask(self, kind: ProposalType, payload: dict[str, Any]) -> StoreOutcome:
-        rows = self.house.ormah.index.notes([self.newer, self.older], connections=False)
+        rows = self.house.ormah.index.notes([self.newer, self.older])
         asked = Ask(kind, tuple(rows), "About Node", "because", payload, "preview", {})
         return self.proposals.keep(asked, "run", dry=False)
 
@@ -49,11 +49,11 @@ class Two:
         return self.proposals.resolve(one.id, "approve", ME, Approval(**choice))
 
     def texts(self) -> dict[str, str]:
-        rows = self.house.ormah.index.notes([self.newer, self.older], connections=False)
+        rows = self.house.ormah.index.notes([self.newer, self.older])
         return {row.id: row.content for row in rows.values()}
 
     def outdated(self) -> set[str]:
-        rows = self.house.ormah.index.notes([self.newer, self.older], connections=False)
+        rows = self.house.ormah.index.notes([self.newer, self.older])
         return {row.id for row in rows.values() if row.valid_until is not None}
 
 

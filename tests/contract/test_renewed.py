@@ -6,9 +6,9 @@ import pytest
 
 from ormahd.actions.amend import PERSON, Caller
 from ormahd.actions.lookup import get
-from ormahd.actions.recall import recall, recall_as_of
+from ormahd.actions.recall import recall, search
 from ormahd.actions.views import replaced_today
-from ormahd.api import RecallHit
+from ormahd.api import NodeParams, RecallHit, RecallParams
 from ormahd.jobs.conflicts.change import approved_conflict
 from ormahd.jobs.conflicts.job import ConflictDetector
 from ormahd.jobs.runner import Runner
@@ -29,7 +29,7 @@ house = unlinked
 
 
 def hits(house: JobsHouse, limit: int = 5, query: str = QUESTION) -> list[RecallHit]:
-    return recall(house.ormah, SearchQuery(query=query, limit=limit), space="shop").results
+    return search(house.ormah, SearchQuery(query=query, limit=limit), space="shop").results
 
 
 def two(house: JobsHouse, **more: object) -> tuple[str, str]:
@@ -45,7 +45,7 @@ def test_the_newer_one_stands_first_and_the_older_one_is_marked(house: JobsHouse
     found = hits(house)
     assert [(hit.id, hit.older_than) for hit in found[:2]] == [(newer, None), (older, newer)]
     assert found[0].score >= found[1].score
-    assert f"older than {newer[:8]}" in recall(house.ormah, SearchQuery(query=QUESTION), space="shop").text
+    assert f"older than {newer[:8]}" in search(house.ormah, SearchQuery(query=QUESTION), space="shop").text
 
 
 def test_the_newer_one_is_brought_in_where_the_limit_left_it_out(house: JobsHouse) -> None:
@@ -136,9 +136,7 @@ def test_an_edit_that_was_taken_back_makes_nothing_newer(house: JobsHouse) -> No
 
 def test_as_of_a_time_only_the_edits_until_then_count(house: JobsHouse) -> None:
     def then(commit: str) -> dict[str, str | None]:
-        found = recall_as_of(
-            house.ormah, SearchQuery(query=QUESTION), commit, space="shop", progress=lambda *_: None
-        ).results
+        found = recall(house.ormah, RecallParams(query=QUESTION, as_of=commit, space="shop"), Caller()).results
         return {hit.id: hit.older_than for hit in found}
 
     made_last, made_first = two(house)
@@ -155,17 +153,17 @@ def test_as_of_a_time_only_the_edits_until_then_count(house: JobsHouse) -> None:
 
 def test_show_and_greeting_mark_it_and_the_review_leaves_it_alone(house: JobsHouse) -> None:
     newer, older = two(house, tier="core")
-    shown = get(house.ormah, older)
+    shown = get(house.ormah, NodeParams(node_id=older))
     assert shown.older_than == newer
     assert f"older than {newer[:8]}, which seems to replace it" in shown.text
-    assert get(house.ormah, newer).older_than is None
+    assert get(house.ormah, NodeParams(node_id=newer)).older_than is None
     said = greet(
         house.ormah.index, space="shop", self_id=house.ormah.vault.self_id, known=(), now=house.now,
         replaced=lambda ids: replaced_today(house.ormah, ids),
     )  # fmt: skip
     assert f"older than {newer[:8]}" in said.text
     for held in (older, newer):
-        vector = house.ormah.embed_query("how do we deploy the payment service")
+        vector = house.ormah.index.embed_query("how do we deploy the payment service")
         assert vector is not None
         whispers.record(
             house.ormah.state, prompt="how do we deploy the payment service", outcome="gate", milliseconds=1.0, vector=vector.vector,

@@ -9,9 +9,9 @@ import pytest
 from ormahd.actions.amend import PERSON, Caller
 from ormahd.actions.connect import connect
 from ormahd.actions.outdated import outdated
-from ormahd.actions.remember import remember
-from ormahd.actions.update import Update, update
-from ormahd.api import RememberResult, WriteResult
+from ormahd.actions.remember import store_memory
+from ormahd.actions.update import update
+from ormahd.api import ConnectParams, OutdatedParams, RememberResult, UpdateParams, WriteResult
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.jobs.conflicts.change import evolution
 from ormahd.jobs.job import apply
@@ -37,12 +37,12 @@ def house(kept: JobsHouse) -> Iterator[JobsHouse]:
 def store(house: JobsHouse, content: str, *replaces: str, **more: object) -> RememberResult:
     house.go(seconds=1)
     request = CreateNodeRequest(content=content, space="shop", **more)  # type: ignore[arg-type]
-    return remember(house.ormah, request, AGENT, replaces=replaces)
+    return store_memory(house.ormah, request, AGENT, replaces=replaces)
 
 
 def by(house: JobsHouse, older: str, newer: str, reason: str | None = None, revoke: bool = False) -> WriteResult:
     house.go(seconds=1)
-    return outdated(house.ormah, older, Caller(PERSON), reason=reason, revoke=revoke, by=newer)
+    return outdated(house.ormah, OutdatedParams(node_id=older, reason=reason, revoke=revoke, by=newer), Caller(PERSON))
 
 
 def superseded(house: JobsHouse, older: str, newer: str) -> bool:
@@ -79,7 +79,7 @@ def test_what_the_new_memory_seems_to_replace_comes_first(house: JobsHouse) -> N
 
 def test_an_outdated_memory_is_not_named_again(house: JobsHouse) -> None:
     old = house.remember(OLD, space="shop")
-    outdated(house.ormah, old, AGENT, reason="gone", revoke=False)
+    outdated(house.ormah, OutdatedParams(node_id=old, reason="gone"), AGENT)
     house.go(seconds=1)
     assert store(house, NEW).near == []
 
@@ -87,13 +87,13 @@ def test_an_outdated_memory_is_not_named_again(house: JobsHouse) -> None:
 def test_an_update_with_a_new_text_names_them_too(house: JobsHouse) -> None:
     old = house.remember(OLD, space="shop")
     other = store(house, "Lunch is at noon on Thursdays.")
-    done = update(house.ormah, other.node_id, Update(set={"content": NEW}), AGENT)
+    done = update(house.ormah, UpdateParams(node_id=other.node_id, content=NEW), AGENT)
     assert [one.id for one in done.near] == [old]
     assert f"ormahctl outdated {old[:8]} --by {other.short_id}" in done.text
     by(house, old, other.node_id)
-    again = update(house.ormah, other.node_id, Update(set={"content": NEW + " Or later."}), AGENT)
+    again = update(house.ormah, UpdateParams(node_id=other.node_id, content=NEW + " Or later."), AGENT)
     assert again.near == []
-    assert update(house.ormah, other.node_id, Update(set={"title": "Node"}), AGENT).near == []
+    assert update(house.ormah, UpdateParams(node_id=other.node_id, title="Node"), AGENT).near == []
 
 
 def test_a_memory_is_stored_and_replaces_others_in_one_commit_that_undo_takes_back(house: JobsHouse) -> None:
@@ -144,7 +144,7 @@ def test_what_replaces_a_memory_is_said_afterwards_in_one_commit(house: JobsHous
 
 def test_a_memory_that_was_outdated_before_keeps_its_first_reason(house: JobsHouse) -> None:
     old, new = house.remember(OLD, space="shop"), store(house, NEW).node_id
-    outdated(house.ormah, old, AGENT, reason="end of life", revoke=False)
+    outdated(house.ormah, OutdatedParams(node_id=old, reason="end of life"), AGENT)
     house.go(hours=1)
     first = house.row(old).valid_until
     assert by(house, old, new).changed  # the edge is new
@@ -209,7 +209,7 @@ def test_what_cannot_replace_is_refused_by_name_and_nothing_is_changed(house: Jo
 
 def again(house: JobsHouse, older: str) -> WriteResult:
     house.go(seconds=1)
-    return outdated(house.ormah, older, AGENT, reason=None, revoke=True)
+    return outdated(house.ormah, OutdatedParams(node_id=older, revoke=True), AGENT)
 
 
 def evolved(house: JobsHouse, newer: str) -> set[str]:
@@ -226,7 +226,7 @@ def test_a_revoked_mark_takes_its_edge_back_in_one_commit(house: JobsHouse, way:
         apply(house.ormah, evolution(house.ormah, new, old, reason="a newer release", body=""), AGENT, run=None)
     else:
         if way == "by after a first mark":
-            outdated(house.ormah, old, AGENT, reason="end of life", revoke=False)
+            outdated(house.ormah, OutdatedParams(node_id=old, reason="end of life"), AGENT)
         new = store(house, NEW).node_id
         by(house, old, new)
     assert evolved(house, new) == {old}
@@ -249,7 +249,9 @@ def test_an_edge_that_was_connected_outlives_a_revoked_mark(house: JobsHouse) ->
     third = store(house, "Node 20 is required to build the shop.").node_id
     for source in (new, third):
         house.go(seconds=1)
-        connect(house.ormah, source, old, AGENT, edge=EdgeType.EVOLVED_FROM, weight=0.9, reason=None, remove=False)
+        connect(
+            house.ormah, ConnectParams(source_id=source, target_id=old, edge=EdgeType.EVOLVED_FROM, weight=0.9), AGENT
+        )
     by(house, old, new)
     assert again(house, old).changed
     assert (evolved(house, new), evolved(house, third)) == ({old}, {old})

@@ -11,6 +11,7 @@ import pytest
 from ormahd.actions.amend import Caller
 from ormahd.actions.feedback import feedback
 from ormahd.actions.outdated import forget, outdated
+from ormahd.api import FeedbackParams, ForgetParams, OutdatedParams
 from ormahd.state import whispers
 from ormahd.state.whispers import Considered
 from ormahd.whisper import review
@@ -31,7 +32,7 @@ class House(JobsHouse):
         return node_id
 
     def whisper(self, *considered: Considered, prompt: str = PROMPT, space: str | None = None) -> str:
-        query = self.ormah.embed_query(prompt)
+        query = self.ormah.index.embed_query(prompt)
         assert query is not None
         return whispers.record(
             self.ormah.state, prompt=prompt, outcome="gate", milliseconds=1.0, vector=query.vector, model="hashing",
@@ -114,10 +115,12 @@ def test_any_judgement_closes_the_loop(house: House, source: str, signal: int) -
     node = house.remember("Payments are deployed on Tuesdays.")
     event = house.hold(node)
     assert house.ask() == node
-    done = feedback(house.ormah, node, signal, ME, source=source, event=event)
+    done = feedback(house.ormah, FeedbackParams(node_id=node, signal=signal, source=source, event=event), ME)
     assert done.review
     assert whispers.counts(house.ormah.state) == (1, 1)
-    assert not feedback(house.ormah, node, -signal, ME, source=source, event=event).review
+    assert not feedback(
+        house.ormah, FeedbackParams(node_id=node, signal=-signal, source=source, event=event), ME
+    ).review
     house.go(days=15)
     house.hold(node)
     assert house.name() is None, "for prompts like this one there is a judgement"
@@ -154,7 +157,7 @@ def test_a_question_needs_a_prompt_with_content(house: House, prompt: str, conte
 def test_small_talk_asks_for_nothing(house: House) -> None:
     node = house.remember("Payments are deployed on Tuesdays.")
     house.hold(node)
-    query = house.ormah.embed_query(PROMPT)
+    query = house.ormah.index.embed_query(PROMPT)
     assert query is not None
     polite = query.vector
     told = pick(house.ormah, None, now=house.now, small_talk=lambda vector: float(vector @ polite) > 0.99)
@@ -191,8 +194,8 @@ def test_what_is_gone_or_outdated_or_archived_is_not_asked_about(house: House) -
     for node in (gone, old, archived):
         house.hold(node, 0.49)
     house.hold(left, 0.46)
-    forget(house.ormah, gone, ME)
-    outdated(house.ormah, old, ME, reason=None, revoke=False)
+    forget(house.ormah, ForgetParams(node_id=gone), ME)
+    outdated(house.ormah, OutdatedParams(node_id=old), ME)
     house.go(seconds=2)
     assert house.name() == left
 

@@ -11,8 +11,9 @@ import pytest
 
 from ormahd.actions.amend import PERSON, Caller
 from ormahd.actions.outdated import outdated
-from ormahd.actions.remember import remember
+from ormahd.actions.remember import store_memory
 from ormahd.actions.transfer import export, import_lines
+from ormahd.api import ExportParams, ImportParams, OutdatedParams
 from ormahd.index.rows import Filter
 from ormahd.ingest.bring_in import archive
 from ormahd.ingest.extraction import Extraction
@@ -48,7 +49,7 @@ def house(kept: JobsHouse) -> Iterator[JobsHouse]:
 
 def by_agent(house: JobsHouse, text: str, replaces: str | None = None) -> str | None:
     house.go(days=30)
-    done = remember(
+    done = store_memory(
         house.ormah, CreateNodeRequest(content=text, space="shop"), AGENT, replaces=[replaces] if replaces else []
     )
     return None if done.existing else done.node_id
@@ -57,7 +58,11 @@ def by_agent(house: JobsHouse, text: str, replaces: str | None = None) -> str | 
 def by_import(house: JobsHouse, text: str) -> str | None:
     house.go(days=30)
     line = json.dumps({"content": text, "space": "shop", "created": house.now.isoformat()})
-    assert import_lines(house.ormah, [line], AGENT).added + import_lines(house.ormah, [line], AGENT).skipped == 2
+    assert (
+        import_lines(house.ormah, ImportParams(lines=[line]), AGENT).added
+        + import_lines(house.ormah, ImportParams(lines=[line]), AGENT).skipped
+        == 2
+    )
     return None
 
 
@@ -123,7 +128,7 @@ def test_an_outdated_memory_that_is_said_again_holds(house: JobsHouse) -> None:
     for text in (CHANGES[0][0], CHANGES[5][0]):
         made = by_agent(house, text)
         assert made is not None
-        outdated(house.ormah, made, Caller(PERSON), reason="no longer so", revoke=False)
+        outdated(house.ormah, OutdatedParams(node_id=made, reason="no longer so"), Caller(PERSON))
         assert by_agent(house, text) is not None
         holds(house, text)
 
@@ -131,8 +136,8 @@ def test_an_outdated_memory_that_is_said_again_holds(house: JobsHouse) -> None:
 def test_an_import_of_what_was_exported_adds_nothing(house: JobsHouse) -> None:
     for text in (*CHANGES[0], CHANGES[0][0]):
         by_agent(house, text)
-    lines = [json.dumps(item) for item in export(house.ormah, after=None, limit=100).items]
-    done = import_lines(house.ormah, lines, AGENT)
+    lines = [json.dumps(item) for item in export(house.ormah.index, house.ormah.vault, ExportParams(after=None, limit=100)).items]
+    done = import_lines(house.ormah, ImportParams(lines=lines), AGENT)
     assert (done.added, done.skipped) == (0, len(lines))
 
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.actions.amend import Caller
+from ormahd.actions.amend import Caller, core_notes
 from ormahd.actions.lookup import get
 from ormahd.actions.outdated import forget, outdated
-from ormahd.actions.recall import recall
-from ormahd.actions.remember import remember
+from ormahd.actions.recall import search
+from ormahd.actions.remember import store_memory
+from ormahd.api import ForgetParams, NodeParams, OutdatedParams
 from ormahd.jobs.decay.job import ImportanceScorer
 from ormahd.jobs.job import PlannedChange, apply
 from ormahd.model import strength
@@ -37,9 +38,9 @@ def strength_file(house: JobsHouse) -> Path:
 def test_uses_become_strength_in_one_commit(house: JobsHouse) -> None:
     kettle, lamp = house.remember("A blue kettle"), house.remember("A tall lamp")
     house.go(days=3)
-    get(house.ormah, kettle)
-    get(house.ormah, kettle)
-    recall(house.ormah, SearchQuery(query="tall lamp", limit=1), space=None)
+    get(house.ormah, NodeParams(node_id=kettle))
+    get(house.ormah, NodeParams(node_id=kettle))
+    search(house.ormah, SearchQuery(query="tall lamp", limit=1), space=None)
     notes, at = {path: path.read_bytes() for path in house.ormah.vault.root.rglob("*.md")}, house.head
     dry = house.run(ImportanceScorer(), dry=True)
     assert (dry.planned, house.head) == (["Strength: 3 uses of 2 memories, 3 memories scored anew"], at)
@@ -80,8 +81,8 @@ def test_uses_of_what_is_gone_are_forgotten(house: JobsHouse) -> None:
     house.ormah.state.asked(house.now)
     house.run(ImportanceScorer())
     before = strength_file(house).read_bytes()
-    get(house.ormah, node_id)
-    forget(house.ormah, node_id, Caller("person"))
+    get(house.ormah, NodeParams(node_id=node_id))
+    forget(house.ormah, ForgetParams(node_id=node_id), Caller("person"))
     assert house.run(ImportanceScorer()).proposals == 0
     assert house.ormah.state.accesses() == []
     assert strength_file(house).read_bytes() == before
@@ -89,10 +90,10 @@ def test_uses_of_what_is_gone_are_forgotten(house: JobsHouse) -> None:
 
 def test_killed_after_the_commit_nothing_is_counted_twice(house: JobsHouse) -> None:
     node_id = house.remember("A blue kettle")
-    get(house.ormah, node_id)
+    get(house.ormah, NodeParams(node_id=node_id))
     (change,) = planned(house, "run-1")
     assert apply(house.ormah, change, SCORER, run="run-1") is not None  # and `change.done` is never heard
-    get(house.ormah, node_id)
+    get(house.ormah, NodeParams(node_id=node_id))
     assert len(house.ormah.state.accesses()) == 2
     assert house.run(ImportanceScorer()).applied == 1
     assert house.row(node_id).strength.access_count == 2
@@ -101,7 +102,7 @@ def test_killed_after_the_commit_nothing_is_counted_twice(house: JobsHouse) -> N
 
 def test_killed_before_the_commit_everything_is_counted_once(house: JobsHouse) -> None:
     node_id = house.remember("A blue kettle")
-    get(house.ormah, node_id)
+    get(house.ormah, NodeParams(node_id=node_id))
     (change,) = planned(house, "run-1")
     assert change.edits()  # decided, marked, and then the power went
     assert house.ormah.state.half_folded() == ["run-1"]
@@ -113,9 +114,9 @@ def test_killed_before_the_commit_everything_is_counted_once(house: JobsHouse) -
 
 def test_a_use_while_the_commit_is_made_waits_for_the_next(house: JobsHouse) -> None:
     node_id = house.remember("A blue kettle")
-    get(house.ormah, node_id)
+    get(house.ormah, NodeParams(node_id=node_id))
     (change,) = planned(house, "run-1")
-    get(house.ormah, node_id)
+    get(house.ormah, NodeParams(node_id=node_id))
     assert apply(house.ormah, change, SCORER, run="run-1") is not None
     change.done()
     assert house.row(node_id).strength.access_count == 1
@@ -129,7 +130,7 @@ def test_taken_back_the_numbers_are_as_they_were(house: JobsHouse, how: str) -> 
     node_id = house.remember("A blue kettle")
     house.run(ImportanceScorer())
     before = strength_file(house).read_bytes()
-    get(house.ormah, node_id)
+    get(house.ormah, NodeParams(node_id=node_id))
     (commit,) = house.run(ImportanceScorer()).commits
     house.type_into(node_id, "blue", "red")
     house.undo(commit) if how == "undo" else house.revert(commit)
@@ -146,7 +147,7 @@ def test_lines_of_another_machine_are_left_alone(house: JobsHouse) -> None:
     )
     strength_file(house).write_text(foreign + "\n")
     house.ormah.reconciler.scan()
-    get(house.ormah, node_id)
+    get(house.ormah, NodeParams(node_id=node_id))
     house.run(ImportanceScorer())
     lines = strength_file(house).read_text().splitlines()
     assert foreign in lines
@@ -164,7 +165,7 @@ def into_core(house: JobsHouse, node_id: str) -> None:
 
 
 def in_core(house: JobsHouse) -> set[str]:
-    return {row.id for row in house.ormah.core()}
+    return {row.id for row in core_notes(house.ormah)}
 
 
 def test_the_least_important_leaves_core() -> None:
@@ -176,7 +177,7 @@ def test_the_least_important_leaves_core() -> None:
         )
         for node_id in (mine, used, plain, linked, third):
             into_core(house, node_id)
-        get(house.ormah, used)
+        get(house.ormah, NodeParams(node_id=used))
         house.remember("Something on it", connections=[LinkRequest(target=linked, edge=EdgeType.SUPPORTS)])
         house.go(days=2)
         at = house.head
@@ -198,11 +199,11 @@ def test_what_no_longer_holds_has_no_seat_in_core(gone: str) -> None:
     with open_jobs_house(**{"tiers.core_cap": 3}) as house:
         first, second = (house.remember(f"A thing, the {word}", tier=Tier.CORE) for word in ("first", "second"))
         if gone == "outdated":
-            outdated(house.ormah, first, AGENT, reason="sold", revoke=False)
+            outdated(house.ormah, OutdatedParams(node_id=first, reason="sold"), AGENT)
         house.go(seconds=1)
         request = CreateNodeRequest(content="A thing, the third, bought for the boat", tier=Tier.CORE)
         older = {"replaced": [first], "replaced from working": [house.remember("Of oak")]}.get(gone, [])
-        done = remember(house.ormah, request, AGENT, replaces=older)
+        done = store_memory(house.ormah, request, AGENT, replaces=older)
         held = {house.ormah.vault.self_id, second, done.node_id}
         assert in_core(house) == held or (gone in {"none", "replaced from working"} and done.demoted == [first])
         assert len(in_core(house)) == 3
@@ -216,7 +217,7 @@ def test_what_is_about_the_user_leaves_last_and_the_self_node_never() -> None:
         fresh = house.remember("A thing, fresh and used")
         for node_id in (mine, fresh):
             into_core(house, node_id)
-        get(house.ormah, fresh)
+        get(house.ormah, NodeParams(node_id=fresh))
         ran = house.run(ImportanceScorer())
         assert ran.planned[1:] == ["Leave core: A thing, fresh and used", "Leave core: Lives in Dublin"]
         assert in_core(house) == {me}

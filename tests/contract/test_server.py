@@ -268,8 +268,8 @@ def test_a_loop_that_breaks_says_so_and_leaves_nobody_waiting(tmp_path, monkeypa
 
     monkeypatch.setattr(sockets, "GUARD_SECONDS", 0.2)  # it looks about so often
     broken = threading.Event()
-    server = Server(tmp_path / "s" / "o.sock", Answers(), on_broken=broken.set)
-    server.start()
+    server = Server(tmp_path / "s" / "o.sock", on_broken=broken.set)
+    server.start(Answers())
     with Raw(server.path) as raw:
         raw.json({"id": 1, "method": "hello"})
         assert raw.reply()["id"] == 1

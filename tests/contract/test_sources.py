@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from ormahd.actions.amend import Caller
-from ormahd.actions.remember import remember
+from ormahd.actions.remember import store_memory
 from ormahd.actions.transfer import export
+from ormahd.api import ExportParams
 from ormahd.index.rows import NodeRow
 from ormahd.ingest.source_folders import SourceFolders
 from ormahd.model.node import CreateNodeRequest
@@ -69,7 +70,7 @@ def test_sections_tags_aliases_dates_and_links(ormah: Ormah, notes: Path) -> Non
     first, part, owl = found["Birds.md:6"], found["Birds.md:8"], found["Owl.md:1"]
     assert (first.title, first.tags, f"{first.created:%F}") == ("All birds", ("wild", "night"), "2024-02-03")
     assert (part.title, part.tags, part.space) == ("All birds: Part 0", ("wild",), "field")
-    assert [link.target for link in first.connections] == [owl.id]
+    assert [edge.target for edge in ormah.index.edges(first.id)[0]] == [owl.id]
     assert f"{found['2024-05-06.md:1'].created:%F}" == "2024-05-06"
     assert f"{owl.created:%F}" == "2023-11-14", "without a date of its own it is as old as its file"
     assert {row.source for row in found.values()} == {"source:Notes"}
@@ -227,10 +228,10 @@ def test_the_vault_does_not_see_them(ormah: Ormah, notes: Path) -> None:
     assert section.path not in ormah.index.known()
     assert section.path not in ormah.index.kinds()
     assert ormah.index.stats().nodes == 1, "the self node"
-    assert section.id not in [one["id"] for one in export(ormah, after=None, limit=10).items]
+    assert section.id not in [one["id"] for one in export(ormah.index, ormah.vault, ExportParams(after=None, limit=10)).items]
     assert ormah.verify() == []
     request = CreateNodeRequest(content="The gate is painted blue.", space="field", title="a")
-    made = remember(ormah, request, Caller("person"))
+    made = store_memory(ormah, request, Caller("person"))
     assert (made.existing, made.links) == (False, []), (
         "the same words in a source are no memory, and none is linked to them"
     )

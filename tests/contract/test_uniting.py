@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ormahd.actions.outdated import outdated
+from ormahd.api import OutdatedParams
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
 from ormahd.jobs.consolidation.change import TAG, consolidate, successors
 from ormahd.jobs.job import apply
@@ -155,7 +156,7 @@ def test_what_became_part_of_another_is_not_united_again(house: JobsHouse) -> No
     (new,) = united(house)
     with pytest.raises(Conflict, match=f"became part of {new[:8]} already"):
         consolidate(house.ormah, ids[:2], title=None, content="Deploys.", type="fact", reason="", body="")
-    outdated(house.ormah, new, AGENT, reason="wrong", revoke=False)
+    outdated(house.ormah, OutdatedParams(node_id=new, reason="wrong"), AGENT)
     assert successors(house.ormah.index, ids, house.now) == {}, "it does not answer for them any more"
 
 

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from ormahd.actions.outdated import forget
-from ormahd.actions.remember import remember
-from ormahd.actions.update import Update, update
-from ormahd.api import Difference
+from ormahd.actions.remember import store_memory
+from ormahd.actions.update import update
+from ormahd.api import Difference, ForgetParams, UpdateParams
 from ormahd.jobs.runner import IndexUpdater, Runner
 from ormahd.model.node import CreateNodeRequest
 from tests.contract import jobs_house
@@ -21,9 +21,9 @@ STAGES = ("the database", "files", "words", "links", "vectors", "Chroma")
 
 
 def write(house: House, ids: list[str]) -> None:
-    remember(house.ormah, CreateNodeRequest(content="Written while the index is compared, said nobody."), ME)
-    update(house.ormah, ids[0], Update({"content": "Changed while the index is compared."}), ME)
-    forget(house.ormah, ids[1], ME)
+    store_memory(house.ormah, CreateNodeRequest(content="Written while the index is compared, said nobody."), ME)
+    update(house.ormah, UpdateParams(node_id=ids[0], content="Changed while the index is compared."), ME)
+    forget(house.ormah, ForgetParams(node_id=ids[1]), ME)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -55,7 +55,7 @@ def test_what_does_differ_is_found_while_somebody_writes(house: House) -> None:
         nonlocal times
         if said == "the database":
             times += 1
-            remember(house.ormah, CreateNodeRequest(content=f"Written for the {times}. time."), ME)
+            store_memory(house.ormah, CreateNodeRequest(content=f"Written for the {times}. time."), ME)
 
     found = house.ormah.verify(progress)
     assert [(one.what, one.path) for one in found] == [("missing", lost.relative_to(house.vault).as_posix())]

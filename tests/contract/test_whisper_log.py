@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.actions.amend import Caller
-from ormahd.actions.remember import remember
+from ormahd.actions.remember import store_memory
 from ormahd.model.node import CreateNodeRequest, NodeType
 from ormahd.ormah import Ormah
 from ormahd.state import whispers
@@ -26,7 +26,7 @@ def ormah(tmp_path: Path) -> Iterator[Ormah]:
 
 
 def store(ormah: Ormah, content: str, kind: NodeType = NodeType.FACT) -> str:
-    return remember(ormah, CreateNodeRequest(content=content, type=kind, source="person"), PERSON).node_id
+    return store_memory(ormah, CreateNodeRequest(content=content, type=kind, source="person"), PERSON).node_id
 
 
 def test_until_the_model_is_there_nothing_is_said(ormah: Ormah) -> None:

@@ -41,7 +41,7 @@ def first_answers(house: House, *commands: list[str]) -> list[dict[str, Any]]:
 
 
 def main() -> NoReturn:
-    sys.exit(status_of(lambda: daemon.run(load(), foreground=True, told=told)))
+    sys.exit(status_of(lambda: daemon.run(load(), foreground=True, on_listening=told)))
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def test_the_model_knows_which_languages_it_reads(model: Embedder) -> None:
 def test_the_gate_by_words_speaks_for_questions_and_not_for_small_talk(stand: Stand) -> None:
     def relevance(text: str) -> dict[str, float]:
         weighed = weights(stand.index, text, stand.model.embed_query)
-        notes = stand.index.notes(stand.ranked(text), connections=False)
+        notes = stand.index.notes(stand.ranked(text))
         return {node_id: relevance_by_words(row, weighed) for node_id, row in notes.items()} if weighed else {}
 
     spoken = [said for _, said in SMALL_TALK if max(relevance(said).values(), default=0.0) >= GATE]

@@ -15,7 +15,6 @@ from ormahd.actions.transfer import read_line
 from ormahd.errors import BadRequest
 from ormahd.model.node import CreateNodeRequest, SearchQuery
 from ormahd.rpc.codec import JSON, read_call
-from ormahd.rpc.handlers import checked
 
 LIBRARY = re.compile(
     r"Input should|\bextra\b|Field required|pydantic|msgspec|\bstr\b|\bint\b|\bNoneType\b|\bdict\b|instance|got `",
@@ -49,7 +48,7 @@ def test_a_request_is_refused_in_our_words(
     model: type[BaseModel], values: dict[str, Any], said: str | re.Pattern[str]
 ) -> None:
     with pytest.raises(BadRequest) as caught:
-        checked(model, values)
+        model.of(values)
     message = caught.value.message
     assert said.fullmatch(message) or said.match(message) if isinstance(said, re.Pattern) else message == said
     assert not LIBRARY.search(f"{message} {caught.value.hint or ''}")
@@ -66,11 +65,8 @@ def test_a_request_is_refused_in_our_words(
 )
 def test_what_was_meant(values: dict[str, Any], meant: str | None) -> None:
     with pytest.raises(BadRequest) as caught:
-        checked(CreateNodeRequest, values)
+        CreateNodeRequest.of(values)
     assert caught.value.hint == meant
-
-
-CONNECTION = 'a connection is written {"target": "1a2b3c4d", "edge": "supports"}, with the id of the other memory'
 
 
 @pytest.mark.parametrize(
@@ -78,30 +74,30 @@ CONNECTION = 'a connection is written {"target": "1a2b3c4d", "edge": "supports"}
     [
         ("[1]", 'a line must be a JSON object, such as {"content": "…"}; this one is a list of 1'),
         ("7", 'a line must be a JSON object, such as {"content": "…"}; this one is 7'),
-        ('{"contnt": "x"}', "contnt: there is no such field; did you mean content?"),
-        ('{"content": "x", "teir": "core"}', "teir: there is no such field; did you mean tier?"),
+        ('{"contnt": "x"}', "contnt: there is no such field"),
+        ('{"content": "x", "teir": "core"}', "teir: there is no such field"),
         ('{"content": "x", "type": "fat"}', None),
         ("nope", "not valid JSON: Expecting value, at character 1"),
-        ('{"content": "x", "tags": ["a", 1]}', "tag 2: 1 is not allowed; it must be text"),
+        ('{"content": "x", "tags": ["a", 1]}', "tags[1]: 1 is not allowed; it must be text"),
         (
             '{"content": "x", "connections": [{"id": "1a2b3c4d"}]}',
-            f"id of connection 1: there is no such field; {CONNECTION}",
+            "connections[0].id: there is no such field",
         ),
         (
             '{"content": "x", "connections": [{"edge": "supports"}]}',
-            f"target of connection 1: is missing; {CONNECTION}",
+            "connections[0].target: is missing",
         ),
         (
             '{"content": "x", "connections": ["1a2b3c4d"]}',
-            f"connection 1: '1a2b3c4d' is not allowed; it must be a map of fields; {CONNECTION}",
+            "connections[0]: '1a2b3c4d' is not allowed; it must be a map of fields",
         ),
         (
             '{"content": "x", "connections": {"out": []}}',
-            f"connections: a map is not allowed; it must be a list; {CONNECTION}",
+            "connections: a map is not allowed; it must be a list",
         ),
         (
             '{"content": "x", "connections": [{"target": "1a2b"}, {"target": "1a2b", "weight": 3}]}',
-            "weight of connection 2: 3 is not allowed; it may be at most 1.0",
+            "connections[1].weight: 3 is not allowed; it may be at most 1.0",
         ),
     ],
 )

@@ -18,7 +18,7 @@ def use():
     together.wait()
     try:
         assert node.SearchQuery(query="tea").query == "tea"
-        assert node.Connection(target="{id}").weight == 0.5
+        assert node.LinkRequest(target="{id}").weight == 0.5
     except BaseException as exc:
         errors.append(exc)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.model.node import EdgeType, MemoryNode, NodeType, Tier
+from ormahd.model.node import ChangeNodeRequest, EdgeType, NodeType, Tier
 from ormahd.note.read import MAX_NOTE, parse
 from ormahd.note.values import Note, NoteKind, NoteLink
 
@@ -430,15 +430,12 @@ def test_folders_stand_in_for_type_and_space(path: str, front: str, kind: NodeTy
         assert (bare.kind, bare.type, bare.space) == (NoteKind.BARE, kind, space)
 
 
-def test_a_note_is_always_a_node() -> None:
-    """What parse lets through, the node model takes."""
+def test_a_note_is_always_a_memory() -> None:
+    """What parse lets through, a request to change a memory takes."""
     found = note(f"title: {'x ' * 400}\ntags: ['{'y ' * 99}', '#']\nspace: a  b\nsource: ''\noutdated_reason: '  '")
-    node = MemoryNode(
-        id=ID, title=found.title, tags=list(found.tags), space=found.space, source=found.source, content=found.content,
-        confidence=found.confidence, created=datetime(2026, 1, 1, tzinfo=UTC), updated=datetime(2026, 1, 1, tzinfo=UTC),
-        outdated_reason=found.outdated_reason,
-    )  # fmt: skip
-    assert (node.space, node.source, node.outdated_reason) == ("a b", "person", None)
+    fields = {name: getattr(found, name) for name in ("content", "title", "space", "confidence")}
+    assert ChangeNodeRequest.of(fields | {"tags": list(found.tags)}).space == "a b"
+    assert (found.source, found.outdated_reason) == ("person", None)
 
 
 def test_aliases_and_anchors_do_not_explode() -> None:

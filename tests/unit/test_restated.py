@@ -85,6 +85,6 @@ def note(content: str) -> NodeRow:
     now = datetime(2026, 11, 21, tzinfo=UTC)
     return NodeRow(
         id="97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", type=NodeType.FACT, tier=Tier.WORKING, space=None, title=None, content=content,
-        tags=(), aliases=(), source="person", connections=(), confidence=1.0, created=now, updated=now, valid_until=None,
+        tags=(), aliases=(), source="person", confidence=1.0, created=now, updated=now, valid_until=None,
         outdated_reason=None, path="a.md", digest="",
     )  # fmt: skip

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from ormahd.actions.amend import Caller
-from ormahd.actions.projects import assign, home_of, listed, settle, space_of
+from ormahd.actions.projects import assign, home_of, list_spaces, settle, space_of
+from ormahd.api import AssignSpaceParams
 from ormahd.config import load
 from ormahd.errors import BadRequest
 from ormahd.git.remote import read_remote
@@ -246,24 +247,24 @@ def test_a_person_says_which_space_a_project_has(ormah: Ormah, tmp_path: Path) -
         make(tmp_path / name / "api", f"git@git.example.org:{name}/api.git") for name in ("a", "b", "c")
     )
     assert (stored(ormah, one), stored(ormah, other)) == ("api", "api (b)")
-    given = assign(ormah, Caller("person", str(other)), "shop")
+    given = assign(ormah, AssignSpaceParams(space="shop"), Caller("person", str(other)))
     assert (given.space, given.key) == ("shop", "git.example.org/b/api")
     assert (seen(ormah, other), stored(ormah, other), seen(ormah, one)) == ("shop", "shop", "api")
-    assign(ormah, Caller("person", str(third)), "api")  # together with another project
+    assign(ormah, AssignSpaceParams(space="api"), Caller("person", str(third)))  # together with another project
     assert (seen(ormah, third), seen(ormah, one), seen(ormah, other)) == ("api", "api", "shop")
-    assign(ormah, Caller("person", str(other)), "api (b)")
+    assign(ormah, AssignSpaceParams(space="api (b)"), Caller("person", str(other)))
     assert seen(ormah, other) == "api (b)"
     head = ormah.vault.head()
-    assign(ormah, Caller("person", str(other)), "api (b)")
+    assign(ormah, AssignSpaceParams(space="api (b)"), Caller("person", str(other)))
     assert ormah.vault.head() == head
-    found = listed(ormah, Caller("person", str(other)))
+    found = list_spaces(ormah, Caller("person", str(other)))
     assert (found.here, found.project) == ("api (b)", "git.example.org/b/api")
     projects = {space.space: space.projects for space in found.spaces}
     assert projects["api"] == ["git.example.org/a/api", "git.example.org/c/api"]
-    nowhere = listed(ormah, Caller("person", "/"))
+    nowhere = list_spaces(ormah, Caller("person", "/"))
     assert (nowhere.here, nowhere.project) == (None, None)
     with pytest.raises(BadRequest, match="no project here"):
-        assign(ormah, Caller("person", "/"), "api")
+        assign(ormah, AssignSpaceParams(space="api"), Caller("person", "/"))
 
 
 # ---------------------------------------------------------------- no project

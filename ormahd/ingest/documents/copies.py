@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import UnsetType
 
 from ormahd.actions import projects
-from ormahd.actions.amend import Caller, clean, commit
+from ormahd.actions.amend import Caller, clean, outcome, transaction
 from ormahd.api import IngestDocumentParams, IngestedDocument
 from ormahd.ingest.bring_in import named, refuse_ours
 from ormahd.ingest.documents.reading import Unreadable, read_document
@@ -17,13 +17,11 @@ from ormahd.ingest.documents.sections import Section
 from ormahd.model.change import Kind
 from ormahd.model.node import NodeType, Tier
 from ormahd.note.markdown import normalise
+from ormahd.note.values import path_for
 from ormahd.note.write import compose
+from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.state.sources import SourceLog
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
-    from ormahd.vault.transaction import Transaction
 
 STEP: Final = 128
 """Number of texts that are embedded at once."""
@@ -69,25 +67,22 @@ def _store(
 ) -> None:
     for at in priority.giving(range(0, len(new), STEP)):
         ormah.index.embed_ahead([(one.title, one.text) for one in new[at : at + STEP]], urgent=False)
-    now = ormah.moment()
-
-    def fill(tx: Transaction) -> None:
-        taken: set[str] = set()
+    now, taken = ormah.moment(), set[str]()
+    subject, body = (
+        f"Ingest {path.name if path else 'a text'}: {len(new)} added",
+        "\n".join(one.title for one in new[:100]),
+    )
+    with transaction(ormah, subject, kind=Kind.INGEST, caller=caller, body=body, run=out.run) as tx:
         for section in priority.giving(new):
-            node_id = ormah.new_id(taken)
+            node_id = ormah.index.new_id(taken)
             taken.add(node_id[:8])
             data = compose(
                 id=node_id, type=NodeType.FACT, tier=Tier.WORKING, space=space, title=section.title, tags=[],
                 source=f"file:{path.name if path else '-'}", confidence=1.0, created=now, updated=now,
                 content=section.text,
             )  # fmt: skip
-            place = ormah.place(
-                node_id, type=NodeType.FACT, space=space, title=section.title, content=section.text, created=now
+            place = path_for(
+                id=node_id, type=NodeType.FACT, space=space, title=section.title, content=section.text, created=now
             )
             tx.put(place, data, node_id=node_id, expect=None)
-
-    done = commit(
-        ormah, f"Ingest {path.name if path else 'a text'}: {len(new)} added", kind=Kind.INGEST, caller=caller,
-        body="\n".join(one.title for one in new[:100]), run=out.run, fill=fill,
-    )  # fmt: skip
-    out.commit = done.commit
+    out.commit = outcome(tx).commit

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ormahd import paths
 from ormahd.api import IngestPathParams, IngestPathResult
@@ -16,10 +16,8 @@ from ormahd.ingest.bring_in import allowed, named, ours, refuse_ours
 from ormahd.ingest.documents.reading import DOCUMENTS, PDF_MARK, Unreadable, read_bytes
 from ormahd.ingest.readers.formats import format_of
 from ormahd.ingest.sources import ENDINGS, documents, shown, walk
+from ormahd.ormah import Ormah
 from ormahd.vault.excluded import conflicted_copy, json_setting
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
 
 CONVERSATION: Final = "conversation"
 DOCUMENT: Final = "document"

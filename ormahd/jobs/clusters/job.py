@@ -90,7 +90,7 @@ def _moves(context: RunContext) -> Iterator[_Move]:
     for at in range(0, len(ids), CHUNK):
         context.give()
         context.progress(at, len(ids), "memories")
-        rows = index.notes(ids[at : at + CHUNK], connections=False)
+        rows = index.notes(ids[at : at + CHUNK])
         movable = [row.id for row in rows.values() if row.type not in EVERYWHERE and not row.about_self]
         for node_id, majority in _majorities(context, movable, me).items():
             move = _Move(rows[node_id], *majority)

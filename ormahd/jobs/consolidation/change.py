@@ -23,7 +23,7 @@ from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, MAX_TITLE, EdgeType, NodeType, SearchQuery, Tier
 from ormahd.note.edit import edit
 from ormahd.note.markdown import normalise
-from ormahd.note.values import NoteLink
+from ormahd.note.values import NoteLink, path_for
 from ormahd.note.write import compose
 from ormahd.ormah import Ormah
 from ormahd.search.search import Rules, rank
@@ -103,7 +103,7 @@ def successors(index: Reader, ids: Sequence[str], now: datetime) -> dict[str, st
     """Return `{source id: summary id}` for those of `ids` that were consolidated and whose summary is still valid."""
     asked = frozenset(ids)
     edges = [edge for edge in index.edges_of(ids) if edge.edge is EdgeType.DERIVED_FROM and edge.target in asked]
-    rows = index.notes([edge.source for edge in edges], connections=False)
+    rows = index.notes([edge.source for edge in edges])
     return {
         edge.target: edge.source for edge in edges
         if (row := rows.get(edge.source)) is not None and TAG in row.tags and not row.expired(now)
@@ -123,7 +123,7 @@ def _sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
     ids = list(dict.fromkeys(node_ids))
     if len(ids) != len(node_ids) or not FEWEST <= len(ids) <= MOST:
         raise BadRequest(f"{FEWEST} to {MOST} different memories can become one, not {len(ids)}")
-    known = ormah.index.notes(ids, connections=False)
+    known = ormah.index.notes(ids)
     for node_id in ids:
         if node_id not in known:
             raise NotFound(f"no memory has the id {node_id!r}", data={"id": node_id})
@@ -187,7 +187,7 @@ class _Made(Struct, frozen=True):
 
 
 def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str, kind: NodeType, source: str) -> _Made:
-    now, node_id = ormah.moment(), ormah.new_id()
+    now, node_id = ormah.moment(), ormah.index.new_id()
     defining = identities(ormah)
     about_self = any(row.about_self or row.id in defining for row in rows)
     tags = [TAG, *([ABOUT_SELF] if about_self else []), *(tag for row in rows for tag in row.tags)]
@@ -202,7 +202,7 @@ def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
         )  # fmt: skip
     except InvalidNote as exc:
         raise BadRequest(exc.message, hint=exc.hint) from exc
-    path = ormah.place(node_id, type=kind, space=space, title=title, content=content, created=now)
+    path = path_for(id=node_id, type=kind, space=space, title=title, content=content, created=now)
     return _Made(node_id, path, title, content, data, about_self, space, now)
 
 
@@ -283,7 +283,7 @@ def _first(
     """Return the ids of the first `limit` results of a search for `question`, best first, without memories that were
     found along edges."""
     ranked = rank(
-        index, SearchQuery(query=question, limit=RESULTS, tiers=tiers), embed=ormah.embed_query, space=space, now=now,
+        index, SearchQuery(query=question, limit=RESULTS, tiers=tiers), embed=ormah.index.embed_query, space=space, now=now,
         explain=False, rules=Rules(),
     )  # fmt: skip
     return [hit.node_id for hit in ranked.results if hit.source == "search"][:limit]

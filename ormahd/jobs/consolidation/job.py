@@ -83,7 +83,7 @@ class ClusterSearch:
             index.ids(Filter(tiers=(Tier.WORKING,), alive_at=self.context.now, writable=True)), 500
         ):
             self.context.give()
-            rows = index.notes(chunk, connections=False).values()
+            rows = index.notes(chunk).values()
             self.texts |= {row.id: key_of(row) for row in rows if self._eligible(row)}
         self.waiting = self.context.verdicts.unseen(Consolidator.name, self.texts)[::-1]
         """Ids of the memories whose neighbours are not examined yet; the next one is at the end."""
@@ -144,7 +144,7 @@ class ClusterSearch:
             other for other, cosine in self.context.near.of(seed)
             if cosine >= SIMILARITY and other in self.texts and other not in taken
         ]  # fmt: skip
-        rows = self.context.ormah.index.notes([seed, *near], connections=False)
+        rows = self.context.ormah.index.notes([seed, *near])
         rows = {one: row for one, row in rows.items() if self._eligible(row) and self.texts[one] == key_of(row)}
         barred, replaced = self._barred(list(rows))
         if seed not in rows or seed in barred:

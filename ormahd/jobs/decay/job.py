@@ -32,7 +32,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ormahd.actions.amend import leaving_core, see
+from ormahd.actions.amend import core_notes, leaving_core, see
 from ormahd.actions.views import headline
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.index.history import Op
@@ -133,7 +133,7 @@ def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -
     before = ormah.vault.read(STRENGTH_FILE)
 
     def folded(data: bytes | None) -> bytes:
-        rows = ormah.index.notes([event.node for event in uses.events], connections=False)
+        rows = ormah.index.notes([event.node for event in uses.events])
         created = {node_id: row.created for node_id, row in rows.items()}
         found_only = {row.id for row in rows.values() if row.from_source}  # what they were used is not kept
         events: list[Access | Score] = [one for one in uses.events if one.node not in found_only]
@@ -185,7 +185,7 @@ def _core(context: RunContext, scores: Mapping[str, float]) -> Iterator[PlannedC
     A memory is among the last to move if a person undid an earlier move of it to a lower tier.
     """
     ormah, cap = context.ormah, context.ormah.settings.tiers.core_cap
-    core = ormah.core()
+    core = core_notes(ormah)
     if len(core) <= cap:
         return
     last = {row.id for row in core if NoteChanges(ormah.history, row).wanted}
@@ -260,7 +260,7 @@ class DecayManager:
         ormah, rule = context.ormah, leases(context.ormah)
         archival = ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,), writable=True))
         marks = {node_id: at for node_id in archival if (at := _reason(uses.get(node_id))) is not None}
-        archived = ormah.index.notes(list(marks), connections=False)
+        archived = ormah.index.notes(list(marks))
         texts = {node_id: marks[node_id].isoformat() for node_id in archived}
         for node_id in context.verdicts.unseen(self.name, texts):
             context.give()
@@ -315,7 +315,7 @@ def _brought_back(uses: LastUses, since: Op | None) -> str | None:
 def replaced(ormah: Ormah, row: NodeRow, now: datetime) -> bool:
     """Whether a valid memory outside the archive replaces `row`: its summary, or the memory that evolved from it."""
     sources = [edge.source for edge in ormah.index.edges(row.id)[1] if edge.edge in _REPLACES]
-    successors = ormah.index.notes(sources, connections=False).values()
+    successors = ormah.index.notes(sources).values()
     return any(one.tier is not Tier.ARCHIVAL and not one.expired(now) for one in successors)
 
 
@@ -335,7 +335,7 @@ def fading(context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> 
     edges = ormah.index.degrees()
     for chunk in sql.chunks(stale):  # in chunks, because the rows include the texts
         context.give()
-        rows = ormah.index.notes(chunk, connections=False)
+        rows = ormah.index.notes(chunk)
         for row in rows.values():
             idle = time.between(row.last_accessed, context.now)
             weight = importance(row.strength.access_count, edges.get(row.id, 0), idle)

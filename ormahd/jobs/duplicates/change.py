@@ -95,7 +95,7 @@ def merge(
         NotFound: an id is unknown.
         BadRequest: the two cannot be merged (`why_apart`), the text is empty, or a person created the file to be removed.
     """
-    rows = ormah.index.notes([keep_id, remove_id], connections=False)
+    rows = ormah.index.notes([keep_id, remove_id])
     for node_id in (keep_id, remove_id):
         if node_id not in rows:
             hint = "it may have been merged or forgotten meanwhile"
@@ -112,7 +112,7 @@ def merge(
         raise BadRequest(why, hint="reject it, or connect them")
 
     def edits() -> Sequence[Edit]:
-        now = ormah.index.notes([keep_id, remove_id], connections=False)
+        now = ormah.index.notes([keep_id, remove_id])
         if len(now) < 2:
             raise NotFound("one of the two is gone by now")
         if why := why_apart(ormah, now[keep_id], now[remove_id], across=across):
@@ -318,7 +318,7 @@ def meaning(ormah: Ormah) -> Cosine:
 
     def vector(text: str) -> NDArray[np.float32] | None:
         if text not in vectors:
-            found = ormah.embed_query(text)
+            found = ormah.index.embed_query(text)
             vectors[text] = None if found is None else found.vector
         return vectors[text]
 

@@ -162,7 +162,7 @@ def _pairs(search: PairSearch) -> Iterator[DuplicatePair]:
 
 def _mergeable(context: RunContext, pair: MemoryGroup) -> tuple[NodeRow, NodeRow] | None:
     """Return the current rows of a pair; None if a memory is gone or the two cannot be merged."""
-    rows = list(context.ormah.index.notes([row.id for row in pair.rows], connections=False).values())
+    rows = list(context.ormah.index.notes([row.id for row in pair.rows]).values())
     return None if len(rows) < 2 or why_apart(context.ormah, *rows) is not None else (rows[0], rows[1])
 
 

@@ -144,7 +144,7 @@ class Draft:
 
     def _end(self, node_id: str) -> NodeRow:
         if node_id not in self._rows:
-            found = self._ormah.index.notes([node_id], connections=False)
+            found = self._ormah.index.notes([node_id])
             if node_id not in found:
                 raise NotFound(f"no memory has the id {node_id[:100]!r}", data={"id": node_id})
             self._rows[node_id] = found[node_id]

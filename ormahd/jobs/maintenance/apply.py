@@ -88,7 +88,7 @@ class VerdictApplier:
         return AgentVerdict(accepted.result, reason, self._caller.source)
 
     def _check_fresh(self, accepted: AcceptedItem) -> None:
-        rows = self._ormah.index.notes(list(accepted.asked.ids), connections=False)
+        rows = self._ormah.index.notes(list(accepted.asked.ids))
         if (changed := stale(rows, accepted.asked)) is not None:
             raise Conflict(changed[1], data={"id": changed[0]})
 

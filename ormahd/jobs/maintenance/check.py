@@ -66,7 +66,7 @@ def check(ormah: Ormah, lists: Mapping[str, Any], issued: Issued) -> Checked:
     validated}."""
     checked = Checked()
     ids = [node_id for questions in issued.items.values() for one in questions for node_id in one.ids]
-    rows = ormah.index.notes(ids, connections=False)
+    rows = ormah.index.notes(ids)
     for kind in KINDS:
         values = lists.get(kind.results)
         if values is None:

@@ -121,7 +121,7 @@ def show(index: Index, issued: Issued, characters: int) -> Payload:
     search.
     """
     ids = [node_id for questions in issued.items.values() for one in questions for node_id in one.ids]
-    rows = index.notes(ids, connections=False)
+    rows = index.notes(ids)
     fresh = {batch: [one for one in items if stale(rows, one) is None] for batch, items in issued.items.items()}
     clusters = [(one, [_shown(rows[node_id], None) for node_id in one.ids]) for one in fresh.pop(CLUSTERS, [])]
     room = characters - ENVELOPE

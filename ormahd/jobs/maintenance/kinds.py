@@ -162,7 +162,7 @@ def conflict(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
 
 def _merge(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
     title, content = clean(ormah, one.item.title, []), clean(ormah, one.item.content, [])
-    rows, body = ormah.index.notes(one.item.ids, connections=False), one.judged
+    rows, body = ormah.index.notes(one.item.ids), one.judged
     keep, removed = rows[one.item.keep_id], rows[one.item.remove_id]
     if content is not None:
         longest = max(SPARE, MOST_TIMES * max(len(keep.content), len(removed.content)))

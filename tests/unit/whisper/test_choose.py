@@ -38,7 +38,7 @@ def candidate(
     node_id, text = f"{number:08x}-0000-4000-8000-000000000000", text or f"The database {number} is SQLite."
     made = NOW - timedelta(days=days)
     row = NodeRow(
-        node_id, NodeType.FACT, Tier.WORKING, space, None, text, (), (), "person", (), confidence, made, made, None, None,
+        node_id, NodeType.FACT, Tier.WORKING, space, None, text, (), (), "person", confidence, made, made, None, None,
         f"{node_id}.md", "d" * 64,
     )  # fmt: skip
     one = Candidate(row, value if order is None else order, source, numbers=dict(numbers))

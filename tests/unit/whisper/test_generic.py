@@ -29,7 +29,7 @@ def heard(prompt: str, *intents: Intent) -> Heard:
 
 def candidate(name: str, **numbers: float) -> Candidate:
     row = NodeRow(
-        name, NodeType.FACT, Tier.WORKING, "shop", None, NOTES[name], (), (), "person", (), 1.0, NOW, NOW, None, None,
+        name, NodeType.FACT, Tier.WORKING, "shop", None, NOTES[name], (), (), "person", 1.0, NOW, NOW, None, None,
         f"{name}.md", name,
     )  # fmt: skip
     return Candidate(row, 0.7, "search", 0.7, numbers=dict(numbers))

@@ -31,7 +31,7 @@ def memory(
     source: str = "agent:claude-code",
 ) -> Candidate:
     row = NodeRow(
-        id, NodeType.FACT, Tier.WORKING, None, title, content, (), (), source, (), 1.0, datetime(2026, 4, 13, tzinfo=UTC), NOW,
+        id, NodeType.FACT, Tier.WORKING, None, title, content, (), (), source, 1.0, datetime(2026, 4, 13, tzinfo=UTC), NOW,
         None, None, "fact.md", "digest",
     )  # fmt: skip
     return Candidate(row, 0.7, "search", shown=shown)

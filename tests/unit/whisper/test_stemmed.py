@@ -17,7 +17,7 @@ NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 
 def made(number: int, content: str) -> NodeRow:
     return NodeRow(
-        ID, NodeType.FACT, Tier.WORKING, None, "A title", content, (), (), "person", (), 1.0, NOW, NOW, None, None, "fact.md",
+        ID, NodeType.FACT, Tier.WORKING, None, "A title", content, (), (), "person", 1.0, NOW, NOW, None, None, "fact.md",
         f"digest {number}",
     )  # fmt: skip
 
