@@ -149,7 +149,7 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
 
 
 def amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
-    """Run `attempt`, which calls `see`, decides, and calls `commit`, under the writers' lock. If it raises Conflict,
+    """Run `attempt`, which calls `see`, decides, and commits a `transaction`, under the writers' lock. If it raises Conflict,
     run it once more; and also if it needs a note that the first scan after a start may bring into the index."""
     try:
         return _amending(ormah, attempt)
@@ -181,22 +181,6 @@ def transaction(
 def outcome(tx: Transaction) -> Outcome:
     """Return what became of a transaction whose block has ended."""
     return Outcome(tx.op, tx.committed.commit) if tx.committed else Outcome(None, None)
-
-
-def commit(
-    ormah: Ormah,
-    subject: str,
-    *,
-    kind: Kind,
-    caller: Caller,
-    body: str = "",
-    run: str | None = None,
-    fill: Callable[[Transaction], None],
-) -> Outcome:
-    """Run one transaction and return its outcome; `fill` adds the changes to it."""
-    with transaction(ormah, subject, kind=kind, caller=caller, body=body, run=run) as tx:
-        fill(tx)
-    return outcome(tx)
 
 
 def written(

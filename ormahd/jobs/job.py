@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct, field
 
-from ormahd.actions.amend import Caller, Outcome, commit, see
+from ormahd.actions.amend import Caller, Outcome, outcome, see, transaction
 from ormahd.errors import Conflict
 from ormahd.jobs.neighbours import NearMemories
 from ormahd.judge.port import Judge
@@ -218,15 +218,12 @@ def apply(
         edits = change.edits()
         if not edits:
             return None
-
-        def fill(tx: Transaction) -> None:
+        message = change.body if body is None else body
+        with transaction(ormah, change.subject, kind=change.kind, caller=caller, body=message, run=run) as tx:
             for edit in edits:
                 if edit.data is None:
                     tx.remove(edit.path, node_id=edit.node_id, expect=edit.expect)
                 else:
                     tx.put(edit.path, edit.data, node_id=edit.node_id, expect=edit.expect)
             beside(tx)
-
-        message = change.body if body is None else body
-        done = commit(ormah, change.subject, kind=change.kind, caller=caller, body=message, run=run, fill=fill)
-        return done if done.op is not None else None
+        return outcome(tx) if tx.committed is not None else None

@@ -19,7 +19,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from ormahd.actions.amend import Caller, Outcome, amending, clean, commit
+from ormahd.actions.amend import Caller, Outcome, amending, clean, outcome, transaction
 from ormahd.actions.views import iso
 from ormahd.api import ProposalNode, ProposalRow, ProposalsResult, ResolveProposalResult
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
@@ -319,7 +319,9 @@ class Proposals:
         """
         body = f"{row.reason}\n\nProposed in the run {row.run}.".lstrip()
         fill = self._line(row, verdict, caller, types, node_id=next(iter(row.nodes), None))
-        return commit(self._ormah, subject, kind=Kind.FEEDBACK, caller=caller, body=body, fill=fill)
+        with transaction(self._ormah, subject, kind=Kind.FEEDBACK, caller=caller, body=body) as tx:
+            fill(tx)
+        return outcome(tx)
 
     def _line(
         self, row: StoredProposal, verdict: Verdict, caller: Caller, types: Sequence[ProposalType] = (), node_id: str | None = None
