@@ -149,8 +149,11 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
 
 
 def amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
-    """Run `attempt`, which calls `see`, decides, and commits a `transaction`, under the writers' lock. If it raises Conflict,
-    run it once more; and also if it needs a note that the first scan after a start may bring into the index."""
+    """Run `attempt`, which calls `see`, decides, and commits a `transaction`, under the writers' lock.
+
+    If it raises Conflict, run it once more; and also if it needs a note that the first scan after a start may bring into
+    the index.
+    """
     try:
         return _amending(ormah, attempt)
     except NotReady:

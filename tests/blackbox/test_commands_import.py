@@ -40,9 +40,7 @@ def test_an_import_is_one_run_and_bad_lines_are_named(daemon: House, tmp_path: P
     done = daemon.json("import", str(file), status=2)
     assert (done["added"], done["skipped"]) == (300, 0)
     assert [failure["line"] for failure in done["failed"]] == [11, 13, 14, 15, 16, 307]
-    assert done["failed"][4]["error"].startswith(
-        "connections[0].target: 'nothing' is no memory id; give the id, or at"
-    )
+    assert done["failed"][4]["error"].startswith("connections[0].target: 'nothing' is no memory id; give the id, or at")
     runs = {op["run"] for op in [op for op in daemon.json("history") if op["kind"] == "import"]}
     assert runs == {done["run"]}
     assert daemon.json("recall", "fact number 17", "--before", "2026-02-01")["results"][0]["created"].startswith(

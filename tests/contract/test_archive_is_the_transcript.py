@@ -40,7 +40,10 @@ def kept(ormah: Ormah, file: Path, versions: Sequence[bytes], session: str) -> E
         seconds = 4_000_000_000 + number if number + 1 < len(versions) else 1_000_000_000  # at last nobody writes to it
         os.utime(file, (seconds, seconds))
         assert bring(ormah, file).status != "failed"
-    found = [(one.role, one.text, one.withdrawn) for one in sessions(ormah.sessions, ormah.index, SessionsParams(session_id=session)).turns]
+    found = [
+        (one.role, one.text, one.withdrawn)
+        for one in sessions(ormah.sessions, ormah.index, SessionsParams(session_id=session)).turns
+    ]
     row, turns = ormah.sessions.session(session)
     ormah.sessions.close()
     for one in ormah.index.directory.glob("sessions.sqlite3*"):

@@ -188,7 +188,10 @@ def test_a_session_of_any_name_is_read_once(tmp_path: Path, session: str) -> Non
         assert Extraction(ormah).settle() == 2
         assert len(ormah.index.extracted()) == 2
         (info,) = sessions(ormah.sessions, ormah.index, SessionsParams(limit=5)).sessions
-        assert (info.memories, len(sessions(ormah.sessions, ormah.index, SessionsParams(session_id=info.id)).memories)) == (2, 2)
+        assert (
+            info.memories,
+            len(sessions(ormah.sessions, ormah.index, SessionsParams(session_id=info.id)).memories),
+        ) == (2, 2)
         state = ormah.state.path.parent
     shutil.rmtree(state)
     with opened(tmp_path) as ormah:

@@ -136,7 +136,10 @@ def test_an_outdated_memory_that_is_said_again_holds(house: JobsHouse) -> None:
 def test_an_import_of_what_was_exported_adds_nothing(house: JobsHouse) -> None:
     for text in (*CHANGES[0], CHANGES[0][0]):
         by_agent(house, text)
-    lines = [json.dumps(item) for item in export(house.ormah.index, house.ormah.vault, ExportParams(after=None, limit=100)).items]
+    lines = [
+        json.dumps(item)
+        for item in export(house.ormah.index, house.ormah.vault, ExportParams(after=None, limit=100)).items
+    ]
     done = import_lines(house.ormah, ImportParams(lines=lines), AGENT)
     assert (done.added, done.skipped) == (0, len(lines))
 

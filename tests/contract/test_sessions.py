@@ -73,9 +73,10 @@ def test_without_a_title_the_first_prompt_names_a_session(
 ) -> None:
     named = [{"type": "custom-title", "customTitle": title, "sessionId": "s1"}] if title else []
     bring(ormah, written(tmp_path / "t.jsonl", asked(0, prompt), answered(0, "Done."), asked(1, "And then?"), *named))
-    assert [(one.title or "").replace(" …", "…") for one in sessions(ormah.sessions, ormah.index, SessionsParams(limit=5)).sessions] == [
-        shown.replace(" …", "…")
-    ]
+    assert [
+        (one.title or "").replace(" …", "…")
+        for one in sessions(ormah.sessions, ormah.index, SessionsParams(limit=5)).sessions
+    ] == [shown.replace(" …", "…")]
 
 
 def test_the_index_may_go_and_a_torn_line_costs_nothing(tmp_path: Path) -> None:
@@ -237,7 +238,10 @@ def test_a_rewound_branch_is_kept_and_not_found(ormah: Ormah, tmp_path: Path) ->
     assert [text for _, text in archived(ormah)] == ["Use cents everywhere.", "Cents it is.", "Round up.", "Up."]
     assert archived(ormah, withdrawn=True) == [("s1", "Round half even."), ("s1", "Done.")]
     assert found(ormah, "round half even") == ["Round up. / Up."]
-    assert [(one.text, one.withdrawn) for one in sessions(ormah.sessions, ormah.index, SessionsParams(session_id="s1")).turns][2:4] == [
+    assert [
+        (one.text, one.withdrawn)
+        for one in sessions(ormah.sessions, ormah.index, SessionsParams(session_id="s1")).turns
+    ][2:4] == [
         ("Round half even.", True),
         ("Done.", True),
     ]

@@ -228,7 +228,9 @@ def test_the_vault_does_not_see_them(ormah: Ormah, notes: Path) -> None:
     assert section.path not in ormah.index.known()
     assert section.path not in ormah.index.kinds()
     assert ormah.index.stats().nodes == 1, "the self node"
-    assert section.id not in [one["id"] for one in export(ormah.index, ormah.vault, ExportParams(after=None, limit=10)).items]
+    assert section.id not in [
+        one["id"] for one in export(ormah.index, ormah.vault, ExportParams(after=None, limit=10)).items
+    ]
     assert ormah.verify() == []
     request = CreateNodeRequest(content="The gate is painted blue.", space="field", title="a")
     made = store_memory(ormah, request, Caller("person"))
