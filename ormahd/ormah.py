@@ -191,7 +191,6 @@ class Ormah:
             pass  # many texts continue in the background, and `degraded` says so
         last()
 
-
     def _load_model(self) -> None:
         try:
             priority.give()  # the question that started the daemon often waits already

@@ -215,8 +215,7 @@ def apply(
             seen = see(ormah, node_id)
             if seen.digest != digest:
                 raise Conflict(f"{seen.path} was edited meanwhile", data={"id": node_id})
-        edits = change.edits()
-        if not edits:
+        if not (edits := change.edits()):
             return None
         message = change.body if body is None else body
         with transaction(ormah, change.subject, kind=change.kind, caller=caller, body=message, run=run) as tx:

@@ -318,9 +318,8 @@ class Proposals:
         `types`: the decision counts for proposals of these types about the same memories; default: the type of `row`.
         """
         body = f"{row.reason}\n\nProposed in the run {row.run}.".lstrip()
-        fill = self._line(row, verdict, caller, types, node_id=next(iter(row.nodes), None))
         with transaction(self._ormah, subject, kind=Kind.FEEDBACK, caller=caller, body=body) as tx:
-            fill(tx)
+            self._line(row, verdict, caller, types, node_id=next(iter(row.nodes), None))(tx)
         return outcome(tx)
 
     def _line(
