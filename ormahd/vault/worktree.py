@@ -218,6 +218,9 @@ class Worktree:
                 found = os.fstat(fd)
                 write.stat = found.st_size, found.st_mtime_ns, found.st_ino
                 sync(fd)
+            except OSError:  # the disk is full: what was written is of no use
+                forget(staging, part)
+                raise
             finally:
                 os.close(fd)
             os.rename(part, write.token, src_dir_fd=staging, dst_dir_fd=staging)

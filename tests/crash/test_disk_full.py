@@ -120,16 +120,16 @@ def test_a_full_disk_is_named_and_reading_goes_on(which: str) -> None:
         check_room_again(house, told)
 
 
-def test_a_disk_that_is_full_as_the_branch_moves(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", ["locked", "moving"])
+def test_a_disk_that_is_full_at_a_step_of_a_write(tmp_path: Path, step: str) -> None:
     disk, armed = Disk(tmp_path / "disk"), threading.Event()
     try:
-        with open_vault(
-            disk.at / "v", at=lambda step: disk.fill() if step == "moving" and armed.is_set() else None
-        ) as vault:
+        with open_vault(disk.at / "v", at=lambda now: disk.fill() if now == step and armed.is_set() else None) as vault:
             put(vault, ("a.md", b"1"))
             armed.set()
             with pytest.raises(NoRoom, match="nothing was changed"):
-                put(vault, ("a.md", b"2"))
+                put(vault, ("a.md", b"2" * 100_000))
+            assert not list((vault.root / ".ormah" / "tmp").glob("*")), "nothing half written is left"
             armed.clear()
             disk.empty()
             assert put(vault, ("a.md", b"2"))
