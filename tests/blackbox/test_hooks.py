@@ -322,7 +322,7 @@ def test_much_text_of_a_script_with_long_characters_stays_below_what_codex_takes
         said = {"prompt": "我们为商店选择了哪个数据库方案?", "session_id": session(), "cwd": "/tmp"}
         text = context(house, "codex", "UserPromptSubmit", said)
         assert "数据库" in text
-        assert 4_000 < len(text.encode()) < 10_000
+        assert 2_000 < len(text.encode()) < 10_000  # one in full at least: which are, hangs on the ids
         assert text.splitlines()[-1].startswith("<!-- ormah:whisper ")
 
 
