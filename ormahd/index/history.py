@@ -297,13 +297,16 @@ class History:
         question = (
             "SELECT path, was, node, old, new FROM op_file JOIN op USING (number) WHERE commit_id = ? AND path <> ''"
         )
+        values: tuple[str, ...] = (commit,)
+        if node_id is not None:
+            question, values = f"{question} AND ? IN (was, node)", (commit, node_id)
         with self._read() as connection:
-            rows = connection.execute(question, (commit,)).fetchall()
+            rows = connection.execute(question, values).fetchall()
         if node_id is not None:
             rows = [
                 (path, was, node, old if was == node_id else None, new if node == node_id else None)
-                for path, was, node, old, new in rows if node_id in (was, node)
-            ]  # fmt: skip
+                for path, was, node, old, new in rows
+            ]
         added: dict[str, list[Changed]] = {}
         for path, _, node, old, new in rows:
             if old is None:
