@@ -36,6 +36,20 @@ def git(folder: Path, *arguments: str, ok: bool = True, env: dict[str, str] | No
     return done.stdout.rstrip("\n")
 
 
+def commit_by_hand(root: Path, files: dict[str, bytes | None], message: str = "by hand") -> str:
+    """Write files (None: remove one), and commit as a person does; the commit."""
+    for path, data in files.items():
+        file = root / path
+        if data is None:
+            file.unlink()
+        else:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", message)
+    return git(root, "rev-parse", "HEAD")
+
+
 def kinds_since(root: Path, commit: str) -> list[str]:
     """The kinds of our commits since `commit`, newest first. `init`: empty files were begun, for the lines of the commit after it."""
     return git(root, "log", "--format=%(trailers:key=Ormah-Kind,valueonly,separator=)", f"{commit}..HEAD").split()

@@ -10,7 +10,7 @@ from ormahd.git.remote import Network, Remote, find
 from ormahd.note.write import compose
 from ormahd.sync.join import Plan, carry_out, merge_base, plan
 from ormahd.vault.vault import Vault
-from tests.vault.git_house import START, git, open_vault, sound
+from tests.vault.git_house import START, commit_by_hand, git, open_vault, sound
 from tests.vault.observed import uuid
 
 
@@ -47,16 +47,7 @@ class Machine:
 
     def store(self, files: dict[str, bytes | None]) -> str:
         """Change files and commit them by hand."""
-        for path, data in files.items():
-            file = self.root / path
-            if data is None:
-                file.unlink()
-            else:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(data)
-        self.git("add", "-A")
-        self.git("commit", "-qm", "by hand")
-        return self.git("rev-parse", "HEAD")
+        return commit_by_hand(self.root, files)
 
     def fetch(self) -> str | None:
         return network(self.vault).fetch(self.remote, nothing)

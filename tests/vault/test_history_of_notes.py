@@ -9,7 +9,7 @@ from ormahd.git.process import GitFailed
 from ormahd.index.history import Changed
 from ormahd.model.change import Kind
 from ormahd.vault.vault import Vault
-from tests.vault.git_house import git, history_of, sha
+from tests.vault.git_house import commit_by_hand, git, history_of, sha
 from tests.vault.observed import uuid
 from tests.vault.test_history import note
 
@@ -24,20 +24,6 @@ def store(vault: Vault, path: str, node_id: str, text: str) -> str:
     return tx.committed.commit
 
 
-def by_hand(vault: Vault, files: dict[str, bytes | None], text: str = "by hand") -> str:
-    """A person writes, removes and commits."""
-    for path, data in files.items():
-        file = vault.root / path
-        if data is None:
-            file.unlink()
-        else:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
-    git(vault.root, "add", "-A")
-    git(vault.root, "commit", "-qm", text)
-    return git(vault.root, "rev-parse", "HEAD")
-
-
 def how(changes: list[Changed]) -> list[tuple[str | None, str | None]]:
     return [(one.old_path, one.path) for one in changes]
 
@@ -45,9 +31,9 @@ def how(changes: list[Changed]) -> list[tuple[str | None, str | None]]:
 def test_added_edited_moved_and_removed(vault: Vault) -> None:
     first = store(vault, PATH, ONE, "a")
     second = store(vault, PATH, ONE, "b")
-    moved = by_hand(vault, {PATH: None, "mine.md": note(ONE, "b")})
-    both = by_hand(vault, {"mine.md": None, "else/where.md": note(ONE, "c")})
-    last = by_hand(vault, {"else/where.md": None})
+    moved = commit_by_hand(vault.root, {PATH: None, "mine.md": note(ONE, "b")})
+    both = commit_by_hand(vault.root, {"mine.md": None, "else/where.md": note(ONE, "c")})
+    last = commit_by_hand(vault.root, {"else/where.md": None})
     assert [how(history_of(vault).changed(commit)) for commit in (first, second, moved, both, last)] == [
         [(None, PATH)], [(PATH, PATH)], [(PATH, "mine.md")], [("mine.md", "else/where.md")], [("else/where.md", None)]
     ]  # fmt: skip
@@ -60,9 +46,9 @@ def test_the_first_commit_and_a_merge(vault: Vault) -> None:
     assert ".ormah/vault.toml" in [one.path for one in history_of(vault).changed(root)]
     store(vault, PATH, ONE, "a")
     git(vault.root, "switch", "-qc", "side")
-    by_hand(vault, {PATH: note(ONE, "side")})
+    commit_by_hand(vault.root, {PATH: note(ONE, "side")})
     git(vault.root, "switch", "-q", "-")
-    by_hand(vault, {"other.md": note(TWO, "x")})
+    commit_by_hand(vault.root, {"other.md": note(TWO, "x")})
     git(vault.root, "merge", "-q", "--no-edit", "side")
     merge = git(vault.root, "rev-parse", "HEAD")
     assert how(history_of(vault).changed(merge)) == [(PATH, PATH)], "what the merge brought to this side"
@@ -74,7 +60,7 @@ def test_a_look_alike_is_not_the_note_that_moved(vault: Vault) -> None:
     """Git's rename detection takes these two for one file; they are two memories."""
     text = "the same long text in both of them\n" * 20
     store(vault, PATH, ONE, text)
-    commit = by_hand(vault, {PATH: None, "twin.md": note(TWO, text)})
+    commit = commit_by_hand(vault.root, {PATH: None, "twin.md": note(TWO, text)})
     assert how(history_of(vault).changed(commit)) == [(None, "twin.md"), (PATH, None)]
     assert history_of(vault).of_node(commit, ONE) == Changed(PATH, vault.git.oid("blob", note(ONE, text)), None, None)
     assert history_of(vault).of_node(commit, TWO) == Changed(
@@ -85,7 +71,7 @@ def test_a_look_alike_is_not_the_note_that_moved(vault: Vault) -> None:
 
 def test_a_file_that_another_note_took_over(vault: Vault) -> None:
     store(vault, "a.md", ONE, "one")
-    commit = by_hand(vault, {"a.md": note(TWO, "two")})
+    commit = commit_by_hand(vault.root, {"a.md": note(TWO, "two")})
     one, two = history_of(vault).of_node(commit, ONE), history_of(vault).of_node(commit, TWO)
     assert one is not None
     assert two is not None
@@ -97,11 +83,11 @@ def test_thousands_that_move_at_once(vault: Vault) -> None:
     files: dict[str, bytes | None] = {
         f"a/fact_n_{number:08x}.md": note(uuid(number), f"n {number}") for number in range(count)
     }
-    by_hand(vault, files)
+    commit_by_hand(vault.root, files)
     wanted = {path.replace("a/", "b/"): data for path, data in files.items()}
     edited = f"b/fact_n_{7:08x}.md"
     wanted[edited] = note(uuid(7), "edited on the way")
-    commit = by_hand(vault, dict.fromkeys(files) | wanted)
+    commit = commit_by_hand(vault.root, dict.fromkeys(files) | wanted)
     changed = history_of(vault).changed(commit)
     assert len(changed) == count
     assert all(one.old_path and one.path and one.old_path[1:] == one.path[1:] for one in changed)
@@ -112,19 +98,19 @@ def test_thousands_that_move_at_once(vault: Vault) -> None:
 
 def test_a_life_in_commits_by_hand_alone(vault: Vault) -> None:
     """No op names the note, and no file name tells its id."""
-    by_hand(vault, {"Rivers.md": note(ONE, "a")}, "written")
-    by_hand(vault, {"Rivers.md": None, "Waters.md": note(ONE, "a and more")}, "renamed and edited")
-    by_hand(vault, {"Hills.md": note(TWO, "b")}, "of another")
-    by_hand(vault, {"Waters.md": note(ONE, "c")}, "edited")
+    commit_by_hand(vault.root, {"Rivers.md": note(ONE, "a")}, "written")
+    commit_by_hand(vault.root, {"Rivers.md": None, "Waters.md": note(ONE, "a and more")}, "renamed and edited")
+    commit_by_hand(vault.root, {"Hills.md": note(TWO, "b")}, "of another")
+    commit_by_hand(vault.root, {"Waters.md": note(ONE, "c")}, "edited")
     assert [op.subject for op in history_of(vault).ops(node_id=ONE)] == ["edited", "renamed and edited", "written"]
-    by_hand(vault, {"Hills.md": None, "Rivers.md": note(TWO, "b")}, "another took the name")
+    commit_by_hand(vault.root, {"Hills.md": None, "Rivers.md": note(TWO, "b")}, "another took the name")
     assert history_of(vault).ops(node_id=ONE)[0].subject == "edited"
     assert [op.subject for op in history_of(vault).ops(node_id=TWO)] == ["another took the name", "of another"]
 
 
 def test_a_note_that_came_and_went_by_hand_is_found_by_its_short_id(vault: Vault) -> None:
-    by_hand(vault, {PATH: note(ONE, "a")}, "came")
-    by_hand(vault, {PATH: None}, "went")
+    commit_by_hand(vault.root, {PATH: note(ONE, "a")}, "came")
+    commit_by_hand(vault.root, {PATH: None}, "went")
     assert history_of(vault).find_node("1a2b3c4d") == ONE
     assert [op.subject for op in history_of(vault).ops(node_id=ONE)] == ["went", "came"]
 
@@ -137,7 +123,7 @@ def test_which_of_two_files_had_the_id_first(vault: Vault) -> None:
         ("a.md", None, "b.md"), ("a.md", note(ONE, "copy"), "b.md"),
     ]  # fmt: skip
     for number, (path, data, first) in enumerate(steps):
-        by_hand(vault, {path: data})
+        commit_by_hand(vault.root, {path: data})
         history_of(vault).follow()
         assert history_of(vault).first_path(ONE, ["a.md", "b.md", "never.md"]) == first, number
     assert history_of(vault).first_path(TWO, ["a.md", "b.md"]) is None

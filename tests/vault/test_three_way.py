@@ -7,7 +7,7 @@ from ormahd.model.change import Kind
 from ormahd.note.write import compose
 from ormahd.vault.three_way import Version, changed, join, write
 from ormahd.vault.vault import Vault
-from tests.vault.git_house import START, git
+from tests.vault.git_house import START, commit_by_hand
 from tests.vault.observed import uuid
 
 ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
@@ -19,28 +19,15 @@ def note(text: str, node_id: str = ONE, **fields: object) -> bytes:
     return compose(id=node_id, content=text, **given)  # type: ignore[arg-type]
 
 
-def store(vault: Vault, files: dict[str, bytes | None]) -> str:
-    for path, data in files.items():
-        file = vault.root / path
-        if data is None:
-            file.unlink()
-        else:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
-    git(vault.root, "add", "-A")
-    git(vault.root, "commit", "-qm", "by hand")
-    return git(vault.root, "rev-parse", "HEAD")
-
-
 def test_what_differs_is_matched_by_id_and_not_by_likeness(vault: Vault) -> None:
-    before = store(vault, {"a.md": note("one\ntwo\nthree"), "notes.txt": b"1"})
-    after = store(vault, {"a.md": None, "b.md": note("one\ntwo\nthree", TWO), "notes.txt": b"2"})
+    before = commit_by_hand(vault.root, {"a.md": note("one\ntwo\nthree"), "notes.txt": b"1"})
+    after = commit_by_hand(vault.root, {"a.md": None, "b.md": note("one\ntwo\nthree", TWO), "notes.txt": b"2"})
     assert changed(vault, before, after) == {
         ONE: (Version("a.md", note("one\ntwo\nthree")), None),
         TWO: (None, Version("b.md", note("one\ntwo\nthree", TWO))),
         "path:notes.txt": (Version("notes.txt", b"1"), Version("notes.txt", b"2")),
     }
-    moved = store(vault, {"b.md": None, "c/d.md": note("four", TWO)})
+    moved = commit_by_hand(vault.root, {"b.md": None, "c/d.md": note("four", TWO)})
     assert changed(vault, after, moved) == {
         TWO: (Version("b.md", note("one\ntwo\nthree", TWO)), Version("c/d.md", note("four", TWO)))
     }
@@ -49,14 +36,16 @@ def test_what_differs_is_matched_by_id_and_not_by_likeness(vault: Vault) -> None
 
 def test_of_two_files_with_one_id_the_second_counts_by_its_path(vault: Vault) -> None:
     before = vault.head()
-    after = store(vault, {"a.md": note("text"), "b.md": note("text")})
+    after = commit_by_hand(vault.root, {"a.md": note("text"), "b.md": note("text")})
     assert set(changed(vault, before, after)) == {ONE, "path:b.md"}
 
 
 def test_links_are_not_ours(vault: Vault) -> None:
     before = vault.head()
     (vault.root / "link.md").symlink_to("a.md")
-    assert changed(vault, before, store(vault, {"a.md": note("x")})) == {ONE: (None, Version("a.md", note("x")))}
+    assert changed(vault, before, commit_by_hand(vault.root, {"a.md": note("x")})) == {
+        ONE: (None, Version("a.md", note("x")))
+    }
 
 
 def test_a_side_that_did_nothing_follows_the_other_byte_for_byte() -> None:
@@ -96,7 +85,7 @@ def test_files_that_are_no_notes_merge_as_text_or_not_at_all() -> None:
 
 
 def test_a_transaction_makes_what_was_joined(vault: Vault) -> None:
-    store(vault, {"a.md": note("one"), "c.md": note("three", TWO)})
+    commit_by_hand(vault.root, {"a.md": note("one"), "c.md": note("three", TWO)})
     changes = {
         ONE: (Version("a.md", note("one")), Version("b.md", note("two"))),
         TWO: (Version("c.md", note("three", TWO)), None),
@@ -111,14 +100,14 @@ def test_a_transaction_makes_what_was_joined(vault: Vault) -> None:
 
 
 def test_a_file_that_gets_its_id_at_its_place_is_one_file(vault: Vault) -> None:
-    before = store(vault, {"a.md": b"words\n"})
-    after = store(vault, {"a.md": note("words")})
+    before = commit_by_hand(vault.root, {"a.md": b"words\n"})
+    after = commit_by_hand(vault.root, {"a.md": note("words")})
     pair = Version("a.md", b"words\n"), Version("a.md", note("words"))
     assert changed(vault, before, after) == {ONE: pair}
     assert changed(vault, after, before) == {ONE: pair[::-1]}
-    other = store(vault, {"a.md": note("words", TWO)})
+    other = commit_by_hand(vault.root, {"a.md": note("words", TWO)})
     assert changed(vault, after, other) == {ONE: (pair[1], None), TWO: (None, Version("a.md", note("words", TWO)))}
-    gone = store(vault, {"a.md": None, "b.md": b"words\n"})
+    gone = commit_by_hand(vault.root, {"a.md": None, "b.md": b"words\n"})
     assert set(changed(vault, other, gone)) == {TWO, "path:b.md"}
 
 
@@ -135,7 +124,7 @@ def test_lines_are_a_set_and_no_file_an_empty_one() -> None:
 
 def test_paths_may_change_hands(vault: Vault) -> None:
     one, two = note("one"), note("two", TWO)
-    store(vault, {"a.md": one, "b.md": two, "c.md": b"x"})
+    commit_by_hand(vault.root, {"a.md": one, "b.md": two, "c.md": b"x"})
     with vault.transaction("undo: a swap", kind=Kind.UNDO, source="person") as tx:
         assert write(
             tx,
