@@ -294,19 +294,13 @@ class History:
     def changed(self, commit: str, node_id: str | None = None) -> Sequence[Changed]:
         """Return the vault's regular files that a commit changed against its first parent, or only those of one note; a
         moved note is one entry."""
-        question = (
-            "SELECT path, was, node, old, new FROM op_file JOIN op USING (number) WHERE commit_id = ? AND path <> ''"
-        )
-        values: tuple[str, ...] = (commit,)
-        if node_id is not None:
-            question, values = f"{question} AND ? IN (was, node)", (commit, node_id)
+        question = """SELECT path, was, node,
+                CASE WHEN :node IS NULL OR was = :node THEN old END,
+                CASE WHEN :node IS NULL OR node = :node THEN new END
+            FROM op_file JOIN op USING (number)
+            WHERE commit_id = :commit AND path <> '' AND (:node IS NULL OR :node IN (was, node))"""
         with self._read() as connection:
-            rows = connection.execute(question, values).fetchall()
-        if node_id is not None:
-            rows = [
-                (path, was, node, old if was == node_id else None, new if node == node_id else None)
-                for path, was, node, old, new in rows
-            ]
+            rows = connection.execute(question, {"commit": commit, "node": node_id}).fetchall()
         added: dict[str, list[Changed]] = {}
         for path, _, node, old, new in rows:
             if old is None:
