@@ -13,7 +13,7 @@ A new or removed note has `+` or `-` on every line. A file that is no readable n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -54,7 +54,7 @@ def note_diff(before: Version | None, after: Version | None, *, name: Name = lam
     if any(note is not None and note.kind is not NoteKind.NOTE for note in notes):
         return _as_text(before, after, lines)
     old, new = notes
-    head = list(_fields(old, new)) + list(_others(before, after)) + list(_edges(old, new, name))
+    head = [*_fields(old, new), *_others(_extra(old, before), _extra(new, after)), *_edges(old, new, name)]
     body, cut = text_diff(old.content if old else None, new.content if new else None, lines)
     if body:
         head += ["content:", *body]
@@ -92,9 +92,8 @@ def _fields(old: Note | None, new: Note | None) -> Iterator[str]:
             yield f"{field}: {' '.join(changed)}"
 
 
-def _others(before: Version | None, after: Version | None) -> Iterator[str]:
-    """Yield a line for each changed frontmatter key that is not Ormah's."""
-    was, now = _extra(before), _extra(after)
+def _others(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each changed frontmatter key that is not Ormah's. `was`, `now`: see `_extra`."""
     for key in dict.fromkeys([*was, *now]):
         item, other = was.get(key), now.get(key)
         if item == other:
@@ -105,11 +104,12 @@ def _others(before: Version | None, after: Version | None) -> Iterator[str]:
             yield f"{'-' if other is None else '+'} {key}: {_value(key, item or other or '')}"
 
 
-def _extra(version: Version | None) -> dict[str, str]:
-    if version is None:
+def _extra(note: Note | None, version: Version | None) -> dict[str, str]:
+    """Return `{frontmatter key that is not Ormah's: its lines}` of a version of a note."""
+    if note is None or version is None:
         return {}
     try:
-        parts = NoteVersion(parse(version[1], version[0]), version[1].decode()).parts
+        parts = NoteVersion(note, version[1].decode()).parts
         return {name: lines for (kind, name), lines in parts.items() if kind == "key"}
     except (Unusual, FrontmatterError):
         return {}  # YAML that cannot be divided into keys; the other differences are still shown
