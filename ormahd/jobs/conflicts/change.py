@@ -16,15 +16,13 @@ from ormahd.errors import BadRequest, Conflict
 from ormahd.git.commit_message import one_line
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import Edit, PlannedChange
+from ormahd.jobs.questions import REASON
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType
 from ormahd.note.edit import edit
 from ormahd.note.values import NoteLink
 from ormahd.ormah import Ormah
 from ormahd.text.quoting import shortened
-
-REASON = 500
-"""Maximum number of characters of a reason, and of one line of a commit body."""
 
 
 def conflict_change(
@@ -59,7 +57,7 @@ def evolution(
         Conflict: the older memory evolved from the newer one.
     """
     newer, older = _two(ormah, newer_id, older_id)
-    reason, body = clean_line(ormah, reason), "\n".join(clean_line(ormah, line) for line in body.splitlines()).strip()
+    reason, body = _cleaned(ormah, reason, body)
     if not by_person and newer.created < older.created - CLEARLY:
         raise BadRequest(
             f"{name(newer)} is of {newer.created:%Y-%m-%d}, before {name(older)} of {older.created:%Y-%m-%d}: "
@@ -84,7 +82,7 @@ def evolution(
 
     new, old = names(newer, older)
     based_on = {newer.id: newer.digest, older.id: older.digest}
-    return PlannedChange(Kind.CONFLICT, f"Superseded: {old}, by: {new}", body or reason, edits, based_on)
+    return PlannedChange(Kind.CONFLICT, f"Superseded: {old}, by: {new}", body, edits, based_on)
 
 
 def tension(ormah: Ormah, a_id: str, b_id: str, *, reason: str, body: str) -> PlannedChange:
@@ -95,8 +93,7 @@ def tension(ormah: Ormah, a_id: str, b_id: str, *, reason: str, body: str) -> Pl
         Conflict: one of them evolved from the other.
     """
     older, newer = sorted(_two(ormah, a_id, b_id), key=lambda row: (row.created, row.id))
-    reason, body = clean_line(ormah, reason), "\n".join(clean_line(ormah, line) for line in body.splitlines()).strip()
-
+    reason, body = _cleaned(ormah, reason, body)
     _contradict(ormah, newer, older)
 
     def edits() -> Sequence[Edit]:
@@ -104,11 +101,9 @@ def tension(ormah: Ormah, a_id: str, b_id: str, *, reason: str, body: str) -> Pl
             return []
         return _linked(ormah, newer, older, EdgeType.CONTRADICTS, reason)
 
-    subject, based_on = (
-        f"Contradiction: {' / '.join(names(newer, older))}",
-        {newer.id: newer.digest, older.id: older.digest},
-    )
-    return PlannedChange(Kind.CONFLICT, subject, body or reason, edits, based_on)
+    subject = f"Contradiction: {' / '.join(names(newer, older))}"
+    based_on = {newer.id: newer.digest, older.id: older.digest}
+    return PlannedChange(Kind.CONFLICT, subject, body, edits, based_on)
 
 
 def _contradict(ormah: Ormah, newer: NodeRow, older: NodeRow) -> bool:
@@ -155,6 +150,12 @@ def _linked(ormah: Ormah, source: NodeRow, target: NodeRow, edge: EdgeType, reas
         return []
     link = NoteLink(edge, stem(target.path), WEIGHT, ormah.moment(), reason or None)
     return _edited(ormah, source, lambda seen: edit(seen.data, seen.path, link=[link]))
+
+
+def _cleaned(ormah: Ormah, reason: str, body: str) -> tuple[str, str]:
+    """Return a reason and the body of a commit, line by line without secrets; the reason stands in for an empty body."""
+    reason = clean_line(ormah, reason)
+    return reason, "\n".join(clean_line(ormah, line) for line in body.splitlines()).strip() or reason
 
 
 def clean_line(ormah: Ormah, text: str) -> str:

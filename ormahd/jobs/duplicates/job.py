@@ -100,7 +100,7 @@ class DuplicateMerger:
                 bad = unfit(verdict.title, verdict.content, keep, remove, meaning(ormah)) if context.judge else None
                 sure = pair.like.composite >= MERGE_LIKENESS and not pair.ids <= theirs
                 if context.judge is not None and sure and bad is None:
-                    change = _judged(context, pair, keep, remove, verdict)
+                    change = _judged(context, context.judge.name, pair, keep, remove, verdict)
                     yield replace(change, done=partial(asking.settle, pair, verdict))
                     removed |= {remove.id} if dry else set()
                 elif not pair.ids & asked and remaining > 0:  # else it stays open for a later run
@@ -215,11 +215,11 @@ def _by_age(pair: DuplicatePair) -> list[NodeRow]:
 
 
 def _judged(
-    context: RunContext, pair: DuplicatePair, keep: NodeRow, remove: NodeRow, verdict: Duplicate
+    context: RunContext, judge: str, pair: DuplicatePair, keep: NodeRow, remove: NodeRow, verdict: Duplicate
 ) -> PlannedChange:
     if verdict.content is not None and not context.dry:
         context.ormah.index.embed_ahead([(verdict.title or keep.title, verdict.content)], urgent=False)
-    reason = f"judged to say the same by {_judge(context)}: {verdict.reason}"
+    reason = f"judged to say the same by the judge ({judge}): {verdict.reason}"
     title, content = verdict.title, verdict.content
     return merge(context.ormah, keep.id, remove.id, title=title, content=content, reason=reason, body=f"{pair.like}")
 
@@ -230,7 +230,7 @@ def _proposal(
     """Return the proposal to merge two memories. `bad`: why the judge's text is refused, or None."""
     reason, title, content = verdict.reason, verdict.title, verdict.content
     if context.judge is not None:
-        reason = f"{_judge(context)} says that they are the same: {reason}"
+        reason = f"the judge ({context.judge.name}) says that they are the same: {reason}"
     if bad is not None:
         reason += f" Its text was not taken: {bad}."
     if context.judge is None or bad is not None:
@@ -250,7 +250,3 @@ def _proposal(
         preview=f"{head}\n\n{text}" if head else text,
         evidence={name: round(value, 3) for name, value in {"composite": like.composite, **asdict(like)}.items()},
     )
-
-
-def _judge(context: RunContext) -> str:
-    return f"the judge ({context.judge.name})" if context.judge else "nobody"
