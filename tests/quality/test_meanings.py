@@ -20,7 +20,7 @@ from tests.quality.test_floors import Stand
 ROWS = rows(Path(__file__).with_name("meanings.tsv"), 3)
 LANGUAGES = list(dict.fromkeys(language for language, _, _ in ROWS))
 MATTERS = 20
-FLOORS = {"within": 0.8, "across": 0.65}
+FLOORS = {"within": 0.7, "across": 0.55}
 
 
 def found(model: Embedder, directory: Path, first: int) -> Counter[tuple[str, str, bool]]:
@@ -54,7 +54,7 @@ def test_what_shares_no_word_is_found_in_every_language(tmp_path: Path) -> None:
         (found(model, tmp_path / str(first), first) for first in (0, 5, 10)), Counter[tuple[str, str, bool]]()
     )
     for (half, kind), share in shares(counted).items():
-        assert share >= FLOORS[kind] - 0.1, (half, kind, shares(counted))
+        assert share >= FLOORS[kind], (half, kind, shares(counted))
 
 
 if __name__ == "__main__":
