@@ -554,7 +554,7 @@ class Reader:
         ours = f"held = 1 AND NOT {FROM_SOURCE}"
         by_tier, by_type, by_space, by_edge = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
         with self.database.read() as connection:
-            select = "SELECT tier, type, coalesce(space, 'global'), count(*) FROM node n INDEXED BY node_filter"
+            select = "SELECT tier, type, coalesce(space, 'global'), count(*) FROM node n"
             for tier, kind, space, number in connection.execute(f"{select} WHERE {ours} GROUP BY 1, 2, 3"):
                 by_tier[tier] += number
                 by_type[kind] += number
@@ -574,7 +574,7 @@ class Reader:
 
     def by_space(self) -> dict[str, int]:
         """Return {space: number of its memories}; `global` stands for memories without a space."""
-        select = f"SELECT coalesce(space, 'global'), count(*) FROM node n INDEXED BY node_filter WHERE held = 1 AND NOT {FROM_SOURCE} GROUP BY 1 ORDER BY 1"
+        select = f"SELECT coalesce(space, 'global'), count(*) FROM node n WHERE held = 1 AND NOT {FROM_SOURCE} GROUP BY 1 ORDER BY 1"
         with self.database.read() as connection:
             return dict(connection.execute(select))
 

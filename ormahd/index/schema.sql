@@ -42,8 +42,8 @@ CREATE TABLE node (
     same INTEGER NOT NULL       -- hash of space, type, title and content: finds equal memories
 );
 CREATE UNIQUE INDEX node_held ON node (id) WHERE held = 1;
--- with the source, so that counts read no rows: 5 ms instead of 25 of 10,000 notes
-CREATE INDEX node_filter ON node (tier, type, space, created, valid_until, id, source) WHERE held = 1;
+-- with source and `held`, so that it covers counts: 25 ms instead of 290 of 100,000 notes
+CREATE INDEX node_filter ON node (tier, type, space, created, valid_until, id, source, held) WHERE held = 1;
 CREATE INDEX node_until ON node (valid_until, id) WHERE held = 1 AND valid_until IS NOT NULL;
 CREATE INDEX node_created ON node (created) WHERE held = 1;
 CREATE INDEX node_same ON node (same) WHERE held = 1;
