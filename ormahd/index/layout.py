@@ -165,12 +165,12 @@ def _apart(at: Points, rng: np.random.Generator) -> Points:
     along = at @ np.array([np.cos(angle), np.sin(angle)])
     across = at @ np.array([-np.sin(angle), np.cos(angle)])
     order = np.lexsort((along, np.floor((across + offset) / APART)))
-    push = np.zeros_like(at)
+    sorted_at, push = at[order], np.zeros_like(at)
     for shift in range(1, min(COMPARED, len(at) - 1) + 1):
-        one, other = order[:-shift], order[shift:]
-        gap = at[other] - at[one]
+        gap = sorted_at[shift:] - sorted_at[:-shift]
         far = np.hypot(*gap.T)[:, None] + 1e-9
         force = gap / far * np.maximum(APART - far, 0) * 0.5
-        push[one] -= force
-        push[other] += force
+        push[:-shift] -= force
+        push[shift:] += force
+    push[order] = push.copy()
     return push
