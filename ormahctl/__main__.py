@@ -19,8 +19,8 @@ def main() -> None:
             from ormahd.paths import in_utf8
 
             in_utf8()
-        if sys.argv[-1] == "mcp" and sys.stdin is not None and not sys.stdin.isatty():
-            _become_pump(sys.argv[1:-1])
+        if sys.argv[-1] in _MODES and sys.stdin is not None and not sys.stdin.isatty():
+            _become(_MODES[sys.argv[-1]], sys.argv[1:-1])
         from ormahctl.run import run
 
         status = run(sys.argv[1:])
@@ -31,17 +31,19 @@ def main() -> None:
     sys.exit(_finish(status))
 
 
-def _become_pump(options: list[str]) -> None:
-    """Replace this process by `hook.py --mcp`, which serves an agent over MCP without importing any command.
+_MODES = {"mcp": ["--mcp"], "statusline": ["--hook", "StatusLine", "--harness", "claude-code"]}
+"""{command: the words for `hook.py` that do the same without importing any command}."""
 
-    If `options` has anything but `--socket PATH`, return instead; then the command `mcp` runs as usual.
-    """
+
+def _become(mode: list[str], options: list[str]) -> None:
+    """Replace this process by `hook.py`, run as `mode` says. If `options` has anything but `--socket PATH`, return
+    instead; then the command runs as usual."""
     if options and not (len(options) == 2 and options[0] == "--socket"):
         return
     import os
 
     root = os.path.dirname(os.path.abspath(__file__))
-    words = [sys.executable, "-I", "-S", f"{root}/hook.py", "--mcp", *options]
+    words = [sys.executable, "-I", "-S", f"{root}/hook.py", *mode, *options]
     os.execv(sys.executable, words)  # noqa: S606 - this program
 
 

@@ -54,7 +54,12 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "logs": ("health", "logs"),
         "model": ("model", "model"),
     },
-    "Agents": {"mcp": ("mcp", "mcp"), "hook": ("hook", "hook"), "uninstall": ("setup", "uninstall")},
+    "Agents": {
+        "mcp": ("mcp", "mcp"),
+        "hook": ("hook", "hook"),
+        "statusline": ("hook", "statusline"),
+        "uninstall": ("setup", "uninstall"),
+    },
     "Help": {"help": ("help", "help_")},
 }
 """{heading in the help: {command: (module in `ormahctl.commands`, name in it)}}. `ormahctl` alone shows the first."""

@@ -68,6 +68,23 @@ def hook(session: Session, event: str, harness: str, deadline: int) -> None:
     prompt.main([event, "--harness", harness, "--socket", str(session.socket_path), "--deadline", str(deadline)])
 
 
+@click.command(
+    short_help="Print a line about this session, for Claude Code's status line.",
+    cls=Verb,
+    example='echo \'{"session_id": "s1"}\' | ormahctl statusline',
+)
+@pass_session
+def statusline(session: Session) -> None:
+    """Print which memories the session was told. Claude Code shows it if its settings have
+    {"statusLine": {"type": "command", "command": "ormahctl statusline"}}."""
+    from ormahctl.shim import prompt
+
+    if _typed():
+        _explain()
+        return
+    prompt.main(["StatusLine", "--harness", HARNESSES[0], "--socket", str(session.socket_path)])
+
+
 def _typed() -> bool:
     """Whether a person started it: a harness gives no terminal as stdin."""
     return sys.stdin is not None and sys.stdin.isatty()

@@ -185,7 +185,7 @@ def _print(one: WhisperedPrompt) -> None:
     if one.silence is not None:
         render.out(f"  {render.paint('no whisper:', 'yellow')} {render.line(SAID.get(one.silence, one.silence))}")
     for memory in one.memories:
-        how = WORDS["listed"].get(memory.shown, "")
+        how = WORDS["listed"].get(memory.shown, "") + memory.heeded * WORDS["listed"]["heeded"]
         title = "(gone by now)" if memory.title is None else render.line(memory.title)
         render.out(f"  {render.paint(memory.short_id, 'bold')}  {title}{how}", hang=10)
 

@@ -20,6 +20,7 @@ LARGEST_OUTPUT = 65_536
 SILENT = b"the daemon does not answer, so this session begins without memories. To start it: ormahctl up"
 NOTICE = b'{"systemMessage":"Ormah: %b"}'
 """A notice to the person at the start of a session, as `systemMessage`, which every supported harness shows."""
+NOT_RUNNING = b"Ormah is not running"
 _KIND = b"h"
 _JUDGING = b"ORMAH_JUDGING"
 """Environment variable of a session that Ormah runs as its judge (`ormahd.judge.own_sessions`). Its hooks do nothing:
@@ -63,6 +64,8 @@ def _hook(words: "list[str]") -> None:
         said = begin(socket) or SILENT
         if b'"compact"' not in body:
             reply = NOTICE % said
+    if reply is None and event == "StatusLine":
+        reply = NOT_RUNNING
     if reply and len(reply) <= LARGEST_OUTPUT:
         _write(reply)
 

@@ -113,6 +113,10 @@ class WhisperStats(Result):
     silent: dict[str, int]
     """Number of silent whispers by reason."""
     median_ms: float | None
+    told: int
+    """Memories shown in whispers."""
+    heeded: int
+    """How many of these the agent's reply shows as used."""
     useful: int
     """Judgements in the vault, of any age."""
     not_useful: int

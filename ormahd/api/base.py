@@ -207,6 +207,8 @@ class WhisperedMemory(Result):
     shown: str
     """`full`, `title`, `preference` or `exploring`."""
     relevance: float
+    heeded: bool = False
+    """Whether the agent's reply shows that it used the memory."""
 
 
 class WhisperedPrompt(Result):

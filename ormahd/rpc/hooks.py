@@ -8,8 +8,9 @@ Harnesses cut strings in the middle of a character, write NaN or begin with a by
 leniently. Only the prompt must have the right type; any other field of a wrong type counts as missing.
 
 The output is JSON or nothing. Claude Code, Codex and Gemini CLI accept the same: `hookSpecificOutput` with the event's
-name and `additionalContext`; Codex rejects any further key. Without output each harness continues as usual. Hooks fail
-open: a frame that cannot be decoded gets an empty reply and one log line at debug level.
+name and `additionalContext`, and beside it `systemMessage` with the receipt, a line that the person sees; Codex rejects
+any further key. Without output each harness continues as usual. Hooks fail open: a frame that cannot be decoded gets an
+empty reply and one log line at debug level.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -36,11 +37,14 @@ from ormahd.judge.own_sessions import is_own_session
 from ormahd.process import own_files
 from ormahd.rpc.connection import request
 from ormahd.sessions.excluded import is_excluded
+from ormahd.state import whispers
 from ormahd.state.sessions import begin, key_of
 from ormahd.text.harness import Commands
+from ormahd.text.quoting import one_line
 from ormahd.whisper import at_hand
 from ormahd.whisper.greet import greet
 from ormahd.whisper.hear import early
+from ormahd.whisper.heed import is_used
 from ormahd.whisper.pipeline import UNHEARD, Whisper
 from ormahd.whisper.render import MARK, notice
 from ormahd.whisper.types import Asked, Shown
@@ -57,6 +61,8 @@ class HookAct(Enum):
     """The agent is about to use a tool."""
     TRANSCRIPT = "transcript"
     """The transcript has grown, and may be ingested."""
+    STATUS = "status"
+    """A line for the person is asked for: what the session was told."""
 
 
 GEMINI: Final = "gemini"
@@ -67,7 +73,7 @@ _CLAUDE: Final = {
     "Stop": HookAct.TRANSCRIPT,
 }
 HARNESSES: Final[Mapping[str, Mapping[str, HookAct]]] = {
-    "claude-code": {**_CLAUDE, "PreToolUse": HookAct.TOOL},
+    "claude-code": {**_CLAUDE, "PreToolUse": HookAct.TOOL, "StatusLine": HookAct.STATUS},
     "codex": _CLAUDE,
     # Its PreCompress comes before every request of the model, whether anything is compressed or not
     GEMINI: {**_OF_ALL, "BeforeAgent": HookAct.PROMPT, "AfterAgent": HookAct.TRANSCRIPT},
@@ -133,7 +139,8 @@ def read(body: bytes) -> Event:
         raise BadRequest(f"what {harness} says of {name} cannot be read: {why}") from None
     if not isinstance(fields, dict):
         raise BadRequest(f"what {harness} says of {name} is no JSON object")
-    prompt, ending, tool = fields.get("prompt"), fields.get("last_assistant_message"), fields.get("tool_input")
+    prompt, tool = fields.get("prompt"), fields.get("tool_input")
+    ending = fields.get("last_assistant_message", fields.get("prompt_response"))  # the latter: Gemini CLI
     if act is HookAct.PROMPT and not isinstance(prompt, str):
         raise BadRequest(f"{harness} says no prompt with {name}")
     tool = tool if isinstance(tool, dict) else {}
@@ -175,6 +182,9 @@ def _whole(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+NAMED: Final = 3
+TITLE: Final = 60
+"""A receipt names at most `NAMED` memories, each by at most `TITLE` characters of its title."""
 MOST_BYTES: Final = 9_600
 """Maximum size of the injected text, in bytes of UTF-8.
 
@@ -182,12 +192,22 @@ Claude Code cuts at 10,000 characters, Codex at 2,500 tokens, which it estimates
 """
 
 
-def context(event: str, text: str) -> bytes:
-    """Return the hook output that adds `text` to the agent's context; b"" if `text` is empty."""
+def context(event: str, text: str, receipt: str = "") -> bytes:
+    """Return the hook output that adds `text` to the agent's context; b"" if `text` is empty. `receipt`: a line that the
+    harness shows to the person; "" for none."""
     if not text:
         return b""
-    output = {"hookEventName": event, "additionalContext": fitting(text)}
-    return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False, separators=(",", ":")).encode()
+    output: dict[str, Any] = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": fitting(text)}}
+    if receipt:
+        output["systemMessage"] = receipt
+    return json.dumps(output, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def told(number: int, titles: Sequence[str | None]) -> str:
+    """Return the receipt of `number` memories, which names the first of `titles`; "" if there are none."""
+    named = [one_line(title or "untitled", TITLE) for title in titles[:NAMED]] + ["…"] * (len(titles) > NAMED)
+    what = f"{number} {'memory' if number == 1 else 'memories'} told"
+    return f"Ormah: {what} ({'; '.join(named)})" if named else f"Ormah: {what}" if number else ""
 
 
 def fitting(text: str) -> str:
@@ -288,17 +308,21 @@ class Hooks:
             return self._start(event)
         if event.act is HookAct.TOOL:
             return self._tool(event)
+        if event.act is HookAct.STATUS:
+            return self._status(event).encode(), "ok"
         self._hand_over(event)
+        self._heed(event)
         return b"", "ok"
 
     def _prompt(self, event: Event) -> tuple[bytes, str]:
-        greeting = ""
+        greeting: str = ""
+        greeted: Mapping[str, Shown] = {}
         # in Gemini CLI the output of SessionStart is lost by /clear and by resuming, so the greeting goes with a prompt
         if event.harness == GEMINI and event.session_id is not None and early(event.prompt) not in UNHEARD:
             mark = f"greeting {last_compression(event.transcript)}"
             if mark not in self._whisper.sessions.before(event.session_id).named:
                 self._whisper.sessions.compacted(event.session_id)
-                greeting = self._greeting(event, {mark: "title"})
+                greeting, greeted = self._greeting(event, {mark: "title"})
         space, session, agent = self._space(event), key_of(event.session_id), f"agent:{event.harness}"
         asked = Asked(event.prompt, space, session, agent, event.disconnected, unkept=self._is_unkept(event))
         found = self._whisper.whisper(asked)
@@ -308,7 +332,10 @@ class Hooks:
             if _every(self._settings.nudge_interval, count):
                 text = joined(text, nudge(self._whisper.wiring.of(event.harness)))
             self._hand_over(event)
-        return context(event.name, "\n\n".join(filter(None, (greeting, text)))), found.silence or "injected"
+        shown = [*found.nodes, *([found.exploring] if found.exploring else [])]
+        number, titles = len(greeted) + len(shown), [one.title for one in shown]
+        whole = "\n\n".join(filter(None, (greeting, text)))
+        return context(event.name, whole, self._receipt(number, titles)), found.silence or "injected"
 
     def _start(self, event: Event) -> tuple[bytes, str]:
         sessions, session_id = self._whisper.sessions, event.session_id
@@ -319,17 +346,29 @@ class Hooks:
         self._began(event)
         if event.harness == GEMINI:
             return b"", "with_a_prompt"
-        text = self._greeting(event, {})
-        return context(event.name, text), "injected" if text else "known"
+        text, shown = self._greeting(event, {})
+        return context(event.name, text, self._receipt(len(shown), ())), "injected" if text else "known"
 
-    def _greeting(self, event: Event, also: Mapping[str, Shown]) -> str:
-        """Return the greeting, without memories that the session's context contains, and record what it shows, and
-        `also`. It is empty where whispers are off."""
+    def _receipt(self, number: int, titles: Sequence[str | None]) -> str:
+        return told(number, titles) if self._settings.receipt else ""
+
+    def _status(self, event: Event) -> str:
+        """Return a line about what the session was told, for a harness's status line."""
+        before = self._whisper.sessions.before(event.session_id)
+        number = sum(":" in key for key in before.known | before.named)  # the others are no memories
+        last = whispers.told_last(self._ormah.state, key_of(event.session_id) or "")
+        shown = whispers.shown(self._ormah.state, [last.event]).get(last.event, ()) if last is not None else ()
+        rows = self._ormah.index.notes([one.node_id for one in shown])
+        return told(number, [row.title for row in rows.values()]) or "Ormah: nothing told yet"
+
+    def _greeting(self, event: Event, also: Mapping[str, Shown]) -> tuple[str, Mapping[str, Shown]]:
+        """Return (the greeting, what it shows), without memories that the session's context contains, and record what it
+        shows, and `also`. Both are empty where whispers are off."""
         sessions, session_id = self._whisper.sessions, event.session_id
         space = self._space(event)
         name = "global" if space is None else space
         if not self._settings.enabled or name in self._settings.silent_spaces:
-            return ""
+            return "", {}
         before = sessions.before(session_id)
         greeting = greet(
             self._ormah.index,
@@ -342,7 +381,7 @@ class Hooks:
         )
         if not event.disconnected():
             sessions.told(session_id, {**greeting.shown, **also})
-        return greeting.text
+        return greeting.text, greeting.shown
 
     def _tool(self, event: Event) -> tuple[bytes, str]:
         """Return text with memories about the file or command of the tool that the agent is about to use, and the
@@ -370,6 +409,20 @@ class Hooks:
         if not event.disconnected():
             sessions.told(event.session_id, found.shown)
         return context(event.name, found.text), "injected" if found.text else "nothing_known"
+
+    def _heed(self, event: Event) -> None:
+        """Record which of the memories told for the session's last prompt the agent's reply uses. They count as used."""
+        logged = whispers.told_last(self._ormah.state, key_of(event.session_id) or "") if event.ending else None
+        if logged is None:
+            return
+        shown = whispers.shown(self._ormah.state, [logged.event]).get(logged.event, ())
+        rows = self._ormah.index.notes([one.node_id for one in shown if not one.heeded])
+        used = [
+            row.id for row in rows.values() if is_used(f"{row.title or ''}\n{row.content}", logged.prompt, event.ending)
+        ]
+        whispers.heed(self._ormah.state, logged.event, used)
+        counted = [one for one in used if whispers.claim_use(self._ormah.state, logged.event, one)]
+        self._ormah.state.touch(counted, how="feedback", session_id=logged.session_id, at=self._ormah.ranking_clock())
 
     def _hand_over(self, event: Event) -> None:
         if self._on_transcript is not None:

@@ -123,6 +123,10 @@ class WhisperSettings(Group):
         description="Tell Claude Code what is known about a file or command when it is about to edit or run it. Then run "
         "`ormahctl setup claude-code`, which adds or removes the hook.",
     )
+    receipt: bool = Field(
+        default=True,
+        description="Show you a line with the titles of the memories that an agent was told, where its program shows such lines.",
+    )
     max_nodes: Annotated[int, Field(ge=1, le=50)] = Field(
         default=6, description="Largest number of memories in one whisper."
     )

@@ -38,7 +38,8 @@ CREATE TABLE whisper_log (      -- its candidates, injected or held back
     boosted REAL NOT NULL,
     was_injected INTEGER NOT NULL,
     shown TEXT,                 -- full, title, preference, exploring; null: held back
-    used INTEGER NOT NULL DEFAULT 0  -- a judgement said it was of use: counted once
+    used INTEGER NOT NULL DEFAULT 0, -- a judgement or the reply said it was of use: counted once
+    heeded INTEGER NOT NULL DEFAULT 0 -- 1: the agent's reply shows that it was used
 );
 CREATE INDEX whisper_log_node ON whisper_log (node_id, id);
 -- what the review loop asks, without reading prompts and vectors: a week of 3,000 prompts takes 9 ms instead of 30

@@ -21,7 +21,7 @@ from ormahd.process.sql import DatabaseFault, fault_of
 
 log = logging.getLogger("ormah")
 
-VERSION = 2
+VERSION = 3
 """Number of the format of `schema.sql`. A file with another number is set aside."""
 
 

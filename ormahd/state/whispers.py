@@ -84,13 +84,15 @@ class Logged(Struct, frozen=True):
 
 class Figures(Struct, frozen=True):
     """Statistics of the log since its first prompt (`since`; None: the log is empty): numbers of prompts and of
-    whispers, and reason -> number of silences."""
+    whispers, reason -> number of silences, numbers of memories told and of those that the agent's reply shows as used."""
 
     since: datetime | None
     prompts: int
     spoken: int
     silent: dict[str, int]
     median_ms: float | None
+    told: int
+    heeded: int
 
 
 def new_event() -> str:
@@ -251,13 +253,22 @@ def figures(state: State) -> Figures:
     with state.transaction() as db:
         outcomes = dict(db.execute("SELECT outcome, count(*) FROM whisper_event GROUP BY 1 ORDER BY 2 DESC, 1"))
         (since,) = db.execute("SELECT min(time) FROM whisper_event").fetchone()
+        told, heeded = db.execute("SELECT count(shown), total(heeded) FROM whisper_log").fetchone()
         prompts = sum(outcomes.values())
         middle = db.execute(
             "SELECT milliseconds FROM whisper_event ORDER BY 1 LIMIT 1 OFFSET ?", (prompts // 2,)
         ).fetchone()
     spoken = outcomes.pop(SPOKEN, 0)
     moment = None if since is None else datetime.fromisoformat(since)
-    return Figures(moment, prompts, spoken, outcomes, None if middle is None else round(middle[0], 1))
+    return Figures(
+        since=moment,
+        prompts=prompts,
+        spoken=spoken,
+        silent=outcomes,
+        median_ms=None if middle is None else round(middle[0], 1),
+        told=told,
+        heeded=int(heeded),
+    )
 
 
 def daily(state: State, since: datetime) -> dict[str, tuple[int, int]]:
@@ -333,11 +344,12 @@ class LoggedPrompt(Struct, frozen=True):
 
 
 class LoggedMemory(Struct, frozen=True):
-    """A memory that was shown in a whisper."""
+    """A memory that was shown in a whisper. `heeded`: whether the agent's reply shows that it was used."""
 
     node_id: str
     shown: str
     relevance: float
+    heeded: bool
 
 
 def prompts(
@@ -376,12 +388,32 @@ def shown(state: State, events: Sequence[str]) -> dict[str, list[LoggedMemory]]:
     with state.transaction() as db:
         for some in sql.sets(events):
             select = (
-                "SELECT event, node_id, shown, boosted FROM whisper_log "
+                "SELECT event, node_id, shown, boosted, heeded FROM whisper_log "
                 f"WHERE shown IS NOT NULL AND event IN ({sql.marks(some)}) ORDER BY id"
             )
-            for event, node_id, how, relevance in db.execute(select, some):
-                found.setdefault(event, []).append(LoggedMemory(node_id, how, relevance))
+            for event, node_id, how, relevance, heeded in db.execute(select, some):
+                found.setdefault(event, []).append(LoggedMemory(node_id, how, relevance, bool(heeded)))
     return found
+
+
+def told_last(state: State, session_id: str) -> LoggedPrompt | None:
+    """Return the last prompt of a session, if memories were whispered for it."""
+    with state.transaction() as db:
+        row = db.execute(
+            "SELECT event, time, agent, session_id, space, outcome, milliseconds, prompt FROM whisper_event "
+            "WHERE session_id = ? ORDER BY rowid DESC LIMIT 1",
+            (session_id,),
+        ).fetchone()
+    return None if row is None or row[5] != SPOKEN else LoggedPrompt(row[0], datetime.fromisoformat(row[1]), *row[2:])
+
+
+def heed(state: State, event: str, node_ids: Sequence[str]) -> None:
+    """Record that the agent's reply to the prompt of a whisper (`event`) shows that it used these memories."""
+    with state.transaction() as db:
+        db.execute(
+            f"UPDATE whisper_log SET heeded = 1 WHERE event = ? AND node_id IN ({sql.marks(node_ids)})",
+            (event, *node_ids),
+        )
 
 
 def last(state: State, *, spoken: str) -> LoggedPrompt | None:

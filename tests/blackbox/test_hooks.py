@@ -62,11 +62,13 @@ def run(
 
 
 def context(house: House, harness: str, event: str, said: dict[str, Any], **more: Any) -> str:
-    """The text that reaches the agent; "" for silence. The output has exactly the keys that the harness allows."""
+    """The text that reaches the agent; "" for silence. The output has exactly the keys that the harness allows, among
+    them the receipt."""
     printed = run(house, harness, event, said, **more)
     if not printed:
         return ""
     parsed = json.loads(printed)
+    assert parsed.pop("systemMessage", "Ormah: ").startswith("Ormah: ")
     assert parsed == {
         "hookSpecificOutput": {
             "hookEventName": event,
@@ -176,6 +178,20 @@ def test_what_is_written_about_the_user_is_told_last() -> None:
         house.call("agent.update", node_id=node, content="Ada is a printer in Galway and answers for the presses.")
         text = start(house, session(), "startup")
         assert text.index("Deploy day") < text.index("a printer in Galway")
+
+
+@pytest.mark.parametrize("harness", PROMPT_EVENT)
+def test_a_reply_shows_whether_a_memory_was_used(house: House, harness: str) -> None:
+    ending = {"gemini": ("AfterAgent", "prompt_response")}.get(harness, ("Stop", "last_assistant_message"))
+    used = {}
+    for reply in ("I moved the tables to Postgres, whose indexes fit.", "Which of the two do you mean?"):
+        about = {"session_id": session(), "cwd": str(house.home)}
+        context(house, harness, PROMPT_EVENT[harness], {"prompt": PROMPT, **about})
+        for _ in range(2):
+            assert run(house, harness, ending[0], {ending[1]: reply, **about}) == b""
+        (logged,) = [one for one in house.call("agent.whispers", limit=1).whispers if one.memories]
+        used[reply] = [one.heeded for one in logged.memories if one.title == "Shop database: Postgres"]
+    assert list(used.values()) == [[True], [False]]
 
 
 def test_what_a_session_was_told_is_not_told_again(house: House) -> None:
@@ -370,3 +386,22 @@ def test_the_command_never_fails(house: House) -> None:
     for given in ("", "not json", '{"prompt": "x"}'):
         done = house.ctl("hook", "UserPromptSubmit", input=given, env=away)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_person_sees_what_was_told_once(house: House) -> None:
+    about = {"session_id": session(), "cwd": str(house.home)}
+    line = [sys.executable, "-m", "ormahctl", "--socket", str(house.socket), "statusline"]
+
+    def status(**said: Any) -> str:
+        return subprocess.run(line, input=json.dumps(said), capture_output=True, text=True, check=True).stdout
+
+    def receipt(event: str, **said: Any) -> str | None:
+        printed = run(house, "claude-code", event, said | about)
+        return json.loads(printed)["systemMessage"] if printed else None
+
+    assert status(**about) == "Ormah: nothing told yet"
+    assert receipt("SessionStart", source="startup") == "Ormah: 2 memories told"
+    assert receipt("UserPromptSubmit", prompt=PROMPT) == "Ormah: 1 memory told (Shop database: Postgres)"
+    assert receipt("UserPromptSubmit", prompt=PROMPT) is None
+    assert status(**about) == "Ormah: 3 memories told"
+    assert status(session_id="another") == "Ormah: nothing told yet"

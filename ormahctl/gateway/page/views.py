@@ -228,6 +228,7 @@ async def today(visit: Visit) -> Response:
     days = [(name, list(some)) for name, some in groupby(rows, lambda one: words.day(one.time))]
     return visit.page(
         "today.html", health=health, state=STATES.get(health.phase, health.phase), days=days, waits=waits, strip=counts.daily,
+        whisper=counts.whisper,
     )  # fmt: skip
 
 

@@ -129,7 +129,7 @@ def test_events_cannot_be_guessed() -> None:
 
 
 def test_figures_have_the_silences_too(state: State, clock: Clock) -> None:
-    assert whispers.figures(state) == whispers.Figures(None, 0, 0, {}, None)
+    assert whispers.figures(state) == whispers.Figures(None, 0, 0, {}, None, 0, 0)
     for outcome, times in (("injected", 2), ("gate", 3), ("short", 1)):
         for number in range(times):
             record(state, outcome=outcome, milliseconds=number)
