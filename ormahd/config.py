@@ -149,10 +149,10 @@ def _from_environ(found: _FoundSettings, environ: Mapping[str, str]) -> None:
     names = {f"ORMAH_{group}_{name}".upper(): f"{group}.{name}" for group, name in keys()}
     names |= {"ORMAH_VAULT": "vault.path", "ORMAH_SOCKET": "daemon.socket"}
     for variable, text in environ.items():
-        if not text and variable in {"ORMAH_VAULT", "ORMAH_SOCKET", "ORMAH_VAULT_PATH", "ORMAH_DAEMON_SOCKET"}:
+        if not text:
             continue  # an empty variable counts as unset, as in `paths.find_socket`
         if variable in names:
-            found.set(names[variable], text or None, variable)
+            found.set(names[variable], text, variable)
         elif variable.startswith("ORMAH_") and variable not in OUTSIDE:
             meant = near(variable, [*names, *OUTSIDE])
             hint = f"did you mean {meant}?" if meant else "run: ormahctl config default"

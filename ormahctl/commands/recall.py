@@ -208,7 +208,8 @@ def _list(session: Session, params: ListParams) -> None:
     found = session.client.call("agent.list", params, ListResult)
     render.partial(found.degraded)
     if session.json:
-        render.emit(found.memories)
+        fields = msgspec.to_builtins(found)
+        render.emit({"results": fields.pop("memories")} | fields)
         return
     for memory in found.memories:
         _print_listed(memory)

@@ -70,7 +70,7 @@ def test_one_command_sets_all_up_and_one_takes_it_out(fresh: House) -> None:
     assert list(checks) == ["hook of claude-code", "hook of codex", "MCP server"]
     assert all(one["ok"] for one in checks.values()), checks
     assert [one["space"] for one in fresh.json("sources")["sources"]] == ["Notes"]
-    me = fresh.json("recall", "--type", "person")[-1]
+    me = fresh.json("recall", "--type", "person")["results"][-1]
     assert (me["type"], me["title"]) == ("person", "Grace Hopper")
     archive = fresh.home / "data_home" / "ormah" / "sessions"
     wait_until(lambda: b"kestrel" in b"".join(map(Path.read_bytes, archive.rglob("s1.jsonl"))), "the past session")
@@ -81,11 +81,11 @@ def test_one_command_sets_all_up_and_one_takes_it_out(fresh: House) -> None:
     assert "ormahctl model use multilingual" in german
     again = fresh.json("setup", "--yes", "--deadline", "9000")
     assert not any(one["changed"] for one in again["agents"]), "a second time changes nothing"
-    assert fresh.json("recall", "--type", "person")[-1]["title"] == "Grace Hopper", "it keeps the name"
+    assert fresh.json("recall", "--type", "person")["results"][-1]["title"] == "Grace Hopper", "it keeps the name"
     assert fresh.ctl("uninstall", "--yes").returncode == 0
     assert files(fresh) == SETTINGS
     assert not (fresh.home / ".codex" / "hooks.json").exists()
-    assert fresh.json("recall", "-n", "50"), "never a memory"
+    assert fresh.json("recall", "-n", "50")["results"], "never a memory"
 
 
 def test_what_cannot_be_is_refused_before_anything_is_changed(fresh: House) -> None:
@@ -150,7 +150,7 @@ def test_a_person_answers_six_questions_at_most(fresh: House) -> None:
     assert fresh.json("recall", "owls")["results"][0]["space"] == "owls"
     assert [one.name for one in (fresh.home / "Notes").iterdir()] == ["Owl.md"]
     assert (fresh.home / "Notes" / "Owl.md").read_text() == "Owls see at night.\n"
-    assert fresh.json("recall", "--type", "person")[-1]["title"] == "Ada Byrne"
+    assert fresh.json("recall", "--type", "person")["results"][-1]["title"] == "Ada Byrne"
 
 
 def test_a_setting_is_checked_before_it_is_written(fresh: House) -> None:

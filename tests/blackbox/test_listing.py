@@ -30,18 +30,18 @@ def house() -> Iterator[House]:
 
 
 def test_the_newest_come_first_and_can_be_narrowed(house: House) -> None:
-    rows = house.json("recall", "-n", "50")
+    rows = house.json("recall", "-n", "50")["results"]
     assert [row["title"] for row in rows][:3] == ["日本語の記憶 🎉", TEXT, "Deploys happen on Tuesday"]
     assert {row["type"] for row in rows} == {"preference", "fact", "decision", "person"}
-    assert [row["title"] for row in house.json("recall", "--space", "shop-frontend", "--type", "decision")] == [
+    assert [row["title"] for row in house.json("recall", "--space", "shop-frontend", "--type", "decision")["results"]] == [
         rows[2]["title"]
     ]
-    assert [row["title"] for row in house.json("recall", "--tag", "ops")] == [TEXT]
-    assert len(house.json("recall", "-n", "2")) == 2
-    assert house.json("recall", "--before", "last week") == []
-    assert len(house.json("recall", "--after", "last week", "--space", "global")) == 2
+    assert [row["title"] for row in house.json("recall", "--tag", "ops")["results"]] == [TEXT]
+    assert len(house.json("recall", "-n", "2")["results"]) == 2
+    assert house.json("recall", "--before", "last week")["results"] == []
+    assert len(house.json("recall", "--after", "last week", "--space", "global")["results"]) == 2
     used = house.json("show", rows[1]["id"])["access_count"]
-    house.json("recall", "-n", "50")
+    house.json("recall", "-n", "50")["results"]
     assert house.call("agent.get", node_id=rows[1]["id"], touch=False).access_count == used
     assert house.ctl("recall", "-n", "2").stderr == "note: 2 older memories are not shown (-n)\n"
 
@@ -49,7 +49,7 @@ def test_the_newest_come_first_and_can_be_narrowed(house: House) -> None:
 def test_archived_and_outdated_memories_are_listed_and_marked(house: House) -> None:
     made = house.json("remember", "We use Subversion", "--space", "old", "--tier", "archival")
     house.json("outdated", made["id"], "--reason", "moved to git")
-    (row,) = house.json("recall", "--tier", "archival")
+    (row,) = house.json("recall", "--tier", "archival")["results"]
     assert row["id"] == made["id"]
     assert row["valid_until"] is not None
     first = house.ctl("recall", "--space", "old").stdout.splitlines()[0]
