@@ -14,7 +14,9 @@ from ormahd.actions.amend import Progress
 from ormahd.actions.views import of_row
 from ormahd.api import DayStats, Finding, RebuildResult, StatsParams, StatsResult, VerifyResult, WhisperStats
 from ormahd.config import Config, load
+from ormahd.embedding.model_files import is_default
 from ormahd.errors import NoRoom, OrmahError
+from ormahd.index.rows import MEMORIES
 from ormahd.model.change import Kind
 from ormahd.model.judgement import FOLDER
 from ormahd.note.edit import edit
@@ -23,9 +25,13 @@ from ormahd.note.values import NoteKind
 from ormahd.ormah import Ormah
 from ormahd.process import own_files
 from ormahd.state import whispers
+from ormahd.text.language import languages
+from ormahd.text.words import is_unspaced
 from ormahd.vault import conflicts, merge_driver
 
 WORST_FIRST = {"error": 0, "warning": 1, "info": 2}
+LATEST, FEWEST = 100, 20
+"""Number of the newest memories whose languages are looked at, and the least number that says something."""
 
 
 def stats(ormah: Ormah, params: StatsParams) -> StatsResult:
@@ -123,6 +129,7 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
         found.append(Finding(level="warning", what=what, mend="mend that, then: ormahctl sync"))
     found += _set_aside(ormah.vault.root)
     found += _judgements(ormah)
+    found += _languages(ormah)
     if (lock := ormah.vault.standing_lock()) is not None:
         found.append(_standing(lock, ormah.clock()))
     elif busy := ormah.vault.busy():
@@ -188,6 +195,21 @@ def _judgements(ormah: Ormah) -> list[Finding]:
         mend = "nothing is lost: they count again with their model, or where feedback.commit_prompts kept the prompts' texts"
         found.append(Finding(level="info", what=what, path=FOLDER, mend=mend))
     return found
+
+
+def _languages(ormah: Ormah) -> list[Finding]:
+    """Return a finding if most of the newest memories are in a language that the default model hardly reads."""
+    if not is_default(ormah.settings.embedding.model):
+        return []
+    rows = ormah.index.notes(ormah.index.newest(MEMORIES, LATEST))
+    foreign = sum(bool(languages(row.content)) or any(map(is_unspaced, row.content)) for row in rows.values())
+    if len(rows) < FEWEST or 2 * foreign <= len(rows):
+        return []
+    what = (
+        f"{foreign} of your {len(rows)} newest memories are not in English, the language that the embedding model reads"
+    )
+    mend = "to find them by meaning too (80 MB more, twice the time): ormahctl model use multilingual"
+    return [Finding(level="info", what=what, mend=mend)]
 
 
 def worst_first(finding: Finding) -> tuple[int, str, int]:

@@ -33,9 +33,9 @@ def test_the_newest_come_first_and_can_be_narrowed(house: House) -> None:
     rows = house.json("recall", "-n", "50")["results"]
     assert [row["title"] for row in rows][:3] == ["日本語の記憶 🎉", TEXT, "Deploys happen on Tuesday"]
     assert {row["type"] for row in rows} == {"preference", "fact", "decision", "person"}
-    assert [row["title"] for row in house.json("recall", "--space", "shop-frontend", "--type", "decision")["results"]] == [
-        rows[2]["title"]
-    ]
+    assert [
+        row["title"] for row in house.json("recall", "--space", "shop-frontend", "--type", "decision")["results"]
+    ] == [rows[2]["title"]]
     assert [row["title"] for row in house.json("recall", "--tag", "ops")["results"]] == [TEXT]
     assert len(house.json("recall", "-n", "2")["results"]) == 2
     assert house.json("recall", "--before", "last week")["results"] == []

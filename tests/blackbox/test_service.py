@@ -198,7 +198,9 @@ def test_started_by_its_socket_and_again_after_a_kill(house: House) -> None:
                 daemon.terminate()
                 assert daemon.wait(120) == 0
             assert house.socket.stat().st_ino == inode, "the socket is the manager's, however the daemon ends"
-        assert {one["id"] for one in house.json("recall", "-n", "50")["results"]} >= set(stored), "nothing acknowledged is lost"
+        assert {one["id"] for one in house.json("recall", "-n", "50")["results"]} >= set(stored), (
+            "nothing acknowledged is lost"
+        )
         daemon.terminate()
         assert daemon.wait(120) == 0
 

@@ -7,10 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ormahd.actions.admin import doctor
+from ormahd.actions.amend import Caller
+from ormahd.actions.remember import store_memory
 from ormahd.embedding import model_files
 from ormahd.embedding.model_files import MULTILINGUAL
 from ormahd.embedding.onnx import OnnxRuntime
 from ormahd.errors import Unavailable
+from ormahd.model.node import CreateNodeRequest
+from tests.contract.archiving import opened
 from tests.quality.sets import rows
 
 SIDES = rows(Path(__file__).parents[1] / "quality" / "meanings.tsv", 3)
@@ -41,3 +46,25 @@ def test_without_its_package_the_one_command_is_named(monkeypatch: pytest.Monkey
     with pytest.raises(Unavailable, match="not installed") as refused:
         model_files.onnx_files(MULTILINGUAL)
     assert "./models/multilingual" in (refused.value.hint or "")
+
+
+FOREIGN = {
+    "German": "Wir haben uns für die grüne Lampe entschieden, weil sie nicht blendet",
+    "Russian": "Мы выбрали зелёную лампу, потому что она не слепит",
+    "Japanese": "緑のランプにしたのは、まぶしくないからです",
+}
+ENGLISH = "We chose the green lamp because it does not blind"
+
+
+@pytest.mark.parametrize("language", FOREIGN)
+@pytest.mark.parametrize(("foreign", "offered"), [(12, True), (10, False), (0, False)])
+def test_who_writes_in_another_language_is_offered_it(
+    tmp_path: Path, language: str, foreign: int, offered: bool
+) -> None:
+    with opened(tmp_path, variables={"ORMAH_EMBEDDING_MODEL": model_files.DEFAULT_MODEL}) as ormah:
+        for number in range(20):
+            text = FOREIGN[language] if number < foreign else ENGLISH
+            store_memory(ormah, CreateNodeRequest(content=f"{text} {number}."), Caller("test"))
+        found = [one for one in doctor(ormah, iter) if "multilingual" in one.mend]
+    assert bool(found) == offered
+    assert not found or (found[0].level == "info" and found[0].what.startswith(f"{foreign} of your 20 newest"))
