@@ -18,6 +18,7 @@ from ormahd.api.ingest import *
 from ormahd.api.jobs import *
 from ormahd.api.ui import *
 from ormahd.api.whisper import *
+from ormahd.api.work import *
 
 METHODS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "hello": (HelloParams, HelloResult),
@@ -75,6 +76,7 @@ METHODS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "ingest.backfill": (BackfillParams, BackfillResult),
     "ingest.sources": (SourcesParams, SourcesResult),
     "agent.sessions": (SessionsParams, SessionsResult),
+    "agent.work": (WorkParams, WorkResult),
     "ui.graph": (GraphParams, GraphResult),
     "ui.node": (GraphNodeParams, GraphNodeResult),
     "ui.search": (UiSearchParams, RecallResult),

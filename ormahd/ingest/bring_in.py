@@ -1,4 +1,4 @@
-"""Archives the sessions of a file: reads its turns, leaves some out, redacts secrets, and stores the rest.
+"""Archives the sessions of a file: reads its turns and deeds, leaves some out, redacts secrets, and stores the rest.
 
 Turns are recognised by their keys, so that a file may be read again, in parts, or after it was rewritten.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ from ormahd.actions.amend import clean
 from ormahd.api import WHY_OURS, IngestedFile
 from ormahd.errors import BadRequest
 from ormahd.ingest.readers.formats import READERS, format_of, unknown_kinds
-from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn, answer
+from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionDeed, SessionTurn, answer
 from ormahd.ingest.readers.values import clean_text
 from ormahd.ingest.sources import SourceDocument, documents, state_of
 from ormahd.judge.own_sessions import is_own_session
@@ -28,9 +28,10 @@ from ormahd.ormah import Ormah
 from ormahd.process import own_files, priority
 from ormahd.sessions.archive import is_news
 from ormahd.sessions.excluded import is_excluded
-from ormahd.sessions.files import Line, SessionHead, path_of
+from ormahd.sessions.files import Deed, Line, SessionHead, path_of
 from ormahd.state.sessions import without_secret
 from ormahd.state.sources import SourceLog
+from ormahd.text.quoting import shortened
 
 Progress = Callable[[int, int, str], None]
 """Is called between batches with (number done, number of all, name of the file). It may raise ReadingStopped."""
@@ -46,6 +47,13 @@ BATCH_CHARACTERS: Final = 1_000_000
 KINDS: Final = "kinds"
 """The name under which the log of sources has, for each program, the kinds of records that no reader knows."""
 KINDS_KEPT: Final = 20
+COMMAND: Final = 400
+"""Maximum number of characters of a command that are stored."""
+ERROR: Final = 200
+"""Maximum number of characters of the first line of an error that are stored."""
+_APART: Final = "\n\n\x1e\n\n"
+LASTING: Final = 1.0
+"""Seconds from which on it is stored how long a command took."""
 
 
 class ReadingStopped(Exception):
@@ -86,7 +94,7 @@ class _Taking(Struct):
     """Sessions of which a turn is left out. They get no title, because it might reveal that turn."""
     excluded: dict[str, bool] = field(default_factory=dict)
     """Working directory -> whether the settings exclude its sessions."""
-    waiting: list[SessionTurn] = field(default_factory=list)
+    waiting: list[SessionTurn | SessionDeed] = field(default_factory=list)
     size: int = 0
     """Number of characters in `waiting`."""
     sessions: set[str] = field(default_factory=set)
@@ -101,6 +109,7 @@ class _Taking(Struct):
         out = self.result.out
         for turn in priority.giving(READERS[self.harness](document.stream, self.reading)):
             out.turns += 1
+            self._take_deeds()
             turn = replace(turn, session=without_secret(turn.session))
             self.tail = turn
             if turn.cwd is not None:
@@ -118,6 +127,7 @@ class _Taking(Struct):
             if len(self.waiting) >= BATCH or self.size >= BATCH_CHARACTERS:
                 self._keep(last=False)
                 progress(out.added, 0, Path(out.path).name)
+        self._take_deeds()
         tail = self.tail
         if (
             self.ending
@@ -139,8 +149,17 @@ class _Taking(Struct):
             withdrawn=withdrawn, restored=self.restored - withdrawn.keys(), shared=self.shared - withdrawn.keys()
         )
 
-    def _is_left_out(self, turn: SessionTurn) -> bool:
-        """Return whether a turn must not be archived: its session is one of the judge's own, or began in an excluded
+    def _take_deeds(self) -> None:
+        """Add what the agent did since the last turn to `waiting`."""
+        deeds, self.reading.deeds = self.reading.deeds, []
+        for deed in deeds if self.ormah.settings.sessions.work else ():
+            deed = replace(deed, session=without_secret(deed.session))
+            if not self._is_left_out(deed):
+                self.waiting.append(deed)
+                self.size += len(deed.command)
+
+    def _is_left_out(self, turn: SessionTurn | SessionDeed) -> bool:
+        """Return whether a turn or deed must not be archived: its session is one of the judge's own, or began in an excluded
         folder, or is in an excluded folder at this turn."""
         if turn.session in self.hidden:
             return True
@@ -153,38 +172,74 @@ class _Taking(Struct):
         return False
 
     def _keep(self, *, last: bool) -> None:
-        """Archive those turns in `waiting` that are not archived yet, and empty that list. `last`: the document has no
+        """Archive those turns and deeds in `waiting` that are not archived yet, and empty that list. `last`: the document has no
         more turns, so that it is known which sessions may have a title; then also store the titles."""
-        turns, self.waiting, self.size = self.waiting, [], 0
-        known = self.ormah.sessions.known([turn.key for turn in turns])
-        fresh: dict[str, list[SessionTurn]] = {}
+        waiting, self.waiting, self.size = self.waiting, [], 0
+        known = self.ormah.sessions.known([one.key for one in waiting])
+        fresh: dict[str, list[SessionTurn | SessionDeed]] = {}
         homes: dict[str, str] = {}
-        for turn in turns:
+        turns = 0
+        for turn in waiting:
             before = known.get(turn.key)
+            if isinstance(turn, SessionDeed):
+                if before is None:
+                    fresh.setdefault(turn.session, []).append(turn)
+                continue
+            turns += 1
             if before is not None:
                 self.shared |= {turn.key} if before.session not in ("", turn.session) else set()
                 self.restored |= {turn.key} if before.withdrawn else set()
             home = homes.setdefault(turn.key, turn.session)
             if home == turn.session and is_news(before, home, turn.time, turn.text):
                 fresh.setdefault(turn.session, []).append(turn)
+                self.sessions.add(turn.session)
         new = homes.keys() - known.keys()
         self.result.out.added += len(new)
-        self.result.out.known += len(turns) - len(new)
-        self.sessions |= fresh.keys()
+        self.result.out.known += turns - len(new)
         rows = []
-        for session in sorted(self.sessions) if last else fresh:
+        texts = self._cleaned(fresh)
+        for session in sorted({*self.sessions, *fresh}) if last else fresh:
             title = self.reading.titles.get(session) if last and session not in self.untitled else None
             some = fresh.get(session, [])
             cwd = some[0].cwd if some else None
             head = SessionHead(session, self.harness, cwd, self._clean(title), self.source)
             lines = [
-                Line(turn.key, turn.role, self._clean(turn.text) or "", turn.time or self.written, to=turn.to)
-                for turn in priority.giving(some)
+                self._deed(one, texts)
+                if isinstance(one, SessionDeed)
+                else Line(one.key, one.role, self._clean(one.text) or "", one.time or self.written, to=one.to)
+                for one in priority.giving(some)
             ]
             rows.append((head, lines))
-            if some:
+            if session in self.sessions and some:
                 self.result.grown.add(path_of(head))
         self.ormah.sessions.add(rows)
+
+    def _cleaned(self, fresh: Mapping[str, Sequence[SessionTurn | SessionDeed]]) -> dict[str, str]:
+        """Return {text of a deed: the text without secrets}. They are searched as one text, because each search takes
+        as long as 10 KB do."""
+        deeds = [one for some in fresh.values() for one in some if isinstance(one, SessionDeed)]
+        texts = list(dict.fromkeys(text for one in deeds for text in (one.command, one.error, *one.files) if text))
+        joined = _APART.join(text.replace("\x1e", " ") for text in texts)
+        clean = (self._clean(joined) or "").split(_APART)
+        if len(clean) != len(texts):  # a secret went over the end of a text
+            clean = [self._clean(text) or "" for text in texts]
+        return dict(zip(texts, clean, strict=True))
+
+    def _deed(self, deed: SessionDeed, texts: Mapping[str, str]) -> Deed:
+        """Return the line of a deed. `texts`: its texts without secrets."""
+        time = deed.time or self.written
+        lasting = deed.seconds is not None and deed.seconds >= LASTING
+        return Deed(
+            deed.key,
+            did=shortened(texts.get(deed.command, ""), COMMAND),
+            files=tuple(texts[file] for file in deed.files),
+            by=deed.tool,
+            status=deed.status,
+            error=shortened(texts.get(deed.error, ""), ERROR),
+            seconds=round(deed.seconds, 1) if deed.seconds is not None and lasting else None,
+            time=f"{time[:19]}Z",
+            to=deed.to,
+        )
 
     def _clean(self, text: str | None) -> str | None:
         found: list[str] = []

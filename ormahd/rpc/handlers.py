@@ -40,6 +40,7 @@ from ormahd.actions import (
     transfer,
     undo,
     update,
+    work,
 )
 from ormahd.actions.amend import Caller, Progress, check_space, clean_name
 from ormahd.errors import BadRequest, Incompatible, NotReady, Unavailable
@@ -273,6 +274,7 @@ HANDLERS: Final[Mapping[str, Callable[..., api.Result]]] = {
     "agent.spaces": projects.list_spaces,
     "agent.assign_space": projects.assign,
     "agent.sessions": sessions.sessions,
+    "agent.work": work.work,
     "agent.proposals": list_proposals,
     "agent.resolve_proposal": resolve_proposal,
     "agent.maintenance": maintain,

@@ -1,4 +1,4 @@
-"""The archive of sessions: stores turns in files, and searches them by their words.
+"""The archive of sessions: stores turns and deeds in files, and searches turns by their words.
 
 The files are the truth. The database is derived from them. It is compared with them whenever it is opened, so that
 nothing is lost if a crash comes between the write to a file and that to the database. One lock guards both.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import importlib.resources
 import logging
+import math
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,20 +25,27 @@ from ormahd.errors import Ambiguous, NotFound, Unavailable
 from ormahd.index.write import Frequencies, split
 from ormahd.process import disk, priority, sql
 from ormahd.sessions import files
-from ormahd.sessions.files import PURGED, RESTORED, WITHDRAWN, Line, SessionHead
+from ormahd.sessions.files import PURGED, RESTORED, WITHDRAWN, Deed, Line, Row, SessionHead
 from ormahd.sessions.passages import PassageVectors
 from ormahd.sessions.purged import PurgedTurns
-from ormahd.text.words import FTS_TOKENIZE, fts_match, fts_text, query_terms
+from ormahd.text.words import FTS_TOKENIZE, fts_match, fts_text, query_terms, stem
 
 log = logging.getLogger("ormah")
 
-VERSION: Final = 3
+VERSION: Final = 4
 PROMPT: Final = "(SELECT substr(text, 1, 200) FROM turn WHERE session = session.number AND role = 'user' AND text != '' AND NOT withdrawn ORDER BY place LIMIT 1)"
 COLUMNS: Final = f"number, id, harness, cwd, title, source, first, last, turns, path, {PROMPT}"
 """Columns of a session, in the order of `SessionRow`."""
 TURN: Final = "number, key, session, place, asked, role, time, text, withdrawn"
 """Columns of a turn, in the order of `Archived`."""
 LIVE: Final = "text IS NOT NULL AND NOT withdrawn"
+DEED: Final = (
+    "SELECT deed.number, deed.session, session.id, session.cwd, session.title, deed.prompt, coalesce(turn.place, 0), coalesce(turn.text, ''), "
+    "deed.time, command, coalesce(files, ''), status, error, seconds FROM deed JOIN session ON session.number = deed.session "
+    "LEFT JOIN turn ON turn.number = deed.prompt WHERE command IS NOT NULL AND NOT coalesce(turn.withdrawn, 0) AND "
+)
+"""Selects columns in the order of `ArchivedDeed`, of deeds that were neither purged nor done under a prompt that was taken
+back."""
 
 
 class Archived(Struct, frozen=True):
@@ -53,6 +61,26 @@ class Archived(Struct, frozen=True):
     time: str | None
     text: str
     withdrawn: int = 0
+
+
+class ArchivedDeed(Struct, frozen=True):
+    """What an agent did. `session`: the number of its session; `prompt`, `turn`, `asked`: number, place and text of the
+    prompt; `command`: "" for an edit; `files`: a path a line; `status`: -1 for a failure without an exit status."""
+
+    number: int
+    session: int
+    session_id: str
+    cwd: str | None
+    title: str | None
+    prompt: int | None
+    turn: int
+    asked: str
+    time: str
+    command: str
+    files: str
+    status: int
+    error: str
+    seconds: float | None
 
 
 class KnownTurn(Struct, frozen=True):
@@ -233,7 +261,7 @@ class SessionArchive:
     def _take_in(self, db: sqlite3.Connection, path: str, start: int) -> None:
         """Add to the database the rows from offset `start` on in a session's file. `path`: relative to the folder."""
         head: SessionHead | None = None
-        lines: list[Line] = []
+        lines: list[Line | Deed] = []
         end = start
         for after, row in files.read(self._folder / path, start):
             end = after
@@ -258,10 +286,13 @@ class SessionArchive:
         found = db.execute("SELECT number FROM session WHERE path = ?", (path,)).fetchone()
         return None if found is None else int(found[0])
 
-    def _put(self, db: sqlite3.Connection, session: int, lines: Sequence[Line]) -> None:
+    def _put(self, db: sqlite3.Connection, session: int, lines: Sequence[Line | Deed]) -> None:
         """Bring lines of a session's file into the database."""
         (place,) = db.execute("SELECT coalesce(max(place), 0) FROM turn WHERE session = ?", (session,)).fetchone()
         for row in lines:
+            if isinstance(row, Deed):
+                self._put_deed(db, session, row)
+                continue
             found = db.execute("SELECT number, session, text, withdrawn FROM turn WHERE key = ?", (row.key,)).fetchone()
             if found is None and (row.role or row.gone == PURGED):
                 place += 1
@@ -288,6 +319,25 @@ class SessionArchive:
                 db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (number, fts_text(text)))
         self._sum_up(db, session)
 
+    def _put_deed(self, db: sqlite3.Connection, session: int, row: Deed) -> None:
+        purged = row.gone == PURGED
+        prompt = db.execute("SELECT number FROM turn WHERE key = ?", (row.to or self._last_prompt(db, session),))
+        number = db.execute(
+            "INSERT OR IGNORE INTO deed (key, session, prompt, time, tool, command, files, status, error, seconds) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+            "RETURNING number",
+            (row.deed, session, *(prompt.fetchone() or (None,)), row.time, row.by or None, None if purged else row.did, "\n".join(row.files) or None,
+             row.status, row.error, row.seconds),
+        ).fetchone()  # fmt: skip
+        if number is not None and not purged:
+            words = "INSERT INTO deed_words (rowid, text) VALUES (?, ?)"
+            db.execute(words, (*number, fts_text(f"{row.did}\n{row.error}")))
+
+    def _last_prompt(self, db: sqlite3.Connection, session: int) -> str:
+        select = "SELECT key FROM turn WHERE session = ? AND role = 'user' ORDER BY asked DESC, place DESC LIMIT 1"
+        found = db.execute(select, (session,)).fetchone()
+        return found[0] if found else ""
+
     def _sum_up(self, db: sqlite3.Connection, session: int) -> None:
         self._counts.changed()
         select = "SELECT coalesce(sum(NOT withdrawn), 0), min(time), max(time) FROM turn WHERE session = ? AND text IS NOT NULL"
@@ -299,17 +349,21 @@ class SessionArchive:
         rows = db.execute(f"SELECT number, text FROM turn WHERE session = ? AND {LIVE}", (session,)).fetchall()
         for number, text in rows:
             self._take_words(db, number, text)
+        select = "SELECT number, command, error FROM deed WHERE session = ? AND command IS NOT NULL"
+        for number, command, error in db.execute(select, (session,)).fetchall():
+            self._take_words(db, number, f"{command}\n{error}", "deed_words")
+        db.execute("DELETE FROM deed WHERE session = ?", (session,))
         db.execute("DELETE FROM turn WHERE session = ?", (session,))
         db.execute("DELETE FROM session WHERE number = ?", (session,))
         self._counts.changed()
 
-    def _take_words(self, db: sqlite3.Connection, number: int, text: str) -> None:
-        db.execute("INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)", (number, fts_text(text)))
+    def _take_words(self, db: sqlite3.Connection, number: int, text: str, table: str = "words") -> None:
+        db.execute(f"INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?, ?)", (number, fts_text(text)))
 
     # ------------------------------------------------------------ keeping
 
     def known(self, keys: Sequence[str]) -> dict[str, KnownTurn]:
-        """Return key -> turn for those of `keys` whose turns are archived, or were purged from the archive."""
+        """Return key -> turn for those of `keys` whose turns (or deeds) are archived, or were purged from the archive."""
         with self._opened() as db:
             found = {key: KnownTurn("", "", "", 0, 0) for key in self._purged.among(keys)}
             for some in sql.sets(list(keys)):
@@ -318,17 +372,23 @@ class SessionArchive:
                     f"withdrawn FROM turn JOIN session ON session.number = turn.session WHERE turn.key IN ({sql.marks(some)})"
                 )
                 found |= {key: KnownTurn(*row) for key, *row in db.execute(select, some) if key not in found}
+                select = f"SELECT key FROM deed WHERE key IN ({sql.marks(some)})"
+                found |= {key: KnownTurn("", "deed", "", 0, 0) for (key,) in db.execute(select, some)}
             return found
 
-    def add(self, turns: Sequence[tuple[SessionHead, Sequence[Line]]]) -> None:
-        """Store durably those turns that are neither archived nor purged, answers that have grown since, and titles."""
+    def add(self, turns: Sequence[tuple[SessionHead, Sequence[Line | Deed]]]) -> None:
+        """Store durably those turns and deeds that are neither archived nor purged, answers that have grown since, and
+        titles."""
         known = self.known([row.key for _, lines in turns for row in lines])
         with self._opened() as db:
             for head, lines in turns:
                 if head.title and self._purged.among([_of_title(head.title)]):
                     head = replace(head, title=None)
                 last = {row.key: row for row in lines}
-                fresh = [row for row in last.values() if is_news(known.get(row.key), head.session, row.time, row.text)]
+                fresh = [
+                    row for row in last.values()
+                    if (row.key not in known if isinstance(row, Deed) else is_news(known.get(row.key), head.session, row.time, row.text))
+                ]  # fmt: skip
                 self._append(db, head, fresh)
 
     def mark(self, *, withdrawn: Mapping[str, str], restored: Iterable[str], shared: Iterable[str]) -> int:
@@ -338,7 +398,7 @@ class SessionArchive:
         as well stays. `restored`: they are read in a session in which they were not taken back. `shared`: they are
         read in another session than the one that they are archived under.
         """
-        rows: dict[tuple[int, str], list[Line]] = {}
+        rows: dict[tuple[int, str], list[Line | Deed]] = {}
         count = 0
         with self._opened() as db:
             for some in sql.sets(sorted(shared)):
@@ -359,20 +419,27 @@ class SessionArchive:
                 db.execute("UPDATE session SET size = ? WHERE number = ?", (size, number))
         return count
 
-    def _append(self, db: sqlite3.Connection, head: SessionHead, lines: Sequence[Line]) -> None:
+    def _append(self, db: sqlite3.Connection, head: SessionHead, lines: Sequence[Line | Deed]) -> None:
         """Add lines to a session's file, after its description if that has changed. `lines` empty: only a new title."""
         path = files.path_of(head)
         file = self._folder / path
-        before = db.execute("SELECT cwd, title, source FROM session WHERE path = ?", (path,)).fetchone()
+        before = db.execute("SELECT cwd, title, source, number FROM session WHERE path = ?", (path,)).fetchone()
         if not lines and (before is None or not head.title or head.title == before[1]):
             return
-        rows: list[SessionHead | Line] = list(lines)
+        asked = self._last_prompt(db, before[3]) if before else ""
+        rows: list[Row] = []
+        for line in lines:
+            if isinstance(line, Deed):
+                line = replace(line, to="" if line.to == asked else line.to)
+            elif line.role == "user":
+                asked = line.key
+            rows.append(line)
         if before is None and not file.parent.is_dir():
             for place in (self._folder, file.parent):
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
                 disk.sync_directory(place.parent)
-        if before != (head.cwd, head.title, head.source):
-            cwd, title, source = before or (None, None, None)
+        if before is None or before[:3] != (head.cwd, head.title, head.source):
+            cwd, title, source, _ = before or (None, None, None, 0)
             head = SessionHead(head.session, head.harness, head.cwd or cwd, head.title or title, head.source or source)
             rows.insert(0, head)
         size = files.append(file, rows, new=before is None)
@@ -403,41 +470,57 @@ class SessionArchive:
         return gone
 
     def purge(self, holds: Callable[[bytes], bool], keys: Collection[str] = (), *, change: bool) -> int:
-        """Delete every turn's text and every title for which `holds` is true, and the texts of the turns with these
+        """Delete every turn's text, every deed and every title for which `holds` is true, and the texts of the turns with these
         keys. Their keys stay, so that they are not archived again, and no freed page has their texts. With `change`
-        False only count. Return the number of turns and titles."""
+        False only count. Return the number of turns, deeds and titles."""
         with self._opened() as db:
             rows = db.execute("SELECT number, key, session, text, withdrawn FROM turn").fetchall()
             titles = db.execute("SELECT number, title FROM session WHERE title IS NOT NULL").fetchall()
             titles = [(number, title) for number, title in titles if holds(title.encode("utf-8", "replace"))]
+            did = db.execute(
+                "SELECT number, key, session, command, error, files FROM deed WHERE command IS NOT NULL"
+            ).fetchall()
+            did = [row for row in did if holds("\n".join(filter(None, row[3:])).encode("utf-8", "replace"))]
             emptied = {row[1] for row in rows if row[3] is None}
             texts = priority.giving([row for row in rows if row[3] is not None])
             found = [row for row in texts if row[1] in keys or holds(row[3].encode("utf-8", "replace"))]
             if not change:
-                return len(titles) + len(found)
-            self._purged.add({*emptied, *(row[1] for row in found), *keys, *(_of_title(title) for _, title in titles)})
+                return len(titles) + len(found) + len(did)
+            self._purged.add(
+                {
+                    *(row[1] for row in did),
+                    *emptied,
+                    *(row[1] for row in found),
+                    *keys,
+                    *(_of_title(title) for _, title in titles),
+                }
+            )
             for number, _ in titles:
                 db.execute("UPDATE session SET title = NULL WHERE number = ?", (number,))
             for number, _, _, text, withdrawn in found:
                 if not withdrawn:
                     self._take_words(db, number, text)
                 db.execute("UPDATE turn SET text = NULL WHERE number = ?", (number,))
+            for number, _, _, command, error, _ in did:
+                self._take_words(db, number, f"{command}\n{error}", "deed_words")
+                db.execute("UPDATE deed SET command = NULL, files = NULL, error = '' WHERE number = ?", (number,))
             replaced = db.execute("SELECT number FROM session WHERE replaced").fetchall()
-            for session in {row[2] for row in found} | {row[0] for row in (*titles, *replaced)}:
+            for session in {row[2] for row in (*found, *did)} | {row[0] for row in (*titles, *replaced)}:
                 self._write_anew(db, session)
                 self._sum_up(db, session)
         self.passages.clear()
         with self._opened() as db:
             db.execute("INSERT INTO words (words) VALUES ('optimize')")
+            db.execute("INSERT INTO deed_words (deed_words) VALUES ('optimize')")
             db.commit()
             db.execute("VACUUM")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        return len(titles) + len(found)
+        return len(titles) + len(found) + len(did)
 
     def _write_anew(self, db: sqlite3.Connection, session: int) -> None:
         """Write a session's file anew from what the database has of that session."""
         row = self._row(db, session)
-        rows: list[SessionHead | Line] = [SessionHead(row.id, row.harness, row.cwd, row.title, row.source)]
+        rows: list[Row] = [SessionHead(row.id, row.harness, row.cwd, row.title, row.source)]
         select = (
             "SELECT turn.key, turn.role, turn.text, turn.time, turn.withdrawn, prompt.key FROM turn LEFT JOIN turn AS prompt ON "
             "turn.role = 'assistant' AND prompt.session = turn.session AND prompt.place = turn.asked "
@@ -446,6 +529,13 @@ class SessionArchive:
         for key, role, text, time, withdrawn, to in db.execute(select, (session,)):
             gone = PURGED if text is None else WITHDRAWN if withdrawn else ""
             rows.append(Line(key, gone=PURGED) if text is None else Line(key, role, text, time, gone, to or ""))
+        select = (
+            "SELECT deed.key, command, files, coalesce(tool, ''), status, error, seconds, deed.time, coalesce(turn.key, ''), "
+            "CASE WHEN command IS NULL THEN ? ELSE '' END FROM deed LEFT JOIN turn ON turn.number = prompt "
+            "WHERE deed.session = ? ORDER BY deed.number"
+        )
+        for key, command, paths, *others in db.execute(select, (PURGED, session)):
+            rows.append(Deed(key, command or "", tuple((paths or "").splitlines()), *others))
         size = files.rewrite(self._folder / row.path, rows)
         db.execute("UPDATE session SET size = ?, replaced = 0 WHERE number = ?", (size, session))
 
@@ -502,6 +592,68 @@ class SessionArchive:
         select = f"SELECT {TURN} FROM turn WHERE session = ? AND asked = ? AND {LIVE} ORDER BY place LIMIT 4"
         with self._opened() as db:
             return [Archived(*row) for row in db.execute(select, (turn.session, turn.asked))]
+
+    # ------------------------------------------------------------ what was done
+
+    def commands_like(self, terms: Sequence[str], folders: Collection[str], limit: int) -> list[ArchivedDeed]:
+        """Return commands of sessions in `folders` that have one of `terms` or its beginning, or whose prompt or session's title
+        has one; newest first."""
+        parts = [f"%{stem(term)[:4]}%" for term in terms if len(stem(term)) >= 4]
+        like = " OR ".join(["session.title LIKE ?"] * len(terms) + ["command LIKE ?"] * len(parts)) or "0"
+        within = f"command != '' AND session.cwd IN ({sql.marks(list(folders))})"
+        having = (
+            "(deed.number IN (SELECT rowid FROM deed_words WHERE deed_words MATCH ?) OR "
+            f"deed.prompt IN (SELECT rowid FROM words WHERE words MATCH ?) OR {like})"
+        )
+        match = fts_match(terms)
+        values = [*folders, match, match, *(f"%{term}%" for term in terms), *parts, limit]
+        return self._deeds(f"{within} AND {having} ORDER BY deed.number DESC LIMIT ?", values)
+
+    def failures_like(self, terms: Sequence[str], limit: int) -> list[ArchivedDeed]:
+        """Return failed commands whose words or errors have one of `terms`, those that have most of them first."""
+        found = "SELECT rowid FROM deed_words WHERE deed_words MATCH ? ORDER BY rank LIMIT ?"
+        having = f"status != 0 AND command != '' AND deed.number IN ({found}) ORDER BY deed.number DESC"
+        return self._deeds(having, [fts_match(terms), limit])
+
+    def done_after(self, deed: ArchivedDeed, limit: int) -> list[ArchivedDeed]:
+        """Return what was done after a deed in its session, in order."""
+        where = "deed.session = ? AND deed.number > ? ORDER BY deed.number LIMIT ?"
+        return self._deeds(where, [deed.session, deed.number, limit])
+
+    def edits_of(self, name: str, limit: int) -> list[ArchivedDeed]:
+        """Return the edits of files whose path ends with `name`, newest first."""
+        escaped = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        where = "status = 0 AND '/' || replace(files, char(10), char(10) || '/') || char(10) LIKE ? ESCAPE '\\' ORDER BY deed.number DESC LIMIT ?"
+        return self._deeds(where, [f"%/{escaped}\n%", limit])
+
+    def runs_of(self, commands: Sequence[str], folders: Collection[str]) -> list[tuple[str, int, str]]:
+        """Return (command, status, time) of each time one of `commands` ran in a session in one of `folders`."""
+        rows = []
+        with self._opened() as db:
+            for some in sql.sets(list(commands)):
+                select = (
+                    "SELECT command, status, deed.time FROM deed JOIN session ON session.number = deed.session "
+                    f"WHERE command IN ({sql.marks(some)}) AND cwd IN ({sql.marks(list(folders))})"
+                )
+                rows += db.execute(select, [*some, *folders]).fetchall()
+        return rows
+
+    def rarity(self, terms: Sequence[str]) -> dict[str, float]:
+        """Return for each term the logarithm of all deeds to those that have it."""
+        with self._opened() as db:
+            (total,) = db.execute("SELECT count(*) FROM deed").fetchone()
+            select = "SELECT count(*) FROM deed_words WHERE deed_words MATCH ?"
+            counts = {term: db.execute(select, (fts_match([term]),)).fetchone()[0] for term in terms}
+        return {term: math.log(1 + (total + 1) / (count + 0.5)) for term, count in counts.items()}
+
+    def folders(self) -> list[str]:
+        """Return the folders of all sessions."""
+        with self._opened() as db:
+            return [folder for (folder,) in db.execute("SELECT DISTINCT cwd FROM session WHERE cwd IS NOT NULL")]
+
+    def _deeds(self, where: str, values: Sequence[Any]) -> list[ArchivedDeed]:
+        with self._opened() as db:
+            return [ArchivedDeed(*row) for row in db.execute(DEED + where, values)]
 
     # ------------------------------------------------------------ looking
 

@@ -1,7 +1,7 @@
-"""Reads and writes the files of the archive: JSON lines, first one that describes the session, then one per turn.
+"""Reads and writes the files of the archive: JSON lines, first one that describes the session, then one per turn or deed.
 
 A later line with `session` replaces the description, a later line with the same key the turn. A line that has only a key
-and `gone` changes what became of the turn.
+and `gone` changes what became of the turn. A deed is a command that the agent ran, or an edit of files.
 """
 
 from __future__ import annotations
@@ -53,7 +53,30 @@ class Line(Struct, frozen=True, omit_defaults=True):
     to: str = ""
 
 
+class Deed(Struct, frozen=True, omit_defaults=True):
+    """What an agent did, as stored in a line of a session's file. `deed`: its key; `did`: the command; `by`: the tool that
+    edited `files`; `status`: the exit status, -1 for a failure without one; `error`: the first line of the error.
+    `to`: the key of its prompt, "" if that is the last prompt above; `gone`: `PURGED`, or ""."""
+
+    deed: str
+    did: str = ""
+    files: tuple[str, ...] = ()
+    by: str = ""
+    status: int = 0
+    error: str = ""
+    seconds: float | None = None
+    time: str | None = None
+    to: str = ""
+    gone: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.deed
+
+
+Row = SessionHead | Line | Deed
 _line = msgspec.json.Decoder(Line | None).decode
+_deed = msgspec.json.Decoder(Deed).decode
 _head = msgspec.json.Decoder(SessionHead).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -72,11 +95,11 @@ def path_of(head: SessionHead) -> str:
     return f"{head.harness}/{name}{ENDING}"
 
 
-def encoded(rows: Sequence[SessionHead | Line]) -> bytes:
+def encoded(rows: Sequence[Row]) -> bytes:
     return b"".join(_encode(row) + b"\n" for row in rows)
 
 
-def read(file: Path, start: int = 0) -> Iterator[tuple[int, SessionHead | Line]]:
+def read(file: Path, start: int = 0) -> Iterator[tuple[int, Row]]:
     """Yield (offset at which the line ends, row) for each complete line of a session's file from offset `start` on.
     Invalid lines are skipped."""
     with open(file, "rb") as opened:
@@ -87,14 +110,15 @@ def read(file: Path, start: int = 0) -> Iterator[tuple[int, SessionHead | Line]]
                 return
             at += len(line)
             try:
-                found = _head(line) if line.startswith(b'{"session"') else _line(line)
+                decode = _head if line.startswith(b'{"session"') else _deed if line.startswith(b'{"deed"') else _line
+                found: Row | None = decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
             if found is not None:
                 yield at, found
 
 
-def append(file: Path, rows: Sequence[SessionHead | Line], *, new: bool = False) -> int:
+def append(file: Path, rows: Sequence[Row], *, new: bool = False) -> int:
     """Append rows to a session's file durably. If a crash has left an incomplete line at the end, cut it off first.
     Return the file's new size. Raises FileNotFoundError if there is no file, unless it is `new`."""
     fd = os.open(file, os.O_RDWR | (os.O_CREAT if new else 0) | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -122,7 +146,7 @@ def _whole(fd: int) -> int:
     return 0
 
 
-def rewrite(file: Path, rows: Sequence[SessionHead | Line]) -> int:
+def rewrite(file: Path, rows: Sequence[Row]) -> int:
     """Replace the content of a file by `rows`, durably. Return the new size of the file."""
     data = encoded(rows)
     disk.write_durably(file, data, mode=0o600)

@@ -33,5 +33,23 @@ CREATE INDEX turn_place ON turn (session, asked, place);
 -- Contentless: a row is taken out with the text that it was put in with.
 CREATE VIRTUAL TABLE words USING fts5 (text, content = '', tokenize = "{tokenize}");
 
+-- What agents did: commands, and edits of files.
+CREATE TABLE deed (
+    number INTEGER PRIMARY KEY, -- in the order in which they came
+    key TEXT NOT NULL UNIQUE,
+    session INTEGER NOT NULL,
+    prompt INTEGER,             -- number of the turn under which it was done
+    time TEXT,
+    tool TEXT,                  -- that edited files; NULL: a shell
+    command TEXT,               -- NULL: purged, and never to be taken in again; '': an edit
+    files TEXT,                 -- a path a line
+    status INTEGER NOT NULL,    -- exit status; -1: failed without one
+    error TEXT NOT NULL,        -- its first line
+    seconds REAL
+);
+CREATE INDEX deed_prompt ON deed (prompt);
+CREATE INDEX deed_session ON deed (session);
+CREATE VIRTUAL TABLE deed_words USING fts5 (text, content = '', tokenize = "{tokenize}"); -- commands and errors
+
 -- A source as it was when all of it had been taken in.
 CREATE TABLE cursor (source TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL) WITHOUT ROWID;

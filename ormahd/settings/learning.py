@@ -16,6 +16,11 @@ class SessionSettings(Group):
         default=True,
         description="Archive what you and your agents said, without secrets.",
     )
+    work: bool = Field(
+        default=True,
+        description="Archive also what your agents did: commands with their exit status and first line of error, and names "
+        "of edited files. Never outputs, nor what files contain.",
+    )
     keep_days: Annotated[int, Field(ge=0, le=36_500)] = Field(
         default=365,
         description="Days that a session is kept after its last turn and after it was archived; 0: for ever.",

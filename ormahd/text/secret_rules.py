@@ -319,7 +319,7 @@ _RULES: Final[tuple[tuple[tuple[str, ...], Callable[[str], Iterator[Span]]], ...
     (("cookie",), _cookies),
     (("pass", "pwd", "pw", "secret", "token", "key", "credential", "pat"), partial(_assignments, _RULE["assigned"])),
     (("pass", "pwd"), partial(_assignments, _RULE["stated"])),
-    (("-u", "--user", "--basic", "--proxy", "-pass", "-secret", "-token", "-api", "-auth", "-access", "-client", "mysql", "mariadb", "sshpass"), _flags),
+    (("-u", "--user", "--basic", "--proxy", "-pass", "-secret", "-token", "-api", "-auth", "-access", "-client", "mysql", "mariadb", "sshpass", "redis-cli", "az login", "sqlcmd", "zip", "openssl", "htpasswd", "smb", "configure set", "sudo -s"), _flags),
     (("log in", "login", "sign in", "cred", "account", "anmeldung", "zugang", "identifiant", "acceso", "доступ", "логин"), _pairs),
     (("pass", "pin", "token", "key"), _called),
     (("pass", "pw", "kennwort", "contrase", "-u", "--user", "--basic", "mysql", "mariadb", "redis-cli", " login"), letter_passwords.spans),

@@ -102,6 +102,35 @@ def archived(ormah: Ormah, *, withdrawn: bool = False) -> list[tuple[str, str]]:
     return found
 
 
+def ran(number: int, command: str, *, error: str = "", **more: Any) -> list[dict[str, Any]]:
+    """A command that an agent ran below the prompt `number`, and its result. `error`: what it printed if it failed."""
+    call = _line("assistant", f"c{number}", f"u{number}", number * 2 + 1, content=[{"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": command}}], **more)  # fmt: skip
+    printed = f"Exit code 1\nprinted\n{error}" if error else "printed"
+    result = _line("user", f"r{number}", f"c{number}", number * 2 + 1, content=[{"type": "tool_result", "tool_use_id": f"t{number}", "content": printed, "is_error": bool(error)}], **more)  # fmt: skip
+    return [call, result]
+
+
+def done(ormah: Ormah) -> list[tuple[str, str, str]]:
+    """Every deed of the archive, as its files have it: (session, text of the prompt, command or files)."""
+    rows: list[tuple[str, str, str]] = []
+    texts: dict[str, str] = {}
+    files = [
+        file.read_text().splitlines(keepends=True)
+        for file in sorted(paths.sessions_dir(ormah.vault.id).rglob("*.jsonl"))
+    ]
+    lines = [[json.loads(row) for row in some if row.endswith("\n")] for some in files]
+    for row in (row for some in lines for row in some if "key" in row):
+        texts |= {row["key"]: row["text"]} if "text" in row else {}
+    for some in lines:
+        session = asked = ""
+        for row in some:
+            session = row.get("session", session)
+            asked = row["key"] if row.get("role") == "user" else asked
+            if "deed" in row and "gone" not in row:
+                rows.append((session, texts.get(row.get("to", asked), ""), row.get("did") or " ".join(row["files"])))
+    return rows
+
+
 def found(ormah: Ormah, query: str, **more: Any) -> list[str]:
     """The texts of the exchanges that a search finds."""
     result = recall_sessions(ormah.sessions, ormah.index, SearchQuery(query=query, **more))

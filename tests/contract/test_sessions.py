@@ -28,7 +28,7 @@ from ormahd.ingest.documents.finding import look_at
 from ormahd.judge.own_sessions import MARK
 from ormahd.model.node import NodeType, SearchQuery
 from ormahd.ormah import Ormah
-from tests.contract.archiving import SHOP, answered, archived, asked, bring, found, opened, written
+from tests.contract.archiving import SHOP, answered, archived, asked, bring, done, found, opened, ran, written
 from tests.examples import examples
 from tests.house import wait_until
 
@@ -165,6 +165,10 @@ def test_any_order_of_events_gives_the_same_turns(steps: list[str]) -> None:
                 index = ormah.index.directory
                 texts = [text for _, text in archived(ormah)]
                 assert sorted(texts) == sorted(world.expected)
+                assert {row[1:] for row in done(ormah)} == world.done
+                assert len(done(ormah)) == len(world.done)
+                rows = ormah.sessions.commands_like(["make"], ["/src/shop"], 1_000)
+                assert sorted((one.asked, one.command) for one in rows) == sorted(world.done)
             if steps and steps.pop(0) == "lose the index":
                 for file in index.glob("sessions.sqlite3*"):
                     file.unlink()
@@ -179,6 +183,7 @@ class _World:
         self.saved: list[dict[str, Any]] = []
         self.made = 0
         self.expected: set[str] = set()
+        self.done: set[tuple[str, str]] = set()
 
     def do(self, step: str, ormah: Ormah) -> None:
         at = self.made % len(self.files)
@@ -191,18 +196,18 @@ class _World:
                 "uuid": f"u{self.made}",
                 "parentUuid": parent,
             }
-            reply = answered(self.made, f"answer {self.made}", session=session)
-            lines = [*lines, user, reply]
+            reply = answered(self.made, f"answer {self.made}", session=session) | {"parentUuid": f"r{self.made}"}
+            lines = [*lines, user, *ran(self.made, f"make {self.made}", session=session), reply]
         elif step == "shrink":
-            self.saved, lines = lines, lines[: len(lines) // 4 * 2]
+            self.saved, lines = lines, lines[: len(lines) // 8 * 4]
         elif step == "back":
             lines = self.saved if self.saved and at == 0 else lines
         elif step == "rewind" and len(lines) > 2:
-            back = lines[len(lines) // 4 * 2 - 1] if len(lines) > 3 else lines[1]
+            back = lines[len(lines) // 8 * 4 - 1] if len(lines) > 7 else lines[3]
             user = asked(self.made, f"instead {self.made}", session=f"s{at}")
             lines = [*lines, user | {"uuid": f"u{self.made}", "parentUuid": back["uuid"]}]
         elif step == "compact":
-            lines = [*lines[len(lines) // 4 * 2 :]]
+            lines = [*lines[len(lines) // 8 * 4 :]]
             if lines:
                 lines[0] = {**lines[0], "parentUuid": "gone"}
         elif step == "rename":
@@ -217,14 +222,24 @@ class _World:
             for path, rows in self.files:
                 if path.exists():
                     bring(ormah, path)
-                    self.expected |= {_text(row) for row in rows}
+                    self.expected |= {_text(row) for row in rows} - {""}
+                    prompt = ""
+                    for row in rows:
+                        prompt = row["message"]["content"] if isinstance(row["message"]["content"], str) else prompt
+                        self.done |= {(prompt, command) for command in _commands(row)}
         self.files[at] = file, lines
         written(file, *lines)
 
 
 def _text(row: dict[str, Any]) -> str:
     content = row["message"]["content"]
-    return content if isinstance(content, str) else content[0]["text"]
+    return content if isinstance(content, str) else content[0].get("text", "")
+
+
+def _commands(row: dict[str, Any]) -> list[str]:
+    return [
+        part["input"]["command"] for part in row["message"]["content"] if isinstance(part, dict) and "input" in part
+    ]
 
 
 def test_a_rewound_branch_is_kept_and_not_found(ormah: Ormah, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Final
 
 from msgspec import Struct, field
 
+from ormahd.ingest.readers.deeds import FAILED, ToolCall, call_of, done, status_of
 from ormahd.ingest.readers.lines import objects
 from ormahd.ingest.readers.turns import Reading, SessionTurn, answer
 from ormahd.ingest.readers.values import between, clean_text, dialog_answer, iso_time, key_of, text_at, texts_of, typed
@@ -31,6 +32,8 @@ _INTERRUPTED: Final = "[Request interrupted by user"
 _MARKUP: Final = ("<command-", "<local-command-", "<bash-")
 """Beginnings of the records of commands."""
 _REFUSED: Final = "The user doesn't want to "
+CALLS: Final = 1_000
+"""Maximum number of tool calls that wait for their results."""
 _REASON, _AFTER_REASON = "the user said:\n", "\n\nNote: The user's next message may contain"
 """What stands before and after the words that the person typed when refusing a tool or a plan."""
 
@@ -78,6 +81,8 @@ class _Tree(Struct):
     """The last node, except interruptions."""
     waiting: list[_Node] = field(default_factory=list)
     """Nodes with an answer that was not yielded yet."""
+    calls: dict[str, tuple[ToolCall, _Node, str | None]] = field(default_factory=dict)
+    """Id of a tool call without a result -> (what it does, where it belongs, when it began)."""
 
     def take(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
         """Read a line. Yield the turns that are complete with it."""
@@ -86,6 +91,8 @@ class _Tree(Struct):
         parent = text_at(line, "parentUuid") or text_at(line, "logicalParentUuid") or ""
         above = self.owners.get(parent)
         node = above or self._unplaced(line, parent)
+        if line["type"] == "user":
+            self._finish(line)
         if line["type"] == "assistant":
             self._hear(line, node)
         elif (asked := _asked(line)) is not None and (asked.text or asked.prompt or asked.cut or not _calls(node)):
@@ -136,6 +143,14 @@ class _Tree(Struct):
             return
         content, stop = message.get("content"), message.get("stop_reason")
         node.calling = stop == "tool_use" or _has(content, "tool_use")
+        for part in content if node.calling and isinstance(content, list) else ():
+            call = (
+                call_of(text_at(part, "name") or "", part.get("input")) if text_at(part, "type") == "tool_use" else None
+            )
+            if call is not None:
+                self.calls[text_at(part, "id") or ""] = call, node, iso_time(line.get("timestamp"))
+                if len(self.calls) > CALLS:
+                    del self.calls[next(iter(self.calls))]
         text = clean_text(texts_of(content, ("text",)))
         number = text_at(message, "id") or text_at(line, "uuid") or ""
         if text and node.key:
@@ -147,6 +162,23 @@ class _Tree(Struct):
             if node not in self.waiting:
                 self.waiting.append(node)
         node.ended = node.ended or stop in _END
+
+    def _finish(self, line: dict[str, Any]) -> None:
+        """Take note of what the tool calls did whose results are in a line."""
+        message = line.get("message")
+        content = message.get("content") if isinstance(message, dict) else None
+        for part in content if isinstance(content, list) else ():
+            number = text_at(part, "tool_use_id") or ""
+            if number in self.calls:
+                call, node, time = self.calls.pop(number)
+                text = texts_of(part.get("content"), ("text",))
+                if part.get("is_error") is not True:
+                    status = 0
+                elif text.startswith((_REFUSED, _INTERRUPTED)):
+                    continue
+                else:
+                    status = status_of(text[:20]) or FAILED
+                done(self.reading, call, number, to=node.key, session=node.session, cwd=node.cwd, time=time, status=status, text=text)  # fmt: skip
 
     def answers(self, *, closed: bool) -> Iterator[SessionTurn]:
         """Yield the answers that were not yielded yet."""

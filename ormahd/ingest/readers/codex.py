@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Final
 
 from msgspec import Struct, field
 
+from ormahd.ingest.readers.deeds import FAILED, ToolCall, call_of, done, status_of
 from ormahd.ingest.readers.lines import decoded, objects
 from ormahd.ingest.readers.turns import Reading, SessionTurn, answer
 from ormahd.ingest.readers.values import between, clean_text, dialog_answer, iso_time, key_of, text_at, texts_of, typed
@@ -29,10 +30,16 @@ ROLLED_BACK: Final = "thread_rolled_back"
 _ENDED: Final = frozenset({"task_complete", "turn_complete"})
 _SPOKEN: Final = frozenset({"user_message", "agent_message", "item_completed"})
 _BEGUN: Final = frozenset({"task_started", "turn_started"})
+_CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
+_RUNNING: Final = re.compile(r"Process running with session ID (\d+)")
+_TOOK: Final = re.compile(r"Wall time: ([\d.]+)|\"duration_seconds\":\s*([\d.]+)")
+_OUTPUT: Final = re.compile(r"(?:\A|\n)Output:\n|\"output\":\s*\"")
 
 
 KEPT: Final = 10_000
 """Maximum number of exchanges that the person can take back: those that were read last."""
+CALLS: Final = 1_000
+"""Maximum number of tool calls that wait for their results."""
 
 
 class _Words(Struct):
@@ -56,6 +63,7 @@ class _Exchange(Struct):
 
 
 class _Rollout(Struct):
+    reading: Reading
     session: str
     cwd: str | None
     forked_at: float | None = None
@@ -67,6 +75,9 @@ class _Rollout(Struct):
     withdrawn: dict[str, str] = field(default_factory=dict)
     questions: dict[str, dict[str, str]] = field(default_factory=dict)
     """Id of the last tool call by which the agent asked the person something -> the questions by their ids."""
+    calls: dict[str, tuple[ToolCall, str, str | None]] = field(default_factory=dict)
+    """Id of a tool call without a result, or `session N` of a command that still runs -> (what it does, the key of its
+    prompt, when it began)."""
 
     def now(self) -> _Exchange:
         """Return the exchange to which the line that is being read belongs: the last exchange, or a new one if the
@@ -81,9 +92,17 @@ class _Rollout(Struct):
         self.exchanges.append(_Exchange(turn_id, self.counted, self.cwd, begun=bool(turn_id)))
         return self.exchanges[-1]
 
+    def key(self, one: _Exchange, text: str) -> str:
+        """Return the key of a prompt."""
+        return key_of("user", one.turn_id or f"{self.session}\x1f{one.number}", text)
+
+    def asked(self, one: _Exchange) -> str:
+        """Return the key of the last prompt of an exchange; "" if it has none."""
+        return one.keys[-1] if one.keys else self.key(one, one.items[-1].text) if one.items else ""
+
     def prompt(self, one: _Exchange, text: str, time: str | None) -> None:
         one.answer = None
-        key = key_of("user", one.turn_id or f"{self.session}\x1f{one.number}", text)
+        key = self.key(one, text)
         one.keys.append(key)
         self.found.append(SessionTurn("user", text, time, self.session, key, one.cwd))
 
@@ -131,13 +150,13 @@ def _opened(line: dict[str, Any], reading: Reading) -> _Rollout | None:
     sub-agent."""
     head = line.get("payload") if line.get("type") == "session_meta" else line if "type" not in line else None
     if not isinstance(head, dict):
-        return _Rollout(_by_name(reading), reading.cwd)
+        return _Rollout(reading, _by_name(reading), reading.cwd)
     source = head.get("source")
     if (isinstance(source, dict) and "subagent" in source) or source == "subagent":
         return None
     if head.get("thread_source") == "subagent" or (head.get("parent_thread_id") and not head.get("forked_from_id")):
         return None
-    rollout = _Rollout(text_at(head, "id") or _by_name(reading), text_at(head, "cwd") or reading.cwd)
+    rollout = _Rollout(reading, text_at(head, "id") or _by_name(reading), text_at(head, "cwd") or reading.cwd)
     if head.get("forked_from_id"):
         made = iso_time(head.get("timestamp") or line.get("timestamp"))
         at = _seconds(rollout.session)
@@ -222,8 +241,52 @@ def _roll_back(rollout: _Rollout, number: Any) -> None:
         left -= bool(keys)
 
 
+def _called(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
+    """Take note of a tool call."""
+    number = text_at(item, "call_id") or text_at(item, "id") or ""
+    given: Any = item.get("input", item.get("action"))
+    if isinstance(item.get("arguments"), str):
+        given = decoded(item["arguments"].encode("utf-8", "replace"))
+    name = text_at(item, "name") or "local_shell"
+    if name == "write_stdin" and isinstance(given, dict):  # it waits for a command that was begun before
+        waiting = rollout.calls.pop(f"session {given.get('session_id')}", None)
+        if waiting is not None:
+            rollout.calls[number] = waiting
+        return
+    call = call_of(name, given)
+    if call is not None:
+        rollout.calls[number] = call, rollout.asked(rollout.now()), time
+        if len(rollout.calls) > CALLS:
+            del rollout.calls[next(iter(rollout.calls))]
+
+
+def _finished(rollout: _Rollout, item: dict[str, Any]) -> None:
+    """Take note of what a tool call did, from its result."""
+    number, output = text_at(item, "call_id") or "", item.get("output")
+    call, to, time = rollout.calls.pop(number)
+    text = output if isinstance(output, str) else texts_of(output, TEXTS) or _texts(output)
+    printed = _OUTPUT.search(text)
+    head = text[: printed.end()] if printed else text
+    if running := _RUNNING.search(head):
+        rollout.calls[f"session {running[1]}"] = call, to, time
+        return
+    status = status_of(head if printed else text)
+    if text.startswith("aborted by user") or "rejected by user" in text[:200]:
+        return
+    if status is None:
+        status = 0 if printed or "Success" in text[:200] else FAILED
+    took = _TOOK.search(text)
+    seconds = float(next(filter(None, took.groups()))) if took else None
+    body = text[printed.end() :].replace("\\n", "\n") if printed else text
+    done(rollout.reading, call, number, to=to, session=rollout.session, cwd=rollout.cwd, time=time, status=status, text=body, seconds=seconds)  # fmt: skip
+
+
 def _item(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
     kind = str(item.get("type", ""))
+    if kind in _CALLS:
+        _called(rollout, item, time)
+    elif kind.endswith("_output") and text_at(item, "call_id") in rollout.calls:
+        _finished(rollout, item)
     if kind == "function_call" and item.get("name") == "request_user_input":
         given = decoded(str(item.get("arguments")).encode("utf-8", "replace"))
         asked = given.get("questions") if isinstance(given, dict) else None

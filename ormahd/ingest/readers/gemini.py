@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd.ingest.readers.arrays import CHUNK, items
+from ormahd.ingest.readers.deeds import FAILED, call_of, done, status_of
 from ormahd.ingest.readers.lines import decoded, objects
 from ormahd.ingest.readers.turns import Reading, SessionTurn, answer
 from ormahd.ingest.readers.values import clean_text, iso_time, key_of, text_at, texts_of, typed
@@ -59,6 +60,8 @@ class _Chat(Struct):
     waiting: SessionTurn | None = None
     """The answer to it so far; `last`: the id of its message."""
     last: str = ""
+    finished: set[str] = field(default_factory=set)
+    """The ids of the tool calls that were read."""
 
     def take(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
         """Read a line. Yield the turns that are complete with it."""
@@ -80,8 +83,29 @@ class _Chat(Struct):
         self.begun = iso_time(line.get("startTime")) or self.begun
         self.subagent = self.subagent or line.get("kind") == "subagent"
 
+    def _did(self, line: dict[str, Any]) -> None:
+        """Take note of the tool calls of a message that have ended."""
+        calls = line.get("toolCalls")
+        for one in calls if isinstance(calls, list) else ():
+            number, state = text_at(one, "id") or "", text_at(one, "status")
+            call = call_of(text_at(one, "name") or "", one.get("args")) if state in {"success", "error"} else None
+            if call is None or number in self.finished:
+                continue
+            self.finished.add(number)
+            result = one.get("result")
+            answer = result[0] if isinstance(result, list) and result else result
+            text = text_at(answer, "functionResponse", "response", "error") or text_at(answer, "functionResponse", "response", "output") or ""  # fmt: skip
+            status = (status_of(text.partition("<hook_context>")[0]) or 0) if call.command else 0
+            done(
+                self.reading, call, number, to=self.asked, session=self.session or self.reading.name, cwd=self.reading.cwd, text=text,
+                time=iso_time(one.get("timestamp")) or iso_time(line.get("timestamp")),
+                status=status or (FAILED if state == "error" else 0),
+            )  # fmt: skip
+
     def _put(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
         number, (role, text) = str(line["id"]), _of(line)
+        if role == "assistant":
+            self._did(line)
         if not role or (role == "assistant" and not text):
             return
         self.session = self.session or self.reading.name

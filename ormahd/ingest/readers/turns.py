@@ -29,6 +29,27 @@ class SessionTurn(Struct, frozen=True):
     """Of an answer: the key of the prompt that it answers; "" if that is not known."""
 
 
+class SessionDeed(Struct, frozen=True):
+    """What an agent did by a tool call: it ran `command`, or edited `files`."""
+
+    key: str
+    to: str
+    """The key of the prompt under which it was done."""
+    session: str
+    cwd: str | None
+    time: str | None
+    tool: str
+    """The tool's name; "" for a shell."""
+    command: str
+    files: tuple[str, ...]
+    """Paths, relative to `cwd` if they are in it."""
+    status: int
+    """The exit status; `deeds.FAILED` if it failed without one."""
+    error: str
+    """The first line of the error."""
+    seconds: float | None = None
+
+
 class ExportedFact(Struct, frozen=True):
     """A fact about the person that another program had stored. It may be wrong, so it is only proposed as a memory."""
 
@@ -55,6 +76,11 @@ class Reading(Struct):
     titles: dict[str, str] = field(default_factory=dict)
     """Session -> its title, for sessions to which the source gives one."""
     facts: list[ExportedFact] = field(default_factory=list)
+    deeds: list[SessionDeed] = field(default_factory=list)
+    """What the agent did; the caller empties it between turns. `edited`: the files edited under the prompt `editing`
+    since its last command."""
+    edited: set[str] = field(default_factory=set)
+    editing: str = ""
     withdrawn: dict[str, str] = field(default_factory=dict)
     """Key of a turn that the person took back by a rewind or a roll-back -> the session in which that happened. It is
     complete once all turns were read; these turns are read as well."""

@@ -1,0 +1,351 @@
+"""Answer from what agents did in archived sessions: how something is run, what fixed an error, what was said about a file.
+
+Only what can be read off the archive is said: a command counts if it worked, a fix if the command that failed no longer
+gave that error.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Final
+
+from msgspec import Struct, UnsetType
+
+from ormahd import api
+from ormahd.actions.amend import Caller, check_space
+from ormahd.actions.projects import home_of, space_of
+from ormahd.actions.sessions import opening, passage
+from ormahd.actions.views import day, headline, of_row
+from ormahd.errors import BadRequest
+from ormahd.index.rows import GLOBAL, Filter
+from ormahd.ormah import Ormah
+from ormahd.sessions.archive import Archived, ArchivedDeed
+from ormahd.sessions.failures import error_of, names_of, terms_of
+from ormahd.text.quoting import shortened
+from ormahd.text.words import query_terms, stem, stems, words
+
+POOL: Final = 2_000
+"""Maximum number of commands that are compared with a question."""
+FAILURES: Final = 200
+"""Maximum number of failed commands that are compared with an error."""
+FOLLOWED: Final = 60
+"""Maximum number of deeds after a failure in which its fix is looked for."""
+FITS: Final = 0.3
+"""Minimum share of a question's words, weighted by rarity, that a command, its prompt and its session have."""
+ALIKE: Final = 0.62
+"""Minimum similarity of two errors that count as one."""
+ASKED: Final = 160
+"""Number of characters of a prompt that are quoted."""
+WEIGHTS: Final = (1.0, 0.6, 0.3)
+"""Weights of a word in the command, in its prompt, in its session's title."""
+IN_PART: Final = 0.8
+"""Weight of a word of which the command has a part, or that is a part of a word of the command."""
+PART: Final = 4
+"""Minimum number of letters of such a part."""
+_BEFORE: Final = re.compile(
+    r"^(?:(?:cd|export|source|\.)\s[^&;|]*(?:&&|;)\s*|\w+=\S*\s+|(?:sudo|time|nohup|exec|env)\s+)+"
+)
+
+
+def work(ormah: Ormah, params: api.WorkParams, caller: Caller) -> api.WorkResult:
+    """Answer from what was done.
+
+    Raises:
+        BadRequest: the question has no words.
+    """
+    query = params.query.strip()
+    if not query:
+        raise BadRequest("nothing is asked", hint="say what you want to run, an error, or a file")
+    space = space_of(ormah, caller) if isinstance(params.space, UnsetType) else check_space(params.space)
+    if params.kind == "how":
+        commands = how(ormah, query, space, params.limit)
+        return api.WorkResult(text=_commands_as_text(query, commands), commands=commands)
+    if params.kind == "fix":
+        fixes = fix(ormah, query, space, params.limit)
+        return api.WorkResult(text=_fixes_as_text(query, fixes), fixes=fixes)
+    return about_file(ormah, query, space, params.limit)
+
+
+def _is_here(ormah: Ormah, space: str | None, folder: str | None, known: dict[str | None, bool]) -> bool:
+    """Return whether a session's folder belongs to the project `space`; None: any. `known`: answers so far."""
+    if folder not in known:
+        home = home_of(ormah, folder) if space is not None else None
+        known[folder] = space is None or (home is not None and home.space == space)
+    return known[folder]
+
+
+# ------------------------------------------------------------ how
+
+
+def how(ormah: Ormah, query: str, space: str | None, limit: int) -> list[api.WorkedCommand]:
+    """Return the commands that worked in a project and fit a question, best first."""
+    known: dict[str | None, bool] = {}
+    folders = [one for one in ormah.sessions.folders() if _is_here(ormah, space, one, known)]
+    terms = query_terms(query)
+    rows = ormah.sessions.commands_like(terms, folders, POOL) if folders and terms else []
+    rarity = ormah.sessions.rarity(terms)
+    forms = {term: stems([term]) for term in terms}
+
+    best: dict[str, tuple[float, ArchivedDeed]] = {}
+    for row in rows:
+        if row.status == 0:
+            fit = _fit(row, forms, rarity)
+            command = _plain(row.command)
+            if fit >= FITS and (command not in best or fit > best[command][0]):
+                best[command] = fit, row
+    runs: dict[str, list[tuple[int, str]]] = {}
+    for command, status, time in ormah.sessions.runs_of(sorted({row.command for _, row in best.values()}), folders):
+        runs.setdefault(_plain(command), []).append((status, time))
+    found = []
+    for command, (fit, row) in best.items():
+        worked = [time for status, time in runs[command] if status == 0]
+        failed = len(runs[command]) - len(worked)
+        share = (len(worked) + 1) / (len(worked) + failed + 1)
+        found.append(
+            (
+                fit * (0.7 + 0.3 * share) * (1 + 0.02 * min(len(worked), 10)),
+                max(worked),
+                command,
+                row,
+                len(worked),
+                failed,
+            )
+        )
+    found.sort(key=lambda one: one[:3], reverse=True)
+    return [
+        api.WorkedCommand(
+            command=row.command, worked=worked, failed=failed, last=last, asked=shortened(" ".join(row.asked.split()), ASKED),
+            session=row.session_id, turn=row.turn, seconds=row.seconds,
+        )
+        for _, last, _, row, worked, failed in found[:limit]
+    ]  # fmt: skip
+
+
+def _plain(command: str) -> str:
+    return " ".join(command.split())
+
+
+def _fit(row: ArchivedDeed, forms: Mapping[str, Collection[str]], rarity: Mapping[str, float]) -> float:
+    """Return how well a command fits the words of a question, from 0 to 1. In commands, parts of words count too: `eslint`
+    lints, and `bench` is a benchmark."""
+    names = [word for word in words(row.command) if len(word) >= PART]
+    texts = [stems(words(text)) for text in (row.command, row.asked[:1_000], row.title or "")]
+    score = 0.0
+    for term, some in forms.items():
+        part = any(stem(term) in name or term.startswith(name) for name in names) if len(stem(term)) >= PART else False
+        weights = [weight for weight, having in zip(WEIGHTS, texts, strict=True) if not having.isdisjoint(some)]
+        score += rarity[term] * max([*weights, IN_PART * part])
+    return score / (sum(rarity.values()) or 1.0)
+
+
+# ------------------------------------------------------------ fix
+
+
+class _Fixed(Struct):
+    similar: float
+    failure: ArchivedDeed
+    commands: list[str]
+    files: list[str]
+    worked: bool
+
+
+def fix(ormah: Ormah, text: str, space: str | None, limit: int) -> list[api.KnownFix]:
+    """Return what followed errors like the one in `text` until their commands no longer gave it, best first. `text`: the
+    error, or all that a command printed."""
+    error = error_of(text) or next((line.strip() for line in text.splitlines() if line.strip()), "")
+    terms = terms_of(error)
+    rows = ormah.sessions.failures_like(terms, FAILURES) if terms else []
+    rarity = (
+        ormah.sessions.rarity(list(dict.fromkeys([*terms, *(term for row in rows for term in terms_of(row.error))])))
+        if rows
+        else {}
+    )
+    known: dict[str | None, bool] = {}
+    found: list[_Fixed] = []
+    for row in rows:
+        similar = likeness(error, row.error, rarity)
+        if similar >= ALIKE and _is_here(ormah, space, row.cwd, known):
+            one = _fixed(row, similar, ormah.sessions.done_after(row, FOLLOWED), rarity)
+            if one is not None and not _names_another(one, error):
+                found.append(one)
+    found.sort(key=lambda one: (round(one.similar, 1), one.worked, one.failure.time), reverse=True)
+    fixes: dict[tuple[object, ...], api.KnownFix] = {}
+    for one in found:
+        row = one.failure
+        fixes.setdefault(
+            (*one.commands, *one.files),
+            api.KnownFix(
+                error=row.error, command=row.command, time=row.time, commands=one.commands, files=one.files, worked=one.worked,
+                asked=shortened(" ".join(row.asked.split()), ASKED), session=row.session_id, turn=row.turn,
+            ),
+        )  # fmt: skip
+    return list(fixes.values())[:limit]
+
+
+def likeness(one: str, other: str, rarity: Mapping[str, float]) -> float:
+    """Return how similar two errors are, from 0 to 1: the share of their words, weighted by rarity, that both have."""
+    left, right = set(terms_of(one)), set(terms_of(other))
+    both = sum(rarity.get(term, 1.0) for term in left & right)
+    return 2 * both / (sum(rarity.get(term, 1.0) for term in (*left, *right)) or 1.0)
+
+
+def _fixed(
+    failure: ArchivedDeed, similar: float, after: Sequence[ArchivedDeed], rarity: Mapping[str, float]
+) -> _Fixed | None:
+    """Return what followed a failure until a command of its kind no longer gave its error; None if nothing did, or if it
+    gave it once more: then that failure is the one to look at."""
+    commands: list[str] = []
+    files: list[str] = []
+    for deed in after:
+        again = bool(deed.command) and same_kind(failure.command, deed.command)
+        if again and deed.status != 0 and (not deed.error or likeness(failure.error, deed.error, rarity) >= ALIKE):
+            return None
+        if again:
+            if _plain(deed.command) != _plain(failure.command):
+                commands.append(deed.command)
+            return _Fixed(similar, failure, commands, files, deed.status == 0) if commands or files else None
+        if deed.status == 0 and deed.command and deed.command not in commands:
+            commands.append(deed.command)
+        elif deed.status == 0:
+            files += [file for file in deed.files.splitlines() if file not in files]
+    return None
+
+
+def _names_another(one: _Fixed, error: str) -> bool:
+    """Return whether a fix is about a name in the earlier error that the new one does not have, such as a module."""
+    done = " ".join([*one.commands, *one.files]).casefold()
+    return any(name in done for name in names_of(one.failure.error) - names_of(error))
+
+
+def same_kind(one: str, other: str) -> bool:
+    """Return whether two commands run the same program, mostly with the same words."""
+    (program, *left), (second, *right) = _words_of(one), _words_of(other)
+    if program != second:
+        return False
+    few, many = sorted((set(left), set(right)), key=len)
+    return len(few & many) > len(few) / 2 if few else not many
+
+
+def _words_of(command: str) -> list[str]:
+    command = _BEFORE.sub("", _plain(command))
+    try:
+        found = shlex.split(command)
+    except ValueError:
+        found = command.split()
+    return [PurePosixPath(found[0]).name, *found[1:]] if found else [""]
+
+
+# ------------------------------------------------------------ a file
+
+
+def about_file(ormah: Ormah, path: str, space: str | None, limit: int) -> api.WorkResult:
+    """Return the prompts under which a file was edited, newest first, and the memories that name it. `path`: its path or the
+    end of it."""
+    name = path.removeprefix("./").strip("/")
+    known: dict[str | None, bool] = {}
+    prompts: dict[int, ArchivedDeed] = {}
+    for deed in ormah.sessions.edits_of(name, POOL) or ormah.sessions.edits_of(PurePosixPath(name).name, POOL):
+        if deed.prompt is not None and _is_here(ormah, space, deed.cwd, known) and _may_be(name, deed):
+            prompts.setdefault(deed.prompt, deed)
+    some = list(prompts.values())[:limit]
+    rows = ormah.sessions.sessions([deed.session for deed in some])
+    exchanges = []
+    for deed in some:
+        turn = Archived(deed.prompt or 0, "", deed.session, deed.turn, deed.turn, "user", deed.time, deed.asked)
+        said = [api.SaidTurn(role=one.role, text=passage(one.text, [])) for one in ormah.sessions.around(turn)]
+        row = rows[deed.session]
+        exchanges.append(
+            of_row(
+                api.Exchange,
+                row,
+                session=row.id,
+                turn=deed.turn,
+                score=1.0,
+                time=deed.time,
+                said=said,
+                open=opening(row),
+            )
+        )
+    memories = _naming(ormah, name, space, limit)
+    lines = [
+        f"{day(one.time or '')} | session {one.session} turn {one.turn}\n" + "\n".join(_said(one)) for one in exchanges
+    ]
+    lines += [f"memory {one.node_id} ({one.type}): {one.title}" for one in memories]
+    text = "\n\n".join(lines) or f"Nothing was said or decided about {name}, as far as the archive and the memories go."
+    return api.WorkResult(text=text, exchanges=exchanges, memories=memories)
+
+
+def _may_be(name: str, deed: ArchivedDeed) -> bool:
+    """Return whether a deed edited the file `name`: one path is the end of the other."""
+    paths = [file if file.startswith("/") else f"{deed.cwd}/{file}" for file in deed.files.splitlines()]
+    return any(f"/{file}".endswith(f"/{name}") or f"/{name}".endswith(file) for file in paths)
+
+
+def _naming(ormah: Ormah, name: str, space: str | None, limit: int) -> list[api.NamingMemory]:
+    """Return memories of a project, or of none, that name a file by its path or the end of it."""
+    parts = PurePosixPath(name).parts
+    spelled = [re.compile(rf"(?<![\w/.-]){re.escape('/'.join(parts[at:]))}(?![\w/-]|\.\w)") for at in range(len(parts))]
+    chosen = Filter(alive_at=ormah.ranking_clock(), spaces=None if space is None else (space, GLOBAL))
+    ids = [node_id for node_id, _ in ormah.index.search_text([parts[-1]], POOL, chosen)] if parts else []
+    rows = [
+        row
+        for row in ormah.index.notes(ids).values()
+        if any(one.search(f"{row.title or ''}\n{row.content}") for one in spelled)
+    ]
+    return [
+        api.NamingMemory(
+            node_id=row.id, short_id=row.short_id, type=row.type.value, title=headline(row.title, row.content)
+        )
+        for row in rows[:limit]
+    ]
+
+
+# ------------------------------------------------------------ as text, for agents
+
+
+def _said(one: api.Exchange) -> list[str]:
+    return [
+        f"   {'You' if turn.role == 'user' else 'Agent'}: {shortened(' '.join(turn.text.split()), 400)}"
+        for turn in one.said
+    ]
+
+
+def _commands_as_text(query: str, commands: Sequence[api.WorkedCommand]) -> str:
+    if not commands:
+        return f"No command that worked here fits: {headline(None, query)}"
+    return "\n".join(
+        f"{number}. {one.command}\n   {counted(one)}; asked: {one.asked} (session {one.session} turn {one.turn})"
+        for number, one in enumerate(commands, 1)
+    )
+
+
+def counted(one: api.WorkedCommand) -> str:
+    """Return how often a command worked and failed, and when it last worked."""
+    times = "once" if one.worked == 1 else f"{one.worked} times"
+    return f"worked {times}{f', failed {one.failed}' if one.failed else ''}, last on {day(one.last)}"
+
+
+def _fixes_as_text(query: str, fixes: Sequence[api.KnownFix]) -> str:
+    if not fixes:
+        return f"No error like this was fixed here before: {headline(None, query)}"
+    return "\n".join(
+        f"{number}. {day(one.time)}: {one.error}\n   in: {one.command}\n   {fix_as_text(one)} (session {one.session} turn {one.turn})"
+        for number, one in enumerate(fixes, 1)
+    )
+
+
+def fix_as_text(one: api.KnownFix) -> str:
+    """Return what fixed an error, in one line."""
+    parts = [f"ran `{command}`" for command in map(_plain, one.commands)]
+    parts += [f"edited {', '.join(one.files[:3])}{' …' if len(one.files) > 3 else ''}"] if one.files else []
+    return f"what {'fixed it' if one.worked else 'took it away'}: {'; '.join(parts)}"
+
+
+def when(time: str) -> str:
+    """Return a date such as `12 Nov`."""
+    found = datetime.fromisoformat(time).astimezone()
+    return f"{found.day} {found:%b}"

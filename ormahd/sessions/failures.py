@@ -1,0 +1,48 @@
+"""Finds in what a failed command printed the line that states the error, and compares such lines. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ormahd.text.words import words
+
+LONGEST: Final = 20_000
+"""Maximum number of characters, from each end of an output, in which the error is looked for."""
+_NAME: Final = re.compile(r"'[^'\s]{1,100}'|\"[^\"\s]{1,100}\"|`[^`]{1,100}`|‘[^’]{1,100}’")
+_STRONG: Final = re.compile(
+    r"(?:E\s+|>\s+|\[\w+\] |\d+\) |\*\* \(|level=)?(?:"
+    r"[\w.$\\]*(?:Error|Exception|Failure)(?:\[\w+\])?\)?(?=:|$| in | at )"
+    r"|(?:\S+: )*(?:PHP )?(?:fatal(?: error)?|error|failure|erro|panic)(?:\[\w+\])?:"
+    r"|\S+[:(]\d+[\d:,)]*:? (?:fatal )?error\b"
+    r"|(?:FAILED|FAIL|ERR!|npm ERR!|npm error|make.*: \*\*\*|✘|thread '.*' panicked at)(?=\W|$))",
+    re.IGNORECASE,
+)
+"""Matches lines that begin as those by which compilers, tests and tools state an error; `_WEAK` finds words of one."""
+_WEAK: Final = re.compile(
+    r"\b(?:\w*error|\w*exception|fatal|failed|failure|panicked|denied|refused|unauthorized|forbidden|timed out|overflow(?:ed)?|aborted|killed|crashed|"
+    r"segmentation fault|not found|no such|missing|cannot|can't|could not|couldn't|unable to|does ?n[o']t exist|does not exist|"
+    r"unknown|unrecogni[sz]ed|invalid|unexpected|unsupported|already in use|is not (?:\w+ )?(?:installed|running|defined|supported|allowed|checked))\b",
+    re.IGNORECASE,
+)
+_CODE: Final = re.compile(r"\s*(?:raise|return|throw|print|assert|if|except|catch|File \"|at |#|//|\d+\s*\|)\s?")
+
+
+def error_of(text: str) -> str:
+    """Return the first line of a failed command's output that states an error; "" if no line does."""
+    text = text if len(text) <= 2 * LONGEST else f"{text[:LONGEST]}\n{text[-LONGEST:]}"
+    lines = [line.strip() for line in text.partition("<hook_context>")[0].splitlines() if len(line) < 1_000]
+    lines = [line for line in lines if line and not _CODE.match(line)]
+    found = next(filter(_STRONG.match, lines), None) or next(filter(_WEAK.search, lines), "")
+    return re.sub(r"^(?:E|>)\s+", "", found)
+
+
+def terms_of(error: str) -> list[str]:
+    """Return the words of an error that do not change from one occurrence to the next: no numbers, and no names in
+    quotes."""
+    return list(dict.fromkeys(word for word in words(_NAME.sub(" ", error)) if not word.isdigit() and len(word) > 1))
+
+
+def names_of(error: str) -> set[str]:
+    """Return the names in quotes, in small letters."""
+    return {found.strip("'\"`‘’").casefold() for found in _NAME.findall(error)} - {""}
