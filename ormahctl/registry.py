@@ -35,6 +35,8 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "whisper": ("whisper", "whisper"),
         "feedback": ("whisper", "feedback"),
         "spaces": ("spaces", "spaces"),
+        "how": ("work", "how"),
+        "fix": ("work", "fix"),
     },
     "In and out": {
         "sources": ("sources", "sources"),

@@ -17,6 +17,7 @@ import msgspec
 from ormahctl import render
 from ormahctl.commands.sessions import list_sessions, print_exchange
 from ormahctl.commands.spaces import there, unknown_spaces
+from ormahctl.commands.work import about_file
 from ormahctl.options import DAYS, TIER, TYPE, limit_option, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
@@ -93,11 +94,25 @@ SNIPPET = 220
 
 @click.command(
     cls=Verb,
-    excludes=[("--sessions", "--type", "--tier", "--space", "--tag", "--as-of", "--explain")],
+    excludes=[
+        ("--sessions", "--type", "--tier", "--space", "--tag", "--as-of", "--explain"),
+        (
+            "--files",
+            "--sessions",
+            "--type",
+            "--tier",
+            "--space",
+            "--tag",
+            "--as-of",
+            "--explain",
+            "--after",
+            "--before",
+        ),
+    ],
     short_help="Search the memories, or list the newest.",
     example="ormahctl recall which language do I prefer\normahctl recall deploy --type procedure --after 30d -n 3\n"
     "ormahctl recall --space shop\normahctl recall which database --as-of 2026-11-01\n"
-    "ormahctl recall --sessions what did we say about rounding",
+    "ormahctl recall --sessions what did we say about rounding\normahctl recall --files cart/total.py",
 )
 @click.argument("query", nargs=-1)
 @limit_option(10_000, default=10)
@@ -114,6 +129,7 @@ SNIPPET = 220
     help="Search the vault as it was at: a day (its end), 7d, the id of a change, a branch or tag.",
 )
 @click.option("--sessions", is_flag=True, help="Search what was said in archived sessions, not the memories.")
+@click.option("--files", metavar="PATH", help="What was said and decided about a file, in place of QUERY.")
 @click.option("--full", is_flag=True, help="All of each text, however long it is; also in --json.")
 @click.option("--explain", is_flag=True, help="Show every number of each result's score.")
 @pass_session
@@ -129,6 +145,7 @@ def recall(
     before: str | None,
     as_of: str | None,
     sessions: bool,
+    files: str | None,
     full: bool,
     explain: bool,
 ) -> int:
@@ -137,6 +154,10 @@ def recall(
     Without QUERY: the newest memories; with --sessions, the newest sessions. Memories of the current project (or of
     ORMAH_SPACE) are preferred. Exit status 1 if nothing is found.
     """
+    if files is not None:
+        if query:
+            raise click.UsageError("--files goes without a QUERY", click.get_current_context())
+        return about_file(session, files, min(limit, MOST))
     if not query:
         if explain or as_of:
             raise click.UsageError("--explain and --as-of go with a QUERY", click.get_current_context())

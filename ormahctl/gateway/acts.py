@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import UNSET
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CHANGES: Final = 20
 """Number of changes that `history` shows by default."""
+WORK: Final[tuple[Literal["how", "fix", "file"], ...]] = ("how", "fix", "file")
 MAINTENANCE_SECONDS: Final = 600.0
 """Seconds for a phase of maintenance: the first compares many memories, the second makes a commit for each verdict."""
 
@@ -37,6 +38,17 @@ async def recall(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
     params = api.RecallParams(**given, sessions=sessions, space=place.space(None))
     found = await place.call(ctx, "agent.recall", params, api.RecallResult, timeout=READ_SECONDS)
     return safe(found.text) if sessions else readable.recall(found, given["query"])
+
+
+async def recall_work(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
+    kinds = [kind for kind in WORK if given.get(kind)]
+    if len(kinds) != 1:
+        raise BadRequest(
+            "give one of how, fix and file", hint="how: what you want to run; fix: an error; file: its path"
+        )
+    params = api.WorkParams(kind=kinds[0], query=given[kinds[0]], space=place.space(given.get("space")))
+    found = await place.call(ctx, "agent.work", params, api.WorkResult, timeout=READ_SECONDS)
+    return "\n".join(map(safe, found.text.splitlines()))
 
 
 async def recall_node(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:

@@ -34,6 +34,7 @@ ACTS: Final[dict[str, Callable[[Workplace, ServerRequestContext[Any], dict[str, 
     "remember": acts.remember,
     "recall": acts.recall,
     "recall_node": acts.recall_node,
+    "recall_work": acts.recall_work,
     "update": acts.update,
     "mark_outdated": acts.mark_outdated,
     "forget": acts.forget,
@@ -43,7 +44,7 @@ ACTS: Final[dict[str, Callable[[Workplace, ServerRequestContext[Any], dict[str, 
     "undo": acts.undo,
 }
 TOOLS_OF: Final = {
-    "recall": "recall", "show": "recall_node", "remember": "remember", "update": "update", "outdated": "mark_outdated", "forget": "forget",
+    "recall": "recall", "how": "recall_work", "fix": "recall_work", "show": "recall_node", "remember": "remember", "update": "update", "outdated": "mark_outdated", "forget": "forget",
     "feedback": "submit_feedback", "maintenance": "run_maintenance", "history": "history", "undo": "undo",
 }  # fmt: skip
 """{command of ormahctl: the tool that does the same}. Errors of the daemon name commands; agents need the tool."""

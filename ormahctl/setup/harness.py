@@ -134,7 +134,7 @@ class ClaudeCode(Harness):
     program = "claude"
     kind = "stdio"
     events = ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd")
-    allows = ("mcp__ormah__recall", "mcp__ormah__recall_node", "mcp__ormah__history")
+    allows = ("mcp__ormah__recall", "mcp__ormah__recall_work", "mcp__ormah__recall_node", "mcp__ormah__history")
     reads = "CLAUDE.md"
 
     def home(self) -> Path:

@@ -38,6 +38,8 @@ FITS: Final = 0.3
 """Minimum share of a question's words, weighted by rarity, that a command, its prompt and its session have."""
 ALIKE: Final = 0.62
 """Minimum similarity of two errors that count as one."""
+PHRASE: Final = 4
+"""Minimum number of words of a part of an error by which it is recognised."""
 ASKED: Final = 160
 """Number of characters of a prompt that are quoted."""
 WEIGHTS: Final = (1.0, 0.6, 0.3)
@@ -187,10 +189,12 @@ def fix(ormah: Ormah, text: str, space: str | None, limit: int) -> list[api.Know
 
 
 def likeness(one: str, other: str, rarity: Mapping[str, float]) -> float:
-    """Return how similar two errors are, from 0 to 1: the share of their words, weighted by rarity, that both have."""
+    """Return how similar two errors are, from 0 to 1: the share of their words, weighted by rarity, that both have; or the
+    share of `one` alone, if it is a part of the line of at least `PHRASE` words."""
     left, right = set(terms_of(one)), set(terms_of(other))
-    both = sum(rarity.get(term, 1.0) for term in left & right)
-    return 2 * both / (sum(rarity.get(term, 1.0) for term in (*left, *right)) or 1.0)
+    both, mine, theirs = (sum(rarity.get(term, 1.0) for term in some) for some in (left & right, left, right))
+    whole = 2 * both / (mine + theirs or 1.0)
+    return max(whole, both / (mine or 1.0) - 0.05) if len(left) >= PHRASE else whole
 
 
 def _fixed(

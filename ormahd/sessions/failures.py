@@ -10,6 +10,7 @@ from ormahd.text.words import words
 LONGEST: Final = 20_000
 """Maximum number of characters, from each end of an output, in which the error is looked for."""
 _NAME: Final = re.compile(r"'[^'\s]{1,100}'|\"[^\"\s]{1,100}\"|`[^`]{1,100}`|‘[^’]{1,100}’")
+_LETTERS: Final = re.compile(r"^(?!0x).*[^\W\d_].")
 _STRONG: Final = re.compile(
     r"(?:E\s+|>\s+|\[\w+\] |\d+\) |\*\* \(|level=)?(?:"
     r"[\w.$\\]*(?:Error|Exception|Failure)(?:\[\w+\])?\)?(?=:|$| in | at )"
@@ -40,7 +41,7 @@ def error_of(text: str) -> str:
 def terms_of(error: str) -> list[str]:
     """Return the words of an error that do not change from one occurrence to the next: no numbers, and no names in
     quotes."""
-    return list(dict.fromkeys(word for word in words(_NAME.sub(" ", error)) if not word.isdigit() and len(word) > 1))
+    return list(dict.fromkeys(word for word in words(_NAME.sub(" ", error)) if _LETTERS.search(word)))
 
 
 def names_of(error: str) -> set[str]:

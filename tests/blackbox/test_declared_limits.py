@@ -12,7 +12,7 @@ from ormahd.api import METHODS
 from ormahd.errors import BadRequest
 from tests.house import House
 
-GIVEN: dict[str, dict[str, Any]] = {"admin.import": {"lines": []}}
+GIVEN: dict[str, dict[str, Any]] = {"admin.import": {"lines": []}, "agent.work": {"kind": "how", "query": "build"}}
 """What a method needs beside its number."""
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.blackbox.talking import ERAS, Talk, ids, talking
 from tests.house import House
+from tests.quality import work
 from tests.surroundings import ROOT
 
 
@@ -84,6 +85,25 @@ def test_what_was_said_in_sessions_is_searched(talk: Talk, shared: House) -> Non
     shared.ctl("ingest", str(talked))
     said = talk.fine("recall", query="which winch squeals", in_sessions=True)
     assert "The small one, at the stern." in said
+
+
+def test_what_was_done_is_asked_in_three_ways(talk: Talk, shared: House) -> None:
+    for one in (one for one in work.sessions() if one.project == "shop"):
+        shared.ctl("ingest", str(work.write(one, shared.home / "agents")))
+    assert talk.fine("recall_work", how="load test data", space="shop").startswith(
+        "1. python manage.py loaddata demo\n"
+    )
+    assert "`python manage.py migrate`" in talk.fine(
+        "recall_work", fix='ProgrammingError: relation "x" does not exist', space="shop"
+    )
+    assert "off by a cent" in talk.fine("recall_work", file="cart/total.py", space="shop")
+    assert "No command" in talk.fine("recall_work", how="paint the shed", space="shop")
+    assert "one of how, fix and file" in talk.wrong("recall_work", how="x", fix="y")
+    assert shared.json("recall", "--files", "cart/total.py")["exchanges"][0]["said"][0]["role"] == "user"
+    assert shared.json("how", "load", "test", "data", "--space", "shop")[0]["worked"] == 1
+    assert shared.json("fix", 'relation "x" does not exist', "--space", "shop")[0]["commands"] == [
+        "python manage.py migrate"
+    ]
 
 
 def test_tools_that_are_needed_first_are_loaded_first_and_none_promises_structure(talk: Talk) -> None:

@@ -197,7 +197,7 @@ PERMISSIONS: list[tuple[Any, Any]] = [
     ({"deny": ["Bash(rm:*)"]}, {"deny": ["Bash(rm:*)"], "allow": TOOLS}),
     ({"allow": []}, {"allow": TOOLS}),
     ({"allow": ["Bash(ls)"]}, {"allow": ["Bash(ls)", *TOOLS]}),
-    ({"allow": [TOOLS[1], "Read"]}, {"allow": [TOOLS[1], "Read", TOOLS[0], TOOLS[2]]}),
+    ({"allow": [TOOLS[1], "Read"]}, {"allow": [TOOLS[1], "Read", TOOLS[0], *TOOLS[2:]]}),
     ({"allow": ["mcp__ormah__forget"]}, {"allow": TOOLS}),
     ({"allow": "all"}, {"allow": "all"}),
     ({"allow": {"a": 1}}, {"allow": {"a": 1}}),
