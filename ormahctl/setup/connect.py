@@ -18,7 +18,7 @@ from ormahctl.setup import file
 from ormahctl.setup.change import ConfigChange, Record
 from ormahctl.setup.edit import HandlerPlace, Json, Toml
 from ormahctl.setup.file import FileRead, InvalidSettings, Splice, apply, reverse
-from ormahctl.setup.harness import TOOL_EVENT, TOOLS, Agent, Harness
+from ormahctl.setup.harness import MATCHERS, Agent, Harness
 from ormahd.rpc.wire import Conflict
 
 Document = Json | Toml
@@ -272,7 +272,7 @@ def _plan(path: Path, start: Document, wanted: WantedEntries) -> tuple[list[Spli
                     hint="mend the file, then try again",
                 )
             there = [place for place, _ in _places(now) if place.event == event]
-            group = {**({"matcher": TOOLS} if event == TOOL_EVENT else {}), "hooks": [handler]}
+            group = {**({"matcher": MATCHERS[event]} if event in MATCHERS else {}), "hooks": [handler]}
             made = now.change(there[0], handler) if there else now.append(("hooks", event), group)
             edits, now = edits + made, now.after(made)
         for number, rule in reversed(_allowed(now)):

@@ -26,9 +26,15 @@ from ormahctl.setup.edit import Json, Toml
 from ormahd import paths
 from ormahd.rpc.wire import OrmahError, Unavailable
 
-TOOL_EVENT: Final = "PreToolUse"
-TOOLS: Final = "Edit|MultiEdit|Write|NotebookEdit|Bash"
-"""The tools of Claude Code that edit files or run commands."""
+MATCHERS: Final[Mapping[str, str]] = {
+    "PreToolUse": "Edit|MultiEdit|Write|NotebookEdit|Bash",
+    "PostToolUse": "Bash",
+    "PostToolUseFailure": "Bash",
+    "AfterTool": "run_shell_command",
+}
+"""{event of a tool: the tools that edit files or run commands}."""
+TOOL_DEADLINE_MS: Final = 150
+"""Milliseconds after which a hook of a tool ends by itself, at most: an agent uses many tools."""
 
 
 class Agent:
@@ -81,6 +87,7 @@ class Harness(Agent):
     """Describes an agent with hooks, whose settings files `setup` edits."""
 
     events: ClassVar[tuple[str, ...]]
+    tool_events: ClassVar[tuple[str, ...]]
     allows: ClassVar[tuple[str, ...]] = ()
     """The tools that read memories, as its settings name them, where they can be allowed without a question each time."""
     reads: ClassVar[str]
@@ -94,8 +101,9 @@ class Harness(Agent):
         return self.target()
 
     def wanted(self) -> tuple[str, ...]:
-        """Return the events that should have a hook, given Ormah's present settings."""
-        return self.events
+        """Return the events that should have a hook: those of tools only if the setting `whisper.tools` is on, because
+        then each use of a tool starts a process."""
+        return (*self.events, *self.tool_events) if paths.whispers_at_tools() else self.events
 
     def instructions(self) -> Path:
         """Return the person's instructions file that the program reads when a session starts."""
@@ -104,6 +112,7 @@ class Harness(Agent):
     def handler(self, event: str, *, socket: str | None, deadline: int) -> dict[str, Any]:
         """Return the settings entry of the hook for `event`. `socket`: the daemon's socket if it is not the default.
         `deadline`: milliseconds after which the hook ends by itself."""
+        deadline = min(deadline, TOOL_DEADLINE_MS) if event in MATCHERS else deadline
         text = entry.command(event, self.name, socket=socket, deadline=deadline)
         return {"type": "command", "command": text, "timeout": -(-deadline // 1000) + entry.SPARE_SECONDS}
 
@@ -134,16 +143,12 @@ class ClaudeCode(Harness):
     program = "claude"
     kind = "stdio"
     events = ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd")
+    tool_events = ("PreToolUse", "PostToolUseFailure")
     allows = ("mcp__ormah__recall", "mcp__ormah__recall_work", "mcp__ormah__recall_node", "mcp__ormah__history")
     reads = "CLAUDE.md"
 
     def home(self) -> Path:
         return named_directory("CLAUDE_CONFIG_DIR", ".claude")
-
-    def wanted(self) -> tuple[str, ...]:
-        """Return the usual events, and `TOOL_EVENT` only if the setting `whisper.tools` is on, because then each use
-        of a tool starts a process."""
-        return (*self.events, TOOL_EVENT) if paths.whispers_at_tools() else self.events
 
     def server_file(self) -> Path:
         """Return the path of `.claude.json`. It is in `$CLAUDE_CONFIG_DIR`, or if that is not set in the home
@@ -160,6 +165,7 @@ class Codex(Harness):
     program = "codex"
     servers = "mcp_servers"
     events = ("SessionStart", "UserPromptSubmit", "Stop")
+    tool_events = ("PostToolUse",)
     reads = "AGENTS.md"
     after = "Codex runs new hooks once you trust them: it asks when it starts, or type /hooks"
 
@@ -190,6 +196,7 @@ class Gemini(Harness):
     title = "Gemini CLI"
     program = "gemini"
     events = ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd")
+    tool_events = ("AfterTool",)
     reads = "GEMINI.md"
 
     def home(self) -> Path:

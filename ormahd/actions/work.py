@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -30,8 +31,10 @@ from ormahd.text.words import query_terms, stem, stems, words
 
 POOL: Final = 2_000
 """Maximum number of commands that are compared with a question."""
-FAILURES: Final = 200
+FAILURES: Final = 100
 """Maximum number of failed commands that are compared with an error."""
+ENOUGH: Final = 20
+"""Number of fixes, newest first, of which the best are chosen."""
 FOLLOWED: Final = 60
 """Maximum number of deeds after a failure in which its fix is looked for."""
 FITS: Final = 0.3
@@ -155,25 +158,28 @@ class _Fixed(Struct):
     worked: bool
 
 
-def fix(ormah: Ormah, text: str, space: str | None, limit: int) -> list[api.KnownFix]:
+def fix(
+    ormah: Ormah, text: str, space: str | None, limit: int, *, least: float = ALIKE, but: str | None = None
+) -> list[api.KnownFix]:
     """Return what followed errors like the one in `text` until their commands no longer gave it, best first. `text`: the
-    error, or all that a command printed."""
+    error, or all that a command printed. `least`: how similar the errors must be; `but`: not in this session."""
     error = error_of(text) or next((line.strip() for line in text.splitlines() if line.strip()), "")
     terms = terms_of(error)
     rows = ormah.sessions.failures_like(terms, FAILURES) if terms else []
+    rows = [row for row in rows if likeness(error, row.error, {}) >= ALIKE / 2]
     rarity = (
-        ormah.sessions.rarity(list(dict.fromkeys([*terms, *(term for row in rows for term in terms_of(row.error))])))
-        if rows
-        else {}
+        ormah.sessions.rarity(sorted({*terms, *(term for row in rows for term in terms_of(row.error))})) if rows else {}
     )
     known: dict[str | None, bool] = {}
     found: list[_Fixed] = []
     for row in rows:
         similar = likeness(error, row.error, rarity)
-        if similar >= ALIKE and _is_here(ormah, space, row.cwd, known):
+        if similar >= least and row.session_id != but and _is_here(ormah, space, row.cwd, known):
             one = _fixed(row, similar, ormah.sessions.done_after(row, FOLLOWED), rarity)
             if one is not None and not _names_another(one, error):
                 found.append(one)
+        if len(found) >= ENOUGH:
+            break
     found.sort(key=lambda one: (round(one.similar, 1), one.worked, one.failure.time), reverse=True)
     fixes: dict[tuple[object, ...], api.KnownFix] = {}
     for one in found:
@@ -234,6 +240,7 @@ def same_kind(one: str, other: str) -> bool:
     return len(few & many) > len(few) / 2 if few else not many
 
 
+@lru_cache(maxsize=4096)
 def _words_of(command: str) -> list[str]:
     command = _BEFORE.sub("", _plain(command))
     try:
@@ -344,9 +351,9 @@ def _fixes_as_text(query: str, fixes: Sequence[api.KnownFix]) -> str:
 
 def fix_as_text(one: api.KnownFix) -> str:
     """Return what fixed an error, in one line."""
-    parts = [f"ran `{command}`" for command in map(_plain, one.commands)]
+    parts = [f"`{command}`" for command in map(_plain, one.commands)]
     parts += [f"edited {', '.join(one.files[:3])}{' …' if len(one.files) > 3 else ''}"] if one.files else []
-    return f"what {'fixed it' if one.worked else 'took it away'}: {'; '.join(parts)}"
+    return f"What {'fixed it' if one.worked else 'followed (then it failed with another error)'}: {'; '.join(parts)}"
 
 
 def when(time: str) -> str:

@@ -35,6 +35,7 @@ from ormahd.errors import BadRequest
 from ormahd.ingest.readers.gemini import last_compression
 from ormahd.judge.own_sessions import is_own_session
 from ormahd.process import own_files
+from ormahd.rpc import failures
 from ormahd.rpc.connection import request
 from ormahd.sessions.excluded import is_excluded
 from ormahd.state import whispers
@@ -59,6 +60,8 @@ class HookAct(Enum):
     """A session started, was resumed, or continues with an emptied context."""
     TOOL = "tool"
     """The agent is about to use a tool."""
+    FAILED = "failed"
+    """The agent has used a tool; it may have failed."""
     TRANSCRIPT = "transcript"
     """The transcript has grown, and may be ingested."""
     STATUS = "status"
@@ -73,10 +76,15 @@ _CLAUDE: Final = {
     "Stop": HookAct.TRANSCRIPT,
 }
 HARNESSES: Final[Mapping[str, Mapping[str, HookAct]]] = {
-    "claude-code": {**_CLAUDE, "PreToolUse": HookAct.TOOL, "StatusLine": HookAct.STATUS},
-    "codex": _CLAUDE,
+    "claude-code": {
+        **_CLAUDE,
+        "PreToolUse": HookAct.TOOL,
+        "PostToolUseFailure": HookAct.FAILED,
+        "StatusLine": HookAct.STATUS,
+    },
+    "codex": {**_CLAUDE, "PostToolUse": HookAct.FAILED},
     # Its PreCompress comes before every request of the model, whether anything is compressed or not
-    GEMINI: {**_OF_ALL, "BeforeAgent": HookAct.PROMPT, "AfterAgent": HookAct.TRANSCRIPT},
+    GEMINI: {**_OF_ALL, "BeforeAgent": HookAct.PROMPT, "AfterAgent": HookAct.TRANSCRIPT, "AfterTool": HookAct.FAILED},
 }
 """{harness: {event: its meaning}}. Claude Code and Codex use the same names of events, Gemini CLI has its own."""
 
@@ -109,6 +117,8 @@ class Event(Struct, frozen=True):
     """The file that the tool is about to edit."""
     command: str | None = None
     """The shell command that the tool is about to run."""
+    printed: str = ""
+    """What the tool printed, if it was a command that failed."""
     of_sub_agent: bool = False
     """Whether the event comes from a sub-agent, whose prompt was written by another agent."""
     disconnected: Callable[[], bool] = bool
@@ -159,6 +169,7 @@ def read(body: bytes) -> Event:
         ending=_whole(ending) if isinstance(ending, str) else "",
         file=_text(tool.get("file_path", tool.get("notebook_path")), PATH_CHARACTERS),
         command=_text(tool.get("command"), COMMAND_CHARACTERS),
+        printed=_whole(failures.printed(fields)) if act is HookAct.FAILED else "",
         of_sub_agent=bool(fields.get("agent_id")),
     )
 
@@ -308,6 +319,8 @@ class Hooks:
             return self._start(event)
         if event.act is HookAct.TOOL:
             return self._tool(event)
+        if event.act is HookAct.FAILED:
+            return self._failed(event)
         if event.act is HookAct.STATUS:
             return self._status(event).encode(), "ok"
         self._hand_over(event)
@@ -409,6 +422,26 @@ class Hooks:
         if not event.disconnected():
             sessions.told(event.session_id, found.shown)
         return context(event.name, found.text), "injected" if found.text else "nothing_known"
+
+    def _failed(self, event: Event) -> tuple[bytes, str]:
+        """Return text that says what fixed the error of a failed command before, once in a session, and the outcome in one
+        word."""
+        if not event.printed or event.session_id is None or not (self._settings.enabled and self._settings.tools):
+            return b"", "worked" if not event.printed else "off"
+        space = self._space(event)
+        if ("global" if space is None else space) in self._settings.silent_spaces:
+            return b"", "off"
+        before = self._whisper.sessions.before(event.session_id)
+        text, shown = failures.known_fix(
+            self._ormah,
+            event.printed,
+            space=space,
+            session=key_of(event.session_id),
+            known=before.known | before.named,
+        )
+        if shown and not event.disconnected():
+            self._whisper.sessions.told(event.session_id, shown)
+        return context(event.name, text), "injected" if text else "nothing_known"
 
     def _heed(self, event: Event) -> None:
         """Record which of the memories told for the session's last prompt the agent's reply uses. They count as used."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from ormahd.text.words import words
@@ -38,10 +39,11 @@ def error_of(text: str) -> str:
     return re.sub(r"^(?:E|>)\s+", "", found)
 
 
-def terms_of(error: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def terms_of(error: str) -> tuple[str, ...]:
     """Return the words of an error that do not change from one occurrence to the next: no numbers, and no names in
     quotes."""
-    return list(dict.fromkeys(word for word in words(_NAME.sub(" ", error)) if _LETTERS.search(word)))
+    return tuple(dict.fromkeys(word for word in words(_NAME.sub(" ", error)) if _LETTERS.search(word)))
 
 
 def names_of(error: str) -> set[str]:

@@ -121,10 +121,16 @@ def test_it_is_off_unless_it_is_wished_for(house: House) -> None:
     settings = house.home / ".claude" / "settings.json"
     assert "PreToolUse" not in hooks(settings.read_text())["hooks"]
     house.settings["ORMAH_WHISPER_TOOLS"] = "true"
-    assert house.json("setup", "claude-code", "--yes", "--no-instructions")["added"] == ["PreToolUse"]
+    assert house.json("setup", "claude-code", "--yes", "--no-instructions")["added"] == [
+        "PreToolUse",
+        "PostToolUseFailure",
+    ]
     (group,) = hooks(settings.read_text())["hooks"]["PreToolUse"]
     assert group["matcher"] == "Edit|MultiEdit|Write|NotebookEdit|Bash"
     del house.settings["ORMAH_WHISPER_TOOLS"]
-    assert house.json("setup", "claude-code", "--yes", "--no-instructions")["removed"] == ["PreToolUse"]
+    assert house.json("setup", "claude-code", "--yes", "--no-instructions")["removed"] == [
+        "PreToolUse",
+        "PostToolUseFailure",
+    ]
     house.json("uninstall", "claude-code")
     assert not settings.exists()

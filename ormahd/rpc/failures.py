@@ -1,0 +1,103 @@
+"""Tells an agent whose command failed what fixed the same error before: from the archive, or from a memory that names it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ormahd.actions.work import fix, fix_as_text, when
+from ormahd.index.rows import GLOBAL, Filter, NodeRow
+from ormahd.ingest.readers.deeds import only_looks, status_of
+from ormahd.ormah import Ormah
+from ormahd.process.own_files import open_regular
+from ormahd.sessions.failures import error_of, terms_of
+from ormahd.text.harness import alone
+from ormahd.text.quoting import one_line
+from ormahd.whisper.render import notice
+from ormahd.whisper.types import Shown, context_key
+
+SURE: Final = 0.7
+"""How similar two errors must be for an agent to be told, who did not ask."""
+TAIL: Final = 400_000
+"""Number of bytes at the end of a transcript in which the exit status of a call is looked for."""
+ERROR: Final = 120
+"""Number of characters of an error that are quoted."""
+FIX: Final = 400
+MEMORY: Final = 300
+POOL: Final = 20
+"""Maximum number of memories that are looked through for an error."""
+_QUOTED: Final = re.compile(r"`([^`\n]{8,200})`|\"([^\"\n]{8,200})\"|“([^”\n]{8,200})”")
+
+
+def printed(fields: Mapping[str, Any]) -> str:
+    """Return what a failed command printed, from what a harness says after a tool; "" if it did not fail, or was no
+    command. Claude Code says `error`, Gemini CLI the exit status in its answer, Codex only in the transcript."""
+    given, said = fields.get("tool_input"), fields.get("tool_response")
+    command = given.get("command") if isinstance(given, dict) else None
+    if not isinstance(command, str) or only_looks(command) or fields.get("is_interrupt") is True:
+        return ""
+    if isinstance(fields.get("error"), str):
+        return str(fields["error"])
+    if isinstance(said, dict):
+        text = said.get("llmContent")
+        return text if isinstance(text, str) and status_of(text[-300:]) else ""
+    return said if isinstance(said, str) and _status(fields.get("transcript_path"), fields.get("tool_use_id")) else ""
+
+
+def _status(transcript: Any, call: Any) -> int:
+    """Return the exit status that the end of a transcript of Codex has for a call; 0 if it has none."""
+    if not isinstance(transcript, str) or not isinstance(call, str):
+        return 0
+    try:
+        with open_regular(Path(transcript)) as opened:
+            opened.seek(max(0, os.fstat(opened.fileno()).st_size - TAIL))
+            lines = opened.read(TAIL).splitlines()
+    except OSError:
+        return 0
+    named = f'"{call}"'.encode("utf-8", "replace")
+    statuses = [
+        found[1] for line in reversed(lines) if named in line and (found := re.search(rb'"exit_code":\s*(-?\d+)', line))
+    ]
+    return int(statuses[0]) if statuses else 0
+
+
+def known_fix(
+    ormah: Ormah, output: str, *, space: str | None, session: str | None, known: Collection[str]
+) -> tuple[str, dict[str, Shown]]:
+    """Return (text for the agent, what it then has been told); ("", {}) if nothing is known. `known`: what it has been told
+    already."""
+    error = error_of(output)
+    if len(terms_of(error)) < 2:
+        return "", {}
+    for one in fix(ormah, error, space, 1, least=SURE, but=session):
+        mark = f"fix {one.session} {one.turn}"
+        if one.worked and mark not in known:
+            how = fix_as_text(one)
+            text = f"this failed before on {when(one.time)} ({one_line(one.error, ERROR)}). {one_line(how, FIX)}."
+            return alone(notice(text)), {mark: "title"}
+        return "", {}
+    row = _memory(ormah, error, output, space)
+    if row is None or context_key(row) in known:
+        return "", {}
+    text = f"a memory names this error (id: {row.short_id}): {one_line(f'{row.title or str()} {row.content}', MEMORY)}"
+    return alone(notice(text)), {context_key(row): "full" if len(row.content) <= MEMORY else "title"}
+
+
+def _memory(ormah: Ormah, error: str, output: str, space: str | None) -> NodeRow | None:
+    """Return a memory of the project, or of none, that has the whole error, or quotes words that were printed."""
+    chosen = Filter(spaces=(GLOBAL, *([space] if space else [])), alive_at=ormah.ranking_clock())
+    ids = [node_id for node_id, _ in ormah.index.search_text(list(terms_of(error)), POOL, chosen)]
+    rows = ormah.index.notes(ids)
+    folded, said = _folded(error), _folded(output)
+    for row in (rows[node_id] for node_id in ids if node_id in rows):
+        quotes = [_folded(next(filter(None, found.groups()))) for found in _QUOTED.finditer(row.content)]
+        if folded in _folded(row.content) or any(" " in quote and quote in said for quote in quotes):
+            return row
+    return None
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
