@@ -19,7 +19,7 @@ from ormahctl.gateway import reach
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahd import __version__, paths
-from ormahd.api import HealthResult, NoParams, StatsParams, StatsResult, SyncHealth
+from ormahd.api import HealthResult, NoParams, StatsParams, StatsResult, SyncHealth, WhereResult
 from ormahd.rpc.wire import BadRequest
 
 CALLED = {"hook": "hooks", "watcher": "sessions", "folder": "folders"}
@@ -31,13 +31,17 @@ SECONDS = 10.0
 @click.command(
     cls=Verb,
     short_help="Show how Ormah is doing.",
-    example="ormahctl status\normahctl status --verbose\normahctl --json status | jq .phase",
+    example="ormahctl status\normahctl status --here\normahctl status --verbose\normahctl --json status | jq .phase",
 )
 @click.option("--verbose", is_flag=True, help="Also all numbers.")
+@click.option("--here", is_flag=True, help="Only where the last session in this project stopped.")
 @pass_session
-def status(session: Session, verbose: bool) -> None:
+def status(session: Session, verbose: bool, here: bool) -> None:
     """Show the daemon's phase, the vault, what waits for you, and what does not work. Exit status 69 if the daemon is down."""
     session.starts = False
+    if here:
+        _stopped(session)
+        return
     health = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS)
     counted = StatsParams(days=14, tags=20)
     stats = session.client.call("admin.stats", counted, StatsResult) if verbose else None
@@ -85,6 +89,23 @@ def status(session: Session, verbose: bool) -> None:
         render.facts(msgspec.to_builtins(health) | both | {"stats": msgspec.to_builtins(stats)})
     sys.stdout.flush()
     skew(health.version)
+
+
+def _stopped(session: Session) -> None:
+    """Print where the last session in this project stopped."""
+    found = session.client.call("agent.where", NoParams(), WhereResult, timeout=SECONDS)
+    if session.json:
+        render.emit(found)
+    elif found.request is None:
+        render.note("no session in this project is archived")
+    else:
+        when = render.moment(found.time) if found.time else "at an unknown time"
+        _line("last", f"{when}, with {found.harness}: ormahctl show {render.line(found.session or '')}")
+        _line("asked", f"“{render.line(found.request)}”")
+        for name, text in (("edited", ", ".join(found.files)), ("failed", found.command), ("with", found.error),
+                           ("open", found.question), ("branch", found.branch)):  # fmt: skip
+            if text:
+                _line(name, render.line(text))
 
 
 def _troubles(health: HealthResult) -> None:

@@ -64,7 +64,7 @@ def home_of(ormah: Ormah, cwd: str | None) -> ProjectSpace | None:
 def space_of(ormah: Ormah, caller: Caller) -> str | None:
     """Return the space of the caller's project: at the folder where its session began, otherwise at its working
     directory."""
-    found = home_of(ormah, _place(ormah, caller))
+    found = home_of(ormah, place_of(ormah, caller))
     return None if found is None else found.space
 
 
@@ -81,7 +81,7 @@ def settle(ormah: Ormah, caller: Caller) -> str | None:
     """Return the space of a caller that is about to store a memory. If its project is new, record the project's
     space in the vault, in a commit of its own.
     """
-    project = _project(ormah, _place(ormah, caller))
+    project = _project(ormah, place_of(ormah, caller))
     if project is None:
         return None
     found = ormah.spaces.home(project, ormah.clock())
@@ -105,7 +105,7 @@ def assign(ormah: Ormah, params: AssignSpaceParams, caller: Caller) -> AssignSpa
     space = check_space(params.space)
     if space is None:
         raise BadRequest("a project's space has a name", hint="--global says of one memory that it is of no project")
-    project = _project(ormah, _place(ormah, caller))
+    project = _project(ormah, place_of(ormah, caller))
     if project is None:
         raise BadRequest("there is no project here", hint="go to the folder of the project first")
     root = project.root()
@@ -134,7 +134,7 @@ def list_spaces(ormah: Ormah, caller: Caller) -> SpacesResult:
     for key, space in ormah.spaces.lines()[1].items():
         projects.setdefault(space, []).append(key)
     names = sorted(counts.keys() | projects.keys(), key=lambda name: (-counts.get(name, 0), name))
-    home = home_of(ormah, _place(ormah, caller))
+    home = home_of(ormah, place_of(ormah, caller))
     listed = [
         ListedSpace(
             space=None if name == GLOBAL else name, memories=counts.get(name, 0), projects=projects.get(name, [])
@@ -149,7 +149,8 @@ def list_spaces(ormah: Ormah, caller: Caller) -> SpacesResult:
     )
 
 
-def _place(ormah: Ormah, caller: Caller) -> str | None:
+def place_of(ormah: Ormah, caller: Caller) -> str | None:
+    """Return the folder in which the caller's session began, otherwise its working directory."""
     session = sessions.key_of(caller.session)
     began = None if session is None else sessions.began(ormah.state, session)
     return caller.cwd if began is None else began

@@ -77,6 +77,7 @@ METHODS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "ingest.sources": (SourcesParams, SourcesResult),
     "agent.sessions": (SessionsParams, SessionsResult),
     "agent.work": (WorkParams, WorkResult),
+    "agent.where": (NoParams, WhereResult),
     "ui.graph": (GraphParams, GraphResult),
     "ui.node": (GraphNodeParams, GraphNodeResult),
     "ui.search": (UiSearchParams, RecallResult),

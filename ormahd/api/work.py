@@ -72,3 +72,22 @@ class WorkResult(Result):
     """Answers `file`: under these prompts it was edited; newest first."""
     memories: list[NamingMemory] = []
     """Answers `file`."""
+
+
+class WhereResult(Result):
+    """Where the last session in a project stopped; all fields are null or empty if there was none."""
+
+    session: str | None = None
+    harness: str | None = None
+    time: str | None = None
+    request: str | None = None
+    """The beginning of what was asked last."""
+    files: list[str] = []
+    """Files that were edited, the last one first."""
+    command: str | None = None
+    """The last command that failed and did not work later, and the first line of its `error`."""
+    error: str | None = None
+    question: str | None = None
+    """The question with which the agent's last answer ended."""
+    branch: str | None = None
+    """The branch that is checked out in the project now."""

@@ -40,6 +40,7 @@ from ormahd.actions import (
     transfer,
     undo,
     update,
+    where,
     work,
 )
 from ormahd.actions.amend import Caller, Progress, check_space, clean_name
@@ -275,6 +276,7 @@ HANDLERS: Final[Mapping[str, Callable[..., api.Result]]] = {
     "agent.assign_space": projects.assign,
     "agent.sessions": sessions.sessions,
     "agent.work": work.work,
+    "agent.where": where.where,
     "agent.proposals": list_proposals,
     "agent.resolve_proposal": resolve_proposal,
     "agent.maintenance": maintain,

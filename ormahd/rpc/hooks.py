@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -30,8 +31,9 @@ from msgspec.structs import replace
 from ormahd.actions.amend import clean_name
 from ormahd.actions.projects import home_of
 from ormahd.actions.views import replaced_today
+from ormahd.actions.where import as_lines, last_work
 from ormahd.api import CHECK_SESSION
-from ormahd.errors import BadRequest
+from ormahd.errors import BadRequest, OrmahError
 from ormahd.ingest.readers.gemini import last_compression
 from ormahd.judge.own_sessions import is_own_session
 from ormahd.process import own_files
@@ -39,9 +41,10 @@ from ormahd.rpc import failures
 from ormahd.rpc.connection import request
 from ormahd.sessions.excluded import is_excluded
 from ormahd.state import whispers
-from ormahd.state.sessions import begin, key_of
+from ormahd.state.sessions import begin, key_of, was_told
 from ormahd.text.harness import Commands
 from ormahd.text.quoting import one_line
+from ormahd.vault.spaces import project_folder
 from ormahd.whisper import at_hand
 from ormahd.whisper.greet import greet
 from ormahd.whisper.hear import early
@@ -247,6 +250,9 @@ RENEWED: Final = frozenset({"startup", "clear"})
 """Sources of a START event after which the context is empty, even if the session's id is known."""
 LOST: Final = "compact"
 STARTED: Final = "startup"
+RESUMED: Final = "resume"
+STOPPED: Final = "stopped"
+"""Mark of a session that was told where the project's last session stopped."""
 """The source of a START event for a new session; its folder is the one where the session began."""
 
 
@@ -335,7 +341,9 @@ class Hooks:
             mark = f"greeting {last_compression(event.transcript)}"
             if mark not in self._whisper.sessions.before(event.session_id).named:
                 self._whisper.sessions.compacted(event.session_id)
-                greeting, greeted = self._greeting(event, {mark: "title"})
+                stopped = self._stopped(event)
+                marks: dict[str, Shown] = {mark: "title", **({STOPPED: "title"} if stopped else {})}
+                greeting, greeted = self._greeting(event, marks, stopped)
         space, session, agent = self._space(event), key_of(event.session_id), f"agent:{event.harness}"
         asked = Asked(event.prompt, space, session, agent, event.disconnected, unkept=self._is_unkept(event))
         found = self._whisper.whisper(asked)
@@ -359,8 +367,26 @@ class Hooks:
         self._began(event)
         if event.harness == GEMINI:
             return b"", "with_a_prompt"
-        text, shown = self._greeting(event, {})
+        stopped = self._stopped(event)
+        text, shown = self._greeting(event, {STOPPED: "title"} if stopped else {}, stopped)
         return context(event.name, text, self._receipt(len(shown), ())), "injected" if text else "known"
+
+    def _stopped(self, event: Event) -> list[str]:
+        """Return lines about where the project's last session stopped: once a day, and after a compaction where this one
+        did."""
+        place = event.project or self._began(event)
+        folder, key = project_folder(place), key_of(event.session_id)
+        if folder is None or key is None or event.source == RESUMED:
+            return []
+        today = self._ormah.clock().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+        try:
+            if event.source == LOST:
+                return as_lines(last_work(self._ormah, place, of=key))
+            if not was_told(self._ormah.state, STOPPED, str(folder), today):
+                return as_lines(last_work(self._ormah, place, but=key))
+        except (OrmahError, sqlite3.Error) as exc:  # the memories of the greeting must come all the same
+            log.warning("where the last session stopped is not told: %s", exc)
+        return []
 
     def _receipt(self, number: int, titles: Sequence[str | None]) -> str:
         return told(number, titles) if self._settings.receipt else ""
@@ -374,7 +400,9 @@ class Hooks:
         rows = self._ormah.index.notes([one.node_id for one in shown])
         return told(number, [row.title for row in rows.values()]) or "Ormah: nothing told yet"
 
-    def _greeting(self, event: Event, also: Mapping[str, Shown]) -> tuple[str, Mapping[str, Shown]]:
+    def _greeting(
+        self, event: Event, also: Mapping[str, Shown], stopped: Sequence[str] = ()
+    ) -> tuple[str, Mapping[str, Shown]]:
         """Return (the greeting, what it shows), without memories that the session's context contains, and record what it
         shows, and `also`. Both are empty where whispers are off."""
         sessions, session_id = self._whisper.sessions, event.session_id
@@ -391,6 +419,7 @@ class Hooks:
             now=self._ormah.ranking_clock(),
             commands=self._whisper.wiring.of(event.harness),
             replaced=self._replaced,
+            stopped=stopped,
         )
         if not event.disconnected():
             sessions.told(session_id, {**greeting.shown, **also})

@@ -620,6 +620,10 @@ class SessionArchive:
         where = "deed.session = ? AND deed.number > ? ORDER BY deed.number LIMIT ?"
         return self._deeds(where, [deed.session, deed.number, limit])
 
+    def deeds_of(self, session: int) -> list[ArchivedDeed]:
+        """Return what was done in a session (its number), in order."""
+        return self._deeds("deed.session = ? ORDER BY deed.number", [session])
+
     def edits_of(self, name: str, limit: int) -> list[ArchivedDeed]:
         """Return the edits of files whose path ends with `name`, newest first."""
         escaped = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
@@ -668,10 +672,11 @@ class SessionArchive:
         self, limit: int, *, before: str | None = None, project: str | None = None, harness: str | None = None
     ) -> list[SessionRow]:
         """Return up to `limit` sessions, ordered by their last turn, newest first. `before`: only those after the
-        session with this id. `project`: only those in a folder of this name, or path. `harness`: only of this harness."""
+        session with this id. `project`: only those in a folder of this name, or in this path. `harness`: only of this harness."""
         select = (
             f"SELECT {COLUMNS} FROM session WHERE turns > 0 AND (:harness IS NULL OR harness = :harness) "
-            "AND (:project IS NULL OR cwd = :project OR substr(cwd, -length(:project) - 1) = '/' || :project) "
+            "AND (:project IS NULL OR cwd = :project OR substr(cwd, -length(:project) - 1) = '/' || :project "
+            "OR substr(cwd, 1, length(:project) + 1) = :project || '/') "
             "AND (:before IS NULL OR (coalesce(last, ''), number) < (SELECT coalesce(last, ''), number FROM session WHERE id = :before)) "
             "ORDER BY coalesce(last, '') DESC, number DESC LIMIT :limit"
         )

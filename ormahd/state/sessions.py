@@ -169,6 +169,17 @@ def _began(db: sqlite3.Connection, session_id: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def was_told(state: State, mark: str, folder: str, since: datetime) -> bool:
+    """Return whether a session that began in `folder` or below it has been told `mark` since a time."""
+    with state.transaction() as db:
+        found = db.execute(
+            "SELECT 1 FROM session JOIN session_place USING (session_id) WHERE last >= ? AND instr(holds, ?) "
+            "AND (folder = ? OR substr(folder, 1, length(?) + 1) = ? || '/') LIMIT 1",
+            (_iso(since), json.dumps(mark) + ":", folder, folder, folder),
+        ).fetchone()
+    return found is not None
+
+
 def prune(state: State, *, now: datetime, days: float) -> int:
     """Delete sessions that had no prompt for `days`, and the oldest ones beyond `MOST_SESSIONS`. Also delete folders
     that were stored more than `days` ago for sessions that are not kept. Return the number of sessions deleted."""

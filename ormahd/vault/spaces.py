@@ -73,6 +73,26 @@ def find_project(folder: Path, nowhere: frozenset[Path]) -> Project | None:
     return _project(*found, ORIGINS)
 
 
+def project_folder(cwd: str | None) -> Path | None:
+    """Return the folder of the project around `cwd`: the nearest one with `.git`, else `cwd` itself; None without one."""
+    if not cwd or not os.path.isabs(cwd):
+        return None
+    folder = Path(os.path.normpath(cwd))
+    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
+
+
+def read_branch(folder: Path) -> str | None:
+    """Return the branch that is checked out in the repository `folder`; None if there is none."""
+    try:
+        dot = folder / ".git"
+        git = folder / dot.read_text("utf-8").partition("gitdir:")[2].strip() if dot.is_file() else dot
+        head = (git / "HEAD").read_text("utf-8").strip()
+    except (OSError, ValueError):
+        return None
+    branch = head.removeprefix("ref: refs/heads/")
+    return branch if branch != head else None
+
+
 def shorten(path: str) -> str:
     """Return the path with the home directory as `~`, so that it is the same on machines with other user names."""
     real = os.path.realpath(path)

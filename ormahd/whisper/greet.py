@@ -24,7 +24,7 @@ from ormahd.model.node import NodeType, Tier
 from ormahd.process import own_files
 from ormahd.text.harness import PROGRAM, SHELL, Commands, shell
 from ormahd.whisper.gather import neighbours
-from ormahd.whisper.render import REMEMBERS, enclose, fits_line, line, quoted
+from ormahd.whisper.render import REMEMBERS, enclose, fits_line, line, notice, quoted
 from ormahd.whisper.types import Shown, context_key
 
 log = logging.getLogger("ormahd.wiring")
@@ -113,14 +113,16 @@ def greet(
     now: datetime,
     commands: Commands = SHELL,
     replaced: Replaced = lambda _: {},
+    stopped: Sequence[str] = (),
 ) -> Greeting:
     """Return the greeting for a session that begins in `space`.
 
     `known`: context keys of memories that the session already has; they are left out. `replaced`: returns for ids
-    `{older id: newer id}` of those that a newer memory replaced; the older memories are marked.
+    `{older id: newer id}` of those that a newer memory replaced; the older memories are marked. `stopped`: lines about
+    where the project's last session stopped, which stand first and are not counted as characters.
     """
     room = CHARACTERS - len(enclose([], commands=commands, heading=REMEMBERS))
-    lines: list[str] = []
+    lines = [*map(notice, stopped), *([""] if stopped else [])]
     shown: dict[str, Shown] = {}
     due = [row for row in _due(index, space, self_id, now) if context_key(row) not in known]
     newer = replaced([row.id for row in due[:MOST]])
@@ -131,7 +133,7 @@ def greet(
         lines += entry
         shown[context_key(row)] = how
         room -= sum(len(one) + 1 for one in entry)
-    return Greeting(enclose(lines, commands=commands, heading=REMEMBERS), shown) if shown else Greeting()
+    return Greeting(enclose(lines, commands=commands, heading=REMEMBERS), shown) if lines else Greeting()
 
 
 def _due(index: GreetingIndex, space: str | None, self_id: str, now: datetime) -> Iterator[NodeRow]:

@@ -72,6 +72,8 @@ def test_archived_searched_shown_and_never_whispered(shared: House) -> None:
     assert "noon" not in said.text
     assert shared.json("recall", "--sessions")["total_turns"] == 60
     assert "asks about ferry timetable number 29" in shared.ctl("show", ID[:6]).stdout
+    assert shared.call("agent.where", cwd="/home/ada/shop").request == f"{ID} asks about ferry timetable number 29"
+    assert shared.ctl("status", "--here").stderr == "note: no session in this project is archived\n"
     for bad, status in (
         (("show", "nobody"), 2),
         (("sessions", "print"), 2),

@@ -1,0 +1,101 @@
+"""Where a project's last session stopped: what was asked last, what was edited, the error that stood, the open question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from ormahd import api
+from ormahd.actions.amend import Caller
+from ormahd.actions.projects import place_of
+from ormahd.actions.work import same_kind
+from ormahd.ormah import Ormah
+from ormahd.sessions.archive import Archived, ArchivedDeed, SessionRow
+from ormahd.text.harness import unwrapped
+from ormahd.text.quoting import one_line
+from ormahd.vault.spaces import project_folder, read_branch
+
+CHARACTERS: Final = 600
+"""Largest number of characters of the lines for an agent."""
+QUOTED, ERROR, FILES = 160, 120, 5
+"""Maximum number of characters of a request or question, and of a command or error; maximum number of files."""
+NEWEST: Final = 20
+"""Number of sessions among which the last one with a request is looked for."""
+WORDS: Final = 4
+"""Minimum number of words of a request: a shorter prompt ("yes, go on") says nothing of the work."""
+_QUESTION: Final = re.compile(r"[^.!?\n]{8,}\?\W*\Z")
+
+
+def where(ormah: Ormah, caller: Caller) -> api.WhereResult:
+    """Return where the last session in the caller's project stopped; empty if there is none."""
+    return last_work(ormah, place_of(ormah, caller), but=caller.session)
+
+
+def last_work(ormah: Ormah, cwd: str | None, *, but: str | None = None, of: str | None = None) -> api.WhereResult:
+    """Return where the last session in the project around `cwd` stopped; empty if there is none.
+
+    `but`: the id of a session that does not count; `of`: the id of the only one that counts.
+    """
+    folder = project_folder(cwd)
+    rows = [] if folder is None else ormah.sessions.newest(NEWEST, project=str(folder))
+    for row in rows:
+        turns = ormah.sessions.turns_of(row.path) if row.id != but and of in (None, row.id) else []
+        request = next((turn for turn in reversed(turns) if _is_request(turn)), None)
+        if folder is not None and request is not None:
+            found = _stopped(row, request, turns, ormah.sessions.deeds_of(row.number))
+            found.branch = read_branch(folder)
+            return found
+    return api.WhereResult()
+
+
+def as_lines(found: api.WhereResult) -> list[str]:
+    """Return what an agent is told of it, in at most `CHARACTERS`; empty if there was no session."""
+    if found.request is None:
+        return []
+    day = "" if found.time is None else f"{datetime.fromisoformat(found.time).astimezone():%Y-%m-%d}, "
+    lines = [f"the last session in this project ({day}{found.harness}) was asked: “{found.request}”"]
+    lines += [f"it edited {', '.join(found.files)}"] if found.files else []
+    lines += [f"a failure stood at its end: {found.command}: {found.error}"] if found.error else []
+    lines += [f"it ended with the question: “{found.question}”"] if found.question else []
+    lines += [f"the branch is {found.branch} now"] if found.branch else []
+    room, kept = CHARACTERS, []
+    for line in lines:
+        room -= len(line) + len("\nOrmah: ")
+        if room >= 0:
+            kept.append(line)
+    return kept
+
+
+def _stopped(
+    row: SessionRow, request: Archived, turns: Sequence[Archived], deeds: Sequence[ArchivedDeed]
+) -> api.WhereResult:
+    edited = [path for deed in reversed(deeds) if not deed.command for path in deed.files.splitlines()]
+    failed = _standing(deeds)
+    asked = _QUESTION.search(turns[-1].text) if turns[-1].role == "assistant" else None
+    return api.WhereResult(
+        session=row.id,
+        harness=row.harness,
+        time=row.last,
+        request=one_line(unwrapped(request.text), QUOTED),
+        files=list(dict.fromkeys(edited))[:FILES],
+        command=None if failed is None else one_line(failed.command, ERROR),
+        error=None if failed is None else one_line(failed.error, ERROR),
+        question=None if asked is None else one_line(asked[0].strip(" *_`"), QUOTED),
+    )
+
+
+def _standing(deeds: Sequence[ArchivedDeed]) -> ArchivedDeed | None:
+    """Return the last command that failed and did not work later in the session; None if there is none."""
+    worked: list[str] = []
+    for deed in reversed(deeds):
+        if deed.command and not deed.status:
+            worked.append(deed.command)
+        elif deed.command and deed.error and not any(same_kind(deed.command, one) for one in worked):
+            return deed
+    return None
+
+
+def _is_request(turn: Archived) -> bool:
+    return turn.role == "user" and len(turn.text.split()) >= WORDS
