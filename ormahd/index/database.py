@@ -40,7 +40,7 @@ LOG_PAGES = 2000
 """Size of the write-ahead log, in pages of 4 KB, at which SQLite checkpoints it into the file."""
 _READ_WAIT_S = 30.0
 _READS_NOTES = ("",)
-_READS_TEXT = ("forms", "language", "quoting", "words")
+_READS_TEXT = ("bearing", "forms", "language", "quoting", "words")
 _MAKES_ROWS = ("history", "rows", "write")
 _DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words_term", "words", "op", "op_file",
             "undoes")  # fmt: skip

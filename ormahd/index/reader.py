@@ -321,6 +321,23 @@ class Reader:
         with self.database.ask() as connection:
             return sql.columns(connection, ("n.id",), f"FROM node n WHERE {condition}", values)[0]
 
+    @property
+    def changes(self) -> int:
+        """Number of times that notes were added, changed or removed, since the start."""
+        return self.counted.changes
+
+    def acts(self, space: str | None) -> list[tuple[str, str]]:
+        """Return (id, `Acts` as JSON) of the nodes of a space that say something of actions."""
+        select = "SELECT id, acts FROM node WHERE held = 1 AND acts IS NOT NULL AND tier <> 'archival' AND space IS ?"
+        with self.database.ask() as connection:
+            return sorted(connection.execute(select, (space,)))
+
+    def guarded(self) -> list[str]:
+        """Return the ids of the nodes that have a guard, whoever wrote it."""
+        select = "SELECT id FROM node WHERE held = 1 AND acts LIKE ?"
+        with self.database.ask() as connection:
+            return [row[0] for row in connection.execute(select, ('%"guard"%',))]
+
     def newest(self, chosen: Filter, limit: int) -> list[str]:
         """Return the ids of the last created nodes that pass the filter, newest first, ties by id."""
         condition, values = chosen.sql()

@@ -17,10 +17,11 @@ import functools
 import json
 import sqlite3
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -28,6 +29,7 @@ from ormahd.model.node import (
     ABOUT_SELF,
     EdgeType,
     NodeType,
+    NoteGuard,
     Strength,
     Tier,
     is_node_id,
@@ -82,6 +84,23 @@ class Unresolved(Struct, frozen=True):
     body: bool
 
 
+class Acts(Struct, frozen=True, omit_defaults=True):
+    """What a note says of actions."""
+
+    because: str | None = None
+    """Why it was tried and rejected, "" if the note does not say it; None if it was not."""
+    guard: NoteGuard | None = None
+    paths: tuple[str, ...] = ()
+    """Globs of files, and `commands` of commands, that the note's properties have."""
+    commands: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """Globs of files, `patterns` of commands, and `things` that were rejected, as the text names them
+    (`text.bearing`)."""
+    patterns: tuple[str, ...] = ()
+    things: tuple[str, ...] = ()
+
+
+NO_ACTS = Acts()
 _DEFAULT_STRENGTH = Strength()
 
 
@@ -112,6 +131,28 @@ class NodeRow(Struct, frozen=True):
     said_in: str | None = None
     """`<session>#<turn>`: the turn of an archived session from which the memory was extracted; None if it was not
     extracted."""
+    acts: Acts = NO_ACTS
+
+    @property
+    def rejected(self) -> str | None:
+        """What is shown of a memory whose matter was tried and rejected; None for others."""
+        if self.acts.because is None:
+            return None
+        day = self.created.astimezone()
+        why = f": {self.acts.because}" if self.acts.because else ""
+        return f"tried and rejected ({day.day} {day:%b %Y}){why}"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return self.acts.paths
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        return self.acts.commands
+
+    @property
+    def guard(self) -> NoteGuard | None:
+        return self.acts.guard
 
     @property
     def short_id(self) -> str:
@@ -138,7 +179,7 @@ _CONFIDENCE = sql.exact("n.confidence")
 NODE_COLUMNS = (
     "n.id", "n.type", "n.tier", "n.space", "n.title", "t.content", "n.tags", "n.aliases", "n.source", _CONFIDENCE, "n.created",
     "n.updated", "n.valid_until", "n.outdated_reason", "f.path", "n.digest",
-    f"f.kind IN {UNWRITTEN}", "n.said_in",
+    f"f.kind IN {UNWRITTEN}", "n.said_in", "n.acts",
 )  # fmt: skip
 NODE_FROM = "node n JOIN text t USING (number) JOIN file f USING (number)"
 
@@ -151,7 +192,11 @@ def node_row(row: Sequence[Any], strength: Mapping[str, Strength]) -> NodeRow:
         confidence=float(row[9]), created=moment(row[10]), updated=moment(row[11]),
         valid_until=moment_or_none(row[12]), outdated_reason=row[13], path=row[14], digest=row[15],
         strength=strength.get(row[0], _DEFAULT_STRENGTH), unwritten=bool(row[16]), said_in=row[17],
+        acts=NO_ACTS if row[18] is None else read_acts(row[18]),
     )  # fmt: skip
+
+
+read_acts: Callable[[str], Acts] = msgspec.json.Decoder(Acts).decode
 
 
 def _texts(listed: str) -> tuple[str, ...]:

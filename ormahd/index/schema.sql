@@ -39,6 +39,7 @@ CREATE TABLE node (
     outdated_reason TEXT,
     digest TEXT NOT NULL,       -- sha256 of the bytes this row was read from
     said_in TEXT,               -- session#turn that it was extracted from
+    acts TEXT,                  -- JSON, `rows.Acts`: what the note says of actions; null for most
     same INTEGER NOT NULL       -- hash of space, type, title and content: finds equal memories
 );
 CREATE UNIQUE INDEX node_held ON node (id) WHERE held = 1;

@@ -15,16 +15,19 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd.index import rows as links
 from ormahd.index.history import first_path
-from ormahd.index.rows import Filter, micros, stem
+from ormahd.index.rows import NO_ACTS, Acts, Filter, micros, stem
 from ormahd.model.change import FileState
+from ormahd.model.node import NoteStanding
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, stem_short_id
 from ormahd.process import sql
+from ormahd.text.bearing import bearing
 from ormahd.text.forms import forms
 from ormahd.text.quoting import findable
 from ormahd.text.words import fts_match, fts_text
@@ -96,10 +99,13 @@ class Frequencies:
         self._counts: dict[str, int] = {}
         self._files = 0
         self._changed = False
+        self.changes = 0
+        """Number of times that notes were added, changed or removed, since the start."""
 
     def changed(self) -> None:
         """Record that notes were added, changed or removed, which may have changed the counts."""
         self._changed = True
+        self.changes += 1
 
     def rows(self, connection: sqlite3.Connection, terms: Sequence[str], files: int) -> dict[str, int]:
         with self._lock:
@@ -280,7 +286,7 @@ def as_indexed(note: Note) -> Note:
 
 
 PROPERTIES = ("tier", "type", "space", "title", "tags", "aliases", "source", "confidence", "valid_until",
-              "outdated_reason", "said_in")  # fmt: skip
+              "outdated_reason", "said_in", "acts")  # fmt: skip
 """Columns of table `node` that follow from a note alone. A note without dates gets those of its file."""
 
 
@@ -290,8 +296,19 @@ def properties(note: Note) -> tuple[object, ...]:
     until = None if note.valid_until is None else micros(note.valid_until)
     return (
         note.tier, note.type, note.space, note.title, tags, aliases, note.source, note.confidence, until,
-        note.outdated_reason, note.said_in,
+        note.outdated_reason, note.said_in, acts(note),
     )  # fmt: skip
+
+
+def acts(note: Note) -> str | None:
+    """Return what a note says of actions, as JSON (`Acts`); None if it says nothing."""
+    rejected = note.standing is NoteStanding.REJECTED
+    about = bearing(note.title, note.content, note.type, rejected=rejected)
+    said = Acts(
+        note.because or "" if rejected else None, note.guard, note.paths, note.commands,
+        about.files, about.commands, about.things,
+    )  # fmt: skip
+    return None if said == NO_ACTS else msgspec.json.encode(said).decode()
 
 
 def git_blob(data: bytes) -> str:

@@ -74,6 +74,32 @@ _ACTIVATION = {
 }
 
 
+class NoteStanding(StrEnum):
+    """What became of the thing that a memory is about; none for most."""
+
+    REJECTED = "rejected"
+
+
+class NoteGuard(StrEnum):
+    """What happens before an agent does what a memory names: the person is asked, or it is refused."""
+
+    ASK = "ask"
+    DENY = "deny"
+
+
+MAX_GLOBS = 32
+MAX_GLOB = 200
+
+
+def glob_fault(text: str) -> str | None:
+    """Return what is wrong with a glob of `paths` or `commands`; None for a valid one."""
+    if len(text) > MAX_GLOB:
+        return f"has {len(text)} characters, at most {MAX_GLOB} are allowed"
+    if "\0" in text or "\n" in text:
+        return "has to be on one line"
+    return None if re.search(r"\w", text) else "names nothing: it needs a letter or a digit"
+
+
 def is_node_id(text: str) -> bool:
     """Whether `text` is a full id in canonical form (lower-case UUID)."""
     return _ID.fullmatch(text) is not None
@@ -124,6 +150,20 @@ def _space(value: str | None) -> str | None:
     return value
 
 
+def _glob(value: str) -> str:
+    if fault := glob_fault(value):
+        raise ValueError(f"{value[:40]!r} {fault}")
+    return value
+
+
+def _reason(value: str) -> str:
+    if not value.strip():
+        raise ValueError("say why it was rejected")
+    return re.sub("^because,? ", "", _one_line(value), flags=re.IGNORECASE)
+
+
+Globs = Annotated[list[Annotated[str, AfterValidator(_one_line), AfterValidator(_glob)]], Field(max_length=MAX_GLOBS)]
+Reason = Annotated[str, Field(max_length=2_000), AfterValidator(_reason)]
 Space = Annotated[Annotated[str, Field(max_length=MAX_SPACE), AfterValidator(_one_line)] | None,
                   BeforeValidator(_blank_is_none), AfterValidator(_space)]  # fmt: skip
 
@@ -193,6 +233,11 @@ class CreateNodeRequest(CheckedModel):
     title: Title = None
     about_self: bool = False
     confidence: Share = 1.0
+    rejected: Reason | None = None
+    """Why the thing that the memory is about was tried and rejected; None if it was not."""
+    paths: Globs = []
+    commands: Globs = []
+    guard: NoteGuard | None = None
     created: Utc | None = None
     """Set only by import and ingestion; None means now."""
     everywhere: bool = Field(default=False, alias="global")
@@ -217,6 +262,10 @@ class ChangeNodeRequest(CheckedModel):
     tags: list[Tag] = []
     confidence: Share = 1.0
     valid_until: Utc | None = None
+    rejected: Reason | None = None
+    paths: Globs = []
+    commands: Globs = []
+    guard: NoteGuard | None = None
 
 
 class Narrowing(CheckedModel):

@@ -26,8 +26,8 @@ from ormahd.note.values import Note, NoteKind, NoteLink
 from ormahd.text.diff import LINES, clip, text_diff
 
 FIELDS = ("title", "type", "tier", "space", "source", "confidence", "created", "updated", "valid_until",
-          "outdated_reason")  # fmt: skip
-LISTS = ("tags", "aliases")
+          "outdated_reason", "standing", "because", "guard")  # fmt: skip
+LISTS = ("tags", "paths", "commands", "aliases")
 _USUAL = {"tier": "working", "confidence": 1.0}
 """Default values, not shown for a new or removed note."""
 

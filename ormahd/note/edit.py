@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -40,7 +41,9 @@ class Editor:
         if key in self.note.taken or self.lines.get(OWN + key) is not None:
             key = OWN + key
         if not is_empty(value):
-            items = {"tags": self.reader.tags, "aliases": self.reader.aliases}.get(field)
+            lists = {"tags": self.reader.tags, "aliases": self.reader.aliases}
+            lists |= {name: partial(self.reader.globs, name) for name in ("paths", "commands")}
+            items = lists.get(field)
             if items is not None and self.lines.get(key) is not None:
                 self._list(key, items(), {item: item for item in value}, scalar)
             else:

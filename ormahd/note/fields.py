@@ -13,7 +13,18 @@ from msgspec.structs import replace
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from ormahd.errors import InvalidNote
-from ormahd.model.node import MAX_SPACE, MAX_TAG, MAX_TITLE, EdgeType, NodeType, Tier, is_node_id
+from ormahd.model.node import (
+    MAX_SPACE,
+    MAX_TAG,
+    MAX_TITLE,
+    EdgeType,
+    NodeType,
+    NoteGuard,
+    NoteStanding,
+    Tier,
+    glob_fault,
+    is_node_id,
+)
 from ormahd.note.frontmatter import Frontmatter, is_null, scalar
 from ormahd.note.markdown import conflict_line, link_target, wikilinks
 from ormahd.note.values import SAID_IN, Note, NoteLink, Problem, edge_key
@@ -142,6 +153,11 @@ FIELDS: Mapping[str, Field] = {
     "updated": Field("updated", as_utc, moment),
     "valid_until": Field("valid_until", as_utc, moment),
     "outdated_reason": Field("outdated_reason", _clean_text, prose),
+    "standing": Field("standing", NoteStanding, str),
+    "because": Field("because", _clean_text, prose),
+    "paths": Field("paths", partial(_clean_list, one_line), flow_list),
+    "commands": Field("commands", partial(_clean_list, one_line), flow_list),
+    "guard": Field("guard", NoteGuard, str),
     "aliases": Field("aliases", partial(_clean_list, one_line), flow_list),
 }
 """Field of `Note` -> how it is written, in the order in which the keys stand."""
@@ -245,6 +261,11 @@ class NoteReader:
             "updated": self.moment("updated"),
             "valid_until": self.field("valid_until", self.time, None),
             "outdated_reason": self.field("outdated_reason", self.text, None),
+            "standing": self.field("standing", self.one_of(NoteStanding), None, quiet=True),
+            "because": self.field("because", self.text, None),
+            "paths": tuple(dict.fromkeys(item.value for item in self.globs("paths"))),
+            "commands": tuple(dict.fromkeys(item.value for item in self.globs("commands"))),
+            "guard": self.field("guard", self.one_of(NoteGuard), None),
             "aliases": tuple(dict.fromkeys(item.value for item in self.aliases())),
             "said_in": self.said_in(),
         }
@@ -430,6 +451,17 @@ class NoteReader:
     def aliases(self) -> list[Item]:
         found = self.field("aliases", lambda key, node: self.items(key, node, _COMMA), list[Item]())
         return [item._replace(value=one_line(item.value)) for item in found]
+
+    def globs(self, key: str) -> list[Item]:
+        """Return the globs that `paths` or `commands` (`key`) has, without invalid ones, of which it warns."""
+        out: list[Item] = []
+        for item in self.field(key, self.items, list[Item]()):
+            value = one_line(item.value)
+            if fault := glob_fault(value):
+                self.warn(f"{value[:_SHOWN]!r} under {key} {fault}", item.node, "correct it, or remove it")
+            elif value:
+                out.append(item._replace(value=value))
+        return out
 
     def targets(self, edge: str) -> list[Item]:
         """Return the targets that a property for edges names, as wikilinks or as plain names. `edge`: the property's

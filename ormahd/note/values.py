@@ -13,7 +13,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from msgspec import Struct, field
 
-from ormahd.model.node import MAX_TITLE, EdgeType, NodeType, Tier, is_node_id, short_id
+from ormahd.model.node import MAX_TITLE, EdgeType, NodeType, NoteGuard, NoteStanding, Tier, is_node_id, short_id
 from ormahd.text.quoting import beginning
 
 GLOBAL_FOLDER = "global"
@@ -231,6 +231,13 @@ class Note(Struct, frozen=True):
     updated: datetime | None = None
     valid_until: datetime | None = None
     outdated_reason: str | None = None
+    standing: NoteStanding | None = None
+    because: str | None = None
+    """Why the thing that the note is about was rejected."""
+    paths: tuple[str, ...] = ()
+    """Globs of files, `commands`: of commands, that the note is about."""
+    commands: tuple[str, ...] = ()
+    guard: NoteGuard | None = None
     aliases: tuple[str, ...] = ()
     links: tuple[NoteLink, ...] = ()
     content: str = ""

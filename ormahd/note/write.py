@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from ormahd.errors import InvalidNote
-from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.model.node import EdgeType, NodeType, NoteGuard, NoteStanding, Tier
 from ormahd.note.fields import FIELDS, ORDER, OWN, as_utc, moment, prose, unfit
 from ormahd.note.frontmatter import BlockLines, FrontmatterError, Unusual, quoted, read
 from ormahd.note.markdown import conflict_line, dominant_eol, link_target, normalise
@@ -32,6 +32,11 @@ def compose(
     links: Sequence[NoteLink] = (),
     valid_until: datetime | None = None,
     outdated_reason: str | None = None,
+    standing: NoteStanding | None = None,
+    because: str | None = None,
+    paths: Sequence[str] = (),
+    commands: Sequence[str] = (),
+    guard: NoteGuard | None = None,
     everywhere: bool = False,
     said_in: str | None = None,
 ) -> bytes:
@@ -43,7 +48,8 @@ def compose(
     values = {
         "id": id, "type": type, "tier": tier, "space": space, "everywhere": everywhere and not space, "title": title,
         "tags": tags, "source": source, "said_in": said_in, "confidence": confidence, "created": created,
-        "updated": updated, "valid_until": valid_until, "outdated_reason": outdated_reason,
+        "updated": updated, "valid_until": valid_until, "outdated_reason": outdated_reason, "standing": standing,
+        "because": because, "paths": paths, "commands": commands, "guard": guard,
     }  # fmt: skip
     lines = ["---"]
     for name, value in values.items():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
 from ormahd.errors import InvalidNote
-from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.model.node import EdgeType, NodeType, NoteGuard, NoteStanding, Tier, glob_fault
 from ormahd.note.edit import edit
 from ormahd.note.fields import clean_tag
 from ormahd.note.frontmatter import Loader, PythonLoader, quoted, read, scalar
@@ -60,6 +60,11 @@ _body = st.lists(
 ).map("".join)
 
 
+_globs = st.lists(_line.filter(lambda text: bool(text) and glob_fault(text) is None), max_size=3, unique=True).map(
+    tuple
+)
+
+
 @st.composite
 def _fields(draw: st.DrawFn) -> dict[str, Any]:
     links = draw(st.lists(_link, max_size=4))
@@ -71,6 +76,9 @@ def _fields(draw: st.DrawFn) -> dict[str, Any]:
         "confidence": draw(_share), "created": draw(_time), "updated": draw(_time), "content": draw(_body),
         "links": list({link.key: link for link in links}.values()), "valid_until": draw(st.none() | _time),
         "outdated_reason": draw(st.none() | _prose.filter(lambda text: bool(text.strip()))),
+        "standing": draw(st.none() | st.sampled_from(NoteStanding)), "guard": draw(st.none() | st.sampled_from(NoteGuard)),
+        "because": draw(st.none() | _prose.filter(lambda text: bool(text.strip()))),
+        "paths": draw(_globs), "commands": draw(_globs),
     }  # fmt: skip
 
 
@@ -168,6 +176,8 @@ _setting = st.one_of(
     st.tuples(st.just("created"), _time), st.tuples(st.just("updated"), _time),
     st.tuples(st.just("valid_until"), st.none() | _time),
     st.tuples(st.just("outdated_reason"), st.none() | _prose.filter(lambda text: bool(text.strip()))),
+    st.tuples(st.just("guard"), st.none() | st.sampled_from(NoteGuard)), st.tuples(st.just("commands"), _globs),
+    st.tuples(st.just("paths"), _globs), st.tuples(st.just("standing"), st.none() | st.sampled_from(NoteStanding)),
     st.tuples(st.just("space"), st.none() | _line.filter(lambda t: t.strip(".") != "" and t.casefold() != "global")),
 )  # fmt: skip
 
