@@ -57,6 +57,7 @@ class OneOf(click.Choice[str]):
 TYPE = OneOf(TYPES)
 TIER = OneOf(TIERS)
 EDGE = OneOf(EDGES)
+GUARD = OneOf(("ask", "deny"))
 SHARE = click.FloatRange(0.0, 1.0)
 
 DAYS: Final = "2026-11-21, 'last week', 7d, 12h"

@@ -249,6 +249,7 @@ def _print_listed(memory: ListedMemory) -> None:
     render.row(head, render.line(memory.title), tail=outdated)
     facts = [memory.type, memory.tier, render.line(memory.space or "global")]
     facts += [f"#{render.line(tag)}" for tag in memory.tags]
+    facts += [render.line(memory.rejected)] if memory.rejected else []
     render.out("  " + render.paint(" · ".join(facts), "dim"), hang=0)
 
 
@@ -286,6 +287,8 @@ def _print(number: int, hit: RecallHit, full: bool) -> None:
         facts.append(f"and {len(hit.also)} that say the same")
     if hit.older_than:
         facts.append(f"older than {hit.older_than[:8]}")
+    if hit.rejected:
+        facts.append(render.line(hit.rejected))
     render.out("   " + render.paint(" · ".join(facts), "dim"), hang=0)
     if full:
         for text in rest.strip().splitlines():

@@ -73,6 +73,14 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
         render.out(render.paint(f"outdated since {render.moment(node.valid_until)}{why}", "yellow"))
     elif node.older_than:
         render.out(render.paint(f"older than {node.older_than[:8]}, which seems to replace it", "yellow"))
+    if node.rejected:
+        render.out(render.paint(render.line(node.rejected), "yellow"))
+    for name, some in (("paths", node.paths), ("commands", node.commands)):
+        if some:
+            render.out(f"{name}: {', '.join(map(render.line, some))}")
+    if node.guard:
+        waits = f" (waits, because another than you wrote this: ormahctl update {node.short_id} --guard {node.guard})"
+        render.out(f"guard: {node.guard}{waits if node.guard_waits else ''}", hang=0)
     render.out()
     render.out(render.safe(node.content), hang=0)
     connections = node.connections

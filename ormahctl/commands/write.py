@@ -21,7 +21,7 @@ import msgspec
 
 from ormahctl import render
 from ormahctl.commands.spaces import new_space
-from ormahctl.options import EDGE, SHARE, TIER, TYPE, TYPES, LinkType, OneOf, text_or_stdin
+from ormahctl.options import EDGE, GUARD, SHARE, TIER, TYPE, TYPES, LinkType, OneOf, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session, space
 from ormahd.api import (
@@ -138,6 +138,7 @@ def _now(session: Session, node_id: str) -> dict[str, Any]:
     "--link", "links", type=LinkType(), multiple=True, help="An edge to another memory, such as supports:1a2b3c4d."
 )
 @click.option("--replaces", metavar="ID", multiple=True, help="A memory that this one replaces; may be repeated.")
+@click.option("--rejected", metavar="WHY", help="It was tried and given up; WHY is the reason.")
 @click.option("--verbose", is_flag=True, help="Also its file, connections, and similar memories that it may replace.")
 @pass_session
 def remember(
@@ -153,6 +154,7 @@ def remember(
     confidence: float,
     links: tuple[Link, ...],
     replaces: tuple[str, ...],
+    rejected: str | None,
     verbose: bool,
 ) -> None:
     """Store TEXT as a memory; with '-' the text is read from stdin.
@@ -170,6 +172,7 @@ def remember(
         confidence=confidence,
         connections=list(links),
         replaces=list(replaces),
+        rejected=rejected,
     )
     done = session.client.call("agent.remember", params, RememberResult)
     if session.json:
@@ -199,7 +202,7 @@ def _print_context(done: RememberResult) -> None:
         render.note("neighbours were not looked for: the model is not loaded yet")
 
 
-CLEARABLE = ("title", "space", "tags", "valid_until")
+CLEARABLE = ("title", "space", "tags", "valid_until", "rejected", "paths", "commands", "guard")
 
 
 @click.command(
@@ -218,6 +221,8 @@ CLEARABLE = ("title", "space", "tags", "valid_until")
 @click.option("--tag", "tags", multiple=True, help="Add a tag; may be given several times.")
 @click.option("--untag", "untags", multiple=True, help="Remove a tag; may be given several times.")
 @click.option("--confidence", type=SHARE, help="How certain it is, 0 to 1.")
+@click.option("--rejected", metavar="WHY", help="It was tried and given up; WHY is the reason.")
+@click.option("--guard", type=GUARD, help="Before such a command or edit by an agent: ask you, or refuse it (deny).")
 @click.option("--clear", "cleared", type=OneOf(CLEARABLE), multiple=True, metavar="FIELD",
               help=f"Take a field away: {', '.join(CLEARABLE)}.")  # fmt: skip
 @pass_session
@@ -233,6 +238,8 @@ def update(
     tags: tuple[str, ...],
     untags: tuple[str, ...],
     confidence: float | None,
+    rejected: str | None,
+    guard: str | None,
     cleared: tuple[str, ...],
 ) -> None:
     """Change fields of the memory ID; the rest of its note stays as it is, byte for byte."""
@@ -242,13 +249,15 @@ def update(
             f"--tag {min(both)} and --untag {min(both)} exclude each other", click.get_current_context()
         )
     named = {"title": title is not None and "--title", "space": space_ is not None and "--space",
-             "tags": (tags and "--tag") or (untags and "--untag")}  # fmt: skip
+             "tags": (tags and "--tag") or (untags and "--untag"), "rejected": rejected is not None and "--rejected",
+             "guard": guard and "--guard"}  # fmt: skip
     for field in cleared:
         if option := named.get(field):
             raise click.UsageError(f"--clear {field} and {option} exclude each other", click.get_current_context())
     given = {
         "content": None if content is None else text_or_stdin(content, "the text"),
         "title": title, "type": type_, "tier": tier, "space": space_, "confidence": confidence,
+        "rejected": rejected, "guard": guard,
     }  # fmt: skip
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     changes |= {name: [] if name == "tags" else None for name in cleared}

@@ -64,8 +64,11 @@ async def update(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
     space = place.space(named) if named else UNSET
     if not given.keys() - {"node_id"} and space is UNSET:
         raise BadRequest(
-            "nothing to change was given", hint="pass content, title, type, tier, space, tags or confidence"
+            "nothing to change was given",
+            hint="pass content, title, type, tier, space, tags, rejected, commands or paths",
         )
+    if given.get("rejected") == "":
+        given["rejected"] = None
     params = api.UpdateParams(**given, space=space, expect=expected)
     done = await place.call(ctx, "agent.update", params, api.WriteResult)
     return readable.written(done)

@@ -14,16 +14,17 @@ from msgspec import Struct
 
 from ormahd.actions.views import stem
 from ormahd.api import WriteResult
-from ormahd.errors import Conflict, InvalidNote, NotFound, NotReady, VaultBusy
+from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, NotReady, VaultBusy
 from ormahd.git.commit_message import REQUEST
 from ormahd.index.rows import SOURCE_PREFIX, Filter, NodeRow
 from ormahd.model.change import Kind
-from ormahd.model.node import EdgeType, Tier, short_id
+from ormahd.model.node import EdgeType, NodeType, NoteGuard, Tier, short_id
 from ormahd.note.edit import edit
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, NoteLink
 from ormahd.ormah import Ormah
 from ormahd.process import priority
+from ormahd.text.bearing import bearing
 from ormahd.text.secrets import redact, redact_name
 from ormahd.vault.transaction import Transaction
 
@@ -65,6 +66,31 @@ class Caller(Struct, frozen=True):
         if name == PERSON or name.startswith(("agent:", "job:", "system:")):
             return name
         return f"agent:{name}"
+
+
+def check_acts(caller: Caller, kind: NodeType, *, rejected: str | None, guard: NoteGuard | None) -> None:
+    """Raise BadRequest for a guard that no person sets, and for a preference that was rejected."""
+    if guard is not None and caller.source != PERSON:
+        raise BadRequest(
+            "a guard counts only as a person writes it, so an agent cannot set one",
+            hint=f"leave it out, and let the person run: ormahctl update ID --guard {guard}",
+        )
+    if rejected is not None and kind is NodeType.PREFERENCE:
+        raise BadRequest(
+            "what was tried and rejected is no preference", hint="give it another type: --type decision or observation"
+        )
+
+
+def check_guard(data: bytes, path: str) -> None:
+    """Raise BadRequest if a note has a guard, and names no command or file that it could be for."""
+    note = parse(data, path)
+    if note.guard is not None and not (note.paths or note.commands):
+        found = bearing(note.title, note.content, note.type, rejected=note.standing is not None)
+        if not (found.files or found.commands):
+            raise BadRequest(
+                "its text names no command or file to guard",
+                hint="add a line to the note, such as  commands: [make clean]  or  paths: [src/api/**]",
+            )
 
 
 def check_space(space: str | None) -> str | None:

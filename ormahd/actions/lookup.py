@@ -12,8 +12,11 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from ormahd import api
 from ormahd.actions.amend import Progress, silent
+from ormahd.actions.guards import by_a_person
 from ormahd.actions.past import find_standing, readable
 from ormahd.actions.views import day, headline, iso, node_view, of_row, replaced_today
 from ormahd.errors import NotFound, OrmahError
@@ -74,7 +77,8 @@ def get(ormah: Ormah, params: api.NodeParams, progress: Progress = silent) -> ap
         now = ormah.ranking_clock()
         ormah.state.asked(now)
         ormah.state.touch([row.id], how="get", session_id=params.session_id, at=now)
-    return node_view(ormah.index, row, older_than=replaced_today(ormah, [row.id]).get(row.id))
+    shown = node_view(ormah.index, row, older_than=replaced_today(ormah, [row.id]).get(row.id))
+    return replace(shown, guard_waits=row.guard is not None and not by_a_person(ormah, row))
 
 
 def _no_longer(ormah: Ormah, node_id: str, absent: NotFound) -> NotFound:

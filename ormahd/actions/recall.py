@@ -193,13 +193,14 @@ def _prose(query: SearchQuery, hits: list[RecallHit], degraded: list[str]) -> st
             + (f" | and {len(hit.also)} that say the same" if hit.also else "")
             + (f" | older than {short_id(hit.older_than)}, which seems to replace it" if hit.older_than else "")
         )
+        lines += [f"   {hit.rejected}"] if hit.rejected else []
         lines.append(f"   {hit.content.strip() if hit.source == 'id' else hit.excerpt}")
     for source, heading in (("activated", "Related via connections:"), ("conflict", "Conflicting context:")):
         group = [hit for hit in hits if hit.source == source]
         if group:
             lines += ["", heading]
             lines += [
-                f"- [{hit.type}] {headline(hit.title, hit.content)} (id: {hit.id}): "
+                f"- [{hit.type}] {headline(hit.title, hit.content)} (id: {hit.id}{f', {hit.rejected}' if hit.rejected else ''}): "
                 + shortened(" ".join(hit.excerpt.split()), SNIPPET)
                 for hit in group
             ]

@@ -14,6 +14,8 @@ from msgspec.structs import asdict, replace
 from ormahd.actions.amend import (
     Caller,
     amending,
+    check_acts,
+    check_guard,
     check_space,
     clean,
     define,
@@ -38,7 +40,16 @@ from ormahd.api import Near, RememberParams, RememberResult
 from ormahd.errors import Unavailable
 from ormahd.index.rows import NodeRow
 from ormahd.model.change import Kind
-from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, NodeType, Tier, short_id
+from ormahd.model.node import (
+    ABOUT_SELF,
+    CreateNodeRequest,
+    EdgeType,
+    LinkRequest,
+    NodeType,
+    NoteStanding,
+    Tier,
+    short_id,
+)
 from ormahd.note.values import NoteLink, path_for
 from ormahd.note.write import compose
 from ormahd.ormah import Ormah
@@ -124,6 +135,7 @@ def remember(ormah: Ormah, params: RememberParams, caller: Caller) -> RememberRe
     links = [*map(asdict, params.connections), *({"target": target} for target in params.links)]
     more = {"global": space is None and wanted is not UNSET, "source": params.source or caller.source}
     request = CreateNodeRequest.of(params, space=space, connections=links, **more)
+    check_acts(caller, request.type, rejected=request.rejected, guard=request.guard)
     return store_memory(ormah, request, caller, replaces=params.replaces)
 
 
@@ -145,6 +157,8 @@ def store_memory(
     found: list[str] = []
     content = clean(ormah, request.content, found) or ""
     title = clean(ormah, request.title, found)
+    because = clean(ormah, request.rejected, found)
+    paths, commands = ([clean(ormah, one, found) or "" for one in some] for some in (request.paths, request.commands))
     tags = [clean(ormah, tag, found) or "" for tag in request.tags]
     if request.about_self and ABOUT_SELF not in tags:
         tags = [ABOUT_SELF, *tags]
@@ -174,11 +188,17 @@ def store_memory(
             updated=now,
             content=content,
             links=[link for link, _ in links],
+            standing=None if because is None else NoteStanding.REJECTED,
+            because=because,
+            paths=paths,
+            commands=commands,
+            guard=request.guard,
             everywhere=request.everywhere,
         )
         path = path_for(
             id=node_id, type=request.type, space=request.space, title=title, content=content, created=created
         )
+        check_guard(data, path)
         ends = [see(ormah, row.id) for row in (*older, *restates[:1]) if not row.from_source]
         body = "\n".join(f"{link.edge}: {row.title or row.short_id} ({link.weight:g})" for link, row in links)
         demoted: list[NodeRow] = []

@@ -14,7 +14,17 @@ from typing import Any, Final
 from msgspec import Struct, field
 from pydantic import Field
 
-from ormahd.actions.amend import Caller, Progress, amending, clean, define, make_room_in_core, silent, transaction
+from ormahd.actions.amend import (
+    PERSON,
+    Caller,
+    Progress,
+    amending,
+    clean,
+    define,
+    make_room_in_core,
+    silent,
+    transaction,
+)
 from ormahd.actions.outdated import link_to, restated
 from ormahd.actions.views import plain, stem
 from ormahd.api import ExportParams, ExportResult, ImportFailure, ImportParams, ImportResult
@@ -27,6 +37,7 @@ from ormahd.model.node import (
     CreateNodeRequest,
     LinkRequest,
     NodeType,
+    NoteStanding,
     Text,
     Tier,
     Utc,
@@ -54,6 +65,7 @@ def export(index: Index, vault: Vault, params: ExportParams) -> ExportResult:
     items = []
     for node_id, row in index.notes(page).items():
         item = {name: plain(getattr(row, name)) for name in EXPORTED} | {"connections": edges[node_id]}
+        item["rejected"] = row.acts.because or ("the reason was not noted" if row.rejected else None)
         # The index lacks whether the note says explicitly that the memory is global, so the file is read
         data = vault.read(row.path) if row.space is None else None
         if data is not None and b"global:" in data and parse(data, row.path).everywhere:
@@ -64,7 +76,7 @@ def export(index: Index, vault: Vault, params: ExportParams) -> ExportResult:
 
 EXPORTED = (
     *("id", "short_id", "type", "tier", "space", "title", "content", "tags", "source", "confidence"),
-    *("created", "updated", "valid_until", "outdated_reason", "path"),
+    *("created", "updated", "valid_until", "outdated_reason", "paths", "commands", "guard", "path"),
 )
 """Fields of a memory in an export, besides its connections."""
 MAX_BATCH = 5_000
@@ -178,9 +190,12 @@ def _failure(number: int, exc: OrmahError) -> ImportFailure:
 def _without_secrets(ormah: Ormah, line: ImportLine, found: list[str]) -> ImportLine:
     """Return `line` with every secret in its space, source and reasons redacted; append the kinds found to `found`. The
     caller does the same for title, content and tags."""
-    names = {name: clean(ormah, getattr(line, name), found) for name in ("space", "source", "outdated_reason")}
+    names = {
+        name: clean(ormah, getattr(line, name), found) for name in ("space", "source", "outdated_reason", "rejected")
+    }
+    lists = {name: [clean(ormah, one, found) for one in getattr(line, name)] for name in ("paths", "commands")}
     edges = [one.model_copy(update={"reason": clean(ormah, one.reason, found)}) for one in line.connections]
-    return line.model_copy(update={**names, "connections": edges})
+    return line.model_copy(update={**names, **lists, "connections": edges})
 
 
 _DERIVED = (
@@ -307,5 +322,10 @@ def _compose(item: _New, links: Sequence[NoteLink], now: datetime, caller: Calle
         links=links,
         valid_until=line.valid_until,
         outdated_reason=line.outdated_reason,
+        standing=NoteStanding.REJECTED if line.rejected else None,
+        because=line.rejected,
+        paths=line.paths,
+        commands=line.commands,
+        guard=line.guard if caller.source == PERSON else None,
         everywhere=line.everywhere,
     )

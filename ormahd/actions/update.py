@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from msgspec import UNSET
 
 from ormahd.actions.amend import (
+    PERSON,
     Caller,
     SeenNote,
     amending,
+    check_acts,
+    check_guard,
     check_space,
     clean,
     define,
@@ -25,12 +29,21 @@ from ormahd.api import UpdateParams, WriteResult
 from ormahd.errors import BadRequest, Conflict
 from ormahd.index.rows import NodeRow
 from ormahd.model.change import Kind
-from ormahd.model.node import ABOUT_SELF, ChangeNodeRequest, CreateNodeRequest, EdgeType, LinkRequest, Tier, short_id
+from ormahd.model.node import (
+    ABOUT_SELF,
+    ChangeNodeRequest,
+    CreateNodeRequest,
+    EdgeType,
+    LinkRequest,
+    NoteStanding,
+    Tier,
+    short_id,
+)
 from ormahd.note.edit import edit
 from ormahd.note.values import NoteLink
 from ormahd.ormah import Ormah
 
-CLEARABLE = ("title", "space", "tags", "valid_until")
+CLEARABLE = ("title", "space", "tags", "valid_until", "rejected", "paths", "commands", "guard")
 """Fields that null clears."""
 SET = (*CLEARABLE, "content", "type", "tier", "tags", "confidence")
 """Fields that an update can set."""
@@ -52,13 +65,16 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
 
     # Redact secrets. A content is embedded outside of the writers' lock
     found: list[str] = []
-    fields |= {name: clean(ormah, fields[name], found) for name in ("title", "content") if name in fields}
+    fields |= {name: clean(ormah, fields[name], found) for name in ("title", "content", "rejected") if name in fields}
     add_tags = [clean(ormah, tag, found) or "" for tag in add_tags]
-    if "tags" in fields:
-        fields["tags"] = [clean(ormah, tag, found) or "" for tag in fields["tags"]]
+    for name in {"tags", "paths", "commands"} & fields.keys():
+        fields[name] = [clean(ormah, one, found) or "" for one in fields[name]]
     if "content" in fields and not fields["content"].strip():
         raise BadRequest("an empty memory cannot be stored", hint="to remove it: ormahctl forget ID")
     asked = [one.model_copy(update={"reason": clean(ormah, one.reason, found)}) for one in asked]
+    if "rejected" in fields:
+        fields |= {"standing": NoteStanding.REJECTED, "because": fields.pop("rejected")}
+    cleared = [name for one in cleared for name in (("standing", "because") if one == "rejected" else (one,))]
     content = fields.pop("content", None)
     near: list[tuple[str, float]] = []
     if content is not None:
@@ -70,6 +86,10 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
         if params.expect is not None and params.expect != seen.digest:
             raise Conflict(f"{seen.path} changed since it was read", hint="read it again", data={"digest": seen.digest})
         wish = dict(fields)
+        because = (
+            None if "because" in cleared else wish.get("because", seen.note.because if seen.note.standing else None)
+        )
+        check_acts(caller, wish.get("type", seen.note.type), rejected=because, guard=wish.get("guard"))
         if "tags" in wish or add_tags or remove_tags:
             base = [tag for tag in wish.get("tags", seen.note.tags) if tag not in remove_tags]
             wish["tags"] = list(dict.fromkeys([*base, *add_tags]))
@@ -80,11 +100,14 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
             wish["everywhere"] = True  # recorded as intended, so that no job assigns a space again
         edited = edit(seen.data, seen.path, set=wish, clear=clear, link=links, content=content)
         name = headline(wish.get("title", seen.note.title), content or seen.note.content)
-        if edited == seen.data:
+        if edited == seen.data and "guard" not in wish:  # written again, a guard counts again
             return written(ormah, f"Nothing to change: {name} (id: {node_id})", seen, redacted=found)
-        edited = edit(edited, seen.path, set={"updated": now})
+        again = edited == seen.data and seen.note.updated  # a commit says that the person wrote the guard again
+        edited = edit(edited, seen.path, set={"updated": max(now, again + timedelta(seconds=1)) if again else now})
+        check_guard(edited, seen.path)
         changed = {*(wish.keys() - {"everywhere"}), *clear, *(link.edge.value for link in links)}
-        named = ", ".join(sorted(changed if content is None else {*changed, "content"}))
+        changed |= set() if content is None else {"content"}
+        named = ", ".join(sorted(changed))
 
         kin = _kin(ormah, node_id) if near else set()
         demoted: list[NodeRow] = []
@@ -99,7 +122,12 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
         space = wish.get("space", None if "space" in clear else seen.note.space)
         statement = (wish.get("title", seen.note.title), content or "", wish.get("type", seen.note.type))
         others = nearby(ormah, near, statement, space, but=kin)
-        lines = [f"Updated: {name} (id: {node_id}): {named}", *demotions(demoted), *advice(others, short_id(node_id))]
+        lines = [f"Updated: {name} (id: {node_id}): {named}"]
+        if seen.note.guard and caller.source != PERSON and changed & {"title", "space", "paths", "commands", "content"}:
+            lines.append(
+                f"Its guard waits until the person confirms it: ormahctl update {short_id(node_id)} --guard {seen.note.guard}"
+            )
+        lines += [*demotions(demoted), *advice(others, short_id(node_id))]
         return written(
             ormah, "\n".join(lines), seen, tx, redacted=found, demoted=[row.id for row in demoted], near=others
         )

@@ -31,6 +31,13 @@ class RememberParams(Params):
     replaces: list[str] = []
     """Ids of memories that this one replaces. Each is marked as superseded in the same commit, and gets an
     `evolved_from` edge."""
+    rejected: str | None = None
+    """Why what the memory is about was tried and rejected; null: it was not."""
+    paths: list[str] = []
+    """Globs of the files that it is about, besides those that its text names; `commands`: of commands."""
+    commands: list[str] = []
+    guard: str | None = None
+    """`ask` or `deny`: before such a file is edited or such a command is run. Only a person may set it."""
     request_id: str | None = None
 
 
@@ -117,6 +124,8 @@ class RecallHit(Result):
     """Full ids of memories that say the same and are therefore not listed separately."""
     older_than: str | None = None
     """Full id of the newer memory that seems to have replaced this one. It is listed before this one."""
+    rejected: str | None = None
+    """`tried and rejected (12 Nov 2026): WHY`, if what it is about was."""
     said_in: str | None = None
     """`<session>#<turn>`, if it was extracted from an archived session (`agent.sessions`)."""
     trace: dict[str, Any] | UnsetType = UNSET
@@ -212,6 +221,13 @@ class NodeResult(Result):
     """Set if `as_of` was given."""
     older_than: str | None = None
     """Full id of the newer memory that seems to have replaced this one."""
+    rejected: str | None = None
+    """As in `RecallHit`."""
+    paths: list[str] = []
+    commands: list[str] = []
+    guard: str | None = None
+    guard_waits: bool = False
+    """Whether the guard counts for nothing until a person sets it again: another wrote it, or the text that it has."""
 
 
 class UpdateParams(Params):
@@ -228,6 +244,11 @@ class UpdateParams(Params):
     remove_tags: list[str] = []
     confidence: float | UnsetType = UNSET
     valid_until: str | UnsetType | None = UNSET
+    rejected: str | UnsetType | None = UNSET
+    """As in `agent.remember`, like the next three; null takes the property away."""
+    paths: list[str] | UnsetType | None = UNSET
+    commands: list[str] | UnsetType | None = UNSET
+    guard: str | UnsetType | None = UNSET
     add_connections: list[Link] = []
     expect: str | None = None
     """sha256 of the note's bytes that the update is based on. If the note has changed since, the update is refused

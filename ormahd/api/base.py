@@ -172,6 +172,8 @@ class ListedMemory(Result):
     """A time in the past means that the memory is outdated."""
     origin: str
     path: str
+    rejected: str | None = None
+    """`tried and rejected (12 Nov 2026): WHY`, if what it is about was."""
 
 
 class ListResult(Result):

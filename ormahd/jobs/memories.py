@@ -13,7 +13,7 @@ from ormahd.errors import BadRequest
 from ormahd.jobs.job import Ask, Edit, PlannedChange
 from ormahd.jobs.proposals import Proposals, StoreOutcome
 from ormahd.model.change import Kind
-from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, NodeType, ProposalType, Tier
+from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, NodeType, NoteStanding, ProposalType, Tier
 from ormahd.note.markdown import normalise
 from ormahd.note.values import path_for
 from ormahd.note.write import compose
@@ -41,7 +41,7 @@ def propose_memory(ormah: Ormah, proposals: Proposals, title: str, text: str, ki
 
 def propose_learned(ormah: Ormah, proposals: Proposals, one: PlannedMemory) -> None:
     """Store a proposal to remember what was found in a session."""
-    fields = ("title", "content", "type", "space", "confidence", "source", "said_in")
+    fields = ("title", "content", "type", "space", "confidence", "source", "said_in", "because")
     payload = {name: getattr(one, name) for name in fields}
     payload |= {"tags": list(one.tags), "created": one.created.isoformat()}
     reason = (
@@ -69,6 +69,7 @@ def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
     kind = NodeType(payload["type"])
     title = title if isinstance(title, str) and title else None
     space, tags, created = payload.get("space"), payload.get("tags", []), payload.get("created")
+    because = payload.get("because")
 
     def edits() -> Sequence[Edit]:
         if ormah.index.equal(space, kind, title, text) is not None:
@@ -80,6 +81,7 @@ def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
             id=node_id, type=kind, tier=Tier.WORKING, space=space, title=title, tags=tags,
             source=payload.get("source", SOURCE), confidence=payload.get("confidence", CONFIDENCE), created=when,
             updated=now, content=text, everywhere=ABOUT_SELF in tags, said_in=payload.get("said_in"),
+            standing=NoteStanding.REJECTED if because else None, because=because or None,
         )  # fmt: skip
         path = path_for(id=node_id, type=kind, space=space, title=title, content=text, created=when)
         return [Edit(node_id, path, data, None)]

@@ -131,7 +131,7 @@ class ClusterSearch:
     def _eligible(self, row: NodeRow) -> bool:
         return (
             row.tier is Tier.WORKING and row.valid_until is None and TAG not in row.tags
-            and row.id != self.context.ormah.vault.self_id and len(row.content) < CHARACTERS
+            and not row.guard and not row.rejected and row.id != self.context.ormah.vault.self_id and len(row.content) < CHARACTERS
         )  # fmt: skip
 
     def _cluster(self, seed: str, taken: set[str]) -> MemoryGroup | None:

@@ -339,7 +339,7 @@ def fading(context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> 
         for row in rows.values():
             idle = time.between(row.last_accessed, context.now)
             weight = importance(row.strength.access_count, edges.get(row.id, 0), idle)
-            if row.id in me or spared(context, row, weight, idle):
+            if row.id in me or row.guard or spared(context, row, weight, idle):
                 continue
             changes = NoteChanges(ormah.history, row)
             since = max(row.created, changes.came or _NEVER, _last(uses, row.id))

@@ -74,6 +74,10 @@ def why_apart(ormah: Ormah, one: NodeRow, other: NodeRow, *, across: bool = Fals
     for row in (one, other):
         if row.valid_until is not None or row.outdated_reason is not None:
             return f"“{headline(row.title, row.content, 50)}” is outdated"
+    if one.guard or other.guard:
+        return "a person guards something with one of them"
+    if (one.rejected is None) != (other.rejected is None):
+        return "one of them says that it was tried and rejected"
     if one.space != other.space and not across:
         return f"they belong to two spaces ({one.space or 'global'}, {other.space or 'global'})"
     for edge in ormah.index.edges_of([one.id]):
