@@ -50,6 +50,8 @@ class MemoryCandidate(Struct, frozen=True):
     tags: tuple[str, ...] = ()
     corrects: str = ""
     """Words of the earlier statement that this memory makes wrong; "" if it corrects nothing."""
+    because: str = ""
+    """Why what it tells of was tried and rejected; "" if it was not."""
 
 
 class TurnBatch(Struct, frozen=True):

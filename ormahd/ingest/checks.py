@@ -21,7 +21,7 @@ from ormahd.errors import InvalidNote
 from ormahd.index.rows import NodeRow
 from ormahd.ingest.batches import MemoryCandidate
 from ormahd.ingest.readers.values import iso_time
-from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, MAX_TITLE, NodeType, Tier
+from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, MAX_TITLE, NodeType, NoteStanding, Tier
 from ormahd.note.values import NoteLink
 from ormahd.note.write import compose
 from ormahd.ormah import Ormah
@@ -90,6 +90,7 @@ class Checks:
         found: list[str] = []
         title = " ".join((clean(self._ormah, one.title, found) or "").split())[:MAX_TITLE]
         content = (clean(self._ormah, one.content, found) or "").strip()
+        because = clean(self._ormah, one.because, found) or ""
         if first is None or not content or len(content) > MAX_CONTENT or not statement(content):
             return UNFIT
         if self._gone.statement(statement(content)) or any(map(self._gone.turn, one.turns)):
@@ -108,7 +109,7 @@ class Checks:
         made = PlannedMemory(
             node_id, one.type.value, space, title, content, tuple(tags[:TAGS]), min(max(one.confidence, 0.0), 1.0),
             created, f"{ORIGIN}:{tail.harness}", f"{word_of(tail.id)}#{one.turns[0]}",
-            first.place, one.corrects, tuple(links),
+            first.place, one.corrects, tuple(links), because,
         )  # fmt: skip
         try:
             note_of(made, made.created)
@@ -178,6 +179,7 @@ def note_of(one: PlannedMemory, updated: datetime) -> bytes:
         id=one.node_id, type=NodeType(one.type), tier=Tier.WORKING, space=one.space, title=one.title, tags=one.tags, source=one.source,
         confidence=one.confidence, created=one.created, updated=updated, content=one.content,
         everywhere=ABOUT_SELF in one.tags, said_in=one.said_in, links=one.links,
+        standing=NoteStanding.REJECTED if one.because else None, because=one.because or None,
     )  # fmt: skip
 
 

@@ -42,6 +42,8 @@ class PlannedMemory(Struct, frozen=True):
     corrects: str = ""
     links: tuple[NoteLink, ...] = ()
     """Edges to the memories that it replaces by being said again."""
+    because: str = ""
+    """Why what it tells of was tried and rejected; "" if it was not."""
 
 
 class SessionProgress(Struct, frozen=True):

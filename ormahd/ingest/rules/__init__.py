@@ -67,7 +67,13 @@ def candidates(turns: Iterable[SessionTurn], *, today: datetime, title: str = ""
                 last.append(one.content.lower())
                 memories.pop(last[-1], None)  # said again: the last time counts
                 memories[last[-1]] = MemoryCandidate(
-                    one.type, one.title, one.content, CONFIDENCE, (turn.key,), about_self=one.about_self
+                    one.type,
+                    one.title,
+                    one.content,
+                    CONFIDENCE,
+                    (turn.key,),
+                    about_self=one.about_self,
+                    because=one.because,
                 )
         purpose = titled or (not last and around("purpose").search(text) is not None)
     return list(memories.values())
@@ -114,4 +120,4 @@ def _found(text: str, day: date) -> Iterator[FoundMemory]:
                 return
             rest = max(rest, len(parts) if sentence.endswith("?") else at)  # it may ask about what follows
     for at, memories in enumerate(some):
-        yield from (one for one in memories if one.asked or at > rest)
+        yield from (one for one in memories if one.asked or one.because or at > rest)

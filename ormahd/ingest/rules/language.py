@@ -52,6 +52,8 @@ class RuleLanguage(Struct, frozen=True):
     file: Mapping[str, Any]
     lists: Mapping[str, re.Pattern[str]]
     own: tuple[tuple[re.Pattern[str], str, NodeType], ...]
+    rejected: tuple[re.Pattern[str], ...]
+    """Match a sentence, or two, that says what was tried and given up (`thing`), and why (`because`)."""
 
 
 @cache
@@ -63,7 +65,12 @@ def load(language: str) -> RuleLanguage:
     lists = {name: _NAME.sub(lambda found: lists[found[1]], one) for name, one in lists.items()}
     patterns = {name: _compiled(_whole(one)) for name, one in lists.items()}
     patterns |= {name: _compiled(_NAME.sub(lambda found: lists[found[1]], one)) for name, one in _FORMS.items()}
-    return RuleLanguage(file, patterns, tuple((_compiled(_whole(say)), tells, kind) for say, tells, kind in own))
+    told = tuple((_compiled(_whole(say)), tells, kind) for say, tells, kind in own)
+    parts = {name: file[name] for name in ("thing", "failing")}
+    rejected = tuple(
+        _compiled(re.sub(r"\{(thing|failing)\}", lambda found: parts[found[1]], one)) for one in file["rejected"]
+    )
+    return RuleLanguage(file, patterns, told, rejected)
 
 
 @cache

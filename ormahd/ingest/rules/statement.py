@@ -33,11 +33,16 @@ class FoundMemory(Struct, frozen=True):
     asked: bool = False
     lasting: bool = False
     title: str = ""
+    because: str = ""
+    """Why what it tells of was tried and rejected; "" if it was not."""
 
 
 def found(text: str, before: str, speech: RuleLanguage, day: date, *, alone: bool) -> Iterator[FoundMemory]:
     """Yield the memories that a sentence states. `before`: the previous sentence, to which "Remember that." refers;
     `day`: the day on which the sentence was said; `alone`: whether it is a prompt of its own."""
+    if (dead := _rejected(text, before, speech)) is not None:
+        yield _finished(dead, speech, day)
+        return
     for part in speech.lists["joins"].split(bare(text, speech)):
         some = list(_found(part, before, speech, alone=alone, open_end=text.endswith(("?", "..", "…"))))
         yield from (_finished(one, speech, day) for one in some)
@@ -57,6 +62,18 @@ def bare(text: str, speech: RuleLanguage) -> str:
     text = text[: tail.start()] if tail else text
     lead = speech.lists["leads"].match(text)
     return text[lead.end() if lead else 0 :].rstrip(" .!?,;:")
+
+
+def _rejected(text: str, before: str, speech: RuleLanguage) -> FoundMemory | None:
+    """Return the memory of something that was tried and rejected, which a sentence says alone or with the one before."""
+    now = _cut(bare(text, speech), speech)
+    if text.endswith("?"):
+        return None
+    for said in (now, f"{bare(before, speech)}. {now}") if before else (now,):
+        for pattern in speech.rejected:
+            if (found := pattern.fullmatch(said)) and _stands(found["thing"], speech, least=1):
+                return FoundMemory(NodeType.OBSERVATION, said, because=found["because"].strip())
+    return None
 
 
 def _found(text: str, before: str, speech: RuleLanguage, *, alone: bool, open_end: bool) -> Iterator[FoundMemory]:
