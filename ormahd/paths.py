@@ -255,14 +255,17 @@ def _setting(environ: Mapping[str, str], group: str, key: str) -> str:
     return str(given).strip().lower()
 
 
+_OFF = {"0", "false", "no", "off", "f", "n"}
+
+
 def autostart(environ: Mapping[str, str] = os.environ) -> bool:
     """Return the setting `daemon.autostart`."""
-    return _setting(environ, "daemon", "autostart") not in {"0", "false", "no", "off", "f", "n"}
+    return _setting(environ, "daemon", "autostart") not in _OFF
 
 
 def whispers_at_tools() -> bool:
     """Return the setting `whisper.tools`, for the setup of agents."""
-    return _setting(os.environ, "whisper", "tools") in {"1", "true", "yes", "on", "t", "y"}
+    return _setting(os.environ, "whisper", "tools") not in _OFF
 
 
 def spool_dir(socket: Path) -> Path:

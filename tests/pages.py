@@ -140,6 +140,7 @@ _ID: Final = re.compile(
 _FORMS: Final = [
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z?"), r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z?"),
     (re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b"), r"\d{4}-\d\d(?:-\d\d)?"),
+    (re.compile(r"\b\d{1,2} [A-Z][a-z]{2} \d{4}\b"), r"\d{1,2} [A-Z][a-z]{2} \d{4}"),
     (re.compile(r"\b\d\d:\d\d\b"), r"\d\d:\d\d"),
     (re.compile(r"\b\d+(?:\.\d+)? (?:kB|MB|GB|B|ms|s)\b"), r"\d+(?:\.\d+)? (?:kB|MB|GB|B|ms|s)"),
     (re.compile(r"(?<![\w.])-?\d+\.\d+\b(?!\.)"), r"-?\d+(?:\.\d+)?"),

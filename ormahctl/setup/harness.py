@@ -27,7 +27,8 @@ from ormahd import paths
 from ormahd.rpc.wire import OrmahError, Unavailable
 
 MATCHERS: Final[Mapping[str, str]] = {
-    "PreToolUse": "Edit|MultiEdit|Write|NotebookEdit|Bash",
+    "PreToolUse": "Edit|MultiEdit|Write|NotebookEdit|Bash|apply_patch",
+    "BeforeTool": "run_shell_command|write_file|replace",
     "PostToolUse": "Bash",
     "PostToolUseFailure": "Bash",
     "AfterTool": "run_shell_command",
@@ -165,7 +166,7 @@ class Codex(Harness):
     program = "codex"
     servers = "mcp_servers"
     events = ("SessionStart", "UserPromptSubmit", "Stop")
-    tool_events = ("PostToolUse",)
+    tool_events = ("PreToolUse", "PostToolUse")
     reads = "AGENTS.md"
     after = "Codex runs new hooks once you trust them: it asks when it starts, or type /hooks"
 
@@ -196,7 +197,7 @@ class Gemini(Harness):
     title = "Gemini CLI"
     program = "gemini"
     events = ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd")
-    tool_events = ("AfterTool",)
+    tool_events = ("BeforeTool", "AfterTool")
     reads = "GEMINI.md"
 
     def home(self) -> Path:

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -28,14 +30,17 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ormahd.actions import guards
 from ormahd.actions.amend import clean_name
 from ormahd.actions.projects import home_of
 from ormahd.actions.views import replaced_today
 from ormahd.actions.where import as_lines, last_work
 from ormahd.api import CHECK_SESSION
 from ormahd.errors import BadRequest, OrmahError
+from ormahd.index.rows import NodeRow
 from ormahd.ingest.readers.gemini import last_compression
 from ormahd.judge.own_sessions import is_own_session
+from ormahd.model.node import NoteGuard
 from ormahd.process import own_files
 from ormahd.rpc import failures
 from ormahd.rpc.connection import request
@@ -46,7 +51,7 @@ from ormahd.text.harness import Commands
 from ormahd.text.quoting import one_line
 from ormahd.vault.spaces import project_folder
 from ormahd.whisper import at_hand
-from ormahd.whisper.greet import greet
+from ormahd.whisper.greet import Greeting, greet
 from ormahd.whisper.hear import early
 from ormahd.whisper.heed import is_used
 from ormahd.whisper.pipeline import UNHEARD, Whisper
@@ -85,16 +90,28 @@ HARNESSES: Final[Mapping[str, Mapping[str, HookAct]]] = {
         "PostToolUseFailure": HookAct.FAILED,
         "StatusLine": HookAct.STATUS,
     },
-    "codex": {**_CLAUDE, "PostToolUse": HookAct.FAILED},
+    "codex": {**_CLAUDE, "PreToolUse": HookAct.TOOL, "PostToolUse": HookAct.FAILED},
     # Its PreCompress comes before every request of the model, whether anything is compressed or not
-    GEMINI: {**_OF_ALL, "BeforeAgent": HookAct.PROMPT, "AfterAgent": HookAct.TRANSCRIPT, "AfterTool": HookAct.FAILED},
+    GEMINI: {
+        **_OF_ALL,
+        "BeforeAgent": HookAct.PROMPT,
+        "AfterAgent": HookAct.TRANSCRIPT,
+        "BeforeTool": HookAct.TOOL,
+        "AfterTool": HookAct.FAILED,
+    },
 }
 """{harness: {event: its meaning}}. Claude Code and Codex use the same names of events, Gemini CLI has its own."""
 
 NAME_CHARACTERS: Final = 1_000
 """Maximum length of a session's id or a space. A longer id is ignored, a longer space is cut."""
 PATH_CHARACTERS: Final = 4_096
+GUARDS: Final = 500
+"""Number of notes of which it is remembered whether a person wrote their guard."""
 COMMAND_CHARACTERS: Final = 100_000
+MOST_FILES: Final = 50
+"""Maximum number of files of one patch that are looked at."""
+_PATCH: Final = "*** Begin Patch"
+_PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S.*?)\s*$", re.MULTILINE)
 
 
 class Event(Struct, frozen=True):
@@ -116,8 +133,8 @@ class Event(Struct, frozen=True):
     """The cause of a START event: startup, resume, clear or compact."""
     ending: str = ""
     """The agent's last answer, if the harness gives it: the transcript may not have it yet."""
-    file: str | None = None
-    """The file that the tool is about to edit."""
+    files: tuple[str, ...] = ()
+    """The files that the tool is about to edit."""
     command: str | None = None
     """The shell command that the tool is about to run."""
     printed: str = ""
@@ -157,6 +174,9 @@ def read(body: bytes) -> Event:
     if act is HookAct.PROMPT and not isinstance(prompt, str):
         raise BadRequest(f"{harness} says no prompt with {name}")
     tool = tool if isinstance(tool, dict) else {}
+    command = _text(tool.get("command"), COMMAND_CHARACTERS) or ""
+    patched = _PATCHED.findall(command) if _PATCH in command else []  # Codex sends patches as commands, or in them
+    file = _text(tool.get("file_path", tool.get("notebook_path")), PATH_CHARACTERS)
     project = cwd.removeprefix(_PROJECT) if cwd.startswith(_PROJECT) else ""
     return Event(
         harness=harness,
@@ -170,8 +190,8 @@ def read(body: bytes) -> Event:
         transcript=_text(fields.get("transcript_path"), PATH_CHARACTERS),
         source=_text(fields.get("source"), NAME_CHARACTERS),
         ending=_whole(ending) if isinstance(ending, str) else "",
-        file=_text(tool.get("file_path", tool.get("notebook_path")), PATH_CHARACTERS),
-        command=_text(tool.get("command"), COMMAND_CHARACTERS),
+        files=(file,) if file else tuple(patched[:MOST_FILES]),
+        command=None if command.startswith(_PATCH) else command or None,
         printed=_whole(failures.printed(fields)) if act is HookAct.FAILED else "",
         of_sub_agent=bool(fields.get("agent_id")),
     )
@@ -222,6 +242,20 @@ def told(number: int, titles: Sequence[str | None]) -> str:
     named = [one_line(title or "untitled", TITLE) for title in titles[:NAMED]] + ["…"] * (len(titles) > NAMED)
     what = f"{number} {'memory' if number == 1 else 'memories'} told"
     return f"Ormah: {what} ({'; '.join(named)})" if named else f"Ormah: {what}" if number else ""
+
+
+def guarded(event: Event, row: NodeRow, text: str) -> bytes:
+    """Return the hook output by which the harness refuses the tool, or asks the person, with the sentence of the memory
+    `row`. `text`: what is added to the agent's context as well. b"" if the harness cannot ask."""
+    guard, why = row.guard, fitting(at_hand.reason(row))
+    if event.harness == GEMINI:
+        said: dict[str, Any] = {"decision": guard, "reason": why, "systemMessage": why}
+    elif event.harness == "codex" and guard is not NoteGuard.DENY:
+        return b""
+    else:
+        output = {"hookEventName": event.name, "permissionDecision": guard, "permissionDecisionReason": why}
+        said = {"hookSpecificOutput": {**output, **({"additionalContext": fitting(text)} if text else {})}}
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def fitting(text: str) -> str:
@@ -283,6 +317,8 @@ class Hooks:
         self._settings = whisper.settings
         self._replaced = partial(replaced_today, self._ormah)
         self._on_transcript = on_transcript
+        self._acts = at_hand.ActTable(whisper.ormah.index)
+        self._guarded: dict[tuple[str, str], bool] = {}
 
     def answer(self, body: bytes, disconnected: Callable[[], bool] = bool) -> bytes:
         """Return the bytes that the hook's process prints; b"" for nothing. `disconnected`: see `Event`."""
@@ -297,7 +333,8 @@ class Hooks:
             output, outcome = context(event.name, "Ormah hears this agent."), "check"
         elif _of_judge(event):
             outcome = "judge"
-        elif not event.of_sub_agent:  # an agent writes its prompts, and it shares the session id of its parent agent
+        # an agent writes the prompts of a sub-agent, and it shares the session id of its parent; guards hold for it too
+        elif not event.of_sub_agent or event.act is HookAct.TOOL:
             output, outcome = self._act(event)
         request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
         return output
@@ -319,10 +356,10 @@ class Hooks:
 
     def _act(self, event: Event) -> tuple[bytes, str]:
         """Handle an event. Return the bytes to print, and the outcome in one word for the log."""
-        if event.act is HookAct.PROMPT:
-            return self._prompt(event)
-        if event.act is HookAct.START:
-            return self._start(event)
+        if event.act in {HookAct.PROMPT, HookAct.START}:
+            answer = self._prompt(event) if event.act is HookAct.PROMPT else self._start(event)
+            threading.Thread(target=self._ready, args=(self._space(event),), name="acts", daemon=True).start()
+            return answer
         if event.act is HookAct.TOOL:
             return self._tool(event)
         if event.act is HookAct.FAILED:
@@ -429,28 +466,53 @@ class Hooks:
         """Return text with memories about the file or command of the tool that the agent is about to use, and the
         outcome in one word.
 
-        An event without a session id gets no memories, because each memory is shown only once in a session.
+        An event without a session id gets no memories, because each memory is shown only once in a session. A guard
+        holds each time. Gemini CLI passes no text on before a tool.
         """
-        names = at_hand.names_of_file(event.file) if event.file else at_hand.names_of_command(event.command or "")
+        act = at_hand.action(event.command, event.files)
+        if not (act and self._settings.tools):
+            return b"", "nothing_named" if self._settings.tools else "off"
         space = self._space(event)
+        matches = self._acts.matches(act, space)
+        if not matches:
+            return b"", "nothing_known"
         name = "global" if space is None else space
-        settings, sessions = self._settings, self._whisper.sessions
-        off = not (settings.enabled and settings.tools) or name in settings.silent_spaces
-        if off or not names or event.session_id is None:
-            return b"", "off" if off else "nothing_named"
-        before = sessions.before(event.session_id)
+        silent = not self._settings.enabled or name in self._settings.silent_spaces
+        silent = silent or event.session_id is None or event.of_sub_agent
+        before = self._whisper.sessions.before(event.session_id)
         found = at_hand.about(
             self._ormah.index,
-            names,
-            space=space,
+            matches,
             known=before.known | before.named,
             now=self._ormah.ranking_clock(),
             commands=self._whisper.wiring.of(event.harness),
             replaced=self._replaced,
         )
-        if not event.disconnected():
-            sessions.told(event.session_id, found.shown)
-        return context(event.name, found.text), "injected" if found.text else "nothing_known"
+        guard = next((row for row in found.guards if self._is_by_a_person(row)), None)
+        refused = guard is not None and guard.guard is NoteGuard.DENY  # the reason tells it
+        told = Greeting() if silent or refused or event.harness == GEMINI else found.greeting
+        if told.shown and not event.disconnected():
+            self._whisper.sessions.told(event.session_id, told.shown)
+        if guard is not None and (output := guarded(event, guard, told.text)):
+            return output, f"guard_{guard.acts.guard}"
+        return context(event.name, told.text), "injected" if told.text else "nothing_new"
+
+    def _ready(self, space: str | None) -> None:
+        """Read what the hook of a tool, which has little time, will need."""
+        try:
+            for one in (None, space):
+                self._acts.of(one)
+            for row in self._ormah.index.notes(self._ormah.index.guarded()).values():
+                self._is_by_a_person(row)
+        except (OrmahError, sqlite3.Error) as exc:  # the hook of a tool reads it then
+            log.debug("what memories say of actions was not read ahead: %s", exc)
+
+    def _is_by_a_person(self, row: NodeRow) -> bool:
+        """Return `guards.by_a_person`, remembered for each version of a note."""
+        key = (row.id, row.digest)
+        if key not in self._guarded:
+            self._guarded = {**dict(list(self._guarded.items())[-GUARDS:]), key: guards.by_a_person(self._ormah, row)}
+        return self._guarded[key]
 
     def _failed(self, event: Event) -> tuple[bytes, str]:
         """Return text that says what fixed the error of a failed command before, once in a session, and the outcome in one

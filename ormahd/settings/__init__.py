@@ -119,9 +119,9 @@ class WhisperSettings(Group):
         default=[], description="Spaces in which nothing is whispered (`global`: prompts without a space)."
     )
     tools: bool = Field(
-        default=False,
-        description="Tell Claude Code what is known about a file or command when it is about to edit or run it. Then run "
-        "`ormahctl setup claude-code`, which adds or removes the hook.",
+        default=True,
+        description="Tell an agent what is known about a file or command when it is about to edit or run it, heed guards, and "
+        "tell what fixed an error before. After a change run `ormahctl setup AGENT`, which adds or removes the hooks.",
     )
     receipt: bool = Field(
         default=True,

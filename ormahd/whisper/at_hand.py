@@ -1,147 +1,217 @@
-"""Show an agent the memories that name the file that it edits, or the command that it runs.
+"""Show an agent the memories that are about the file that it edits, or the command that it runs.
 
-The text interrupts the agent's work, so the conditions are stricter than those of a prompt. A memory must contain the
-file's path or name, or the command's first words, exactly; similar words do not count. Its type must be one of
-`KINDS`, and its space the project's or none. A name that many memories contain is ignored. Each memory is shown once
-per session.
+What each memory is about is in the index (`text.bearing`, and the properties `paths` and `commands`). `ActTable` holds it
+in memory, so that a tool costs no search: commands by their program, files by the last part of their path. A person's
+memory may also have a *guard*: then the person is asked first, or the tool is refused.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from pathlib import PurePosixPath
 from typing import Final, Protocol
 
-from ormahd.index.rows import GLOBAL, Filter, NodeRow
-from ormahd.model.node import NodeType, Tier
+from msgspec import Struct, field
+
+from ormahd.index.rows import Acts, NodeRow, read_acts
+from ormahd.model.node import NoteGuard, Tier
+from ormahd.text.bearing import LOOKING, added, alike, files_of, names, runs, simple_commands, spellings
 from ormahd.text.harness import SHELL, Commands
+from ormahd.text.quoting import one_line
 from ormahd.whisper.greet import CONTENT, Greeting
-from ormahd.whisper.render import WHISPERS, enclose, line, quoted
+from ormahd.whisper.render import WHISPERS, enclose, line
 from ormahd.whisper.types import Shown, context_key
 
-KINDS: Final = (NodeType.DECISION, NodeType.PROCEDURE, NodeType.PREFERENCE, NodeType.OBSERVATION)
-"""Types of memories that say what to do, or what was tried."""
 MOST: Final = 2
-"""Maximum number of memories shown for one edit or command."""
+"""Maximum number of memories shown for one edit or command: a line each."""
 FEW: Final = 4
-"""Maximum number of memories that may contain a name. A name that more of them contain says too little."""
-POOL: Final = 60
-"""Maximum number of memories that are read for one name."""
-SEGMENTS: Final = 6
-"""Maximum number of parts, from the end of a path, by which a memory may name a file."""
-WORDS: Final = 3
-"""Maximum number of words, from the beginning of a command, by which a memory may name it."""
-READ: Final = 4_000
-"""Maximum number of characters of a command that are read."""
-EVERYWHERE: Final = frozenset({
-    "__init__.py", "__main__.py", "index.html", "index.js", "index.ts", "index.tsx", "init.py", "lib.rs", "main.go", "main.py",
-    "main.rs", "mod.rs", "package.json", "readme.md", "setup.py",
-})  # fmt: skip
-"""File names that many folders of a project contain. Such a name alone does not show which file a memory means."""
-LOOKING: Final = frozenset({
-    "awk", "cat", "cd", "chmod", "cp", "cut", "date", "diff", "echo", "env", "export", "find", "grep", "head", "kill", "less", "ls",
-    "mkdir", "mv", "printf", "ps", "pwd", "rg", "rm", "rmdir", "sed", "sleep", "sort", "tail", "tee", "test", "touch", "tr", "true",
-    "wc", "which", "xargs",
-})  # fmt: skip
-"""Programs whose first argument is a file or a text instead of a subcommand. Their commands name nothing."""
-NESTED: Final = frozenset({
-    "aws", "az", "bundle exec", "docker compose", "docker container", "docker image", "docker volume", "gcloud", "gh", "npm run", "pnpm run",
-    "poetry run", "uv pip", "uv run", "uv tool", "yarn run",
-})  # fmt: skip
-"""Beginnings of commands that need one more word to show what runs."""
-_PARTS: Final = re.compile(r"&&|\|\||[;|\n&()]")
-_ASSIGNED: Final = re.compile(r"\w+=\S*$")
-_WORD: Final = re.compile(r"[\w.:@+-]+$")
+"""Maximum number of memories of a space that may name a thing. What more of them name in their texts says too little."""
+POOL: Final = 16
+"""Maximum number of memories that are read for one tool."""
+REASON: Final = 400
+"""Maximum number of characters of a memory in the reason of a guard."""
 
 
-class NamingIndex(Protocol):
-    """What `about` needs from the index: a full text search, and the memories with given ids."""
+class Action(Struct, frozen=True):
+    """What an agent is about to do: the simple commands that it runs, and the files that it changes."""
 
-    def search_text(self, query: str | Sequence[str], limit: int, chosen: Filter) -> list[tuple[str, float]]: ...
+    commands: Sequence[Sequence[str]] = ()
+    files: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.commands or self.files)
+
+
+def action(command: str | None, files: Sequence[str]) -> Action:
+    """Return the action of a tool that runs `command`, or changes `files`."""
+    commands = simple_commands(command) if command else []
+    changed = [*files, *(path for words in commands for path in files_of(words))]
+    return Action(
+        [words for words in commands if words[0] not in LOOKING], [path.replace("\\", "/") for path in changed]
+    )
+
+
+class Match(Struct, frozen=True):
+    """A memory that an action concerns. `given`: whether a property of the note names it; `weight`: how much of it the
+    memory names."""
+
+    given: bool
+    weight: int
+    id: str
+
+
+def _best(match: Match) -> tuple[bool, int, str]:
+    return not match.given, -match.weight, match.id
+
+
+class _Named(Struct, frozen=True):
+    """A glob or pattern of the memory `id`. `given`: as for `Match`."""
+
+    text: str
+    given: bool
+    id: str
+
+
+_WILD: Final = set("*?[")
+
+
+class ActIndex(Protocol):
+    """What is needed from the index: the number of its changes, what the memories of a space say of actions, the
+    memories with a guard, and those with given ids."""
+
+    @property
+    def changes(self) -> int: ...
+    def acts(self, space: str | None) -> list[tuple[str, str]]: ...
+    def guarded(self) -> list[str]: ...
     def notes(self, ids: Sequence[str]) -> dict[str, NodeRow]: ...
 
 
-def names_of_file(path: str) -> list[str]:
-    """Return the names by which a memory may mean a file: ends of its path, longest first, then its bare name.
+class SpaceActs:
+    """What the memories of one space are about. `everywhere`: it is that of the global ones, for which the name of a file
+    alone says too little."""
 
-    The bare name is left out if it is short, or if many folders have such a file (`EVERYWHERE`).
-    """
-    parts = [part for part in PurePosixPath(path.replace("\\", "/")).parts if part not in {"/", ".", ".."}]
-    ends = ["/".join(parts[-size:]) for size in range(min(len(parts), SEGMENTS), 1, -1)]
-    alone = parts[-1] if parts else ""
-    return ends if not alone or alone.lower() in EVERYWHERE or len(alone) < 4 else [*ends, alone]
+    def __init__(self, acts: Iterable[tuple[str, Acts]], *, everywhere: bool) -> None:
+        files: list[tuple[str, _Named]] = []
+        commands: list[tuple[str, _Named]] = []
+        things: list[tuple[str, _Named]] = []
+        for node_id, one in acts:
+            for text, given in [*((text, True) for text in one.paths), *((text, False) for text in one.files)]:
+                if given or "/" in text or not everywhere:
+                    files.append((text.rstrip("/").rpartition("/")[2], _Named(text, given, node_id)))
+            for text, given in [*((text, True) for text in one.commands), *((text, False) for text in one.patterns)]:
+                first = text.split()[0]
+                commands.append(("*" if first[0] == "-" else first.rpartition("/")[2], _Named(text, given, node_id)))
+            for text in one.things:
+                things += [(key, _Named(text, False, node_id)) for key in spellings(text)]
+        self.files, self.commands, self.things = map(_table, (files, commands, things))
+
+    def matches(self, act: Action) -> list[Match]:
+        """Return the memories that the action concerns, the best first; one of them may come twice."""
+        found = []
+        for path in act.files:
+            for key in (*dict.fromkeys(path.split("/")), "*"):
+                some = (one for one in self.files.get(key, ()) if names(one.text, path))
+                found += [Match(one.given, 1 + one.text.strip("/").count("/"), one.id) for one in some]
+        for words in act.commands:
+            for key in dict.fromkeys((words[0], words[0].rpartition("/")[2], "*")):
+                some = (one for one in self.commands.get(key, ()) if runs(one.text, words))
+                found += [Match(one.given, len(one.text.split()), one.id) for one in some]
+            for name in added(words):
+                some = (one for key in spellings(name) for one in self.things.get(key, ()) if alike(one.text, name))
+                found += [Match(False, 2, one.id) for one in some]
+        return sorted(found, key=_best)
 
 
-def names_of_command(command: str) -> list[str]:
-    """Return the names by which a memory may mean what a shell command runs.
+def _table(rows: Iterable[tuple[str, _Named]]) -> dict[str, list[_Named]]:
+    """Return `{key: what is found under it}`, without what too many memories name. A key with wildcards becomes `*`."""
+    table: dict[str, dict[str, list[_Named]]] = {}
+    for key, one in rows:
+        key = "*" if set(key) & _WILD else key
+        table.setdefault(key, {}).setdefault(one.text, []).append(one)
+    few = (
+        (key, (some for some in texts.values() if len(some) <= FEW or some[0].given)) for key, texts in table.items()
+    )
+    return {key: [one for some in lists for one in some] for key, lists in few}
 
-    For each command in a pipeline or list, these are its first two or three words, beginning with the program.
-    """
-    found: dict[str, None] = {}
-    for part in _PARTS.split(command[:READ]):
-        words = part.split()
-        while words and (_ASSIGNED.match(words[0]) or words[0] in {"sudo", "time", "exec", "nohup"}):
-            words.pop(0)
-        if not words or PurePosixPath(words[0]).name in LOOKING:
-            continue
-        said = [PurePosixPath(words[0]).name]
-        for word in words[1:WORDS]:
-            if not _WORD.match(word) or word.startswith("-"):
-                break
-            said.append(word)
-        nested = said[0] in NESTED or " ".join(said[:2]) in NESTED
-        found |= dict.fromkeys(" ".join(said[:size]) for size in range(len(said), 2 if nested else 1, -1))
-    return list(found)
+
+class ActTable:
+    """What all memories are about, by space. That of a space is read from the index again once its memories have
+    changed. Thread-safe."""
+
+    def __init__(self, index: ActIndex) -> None:
+        self._index = index
+        self._lock = threading.Lock()
+        self._spaces: dict[str | None, tuple[int, list[tuple[str, str]], SpaceActs]] = {}
+
+    def matches(self, act: Action, space: str | None) -> list[Match]:
+        """Return the memories of the space, and the global ones, that the action concerns: each once, the best first."""
+        best: dict[str, Match] = {}
+        tables = [self.of(one) for one in dict.fromkeys((space, None))]
+        for match in sorted((match for table in tables for match in table.matches(act)), key=_best):
+            best.setdefault(match.id, match)
+        return list(best.values())[:POOL]
+
+    def of(self, space: str | None) -> SpaceActs:
+        """Return what the memories of a space are about."""
+        with self._lock:
+            changes, rows, table = self._spaces.get(space, (-1, [], _NOTHING))
+            if changes != self._index.changes:
+                changes, known, rows = self._index.changes, rows, self._index.acts(space)
+                if rows != known:
+                    acts = ((node_id, read_acts(said)) for node_id, said in rows)
+                    table = SpaceActs(acts, everywhere=space is None)
+                self._spaces[space] = (changes, rows, table)
+            return table
+
+
+_NOTHING: Final = SpaceActs((), everywhere=False)
+
+
+class AtHand(Struct, frozen=True):
+    """What an agent is told before an action. `guards`: memories that want the person asked, or the action refused, if
+    a person wrote that (`actions.guards`); the strictest first. A guard holds for the globs of its note's properties, or
+    if it has none for what the text names."""
+
+    greeting: Greeting = Greeting()
+    guards: Sequence[NodeRow] = field(default_factory=list)
 
 
 def about(
-    index: NamingIndex,
-    names: Sequence[str],
+    index: ActIndex,
+    matches: Sequence[Match],
     *,
-    space: str | None,
     known: Collection[str],
     now: datetime,
     replaced: Callable[[Sequence[str]], Mapping[str, str]],
     commands: Commands = SHELL,
-) -> Greeting:
-    """Return a text that quotes the memories that contain one of `names`; an empty one if there are none.
+) -> AtHand:
+    """Return what is told of these memories.
 
-    `names`: the names of one file or command, the most specific first. `known`: context keys (`context_key`) of
-    memories that the session already has. `replaced`: returns for ids `{older id: newer id}` of those that a newer
-    memory replaced; the older memories are left out.
+    `known`: context keys (`context_key`) of memories that the session already has; they are not told again. `replaced`:
+    returns for ids `{older id: newer id}` of those that a newer memory replaced; the older ones are left out.
     """
-    chosen = Filter(types=KINDS, spaces=(GLOBAL, *([space] if space else [])), alive_at=now)
-    found: dict[str, NodeRow] = {}
-    for name in names:
-        spelled = _spelled(name)
-        rows = index.notes([node_id for node_id, _ in index.search_text([name], POOL, chosen)])
-        having = {
-            row.id: row
-            for row in rows.values()
-            if row.tier is not Tier.ARCHIVAL
-            and (row.space is not None or "/" in name or " " in name)  # a bare file name means another file elsewhere
-            and any(spelled.search(text) for text in (row.title or "", row.content))
-        }
-        if len(having) > FEW:
-            break
-        found |= {node_id: row for node_id, row in having.items() if node_id not in found}
-    fresh = [row for row in found.values() if context_key(row) not in known]
-    newer = replaced([row.id for row in fresh])
-    shown: dict[str, Shown] = {}
-    lines: list[str] = []
-    for row in [row for row in fresh if row.id not in newer][:MOST]:
-        body = quoted(row.content, CONTENT)
-        lines += [line(row), *([body] if body else [])]
-        shown[context_key(row)] = "full" if len(row.content) <= CONTENT else "title"
-    return Greeting(enclose(lines, commands=commands, heading=WHISPERS), shown) if shown else Greeting()
+    rows = index.notes([match.id for match in matches])
+    given = {match.id for match in matches if match.given}
+    alive = [row for row in rows.values() if row.tier is not Tier.ARCHIVAL and not row.expired(now)]
+    newer = replaced([row.id for row in alive]) if alive else {}
+    alive = [row for row in alive if row.id not in newer]
+    told = [row for row in alive if context_key(row) not in known][:MOST]
+    shown: dict[str, Shown] = {context_key(row): "full" if len(row.content) <= CONTENT else "title" for row in told}
+    text = enclose([line(row, text=sentence(row, CONTENT)) for row in told], commands=commands, heading=WHISPERS)
+    guards = [row for row in alive if row.guard and (row.id in given or not (row.paths or row.commands))]
+    guards.sort(key=lambda row: row.guard is not NoteGuard.DENY)
+    return AtHand(Greeting(text, shown) if told else Greeting(), guards)
 
 
-def _spelled(name: str) -> re.Pattern[str]:
-    """Return a pattern that matches `name`, unless it is part of a longer name.
+def reason(row: NodeRow) -> str:
+    """Return why an action is refused, or the person is asked: the sentence of the memory, and its id."""
+    return f"{sentence(row, REASON)} (Ormah, memory {row.short_id}: guard {row.guard})"
 
-    For a name of several words (a command), case and the amount of white space between the words do not matter.
-    """
-    middle = r"\s+".join(map(re.escape, name.split()))
-    return re.compile(rf"(?<![\w./-]){middle}(?![\w/-]|\.\w)", re.IGNORECASE if " " in name else 0)
+
+def sentence(row: NodeRow, characters: int) -> str:
+    """Return what a memory says, on one line: its title too, unless the text begins with it."""
+    text = " ".join(row.content.split())
+    title = (row.title or "").rstrip(" .…")
+    head = "" if not title or text.casefold().startswith(title.casefold()) else f"{title}: "
+    return one_line(head + text, characters)

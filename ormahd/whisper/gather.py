@@ -163,6 +163,7 @@ def gather(
     place_of = {hit.node_id: at for hit, at in zip(results, ranks, strict=False)}
     standing_ranks = [place_of.get(hit.node_id, ranks[-1]) for hit in standing.results]
     preferences_found = list(_candidates(standing.results, standing_ranks, rivals, rows, self_id, prompt))
+    preferences_found = [one for one in preferences_found if not one.row.rejected]  # no recommendation
     for one in (*candidates, *preferences_found):
         one.numbers["place"] = factors[one.row.space]
     return Pool(

@@ -149,10 +149,10 @@ def _due(index: GreetingIndex, space: str | None, self_id: str, now: datetime) -
     fresh = index.newest(latest, MOST_LATEST) if latest else []
     rows = index.notes([self_id, *linked, *core, *fresh])
     me = rows.pop(self_id, None)
-    here = [row for row in rows.values() if row.space in (None, space) and not row.expired(now)]
+    here = [row for row in rows.values() if row.space in (None, space) and not row.expired(now) and not row.rejected]
     here = sorted((row for row in here if row.tier is not Tier.ARCHIVAL), key=_first)
     yield from (row for row in here if row.tier is Tier.CORE and row.space)
-    yield from (rows[one] for one in fresh if rows[one].tier is not Tier.CORE)
+    yield from (rows[one] for one in fresh if rows[one].tier is not Tier.CORE and not rows[one].rejected)
     yield from (row for row in here if row.tier is Tier.CORE and not row.space)
     if me is not None and not says_nothing(me):
         yield me

@@ -127,11 +127,13 @@ def compose(
     return Rendered(enclose(lines, commands=commands, event=event), frozenset(left_out), reviewed)
 
 
-def line(memory: Candidate | NodeRow, *, full_id: bool = False, older_than: str | None = None) -> str:
+def line(
+    memory: Candidate | NodeRow, *, full_id: bool = False, older_than: str | None = None, text: str | None = None
+) -> str:
     """Return one memory as a line: `- **[type]** title (id: 8 characters) · source · date created`.
 
     `full_id`: whether the whole id is shown; `older_than`: id of the memory that replaced it, ignored for a
-    candidate, which has this id as a field.
+    candidate, which has this id as a field. `text`: shown in place of the title.
     """
     row = memory.row if isinstance(memory, Candidate) else memory
     exploring = "[exploring] " if isinstance(memory, Candidate) and memory.shown == "exploring" else ""
@@ -141,7 +143,9 @@ def line(memory: Candidate | NodeRow, *, full_id: bool = False, older_than: str 
     older = f" · older than {newer if full_id else short_id(newer)}, which seems to replace it" if newer else ""
     also = f" · and {memory.also} that say the same" if isinstance(memory, Candidate) and memory.also else ""
     day = f"{row.created.astimezone():%Y-%m-%d}"
-    return f"{ENTRY}{row.type}]** {exploring}{_title(row.title, row.content)} (id: {shown_id}) · {where} · {day}{older}{also}"
+    rejected = f" · {quoting.one_line(row.rejected, CONTENT_CHARACTERS)}" if row.rejected else ""
+    named = text or _title(row.title, row.content)
+    return f"{ENTRY}{row.type}]** {exploring}{named} (id: {shown_id}) · {where} · {day}{rejected}{older}{also}"
 
 
 def quoted(text: str, characters: int) -> str:

@@ -29,8 +29,8 @@ from ormahd.judge import answers, transport
 from ormahd.model.node import NodeType
 from ormahd.note import markdown
 from ormahd.search import parts
-from ormahd.text import facts, harness, quoting, sameness, secrets, statement, words
-from ormahd.whisper import at_hand, hear
+from ormahd.text import bearing, facts, harness, quoting, sameness, secrets, statement, words
+from ormahd.whisper import hear
 
 LENGTH = 25_000
 CPU_S = 2
@@ -86,7 +86,7 @@ PROMPTS: dict[str, Callable[[str], object]] = {
     "clean": hear.clean,
     "early": hear.early,
     "parts": parts.parts,
-    "command": at_hand.names_of_command,
+    "command": bearing.simple_commands,
 }
 NOTES: dict[str, Callable[[str], object]] = {
     "quoted": lambda text: quoting.quoted(text, 2_000),
@@ -94,6 +94,7 @@ NOTES: dict[str, Callable[[str], object]] = {
     "redact": secrets.redact,
     "statement": lambda text: statement.read(text[:200], text, NodeType.FACT),
     "exact_tokens": facts.exact_tokens,
+    "bearing": lambda text: bearing.bearing(text[:200], text, NodeType.DECISION, rejected=True),
     "essence": sameness.essence,
     "words": words.words,
     "wikilinks": markdown.wikilinks,

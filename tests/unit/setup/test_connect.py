@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ormahctl.setup import change as entry
 from ormahctl.setup.edit import Json
 from ormahctl.setup.file import InvalidSettings
-from ormahctl.setup.harness import HARNESSES, Harness
+from ormahctl.setup.harness import HARNESSES, MATCHERS, TOOL_DEADLINE_MS, Harness
 from tests.examples import examples
 from tests.unit.setup.connecting import CLAUDE, CODEX, GEMINI, JSON, a_home, ours, planned, put, setup, uninstall
 from tests.unit.setup.settings_files import HOOKS, TEXTS, VALUES, files
@@ -30,11 +30,11 @@ from tests.unit.setup.settings_files import HOOKS, TEXTS, VALUES, files
 def test_uninstall_gives_back_every_byte_and_twice_is_once(harness: Harness, data: bytes) -> None:
     with a_home():
         path = put(harness, data)
-        assert setup(harness).added == list(harness.events)
+        assert setup(harness).added == list(harness.wanted())
         first = path.read_bytes()
         assert not setup(harness).changed
         assert path.read_bytes() == first
-        assert {event: len(found) for event, found in ours(path).items()} == dict.fromkeys(harness.events, 1)
+        assert {event: len(found) for event, found in ours(path).items()} == dict.fromkeys(harness.wanted(), 1)
         uninstall(harness)
         assert path.read_bytes() == data
         assert uninstall(harness) == []
@@ -69,7 +69,7 @@ def test_what_others_changed_since_stays_when_ours_goes(data: bytes, more: str) 
 
 def _filled(value: dict[str, Any]) -> dict[str, Any]:
     """`value` without empty lists of the hooks that we had."""
-    hooks = {event: one for event, one in value.get("hooks", {}).items() if one or event not in CLAUDE.events}
+    hooks = {event: one for event, one in value.get("hooks", {}).items() if one or event not in CLAUDE.wanted()}
     rest = {key: one for key, one in value.items() if key != "hooks"}
     return rest | {"hooks": hooks} if hooks else rest
 
@@ -106,7 +106,7 @@ def test_whatever_the_bytes_they_are_edited_well_or_left_alone(data: bytes) -> N
         except InvalidSettings:
             assert path.read_bytes() == data
             return
-        assert {event: len(found) for event, found in ours(path).items()} == dict.fromkeys(CLAUDE.events, 1)
+        assert {event: len(found) for event, found in ours(path).items()} == dict.fromkeys(CLAUDE.wanted(), 1)
         uninstall(CLAUDE)
         assert path.read_bytes() == data
 
@@ -121,9 +121,13 @@ def test_another_deadline_replaces_in_place_and_uninstall_still_gives_back_every
         setup(CLAUDE)
         order = _order(path)
         change = setup(CLAUDE, deadline=deadline)
-        assert change.replaced == ([] if deadline == 500 else list(CLAUDE.events))
+        assert change.replaced == (
+            [] if deadline == 500 else [one for one in CLAUDE.wanted() if one not in MATCHERS or deadline < 150]
+        )
         assert _order(path) == order
-        assert all(f"--deadline {deadline} " in found[0]["command"] for found in ours(path).values())
+        for event, found in ours(path).items():
+            wanted = min(deadline, TOOL_DEADLINE_MS) if event in MATCHERS else deadline
+            assert f"--deadline {wanted} " in found[0]["command"]
         uninstall(CLAUDE)
         assert path.read_bytes() == data
 
@@ -158,7 +162,7 @@ def test_an_older_entry_is_renewed_where_it_stands(home: Path) -> None:
     path = put(CLAUDE, json.dumps(value, indent=4).encode())
     change = setup(CLAUDE)
     assert set(change.replaced) == {"UserPromptSubmit", "Stop"}
-    assert set(change.added) == {"SessionStart", "SessionEnd"}
+    assert set(change.added) == {"SessionStart", "SessionEnd", *CLAUDE.tool_events}
     assert change.removed == ["Notification"]
     now = json.loads(path.read_bytes())["hooks"]
     wanted = CLAUDE.handler("UserPromptSubmit", socket=None, deadline=500)
@@ -254,10 +258,10 @@ def test_each_event_is_handed_over_by_its_name(home: Path) -> None:
     for harness in HARNESSES.values():
         setup(harness, socket="/some where/s.sock")
         for event, (handler,) in ours(harness.target()).items():
-            words = entry.words(handler)
+            words, deadline = entry.words(handler), "150" if event in MATCHERS else "500"
             assert words[1:4] == ["-I", "-S", str(entry.SHIM)]
             assert words[4:] == [
-                "--hook", event, "--harness", harness.name, "--socket", "/some where/s.sock", "--deadline", "500", "2>/dev/null", "||", "true"
+                "--hook", event, "--harness", harness.name, "--socket", "/some where/s.sock", "--deadline", deadline, "2>/dev/null", "||", "true"
             ]  # fmt: skip
 
 
@@ -267,7 +271,7 @@ def test_the_command_of_a_hook_stays_as_it_is_from_release_to_release(home: Path
     for harness in (CLAUDE, CODEX, GEMINI):
         setup(harness)
         for event, (handler,) in ours(harness.target()).items():
-            options = f"--hook {event} --harness {harness.name} --deadline 500"
+            options = f"--hook {event} --harness {harness.name} --deadline {150 if event in MATCHERS else 500}"
             assert handler["command"] == f"{words} {options} 2>/dev/null || true"
             assert set(handler) - {"name"} == {"type", "command", "timeout"}
     setup(CODEX)
