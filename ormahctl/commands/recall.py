@@ -287,8 +287,7 @@ def _print(number: int, hit: RecallHit, full: bool) -> None:
         facts.append(f"and {len(hit.also)} that say the same")
     if hit.older_than:
         facts.append(f"older than {hit.older_than[:8]}")
-    if hit.rejected:
-        facts.append(render.line(hit.rejected))
+    facts += [render.line(one) for one in (hit.rejected, hit.stale) if one]
     render.out("   " + render.paint(" · ".join(facts), "dim"), hang=0)
     if full:
         for text in rest.strip().splitlines():

@@ -73,6 +73,8 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
         render.out(render.paint(f"outdated since {render.moment(node.valid_until)}{why}", "yellow"))
     elif node.older_than:
         render.out(render.paint(f"older than {node.older_than[:8]}, which seems to replace it", "yellow"))
+    if node.stale:
+        render.out(render.paint(render.line(node.stale), "yellow"))
     if node.rejected:
         render.out(render.paint(render.line(node.rejected), "yellow"))
     for name, some in (("paths", node.paths), ("commands", node.commands)):

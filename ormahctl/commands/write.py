@@ -139,6 +139,9 @@ def _now(session: Session, node_id: str) -> dict[str, Any]:
 )
 @click.option("--replaces", metavar="ID", multiple=True, help="A memory that this one replaces; may be repeated.")
 @click.option("--rejected", metavar="WHY", help="It was tried and given up; WHY is the reason.")
+@click.option(
+    "--evidence", metavar="FILE", multiple=True, help="A file of this project that it rests on; may be repeated."
+)
 @click.option("--verbose", is_flag=True, help="Also its file, connections, and similar memories that it may replace.")
 @pass_session
 def remember(
@@ -155,6 +158,7 @@ def remember(
     links: tuple[Link, ...],
     replaces: tuple[str, ...],
     rejected: str | None,
+    evidence: tuple[str, ...],
     verbose: bool,
 ) -> None:
     """Store TEXT as a memory; with '-' the text is read from stdin.
@@ -173,6 +177,7 @@ def remember(
         connections=list(links),
         replaces=list(replaces),
         rejected=rejected,
+        evidence=list(evidence),
     )
     done = session.client.call("agent.remember", params, RememberResult)
     if session.json:
@@ -202,7 +207,7 @@ def _print_context(done: RememberResult) -> None:
         render.note("neighbours were not looked for: the model is not loaded yet")
 
 
-CLEARABLE = ("title", "space", "tags", "valid_until", "rejected", "paths", "commands", "guard")
+CLEARABLE = ("title", "space", "tags", "valid_until", "rejected", "paths", "commands", "guard", "evidence")
 
 
 @click.command(
@@ -222,6 +227,9 @@ CLEARABLE = ("title", "space", "tags", "valid_until", "rejected", "paths", "comm
 @click.option("--untag", "untags", multiple=True, help="Remove a tag; may be given several times.")
 @click.option("--confidence", type=SHARE, help="How certain it is, 0 to 1.")
 @click.option("--rejected", metavar="WHY", help="It was tried and given up; WHY is the reason.")
+@click.option(
+    "--evidence", metavar="FILE", multiple=True, help="A file of this project that it rests on; may be repeated."
+)
 @click.option("--guard", type=GUARD, help="Before such a command or edit by an agent: ask you, or refuse it (deny).")
 @click.option("--clear", "cleared", type=OneOf(CLEARABLE), multiple=True, metavar="FIELD",
               help=f"Take a field away: {', '.join(CLEARABLE)}.")  # fmt: skip
@@ -240,6 +248,7 @@ def update(
     confidence: float | None,
     rejected: str | None,
     guard: str | None,
+    evidence: tuple[str, ...],
     cleared: tuple[str, ...],
 ) -> None:
     """Change fields of the memory ID; the rest of its note stays as it is, byte for byte."""
@@ -250,14 +259,14 @@ def update(
         )
     named = {"title": title is not None and "--title", "space": space_ is not None and "--space",
              "tags": (tags and "--tag") or (untags and "--untag"), "rejected": rejected is not None and "--rejected",
-             "guard": guard and "--guard"}  # fmt: skip
+             "guard": guard and "--guard", "evidence": evidence and "--evidence"}  # fmt: skip
     for field in cleared:
         if option := named.get(field):
             raise click.UsageError(f"--clear {field} and {option} exclude each other", click.get_current_context())
     given = {
         "content": None if content is None else text_or_stdin(content, "the text"),
         "title": title, "type": type_, "tier": tier, "space": space_, "confidence": confidence,
-        "rejected": rejected, "guard": guard,
+        "rejected": rejected, "guard": guard, "evidence": list(evidence) or None,
     }  # fmt: skip
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     changes |= {name: [] if name == "tags" else None for name in cleared}

@@ -66,7 +66,7 @@ def _hit(number: int, hit: RecallHit, room: int) -> str:
     facts += [FOUND[hit.source]] if hit.source in FOUND else []
     facts += [f"older than {hit.older_than[:SHOWN]}, which seems to replace it"] if hit.older_than else []
     facts += [f"{len(hit.also)} more say the same"] if hit.also else []
-    facts += [line(hit.rejected)] if hit.rejected else []
+    facts += [line(one) for one in (hit.rejected, hit.stale) if one]
     whole = hit.content.strip()
     text = whole if hit.source == "id" or len(whole) <= len(hit.excerpt) else hit.excerpt.strip()
     if len(text) > room or len(text) < len(whole):
@@ -95,7 +95,7 @@ def node(found: NodeResult) -> str:
         lines.append(f"   outdated since {found.valid_until}{reason}")
     elif found.older_than:
         lines.append(f"   older than {found.older_than[:SHOWN]}, which seems to replace it")
-    lines += [f"   {line(found.rejected)}"] if found.rejected else []
+    lines += [f"   {line(one)}" for one in (found.rejected, found.stale) if one]
     for name, some in (("paths", found.paths), ("commands", found.commands)):
         lines += [f"   {name}: {', '.join(map(line, some))}"] if some else []
     lines += [f"   guard: {found.guard}"] if found.guard else []

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from ormahd import paths
 from ormahd.actions.amend import Progress
-from ormahd.actions.views import of_row
+from ormahd.actions.evidence import without_files
+from ormahd.actions.views import headline, of_row
 from ormahd.api import DayStats, Finding, RebuildResult, StatsParams, StatsResult, VerifyResult, WhisperStats
 from ormahd.config import Config, load
 from ormahd.embedding.model_files import is_default
@@ -144,6 +145,10 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
         Finding(level="warning", what=f"degraded: {part}", mend=_MENDS.get(part, "look into the log (ormahctl logs)"))
         for part in ormah.degraded()
     ]
+    for row, missing in without_files(ormah):
+        what = f"{headline(row.title, row.content)}: it rests on {', '.join(missing)}, gone from its project"
+        mend = f"if it still holds: ormahctl update {row.short_id} --clear evidence; if not: ormahctl outdated {row.short_id}"
+        found.append(Finding(level="warning", what=what, path=row.path, mend=mend))
     for one in differences:
         what = f"the index differs from the vault ({one.what}): {one.detail}"
         found.append(Finding(level="error", what=what, path=one.path, mend="ormahctl rebuild"))

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from ormahd import api
 from ormahd.actions.amend import Progress, silent
+from ormahd.actions.evidence import mark_stale
 from ormahd.actions.guards import by_a_person
 from ormahd.actions.past import find_standing, readable
 from ormahd.actions.views import day, headline, iso, node_view, of_row, replaced_today
@@ -60,9 +61,16 @@ def looking_back(
         yield past, of_row(api.AsOf, standing, now=now, notes=count, seconds=seconds), standing.moment
 
 
-def get(ormah: Ormah, params: api.NodeParams, progress: Progress = silent) -> api.NodeResult:
+def get(
+    ormah: Ormah,
+    params: api.NodeParams,
+    progress: Progress = silent,
+    *,
+    cwd: str | None = None,
+    space: str | None = None,
+) -> api.NodeResult:
     """Return the node that `node_id` names (full id, or a unique prefix of at least 4 characters). With `touch` this
-    counts as a use. With `as_of` it is the node as it was then, even if it was forgotten since, and no use.
+    counts as a use. `cwd`, `space`: a folder of the caller's project, and the space of that. With `as_of` it is the node as it was then, even if it was forgotten since, and no use.
 
     Raises:
         NotFound, Ambiguous, BadRequest: the id, or the time.
@@ -77,6 +85,7 @@ def get(ormah: Ormah, params: api.NodeParams, progress: Progress = silent) -> ap
         now = ormah.ranking_clock()
         ormah.state.asked(now)
         ormah.state.touch([row.id], how="get", session_id=params.session_id, at=now)
+    row = mark_stale(row, cwd, space)
     shown = node_view(ormah.index, row, older_than=replaced_today(ormah, [row.id]).get(row.id))
     return replace(shown, guard_waits=row.guard is not None and not by_a_person(ormah, row))
 

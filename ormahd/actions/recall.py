@@ -9,10 +9,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from ormahd.actions.amend import Caller, Progress, check_space, silent
+from ormahd.actions.evidence import mark_stale
 from ormahd.actions.lookup import looking_back
-from ormahd.actions.projects import space_of
+from ormahd.actions.projects import place_of, space_of
 from ormahd.actions.sessions import recall_sessions
 from ormahd.actions.views import day, headline, of_row, says_nothing
 from ormahd.api import RecallHit, RecallParams, RecallResult, UiSearchParams
@@ -55,7 +57,7 @@ def recall(ormah: Ormah, params: RecallParams, caller: Caller, progress: Progres
         return recall_sessions(ormah.sessions, ormah.index, query)
     space = space_of(ormah, caller) if isinstance(params.space, UnsetType) else check_space(params.space)
     if params.as_of is None:
-        return search(ormah, query, space=space, explain=params.explain)
+        return search(ormah, query, space=space, cwd=place_of(ormah, caller), explain=params.explain)
     with looking_back(ormah, params.as_of, progress, query=query.query) as (past, state, now):
         reworded = Reworded(ormah.history, past, until=now)
         ranked, hits = _found(ormah, past, query, now=now, reworded=reworded, space=space, explain=params.explain)
@@ -72,9 +74,15 @@ def search_page(ormah: Ormah, params: UiSearchParams) -> RecallResult:
 
 
 def search(
-    ormah: Ormah, query: SearchQuery, *, space: str | None, explain: bool = False, touch: bool = True
+    ormah: Ormah,
+    query: SearchQuery,
+    *,
+    space: str | None,
+    cwd: str | None = None,
+    explain: bool = False,
+    touch: bool = True,
 ) -> RecallResult:
-    """Search memories. `space`: the caller's; its memories are ranked higher, and others are not excluded (see
+    """Search memories. `space`: the caller's, `cwd`: a folder in its project; its memories are ranked higher, and others are not excluded (see
     `query.spaces`).
 
     `touch`: record the first `GLANCED` results as weakly used, except those that were found only by an edge. A memory
@@ -82,6 +90,11 @@ def search(
     """
     now = ormah.ranking_clock()
     ranked, hits = _found(ormah, ormah.index, query, now=now, reworded=ormah.reworded, space=space, explain=explain)
+    if cwd is not None:
+        rows = ormah.index.notes([hit.id for hit in hits])
+        hits = [
+            replace(hit, stale=mark_stale(rows[hit.id], cwd, space).stale) if hit.id in rows else hit for hit in hits
+        ]
     if touch:
         ormah.state.asked(now)
         first = [hit.id for hit in hits[:GLANCED] if hit.source in ("search", "temporal")]
@@ -193,7 +206,7 @@ def _prose(query: SearchQuery, hits: list[RecallHit], degraded: list[str]) -> st
             + (f" | and {len(hit.also)} that say the same" if hit.also else "")
             + (f" | older than {short_id(hit.older_than)}, which seems to replace it" if hit.older_than else "")
         )
-        lines += [f"   {hit.rejected}"] if hit.rejected else []
+        lines += [f"   {one}" for one in (hit.rejected, hit.stale) if one]
         lines.append(f"   {hit.content.strip() if hit.source == 'id' else hit.excerpt}")
     for source, heading in (("activated", "Related via connections:"), ("conflict", "Conflicting context:")):
         group = [hit for hit in hits if hit.source == source]

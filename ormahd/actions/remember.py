@@ -25,6 +25,7 @@ from ormahd.actions.amend import (
     see,
     transaction,
 )
+from ormahd.actions.evidence import recorded
 from ormahd.actions.outdated import (
     called,
     link_to,
@@ -34,7 +35,7 @@ from ormahd.actions.outdated import (
     superseded,
     superseded_by,
 )
-from ormahd.actions.projects import settle
+from ormahd.actions.projects import place_of, settle
 from ormahd.actions.views import day, edge_view, headline, of_row, stem
 from ormahd.api import Near, RememberParams, RememberResult
 from ormahd.errors import Unavailable
@@ -133,7 +134,12 @@ def remember(ormah: Ormah, params: RememberParams, caller: Caller) -> RememberRe
     # A space of null means "global on purpose"; a caller that works in no project leaves the space out
     space = settle(ormah, caller) if isinstance(wanted, UnsetType) else check_space(wanted)
     links = [*map(asdict, params.connections), *({"target": target} for target in params.links)]
-    more = {"global": space is None and wanted is not UNSET, "source": params.source or caller.source}
+    evidence = recorded(place_of(ormah, caller), params.evidence)
+    more = {
+        "global": space is None and wanted is not UNSET,
+        "source": params.source or caller.source,
+        "evidence": evidence,
+    }
     request = CreateNodeRequest.of(params, space=space, connections=links, **more)
     check_acts(caller, request.type, rejected=request.rejected, guard=request.guard)
     return store_memory(ormah, request, caller, replaces=params.replaces)
@@ -193,6 +199,7 @@ def store_memory(
             paths=paths,
             commands=commands,
             guard=request.guard,
+            evidence=request.evidence,
             everywhere=request.everywhere,
         )
         path = path_for(

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from ormahd.actions.amend import (
     PERSON,
@@ -23,6 +24,8 @@ from ormahd.actions.amend import (
     transaction,
     written,
 )
+from ormahd.actions.evidence import recorded
+from ormahd.actions.projects import place_of
 from ormahd.actions.remember import NEIGHBOURS, advice, demotions, nearby
 from ormahd.actions.views import headline, stem
 from ormahd.api import UpdateParams, WriteResult
@@ -43,7 +46,7 @@ from ormahd.note.edit import edit
 from ormahd.note.values import NoteLink
 from ormahd.ormah import Ormah
 
-CLEARABLE = ("title", "space", "tags", "valid_until", "rejected", "paths", "commands", "guard")
+CLEARABLE = ("title", "space", "tags", "valid_until", "rejected", "paths", "commands", "guard", "evidence")
 """Fields that null clears."""
 SET = (*CLEARABLE, "content", "type", "tier", "tags", "confidence")
 """Fields that an update can set."""
@@ -56,6 +59,8 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
         NotFound, Ambiguous, BadRequest: the id, or an invalid change. Conflict: `expect` is not the note's digest.
         InvalidNote: the note cannot be read, so it is left unchanged.
     """
+    if params.evidence:
+        params = replace(params, evidence=recorded(place_of(ormah, caller), params.evidence))
     fields, cleared = _checked(params)
     add_tags, remove_tags = (
         CreateNodeRequest.of({"content": "-", "tags": some}).tags for some in (params.add_tags, params.remove_tags)

@@ -124,8 +124,12 @@ def _prose(row: NodeRow, connections: Connections, older_than: str | None) -> st
         lines.append(f"outdated since {iso(row.valid_until)}{reason}")
     elif older_than is not None:
         lines.append(f"older than {short_id(older_than)}, which seems to replace it")
-    lines += [row.rejected] if row.rejected else []
-    lines += [f"{name}: {', '.join(some)}" for name, some in (("paths", row.paths), ("commands", row.commands)) if some]
+    lines += [one for one in (row.rejected, row.stale) if one]
+    lines += [
+        f"{name}: {', '.join(some)}"
+        for name, some in (("paths", row.paths), ("commands", row.commands), ("evidence", row.evidence))
+        if some
+    ]
     lines += [f"guard: {row.guard}"] if row.guard else []
     lines += ["", row.content]
     if connections.out or connections.incoming:

@@ -38,6 +38,9 @@ class RememberParams(Params):
     commands: list[str] = []
     guard: str | None = None
     """`ask` or `deny`: before such a file is edited or such a command is run. Only a person may set it."""
+    evidence: list[str] = []
+    """Files of the caller's project that it rests on: paths from its folder, or `path@blob` with git's id of the content.
+    When the memory is told after one has changed, that is said."""
     request_id: str | None = None
 
 
@@ -126,6 +129,8 @@ class RecallHit(Result):
     """Full id of the newer memory that seems to have replaced this one. It is listed before this one."""
     rejected: str | None = None
     """`tried and rejected (12 Nov 2026): WHY`, if what it is about was."""
+    stale: str | None = None
+    """`cart/total.py changed since`, if a file of the caller's project that it rests on has."""
     said_in: str | None = None
     """`<session>#<turn>`, if it was extracted from an archived session (`agent.sessions`)."""
     trace: dict[str, Any] | UnsetType = UNSET
@@ -228,6 +233,9 @@ class NodeResult(Result):
     guard: str | None = None
     guard_waits: bool = False
     """Whether the guard counts for nothing until a person sets it again: another wrote it, or the text that it has."""
+    evidence: list[str] = []
+    """The files that it rests on, as `path@blob`."""
+    stale: str | None = None
 
 
 class UpdateParams(Params):
@@ -249,6 +257,7 @@ class UpdateParams(Params):
     paths: list[str] | UnsetType | None = UNSET
     commands: list[str] | UnsetType | None = UNSET
     guard: str | UnsetType | None = UNSET
+    evidence: list[str] | UnsetType | None = UNSET
     add_connections: list[Link] = []
     expect: str | None = None
     """sha256 of the note's bytes that the update is based on. If the note has changed since, the update is refused

@@ -332,11 +332,11 @@ class Reader:
         with self.database.ask() as connection:
             return sorted(connection.execute(select, (space,)))
 
-    def guarded(self) -> list[str]:
-        """Return the ids of the nodes that have a guard, whoever wrote it."""
+    def having(self, name: str) -> list[str]:
+        """Return the ids of the nodes whose `Acts` have a value for the field `name`, such as `guard`, whoever wrote it."""
         select = "SELECT id FROM node WHERE held = 1 AND acts LIKE ?"
         with self.database.ask() as connection:
-            return [row[0] for row in connection.execute(select, ('%"guard"%',))]
+            return [row[0] for row in connection.execute(select, (f'%"{name}":%',))]
 
     def newest(self, chosen: Filter, limit: int) -> list[str]:
         """Return the ids of the last created nodes that pass the filter, newest first, ties by id."""

@@ -98,6 +98,8 @@ class Acts(Struct, frozen=True, omit_defaults=True):
     (`text.bearing`)."""
     patterns: tuple[str, ...] = ()
     things: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    """Files that the memory rests on, each as `path@blob`."""
 
 
 NO_ACTS = Acts()
@@ -132,6 +134,8 @@ class NodeRow(Struct, frozen=True):
     """`<session>#<turn>`: the turn of an archived session from which the memory was extracted; None if it was not
     extracted."""
     acts: Acts = NO_ACTS
+    stale: str | None = None
+    """What is said of its evidence, if that has changed since, as `actions.evidence` finds it out."""
 
     @property
     def rejected(self) -> str | None:
@@ -149,6 +153,10 @@ class NodeRow(Struct, frozen=True):
     @property
     def commands(self) -> tuple[str, ...]:
         return self.acts.commands
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        return self.acts.evidence
 
     @property
     def guard(self) -> NoteGuard | None:

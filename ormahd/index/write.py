@@ -306,7 +306,7 @@ def acts(note: Note) -> str | None:
     about = bearing(note.title, note.content, note.type, rejected=rejected)
     said = Acts(
         note.because or "" if rejected else None, note.guard, note.paths, note.commands,
-        about.files, about.commands, about.things,
+        about.files, about.commands, about.things, note.evidence,
     )  # fmt: skip
     return None if said == NO_ACTS else msgspec.json.encode(said).decode()
 

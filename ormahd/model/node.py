@@ -100,6 +100,20 @@ def glob_fault(text: str) -> str | None:
     return None if re.search(r"\w", text) else "names nothing: it needs a letter or a digit"
 
 
+EVIDENCE = re.compile(r"(?P<path>[^\0\n@][^\0\n]{0,399})@(?P<blob>[0-9a-f]{40})")
+"""Matches a file that a memory rests on: its path in the project, and git's id of its content at that time."""
+MAX_EVIDENCE = 16
+
+
+def evidence_fault(text: str) -> str | None:
+    """Return what is wrong with an item of `evidence`; None for a valid one."""
+    found = EVIDENCE.fullmatch(text)
+    if found is None:
+        return "is not of the form path@blob, with the 40 digits of git's id"
+    path = found["path"]
+    return "leads out of the project" if path.startswith(("/", "~")) or ".." in path.split("/") else None
+
+
 def is_node_id(text: str) -> bool:
     """Whether `text` is a full id in canonical form (lower-case UUID)."""
     return _ID.fullmatch(text) is not None
@@ -162,6 +176,15 @@ def _reason(value: str) -> str:
     return re.sub("^because,? ", "", _one_line(value), flags=re.IGNORECASE)
 
 
+def _evidence(value: str) -> str:
+    if fault := evidence_fault(value):
+        raise ValueError(f"{value[:60]!r} {fault}")
+    return value
+
+
+Evidence = Annotated[
+    list[Annotated[str, AfterValidator(_one_line), AfterValidator(_evidence)]], Field(max_length=MAX_EVIDENCE)
+]
 Globs = Annotated[list[Annotated[str, AfterValidator(_one_line), AfterValidator(_glob)]], Field(max_length=MAX_GLOBS)]
 Reason = Annotated[str, Field(max_length=2_000), AfterValidator(_reason)]
 Space = Annotated[Annotated[str, Field(max_length=MAX_SPACE), AfterValidator(_one_line)] | None,
@@ -238,6 +261,7 @@ class CreateNodeRequest(CheckedModel):
     paths: Globs = []
     commands: Globs = []
     guard: NoteGuard | None = None
+    evidence: Evidence = []
     created: Utc | None = None
     """Set only by import and ingestion; None means now."""
     everywhere: bool = Field(default=False, alias="global")
@@ -266,6 +290,7 @@ class ChangeNodeRequest(CheckedModel):
     paths: Globs = []
     commands: Globs = []
     guard: NoteGuard | None = None
+    evidence: Evidence = []
 
 
 class Narrowing(CheckedModel):

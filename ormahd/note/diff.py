@@ -27,7 +27,7 @@ from ormahd.text.diff import LINES, clip, text_diff
 
 FIELDS = ("title", "type", "tier", "space", "source", "confidence", "created", "updated", "valid_until",
           "outdated_reason", "standing", "because", "guard")  # fmt: skip
-LISTS = ("tags", "paths", "commands", "aliases")
+LISTS = ("tags", "paths", "commands", "evidence", "aliases")
 _USUAL = {"tier": "working", "confidence": 1.0}
 """Default values, not shown for a new or removed note."""
 

@@ -42,7 +42,7 @@ class Editor:
             key = OWN + key
         if not is_empty(value):
             lists = {"tags": self.reader.tags, "aliases": self.reader.aliases}
-            lists |= {name: partial(self.reader.globs, name) for name in ("paths", "commands")}
+            lists |= {name: partial(self.reader.globs, name) for name in ("paths", "commands", "evidence")}
             items = lists.get(field)
             if items is not None and self.lines.get(key) is not None:
                 self._list(key, items(), {item: item for item in value}, scalar)

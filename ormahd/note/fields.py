@@ -22,6 +22,7 @@ from ormahd.model.node import (
     NoteGuard,
     NoteStanding,
     Tier,
+    evidence_fault,
     glob_fault,
     is_node_id,
 )
@@ -158,6 +159,7 @@ FIELDS: Mapping[str, Field] = {
     "paths": Field("paths", partial(_clean_list, one_line), flow_list),
     "commands": Field("commands", partial(_clean_list, one_line), flow_list),
     "guard": Field("guard", NoteGuard, str),
+    "evidence": Field("evidence", partial(_clean_list, one_line), flow_list),
     "aliases": Field("aliases", partial(_clean_list, one_line), flow_list),
 }
 """Field of `Note` -> how it is written, in the order in which the keys stand."""
@@ -266,6 +268,7 @@ class NoteReader:
             "paths": tuple(dict.fromkeys(item.value for item in self.globs("paths"))),
             "commands": tuple(dict.fromkeys(item.value for item in self.globs("commands"))),
             "guard": self.field("guard", self.one_of(NoteGuard), None),
+            "evidence": tuple(dict.fromkeys(item.value for item in self.globs("evidence"))),
             "aliases": tuple(dict.fromkeys(item.value for item in self.aliases())),
             "said_in": self.said_in(),
         }
@@ -453,11 +456,12 @@ class NoteReader:
         return [item._replace(value=one_line(item.value)) for item in found]
 
     def globs(self, key: str) -> list[Item]:
-        """Return the globs that `paths` or `commands` (`key`) has, without invalid ones, of which it warns."""
+        """Return the items that `paths`, `commands` or `evidence` (`key`) has, without invalid ones, of which it warns."""
         out: list[Item] = []
+        find_fault = evidence_fault if key == "evidence" else glob_fault
         for item in self.field(key, self.items, list[Item]()):
             value = one_line(item.value)
-            if fault := glob_fault(value):
+            if fault := find_fault(value):
                 self.warn(f"{value[:_SHOWN]!r} under {key} {fault}", item.node, "correct it, or remove it")
             elif value:
                 out.append(item._replace(value=value))

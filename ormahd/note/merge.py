@@ -27,8 +27,8 @@ from ormahd.note.write import give_id
 from ormahd.text.diff import three_ways
 
 FIELDS = ("type", "tier", "space", "title", "source", "confidence", "created", "updated", "valid_until",
-          "outdated_reason", "standing", "because", "guard", "tags", "paths", "commands", "aliases")  # fmt: skip
-_LISTS = {"tags", "paths", "commands", "aliases"}
+          "outdated_reason", "standing", "because", "guard", "tags", "paths", "commands", "evidence", "aliases")  # fmt: skip
+_LISTS = {"tags", "paths", "commands", "evidence", "aliases"}
 _OURS = KNOWN - {"global", "ormah_global"}
 _HEIGHT = {Tier.CORE: 2, Tier.WORKING: 1, Tier.ARCHIVAL: 0}
 _T = TypeVar("_T", bound=Hashable)

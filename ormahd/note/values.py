@@ -238,6 +238,8 @@ class Note(Struct, frozen=True):
     """Globs of files, `commands`: of commands, that the note is about."""
     commands: tuple[str, ...] = ()
     guard: NoteGuard | None = None
+    evidence: tuple[str, ...] = ()
+    """Files that the note rests on, each as `path@blob` (`model.node.EVIDENCE`)."""
     aliases: tuple[str, ...] = ()
     links: tuple[NoteLink, ...] = ()
     content: str = ""

@@ -37,6 +37,7 @@ def compose(
     paths: Sequence[str] = (),
     commands: Sequence[str] = (),
     guard: NoteGuard | None = None,
+    evidence: Sequence[str] = (),
     everywhere: bool = False,
     said_in: str | None = None,
 ) -> bytes:
@@ -49,7 +50,7 @@ def compose(
         "id": id, "type": type, "tier": tier, "space": space, "everywhere": everywhere and not space, "title": title,
         "tags": tags, "source": source, "said_in": said_in, "confidence": confidence, "created": created,
         "updated": updated, "valid_until": valid_until, "outdated_reason": outdated_reason, "standing": standing,
-        "because": because, "paths": paths, "commands": commands, "guard": guard,
+        "because": because, "paths": paths, "commands": commands, "guard": guard, "evidence": evidence,
     }  # fmt: skip
     lines = ["---"]
     for name, value in values.items():

@@ -99,11 +99,24 @@ def hello(vault: Vault, ormah: Ormah, params: api.HelloParams) -> api.HelloResul
 # ------------------------------------------------------------ whispers and jobs
 
 
+def get(ormah: Ormah, params: api.NodeParams, caller: Caller, progress: Progress) -> api.NodeResult:
+    cwd = projects.place_of(ormah, caller)
+    return lookup.get(ormah, params, progress, cwd=cwd, space=projects.space_of(ormah, caller))
+
+
 def whisper(pipeline: Whisper, params: api.WhisperParams, caller: Caller) -> api.WhisperResult:
     ormah, named = pipeline.ormah, params.space
     space = projects.space_of(ormah, caller) if isinstance(named, UnsetType) else check_space(named)
     unkept = projects.is_unkept(ormah, caller, params.session_id)
-    asked = Asked(params.prompt, space, params.session_id, caller.source, unkept=unkept, dry=params.dry)
+    asked = Asked(
+        params.prompt,
+        space,
+        params.session_id,
+        caller.source,
+        unkept=unkept,
+        dry=params.dry,
+        cwd=projects.place_of(ormah, caller),
+    )
     return pipeline.whisper(asked, explain=params.explain)
 
 
@@ -259,7 +272,7 @@ HANDLERS: Final[Mapping[str, Callable[..., api.Result]]] = {
     "hello": hello,
     "agent.remember": remember.remember,
     "agent.recall": recall.recall,
-    "agent.get": lookup.get,
+    "agent.get": get,
     "agent.update": update.update,
     "agent.forget": outdated.forget,
     "agent.outdated": outdated.outdated,

@@ -382,7 +382,15 @@ class Hooks:
                 marks: dict[str, Shown] = {mark: "title", **({STOPPED: "title"} if stopped else {})}
                 greeting, greeted = self._greeting(event, marks, stopped)
         space, session, agent = self._space(event), key_of(event.session_id), f"agent:{event.harness}"
-        asked = Asked(event.prompt, space, session, agent, event.disconnected, unkept=self._is_unkept(event))
+        asked = Asked(
+            event.prompt,
+            space,
+            session,
+            agent,
+            event.disconnected,
+            unkept=self._is_unkept(event),
+            cwd=event.project or self._began(event),
+        )
         found = self._whisper.whisper(asked)
         text = found.text
         if found.silence not in UNHEARD and event.session_id is not None:
@@ -457,6 +465,7 @@ class Hooks:
             commands=self._whisper.wiring.of(event.harness),
             replaced=self._replaced,
             stopped=stopped,
+            cwd=event.project or self._began(event),
         )
         if not event.disconnected():
             sessions.told(session_id, {**greeting.shown, **also})
@@ -487,6 +496,8 @@ class Hooks:
             now=self._ormah.ranking_clock(),
             commands=self._whisper.wiring.of(event.harness),
             replaced=self._replaced,
+            space=space,
+            cwd=event.project or self._began(event),
         )
         guard = next((row for row in found.guards if self._is_by_a_person(row)), None)
         refused = guard is not None and guard.guard is NoteGuard.DENY  # the reason tells it
@@ -495,14 +506,15 @@ class Hooks:
             self._whisper.sessions.told(event.session_id, told.shown)
         if guard is not None and (output := guarded(event, guard, told.text)):
             return output, f"guard_{guard.acts.guard}"
-        return context(event.name, told.text), "injected" if told.text else "nothing_new"
+        receipt = self._receipt(len(told.shown), ())
+        return context(event.name, told.text, receipt), "injected" if told.text else "nothing_new"
 
     def _ready(self, space: str | None) -> None:
         """Read what the hook of a tool, which has little time, will need."""
         try:
             for one in (None, space):
                 self._acts.of(one)
-            for row in self._ormah.index.notes(self._ormah.index.guarded()).values():
+            for row in self._ormah.index.notes(self._ormah.index.having("guard")).values():
                 self._is_by_a_person(row)
         except (OrmahError, sqlite3.Error) as exc:  # the hook of a tool reads it then
             log.debug("what memories say of actions was not read ahead: %s", exc)

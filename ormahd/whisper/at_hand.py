@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct, field
 
+from ormahd.actions.evidence import mark_stale
 from ormahd.index.rows import Acts, NodeRow, read_acts
 from ormahd.model.node import NoteGuard, Tier
 from ormahd.text.bearing import LOOKING, added, alike, files_of, names, runs, simple_commands, spellings
@@ -83,7 +84,7 @@ class ActIndex(Protocol):
     @property
     def changes(self) -> int: ...
     def acts(self, space: str | None) -> list[tuple[str, str]]: ...
-    def guarded(self) -> list[str]: ...
+    def having(self, name: str) -> list[str]: ...
     def notes(self, ids: Sequence[str]) -> dict[str, NodeRow]: ...
 
 
@@ -184,12 +185,15 @@ def about(
     known: Collection[str],
     now: datetime,
     replaced: Callable[[Sequence[str]], Mapping[str, str]],
+    space: str | None,
+    cwd: str | None,
     commands: Commands = SHELL,
 ) -> AtHand:
     """Return what is told of these memories.
 
     `known`: context keys (`context_key`) of memories that the session already has; they are not told again. `replaced`:
-    returns for ids `{older id: newer id}` of those that a newer memory replaced; the older ones are left out.
+    returns for ids `{older id: newer id}` of those that a newer memory replaced; the older ones are left out. `cwd`: a
+    folder of the project of `space`.
     """
     rows = index.notes([match.id for match in matches])
     given = {match.id for match in matches if match.given}
@@ -197,6 +201,7 @@ def about(
     newer = replaced([row.id for row in alive]) if alive else {}
     alive = [row for row in alive if row.id not in newer]
     told = [row for row in alive if context_key(row) not in known][:MOST]
+    told = [mark_stale(row, cwd, space) for row in told]
     shown: dict[str, Shown] = {context_key(row): "full" if len(row.content) <= CONTENT else "title" for row in told}
     text = enclose([line(row, text=sentence(row, CONTENT)) for row in told], commands=commands, heading=WHISPERS)
     guards = [row for row in alive if row.guard and (row.id in given or not (row.paths or row.commands))]

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd import paths
+from ormahd.actions.evidence import mark_stale
 from ormahd.actions.views import says_nothing
 from ormahd.index.rows import GLOBAL, MEMORIES, EdgeRow, Filter, NodeRow
 from ormahd.model.node import NodeType, Tier
@@ -114,12 +115,14 @@ def greet(
     commands: Commands = SHELL,
     replaced: Replaced = lambda _: {},
     stopped: Sequence[str] = (),
+    cwd: str | None = None,
 ) -> Greeting:
     """Return the greeting for a session that begins in `space`.
 
     `known`: context keys of memories that the session already has; they are left out. `replaced`: returns for ids
     `{older id: newer id}` of those that a newer memory replaced; the older memories are marked. `stopped`: lines about
-    where the project's last session stopped, which stand first and are not counted as characters.
+    where the project's last session stopped, which stand first and are not counted as characters. `cwd`: a folder in the
+    project of `space`.
     """
     room = CHARACTERS - len(enclose([], commands=commands, heading=REMEMBERS))
     lines = [*map(notice, stopped), *([""] if stopped else [])]
@@ -127,7 +130,7 @@ def greet(
     due = [row for row in _due(index, space, self_id, now) if context_key(row) not in known]
     newer = replaced([row.id for row in due[:MOST]])
     for row in due:
-        entry, how = _entry(row, room, newer.get(row.id))
+        entry, how = _entry(mark_stale(row, cwd, space), room, newer.get(row.id))
         if entry is None or len(shown) == MOST:
             break
         lines += entry

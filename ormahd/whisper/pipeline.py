@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import UNSET, Struct
 
 from ormahd.actions.amend import PERSON
+from ormahd.actions.evidence import mark_stale
 from ormahd.api import WhisperNode, WhisperResult
 from ormahd.embedding.embedder import QueryVectors
 from ormahd.errors import OrmahError
@@ -201,6 +202,8 @@ class _Course:
             room = settings.max_nodes - len(chosen) - len(preferences)
             exploring = choose.explore(candidates, chosen, known_of, room=room)
         shown = tuple(choose.arrange(chosen, preferences, exploring, settings))
+        for one in shown:
+            one.row = mark_stale(one.row, self.asked.cwd, self.asked.space)
         return Answer(None, heard, pool, shown, request=request)
 
     # ------------------------------------------------------------ inputs of the stages

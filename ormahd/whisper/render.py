@@ -144,8 +144,9 @@ def line(
     also = f" · and {memory.also} that say the same" if isinstance(memory, Candidate) and memory.also else ""
     day = f"{row.created.astimezone():%Y-%m-%d}"
     rejected = f" · {quoting.one_line(row.rejected, CONTENT_CHARACTERS)}" if row.rejected else ""
+    stale = f" · {quoting.one_line(row.stale, CONTENT_CHARACTERS)}" if row.stale else ""
     named = text or _title(row.title, row.content)
-    return f"{ENTRY}{row.type}]** {exploring}{named} (id: {shown_id}) · {where} · {day}{rejected}{older}{also}"
+    return f"{ENTRY}{row.type}]** {exploring}{named} (id: {shown_id}) · {where} · {day}{rejected}{stale}{older}{also}"
 
 
 def quoted(text: str, characters: int) -> str:

@@ -76,6 +76,8 @@ class Asked(Struct, frozen=True):
     """Returns whether the caller has disconnected. Then no memory counts as shown."""
     unkept: bool = False
     """True if nothing of the prompt may be stored, because its session is in a folder of `sessions.exclude`."""
+    cwd: str | None = None
+    """A folder in the caller's project, in which the evidence of memories is compared."""
     dry: bool = False
     """True if nothing is logged, and no event is published."""
 

@@ -9,7 +9,7 @@ import click
 from ormahctl.registry import FOR_A_PERSON, SECTIONS, cli
 from ormahd.config import keys
 
-COMMANDS, OPTIONS, SETTINGS = 40, 109, 51
+COMMANDS, OPTIONS, SETTINGS = 40, 111, 51
 """The most that there may be. The aim is 36 commands, 100 options and 45 settings."""
 
 

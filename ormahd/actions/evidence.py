@@ -1,0 +1,105 @@
+"""Evidence: the files of a project that a memory rests on, each with the content it had then; and what has changed since.
+
+It is written as `path@blob`: the path from the project's folder, and git's id of the content. A memory whose files are
+unchanged is not called fresh for that.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from ormahd.errors import BadRequest
+from ormahd.index.rows import NodeRow
+from ormahd.index.write import git_blob
+from ormahd.model.node import EVIDENCE, MAX_EVIDENCE
+from ormahd.ormah import Ormah
+from ormahd.vault.spaces import lengthen, project_folder
+
+LARGEST: Final = 8_000_000
+"""Largest size in bytes of a file that is read."""
+ABROAD: Final = "evidence names files of the project in which you work"
+
+
+def recorded(cwd: str | None, given: Sequence[str]) -> list[str]:
+    """Return the evidence that `given` names: each as `path@blob`, or a path, whose content is read now.
+
+    Paths are from `cwd`, or absolute. Raises BadRequest: a file is not there, outside of the project, or too large.
+    """
+    folder, found = project_folder(cwd), []
+    for one in given:
+        if EVIDENCE.fullmatch(one):
+            found.append(one)
+            continue
+        if folder is None or cwd is None:
+            raise BadRequest(ABROAD, hint="name it as path@blob, with git's id of the content: git hash-object FILE")
+        file = Path(os.path.normpath(Path(cwd) / one))
+        blob = _blob_at(file)
+        if not file.is_relative_to(folder):
+            raise BadRequest(f"{ABROAD}, and {one[:200]} is not in {folder}")
+        if blob is None:
+            raise BadRequest(f"evidence names {one[:200]}, which is no file that can be read", hint="name it from here")
+        found.append(f"{file.relative_to(folder)}@{blob}")
+    if len(found) > MAX_EVIDENCE:
+        raise BadRequest(f"evidence names {len(found)} files", hint=f"name the {MAX_EVIDENCE} that matter most")
+    return list(dict.fromkeys(found))
+
+
+def stale(folder: Path, evidence: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return (files that have another content now, files that are not there any more) of a memory's evidence."""
+    changed, missing = [], []
+    for one in evidence:
+        path, _, blob = one.rpartition("@")
+        now = _blob_at(folder / path)
+        if now is None:
+            missing.append(path)
+        elif now != blob:
+            changed.append(path)
+    return changed, missing
+
+
+def mark_stale(row: NodeRow, cwd: str | None, space: str | None) -> NodeRow:
+    """Return `row` with what is said of its evidence, if it is of `space` and its files have changed since.
+
+    `cwd`: a folder in the project of `space`.
+    """
+    folder = project_folder(cwd) if row.evidence and row.space is not None and row.space == space else None
+    if folder is None:
+        return row
+    changed, missing = stale(folder, row.evidence)
+    parts = [f"{', '.join(changed)} changed since"] if changed else []
+    parts += [f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} gone"] if missing else []
+    return replace(row, stale="; ".join(parts) or None)
+
+
+def without_files(ormah: Ormah) -> Iterator[tuple[NodeRow, list[str]]]:
+    """Yield (memory, its files) of the memories that rest on files of a project on this machine, all of which are gone."""
+    folders = {line.space: lengthen(line.folder) for line in ormah.spaces.lines()[0] if line.folder}
+    for row in ormah.index.notes(ormah.index.having("evidence")).values():
+        folder = folders.get(row.space) if row.space is not None and not row.expired(ormah.clock()) else None
+        if folder is not None and folder.is_dir():
+            _, missing = stale(folder, row.evidence)
+            if len(missing) == len(row.evidence):
+                yield row, missing
+
+
+def _blob_at(file: Path) -> str | None:
+    """Return git's id of a file's content; None if it is no regular file, too large, or cannot be read."""
+    try:
+        seen = os.stat(file)
+        if not stat.S_ISREG(seen.st_mode) or seen.st_size > LARGEST:
+            return None
+        return _blob(str(file), seen.st_mtime_ns, seen.st_size, seen.st_ino)
+    except (OSError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=4_096)
+def _blob(file: str, _mtime_ns: int, _size: int, _inode: int) -> str:
+    return git_blob(Path(file).read_bytes())
