@@ -30,7 +30,7 @@ from ormahd.mender import IndexMender
 from ormahd.model.change import Clock, Committed, FileState, Kind
 from ormahd.note.values import Note, NoteKind
 from ormahd.process import own_files, priority
-from ormahd.process.priority import Turns
+from ormahd.process.priority import KeyedLocks
 from ormahd.reworded import Reworded
 from ormahd.sessions.archive import SessionArchive
 from ormahd.state.events import EventStream
@@ -113,7 +113,7 @@ class Ormah:
         self._watcher: Watcher | None = None
         self.socket: Path | None = None
         """The path of the daemon's socket, once known: git's merge driver connects to it."""
-        self.turns = Turns()
+        self.turns = KeyedLocks()
         vault.listen(self._committed)
 
     @classmethod

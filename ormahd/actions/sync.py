@@ -31,13 +31,13 @@ from ormahd.git.remote import (
     configured,
     find,
     follow,
-    shown,
+    redact_urls,
 )
 from ormahd.ormah import Ormah
 from ormahd.sync.join import Plan, card_of, carry_out, count, merge_base, plan
-from ormahd.sync.replaced import tell
+from ormahd.sync.replaced import set_aside_replaced
 from ormahd.sync.setup import plan_setup
-from ormahd.sync.state import check_here, check_there, note_synced
+from ormahd.sync.state import check_our_history, check_remote_history, note_synced
 from ormahd.vault.conflicts import item, waiting
 from ormahd.vault.create import CARD, Card, read_card
 from ormahd.vault.transaction import HistoryMoved
@@ -135,7 +135,7 @@ def _rounds(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, ou
     for number in range(ROUNDS):
         progress(0, 0, "looking at the folder")
         ormah.reconciler.scan()
-        check_here(vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
+        check_our_history(vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
         with vault.lineage:
             tip = wire.fetch(remote, progress)
         if tip is None:
@@ -147,7 +147,7 @@ def _rounds(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, ou
             out.pulled += pulled
             out.conflicts += joined
             if pulled and before is not None:
-                out.replaced += map(item, tell(vault, before, tip))
+                out.replaced += map(item, set_aside_replaced(vault, before, tip))
         head = vault.head()
         assert head is not None  # a vault always has a commit
         going = count(vault, head, tip)
@@ -172,7 +172,7 @@ def _check_empty(wire: Network, remote: Remote) -> None:
         ours, theirs = (name.removeprefix("refs/heads/") for name in (remote.branch, next(iter(others))))
         raise Conflict(
             f"{remote.name} has no branch {ours}, but {theirs}; nothing was changed",
-            hint=f"if that is this vault: ormahctl sync setup {shown(remote.url)}",
+            hint=f"if that is this vault: ormahctl sync setup {redact_urls(remote.url)}",
             data={"branches": sorted(others)},
         )
 
@@ -190,7 +190,7 @@ def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[int
     def decide(head: str) -> Plan | None:
         if is_ancestor(vault.git, tip, head):
             return None
-        check_there(vault, remote, tip)
+        check_remote_history(vault, remote, tip)
         base = merge_base(vault, head, tip)
         _same_vault(ormah, remote, tip, base)
         return plan(vault, base, head, tip)
@@ -210,7 +210,7 @@ def _same_vault(ormah: Ormah, remote: Remote, tip: str, base: str | None) -> Non
     if card.id != ormah.vault.id or base is None:
         raise Conflict(
             f"{remote.name} holds another vault than this one; nothing was taken in",
-            hint=f"to join it: ormahctl sync setup {shown(remote.url)}",
+            hint=f"to join it: ormahctl sync setup {redact_urls(remote.url)}",
             data={"vault_id": card.id},
         )
 
@@ -299,9 +299,9 @@ def setup(ormah: Ormah, params: SyncSetupParams, caller: Caller, progress: Progr
         known = configured(git, name)
         if known is not None and known != address and not params.replace:
             raise Conflict(
-                f"the vault has another remote: {name} is {shown(known)}; nothing was changed",
+                f"the vault has another remote: {name} is {redact_urls(known)}; nothing was changed",
                 hint="to sync with the new one instead: ormahctl sync setup URL --replace",
-                data={"remote": name, "url": shown(known)},
+                data={"remote": name, "url": redact_urls(known)},
             )
         branch = git.branch()
         if branch is None:
@@ -330,7 +330,7 @@ def _first_sync(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress
 
 
 def _set_up(state: str, remote: Remote, vault_id: str, **more: Any) -> SyncSetupResult:
-    return SyncSetupResult(state=state, remote=remote.name, url=shown(remote.url), vault_id=vault_id, **more)
+    return SyncSetupResult(state=state, remote=remote.name, url=redact_urls(remote.url), vault_id=vault_id, **more)
 
 
 def _not_empty(
@@ -338,14 +338,14 @@ def _not_empty(
 ) -> SyncSetupResult:
     """Sync with the remote, join its vault, or refuse, by what it holds."""
     vault = ormah.vault
-    check_here(vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
+    check_our_history(vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
     with as_before(vault.git, remote) as keep:
         with vault.lineage:
             tip = wire.fetch(remote, progress)
         card = None if tip is None else card_of(vault, tip)
         if tip is None or card is None:
             raise Conflict(
-                f"{shown(remote.url)} holds something else than an Ormah vault (its "
+                f"{redact_urls(remote.url)} holds something else than an Ormah vault (its "
                 f"{remote.branch.removeprefix('refs/heads/')} lacks {CARD}); nothing was changed",
                 hint="make an empty repository for the vault: git init --bare FOLDER",
             )

@@ -83,8 +83,8 @@ class Store:
 
     def placed(self) -> Iterator[tuple[str, str]]:
         """Yield (blob id, path) of each file that a commit added or changed, in all branches and tags. Pairs repeat."""
-        command = ["log", "-z", "--raw", "--no-abbrev", "--no-renames", "-m", "--root", "--no-show-signature", "--format=", "--all"]  # fmt: skip
-        with _running([*self._options, *command], self.git_dir, subprocess.DEVNULL) as out:
+        options = ["-z", "--raw", "--no-abbrev", "--no-renames", "-m", "--root", "--no-show-signature", "--format="]
+        with _running([*self._options, "log", *options, "--all"], self.git_dir, subprocess.DEVNULL) as out:
             records = _records(out)
             for record in records:
                 words = record.decode("utf-8", "replace").split()
@@ -114,9 +114,9 @@ def _running(command: list[str], cwd: Path, stdin: IO[bytes] | int) -> Iterator[
 
     Raises GitFailed at the end of the block if the command failed.
     """
-    with tempfile.TemporaryFile() as complaint:
+    with tempfile.TemporaryFile() as stderr:
         child = subprocess.Popen(
-            [executable(), *command], cwd=cwd, env=environment(), stdin=stdin, stdout=subprocess.PIPE, stderr=complaint
+            [executable(), *command], cwd=cwd, env=environment(), stdin=stdin, stdout=subprocess.PIPE, stderr=stderr
         )
         assert child.stdout is not None
         try:
@@ -128,13 +128,13 @@ def _running(command: list[str], cwd: Path, stdin: IO[bytes] | int) -> Iterator[
             child.stdout.close()
             status = child.wait()
         if status:
-            complaint.seek(0)
-            raise GitFailed(command[-3:], status, complaint.read().decode("utf-8", "replace"))
+            stderr.seek(0)
+            raise GitFailed(command[-3:], status, stderr.read().decode("utf-8", "replace"))
 
 
 def drop_unused(root: Path) -> bool:
     """Delete the git directory that an interrupted purge left in its folder: the new one, or the old one if they had been
     exchanged. Return whether there was one. `root`: the vault."""
-    left = (root / PURGE_PLACE).exists()
+    existed = (root / PURGE_PLACE).exists()
     shutil.rmtree(root / PURGE_PLACE, ignore_errors=True)
-    return left
+    return existed

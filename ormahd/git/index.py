@@ -4,7 +4,7 @@ If a commit moved HEAD and not the index, the person's next `git commit` would d
 index, which keeps what the person has staged, is written to another file while Ormah holds `index.lock`. It is renamed
 over the old one as soon as the branch has moved.
 
-This module also tells which other programs use the repository, and removes the locks that a crash of Ormah left.
+This module also says which other programs use the repository, and removes the locks that a crash of Ormah left.
 """
 
 from __future__ import annotations
@@ -142,9 +142,9 @@ class NextIndex:
         child, self._child = self._child, None
         if child is None:
             return
-        _, complaint = child.communicate()
+        _, stderr = child.communicate()
         if child.returncode:
-            raise GitFailed(["update-index"], child.returncode, complaint.decode("utf-8", "replace"))
+            raise GitFailed(["update-index"], child.returncode, stderr.decode("utf-8", "replace"))
 
     def publish(self) -> None:
         """Rename the new index over the old one and fsync the folder; git has already fsynced the file."""
@@ -228,11 +228,11 @@ def clear_ours(git: Git, lock: IndexLock, *, patience: float = 2.0) -> list[str]
     deadline = time.monotonic() + patience
     while any(path.exists() for path in locks) and time.monotonic() < deadline:
         time.sleep(0.02)
-    said = []
+    sentences = []
     for path in locks:
         with contextlib.suppress(FileNotFoundError):
             text = path.read_text("ascii", "replace").strip()
             if noted is not None and text in {"", noted[1]}:
                 path.unlink()
-                said.append(f"removed the {path.name} that we held when we were stopped")
-    return said
+                sentences.append(f"removed the {path.name} that we held when we were stopped")
+    return sentences

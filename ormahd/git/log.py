@@ -19,14 +19,14 @@ class FileDiff(NamedTuple):
 
 
 class LoggedCommit(NamedTuple):
-    """One commit. `time`: when it was committed, in seconds since 1970. `left`: whether it is reachable only from `A` of
-    the revision `A...B`. `files`: what it changed against its first parent."""
+    """One commit. `time`: when it was committed, in seconds since 1970. `only_in_a`: whether it is reachable only from
+    `A` of the revision `A...B`. `files`: what it changed against its first parent."""
 
     commit: str
     parents: list[str]
     time: int
     message: str
-    left: bool
+    only_in_a: bool
     files: list[FileDiff]
 
 
@@ -35,18 +35,10 @@ def read_commits(git: Git, revision: str) -> Iterator[LoggedCommit]:
 
     Raises GitFailed, for example if a commit that `revision` names is not in the repository.
     """
-    arguments = [
-        "log",
-        "-z",
-        "--reverse",
-        "--topo-order",
-        "--format=%m%x1f%H%x1f%P%x1f%ct%x1f%B",
-        "--raw",
-        "--no-abbrev",
-    ]
-    arguments += ["--no-renames", "--no-ext-diff", "--diff-merges=first-parent", "--no-color", "--encoding=UTF-8"]
+    order = ["-z", "--reverse", "--topo-order", "--encoding=UTF-8", "--format=%m%x1f%H%x1f%P%x1f%ct%x1f%B"]
+    diff = ["--raw", "--no-abbrev", "--no-renames", "--no-ext-diff", "--diff-merges=first-parent", "--no-color"]
     commit: LoggedCommit | None = None
-    records = git.stream(*arguments, revision, "--")
+    records = git.stream("log", *order, *diff, revision, "--")
     for record in records:
         record = record.lstrip(b"\n")
         if record.startswith(b":"):

@@ -99,7 +99,7 @@ def _write(path: Path, data: bytes) -> None:
 
 PACK_FROM = 20
 """The number of objects from which one pack is faster to write than loose files."""
-LINES_KEPT = 40_000
+MAX_CACHED_LINES = 40_000
 """The largest number of lines of parsed trees in the cache (7 MB): enough for all trees of a vault of 20,000 notes. A
 larger cache would leave the heap fragmented, and parsing a tree again is fast."""
 
@@ -201,15 +201,15 @@ class Objects:
                 self._trees.move_to_end(oid)
                 return self._trees[oid]
         data = fresh[oid][1] if fresh and oid in fresh else self._git.read(oid, "tree")
-        return self._keep(oid, Tree.parse(data))
+        return self._cache(oid, Tree.parse(data))
 
-    def _keep(self, oid: str, tree: Tree) -> Tree:
+    def _cache(self, oid: str, tree: Tree) -> Tree:
         with self._lock:
-            kept = self._trees.setdefault(oid, tree)
-            self._lines += len(tree) if kept is tree else 0
-            while self._lines > LINES_KEPT and len(self._trees) > 1:
+            cached = self._trees.setdefault(oid, tree)
+            self._lines += len(tree) if cached is tree else 0
+            while self._lines > MAX_CACHED_LINES and len(self._trees) > 1:
                 self._lines -= len(self._trees.popitem(last=False)[1])
-        return kept
+        return cached
 
     def drop_replaced(self) -> None:
         """Drop the old versions of edited trees from the cache. Called once the branch has moved to the new
@@ -327,7 +327,7 @@ class Objects:
         if not len(made):
             return None
         oid = self._add("tree", made.data(), fresh)
-        self._keep(oid, made)
+        self._cache(oid, made)
         if root is not None and root != oid:
             self._replaced.append(root)
         return oid

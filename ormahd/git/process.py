@@ -22,11 +22,11 @@ importing = threading.Lock()
 """Held while GitPython or gitdb is imported. Their imports are circular, so that two threads importing at different
 places could see an incomplete module."""
 
-_KEPT = {
-    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS",
-    "GIT_EXEC_PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM",
-}  # fmt: skip
-"""The only `GIT_*` variables that are passed on to git: they concern configuration and transport, never the choice of a
+_INHERITED = re.compile(
+    "GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|SSH|SSH_COMMAND|ASKPASS|EXEC_PATH|SSL_CAINFO|SSL_CAPATH|CEILING_DIRECTORIES"
+    "|DISCOVERY_ACROSS_FILESYSTEM)"
+)
+"""Matches the only `GIT_*` variables that are passed on to git: they concern configuration and transport, never the choice of a
 repository."""
 
 CONFIG = {
@@ -52,9 +52,9 @@ person's own commands.
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for a git process: that of this process with only the `GIT_*` variables in `_KEPT`, with
+    """Return the environment for a git process: that of this process with only the `GIT_*` variables that `_INHERITED` matches, with
     settings that prevent prompts, and with `extra`."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_") or key in _KEPT}
+    env = {key: text for key, text in os.environ.items() if not key.startswith("GIT_") or _INHERITED.fullmatch(key)}
     env |= {
         "LC_ALL": "C",
         "LANGUAGE": "C",
@@ -81,19 +81,19 @@ NEEDED = "2.38"
 
 def check_version() -> None:
     """Raise Unavailable if git is missing or too old."""
-    said = call(["version"], cwd=Path("/")).decode("utf-8", "replace").strip()
-    found = re.search(r"(\d+)\.(\d+)", said)
+    version = call(["version"], cwd=Path("/")).decode("utf-8", "replace").strip()
+    found = re.search(r"(\d+)\.(\d+)", version)
     if found is None or (int(found[1]), int(found[2])) < (2, 38):
-        raise Unavailable(f"{said} is too old", hint=f"install git {NEEDED} or newer")
+        raise Unavailable(f"{version} is too old", hint=f"install git {NEEDED} or newer")
 
 
 class GitFailed(Unavailable):
     """A git command failed. `status`: its exit status; `stderr`: what it wrote to standard error."""
 
     def __init__(self, command: Sequence[str], status: int, stderr: str) -> None:
-        said = stderr.strip() or f"exit status {status}"
+        reason = stderr.strip() or f"exit status {status}"
         super().__init__(
-            f"git {' '.join(command[:2])} failed: {said}",
+            f"git {' '.join(command[:2])} failed: {reason}",
             hint="look at the repository with `git status` and `git fsck`",
             data={"status": status, "stderr": stderr},
         )

@@ -15,7 +15,7 @@ from ormahd.git.process import GitFailed
 from ormahd.git.repository import NULL, Git, Signature
 from ormahd.process.disk import sync_directory
 
-LITTLE = 65_536
+MIN_FREE_BYTES = 65_536
 """Free bytes below which a disk counts as full."""
 
 
@@ -52,16 +52,16 @@ class HeadMover:
         self._child = None
         branch = git.branch()
         folder = git.git_dir if branch is None else (git.git_dir / branch).parent
-        _, complaint = child.communicate(f"update HEAD {new} {old or NULL}\n".encode())
+        _, errors = child.communicate(f"update HEAD {new} {old or NULL}\n".encode())
         if child.returncode and not _arrived(git, new):
-            said = complaint.decode("utf-8", "replace")
+            stderr = errors.decode("utf-8", "replace")
             if git.head() != old:
                 return Moved.RACED
-            if "File exists" in said:
+            if "File exists" in stderr:
                 return Moved.HELD
-            if "couldn't write" in said and shutil.disk_usage(folder).free < LITTLE:  # git does not tell why
+            if "couldn't write" in stderr and shutil.disk_usage(folder).free < MIN_FREE_BYTES:  # git gives no reason
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-            raise GitFailed(["update-ref"], child.returncode, said)
+            raise GitFailed(["update-ref"], child.returncode, stderr)
         sync_directory(folder)
         return Moved.YES if _arrived(git, new) else Moved.RACED
 
@@ -101,10 +101,10 @@ def find_commit(git: Git, op: str) -> str | None:
     return next(find_commits(git, "Ormah-Op", op, "--branches"), None)
 
 
-def find_commits(git: Git, trailer: str, value: str, *where: str) -> Iterator[str]:
-    """Yield the commits of HEAD whose trailer has this value, newest first. `where`: further revisions, or those to
+def find_commits(git: Git, trailer: str, value: str, *revisions: str) -> Iterator[str]:
+    """Yield the commits of HEAD whose trailer has this value, newest first. `revisions`: further revisions, or those to
     leave out, as `git log` takes them."""
-    for record in git.log("HEAD", *where, "--fixed-strings", f"--grep={trailer}: {value}", "--format=%H%n%B"):
+    for record in git.log("HEAD", *revisions, "--fixed-strings", f"--grep={trailer}: {value}", "--format=%H%n%B"):
         commit, _, text = record.decode("utf-8", "replace").partition("\n")
         if commit_message.parse(text).trailer(trailer) == value:
             yield commit.strip()

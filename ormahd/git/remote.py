@@ -33,11 +33,13 @@ _SCP: Final = re.compile(r"(?:[^@/\s]*@)?(\[[0-9A-Fa-f:.]+\]|[^/:@\s\\]{2,}):(?!
 """`git@host:path`. The host has at least two characters: a single letter before the colon is a Windows drive."""
 _HOST: Final = re.compile(r"(?:[^@/]*@)?(\[[^\]]*\]|[^/:]*)(?::\d*)?(?:/(.*))?", re.DOTALL)
 _SAME_HOST: Final = {
-    "ssh.github.com": "github.com", "altssh.gitlab.com": "gitlab.com", "altssh.bitbucket.org": "bitbucket.org",
-    "ssh.dev.azure.com": "dev.azure.com", "vs-ssh.visualstudio.com": "dev.azure.com",
-}  # fmt: skip
+    "ssh.github.com": "github.com",
+    "altssh.gitlab.com": "gitlab.com",
+    "altssh.bitbucket.org": "bitbucket.org",
+    **dict.fromkeys(("ssh.dev.azure.com", "vs-ssh.visualstudio.com"), "dev.azure.com"),
+}
 """{host for ssh, or for networks that block port 22: the usual host of the same repositories}."""
-_LEADS: Final = re.compile(r"^(?:v3|scm)/(?=[^/]+/[^/]+)")
+_PREFIX: Final = re.compile(r"^(?:v3|scm)/(?=[^/]+/[^/]+)")
 """The path prefix that Azure uses in ssh addresses (`v3`), and Bitbucket Server in https addresses (`scm`)."""
 
 
@@ -73,7 +75,7 @@ def read_remote(address: str) -> RemoteUrl | None:
         return _local(address)
     host = host.strip("[]").rstrip(".").lower().removeprefix("www.")
     host = _SAME_HOST.get(host, host)
-    parts = _parts(_LEADS.sub("", unquote(re.split(r"[?#]", path)[0]).strip("/")))
+    parts = _parts(_PREFIX.sub("", unquote(re.split(r"[?#]", path)[0]).strip("/")))
     if host == "dev.azure.com" or host.endswith(".visualstudio.com"):
         parts = [part for part in parts if part != "_git"]
     if not host or not parts:
@@ -120,7 +122,7 @@ class Remote(Struct, frozen=True):
         return f"refs/remotes/{self.name}/{self.branch.removeprefix('refs/heads/')}"
 
 
-def shown(url: str) -> str:
+def redact_urls(url: str) -> str:
     """Return `url`, or any text with URLs, without the passwords in URLs. The user names in http(s) URLs are removed
     too, because they may be tokens."""
     without = re.sub(r"(ssh://[^/@:\s']*):[^/@\s']*@", r"\1@", url)
@@ -157,8 +159,8 @@ def find(git: Git, name: str) -> Remote:
     url = configured(git, name)
     if url is None:
         raise NotFound(f"the vault has no remote '{name}'", hint="run: ormahctl sync setup URL")
-    there = merge if merge and merge.startswith("refs/heads/") and follows == name else branch
-    return Remote(name, url, there, known=True)
+    remote_branch = merge if merge and merge.startswith("refs/heads/") and follows == name else branch
+    return Remote(name, url, remote_branch, known=True)
 
 
 @contextmanager
@@ -168,16 +170,16 @@ def as_before(git: Git, remote: Remote) -> Iterator[Callable[[], None]]:
 
     Then no ref leads to the commits that the block fetched.
     """
-    before, kept = git.resolve(remote.tracking), False
+    before, confirmed = git.resolve(remote.tracking), False
 
-    def keep() -> None:
-        nonlocal kept
-        kept = True
+    def confirm() -> None:
+        nonlocal confirmed
+        confirmed = True
 
     try:
-        yield keep
+        yield confirm
     finally:
-        if not kept and git.resolve(remote.tracking) != before:
+        if not confirmed and git.resolve(remote.tracking) != before:
             command = (
                 ["update-ref", "-d", remote.tracking] if before is None else ["update-ref", remote.tracking, before]
             )
@@ -219,7 +221,7 @@ Progress = Callable[[int, int, str], None]
 
 TERM_SECONDS: Final = 2.0
 """Seconds between SIGTERM and SIGKILL, in which a git process can remove its locks."""
-LOOK_SECONDS: Final = 0.25
+POLL_SECONDS: Final = 0.25
 REMOTE_LINES, REMOTE_CHARACTERS = 12, 300
 """The largest numbers of lines, and of characters per line, quoted from a remote that refuses a push."""
 
@@ -248,10 +250,17 @@ faults that old clients made give a warning only."""
 
 _PERCENT = re.compile(rb"([A-Z][a-z]+(?: [a-z]+)*): +(\d+)% ")
 _REFUSED_TREE = re.compile(r"object ([0-9a-f]{40,64}): (\w+): (.*)")
-_DENIED = ("authentication failed", "permission denied", "could not read username", "could not read password",
-           "terminal prompts disabled", "invalid credentials", "returned error: 403", "returned error: 401",
-           "host key verification failed", "access denied", "command not found", ": not found", "' not found", "repository not found", "not recognized")  # fmt: skip
-
+_DENIED = re.compile(
+    "authentication failed|permission denied|could not read username|could not read password|terminal prompts disabled|"
+    "invalid credentials|returned error: 40[13]|host key verification failed|access denied|command not found|"
+    "(?:repository|:|') not found|not recognized"
+)
+_OFFLINE = re.compile(
+    "could not read from remote repository|does not appear to be a git repository|unable to access|"
+    "could not resolve host|connection (?:refused|timed out|reset)|unable to connect|the remote end hung up|"
+    "network is unreachable|no route to host|operation timed out"
+)
+"""Match parts of git's messages (in lower case) about a remote that refuses the login, and one that is out of reach."""
 
 DENIED: Final = "denied"
 """The value of `reason` in the data of Unreachable if the remote answered, and refused the login or has no such repository or no git."""
@@ -281,7 +290,7 @@ class Network:
     def heads(self, url: str) -> Heads:
         """Return the branches of the remote at `url`. Raises Unreachable, or BadRequest if git does not support the
         URL."""
-        out = self._talk(["ls-remote", "--symref", "--", url, "HEAD", "refs/heads/*"], url, lambda *_: None)
+        out = self._run(["ls-remote", "--symref", "--", url, "HEAD", "refs/heads/*"], url, lambda *_: None)
         default = None
         branches: dict[str, str] = {}
         for line in out.decode("utf-8", "surrogateescape").splitlines():
@@ -297,12 +306,11 @@ class Network:
 
         Raises Unreachable; Conflict if git refuses the received objects as invalid.
         """
-        command = [
-            "fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-gc",
-            "--no-prune", "--force", "--", remote.address, f"{remote.branch}:{remote.tracking}",
-        ]  # fmt: skip
+        alone = ["--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-gc", "--no-prune"]
+        refspec = f"{remote.branch}:{remote.tracking}"
+        command = ["fetch", "--progress", "--force", *alone, "--", remote.address, refspec]
         try:
-            self._talk(command, remote.url, progress)
+            self._run(command, remote.url, progress)
         except GitFailed as exc:
             if "couldn't find remote ref" in exc.stderr:
                 return None
@@ -322,22 +330,21 @@ class Network:
 
         Raises Unreachable; Conflict if the remote refuses.
         """
-        command = [
-            "push", "--porcelain", "--progress", "--no-verify", "--no-signed", "--no-follow-tags",
-            "--recurse-submodules=no", "--", remote.address, f"{commit}:{remote.branch}",
-        ]  # fmt: skip
+        alone = ["--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no"]
+        refspec = f"{commit}:{remote.branch}"
+        command = ["push", "--porcelain", "--progress", *alone, "--", remote.address, refspec]
         try:
-            self._talk(command, remote.url, progress)
+            self._run(command, remote.url, progress)
         except GitFailed as exc:
-            said = exc.stderr
-            if "[rejected]" in said or "cannot lock ref" in said or "failed to update ref" in said:
+            stderr = exc.stderr
+            if "[rejected]" in stderr or "cannot lock ref" in stderr or "failed to update ref" in stderr:
                 return False
-            refused = re.search(r"\[remote rejected\] \((.*)\)", said)
+            refused = re.search(r"\[remote rejected\] \((.*)\)", stderr)
             if refused is not None:
-                lines = _remote_lines(said)
+                lines = _remote_lines(stderr)
                 why = f"; it says: {' / '.join(lines)}" if lines else ""
-                raise Conflict(f"the remote {shown(remote.url)} refuses our changes: {refused[1]}{why}",
-                               hint=_mend_refusal(refused[1]), data={"remote": lines}) from exc  # fmt: skip
+                refusal = f"the remote {redact_urls(remote.url)} refuses our changes: {refused[1]}{why}"
+                raise Conflict(refusal, hint=_mend_refusal(refused[1]), data={"remote": lines}) from exc
             raise
         if self._git.resolve(remote.tracking) != commit:
             self._git.run("update-ref", remote.tracking, commit)
@@ -355,53 +362,53 @@ class Network:
         found.setdefault("GIT_ASKPASS", "true")  # a program that answers nothing
         return found
 
-    def _talk(self, command: Sequence[str], url: str, progress: Progress) -> bytes:
+    def _run(self, command: Sequence[str], url: str, progress: Progress) -> bytes:
         """Run a network command and return its output. Raises Unreachable, BadRequest or GitFailed."""
         options = [part for key, value in _CHECKED.items() for part in ("-c", f"{key}={value}")]
         child = self._git.start(*options, *command, env=self._surroundings(), new_session=True)
         try:
-            out, err = self._listen(child, url, progress)
+            out, err = self._read_streams(child, url, progress)
         except BaseException:
             _end(child)
             raise
         if child.returncode == 0:
             return out
-        said = err.decode("utf-8", "replace") + out.decode("utf-8", "replace")
-        raise _failure(command, child.returncode, said, url)
+        output = err.decode("utf-8", "replace") + out.decode("utf-8", "replace")
+        raise _failure(command, child.returncode, output, url)
 
-    def _listen(self, child: subprocess.Popen[bytes], url: str, progress: Progress) -> tuple[bytes, bytes]:
+    def _read_streams(self, child: subprocess.Popen[bytes], url: str, progress: Progress) -> tuple[bytes, bytes]:
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stderr is not None
         child.stdin.close()
-        heard = {child.stdout: bytearray(), child.stderr: bytearray()}
+        received = {child.stdout: bytearray(), child.stderr: bytearray()}
         last = time.monotonic()
         with selectors.DefaultSelector() as selector:
-            for pipe in heard:
+            for pipe in received:
                 selector.register(pipe, selectors.EVENT_READ)
             while selector.get_map():
                 if self._closing.is_set():
                     raise Unreachable("the daemon is stopping", hint="the next sync brings all")
-                for key, _ in selector.select(LOOK_SECONDS):
+                for key, _ in selector.select(POLL_SECONDS):
                     pipe = child.stdout if key.fileobj is child.stdout else child.stderr
                     piece = os.read(pipe.fileno(), 65_536)
                     last = time.monotonic()
                     if not piece:
                         selector.unregister(pipe)
                         continue
-                    heard[pipe] += piece
+                    received[pipe] += piece
                     if pipe is child.stderr and (found := _PERCENT.findall(piece)):
                         progress(int(found[-1][1]), 100, found[-1][0].decode().lower())
                 if time.monotonic() - last > self._silence:
                     raise Unreachable(
-                        f"the remote {shown(url)} said nothing for {self._silence:.0f} s",
+                        f"the remote {redact_urls(url)} said nothing for {self._silence:.0f} s",
                         hint="everything is safe here and follows with the next sync; the bound is sync.timeout_seconds",
                         data={"reason": "silent"},
                     )
         child.wait()
         child.stdout.close()
         child.stderr.close()
-        return bytes(heard[child.stdout]), bytes(heard[child.stderr])
+        return bytes(received[child.stdout]), bytes(received[child.stderr])
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -417,35 +424,29 @@ def _end(child: subprocess.Popen[bytes]) -> None:
             pipe.close()
 
 
-def _failure(command: Sequence[str], status: int, said: str, url: str) -> OrmahError:
-    said = shown(said)  # no password gets into a message or a log
-    lower = said.lower()
+def _failure(command: Sequence[str], status: int, output: str, url: str) -> OrmahError:
+    output = redact_urls(output)  # no password gets into a message or a log
+    url = redact_urls(url)
+    lower = output.lower()
     if re.search(r"transport '.*' not allowed|protocol .* is not supported|unable to find remote helper", lower):
-        return BadRequest(f"{shown(url)} is no address that can be synced with",
-                          hint="give a path, ssh://, user@host:path or https://")  # fmt: skip
-    words = next((line.split(":", 1)[1].strip() for line in said.splitlines() if line.startswith("fatal:")), "")
-    words = words or next((line.strip() for line in said.splitlines() if line.strip()), f"exit status {status}")
-    denied = next((line.strip() for line in said.splitlines() if any(sign in line.lower() for sign in _DENIED)), None)
+        message = f"{url} is no address that can be synced with"
+        return BadRequest(message, hint="give a path, ssh://, user@host:path or https://")
+    words = next((line.split(":", 1)[1].strip() for line in output.splitlines() if line.startswith("fatal:")), "")
+    words = words or next((line.strip() for line in output.splitlines() if line.strip()), f"exit status {status}")
+    denied = next((line.strip() for line in output.splitlines() if _DENIED.search(line.lower())), None)
     if denied is not None:
-        return Unreachable(f"the remote {shown(url)} does not serve us: {denied.removeprefix('fatal: ')}",
-                           hint="try `git ls-remote` with it in a terminal; the daemon cannot ask for a password",
-                           data={"reason": DENIED})  # fmt: skip
-    if any(sign in lower for sign in _AWAY):
-        return Unreachable(f"the remote {shown(url)} cannot be reached: {words}",
-                           hint="everything is safe here and follows with the next sync",
-                           data={"reason": "offline"})  # fmt: skip
-    return GitFailed(command, status, said)
+        message = f"the remote {url} does not serve us: {denied.removeprefix('fatal: ')}"
+        hint = "try `git ls-remote` with it in a terminal; the daemon cannot ask for a password"
+        return Unreachable(message, hint=hint, data={"reason": DENIED})
+    if _OFFLINE.search(lower):
+        hint = "everything is safe here and follows with the next sync"
+        return Unreachable(f"the remote {url} cannot be reached: {words}", hint=hint, data={"reason": "offline"})
+    return GitFailed(command, status, output)
 
 
-_AWAY = ("could not read from remote repository", "does not appear to be a git repository", "unable to access",
-         "could not resolve host", "connection refused", "connection timed out", "connection reset", "unable to connect",
-         "the remote end hung up", "network is unreachable", "no route to host", "operation timed out")  # fmt: skip
-
-
-def _remote_lines(said: str) -> list[str]:
-    """Return the messages that the remote sent (`remote: …` in git's output `said`), shortened, without control
-    characters."""
-    found = [line.removeprefix("remote:").strip() for line in re.split(r"[\r\n]", said) if line.startswith("remote:")]
+def _remote_lines(output: str) -> list[str]:
+    """Return the messages that the remote sent (`remote: …` in git's output), shortened, without control characters."""
+    found = [line.removeprefix("remote:").strip() for line in re.split(r"[\r\n]", output) if line.startswith("remote:")]
     printable = (
         "".join(one if one.isprintable() else " " for one in line)[:REMOTE_CHARACTERS].rstrip() for line in found
     )

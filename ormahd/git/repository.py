@@ -141,12 +141,12 @@ class Git:
         finally:
             if not ended:
                 child.kill()
-            complaint = child.stderr.read().decode("utf-8", "replace")
+            stderr = child.stderr.read().decode("utf-8", "replace")
             child.stdout.close()
             child.stderr.close()
             status = child.wait()
         if status:
-            raise GitFailed(arguments, status, complaint)
+            raise GitFailed(arguments, status, stderr)
 
     def log(self, *arguments: str) -> Iterator[bytes]:
         """Yield the records of `git log -z …`, newest first; none if there is no commit yet."""
@@ -170,9 +170,9 @@ class Git:
                 try:
                     return self._exchange(self._child, line, contents)
                 except (BrokenPipeError, EOFError) as exc:
-                    complaint = self._drop_child()
+                    stderr = self._drop_child()
                     if attempt == 2:
-                        raise GitFailed(["cat-file", question], 1, complaint) from exc
+                        raise GitFailed(["cat-file", question], 1, stderr) from exc
         raise Internal("unreachable")
 
     @staticmethod
@@ -208,9 +208,9 @@ class Git:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-        complaint = child.stderr.read().decode("utf-8", "replace")
+        stderr = child.stderr.read().decode("utf-8", "replace")
         child.stderr.close()
-        return complaint
+        return stderr
 
     def head(self) -> str | None:
         """Return the id of HEAD's commit; None on a branch without commits. Raises Unavailable if git cannot read

@@ -144,12 +144,12 @@ class History:
         """Bring the tables from the commit `known` to `head` ("": without commits)."""
         anew = not (known and head)
         commits = list(read_commits(self._git, head if anew else f"{known}...{head}")) if head else []
-        fresh = [one for one in commits if not one.left]
+        fresh = [one for one in commits if not one.only_in_a]
         nodes = self._notes([file for one in fresh for file in one.files], anew=anew)
         with self._database.write() as connection:
             if not anew and _known(connection) != known:
                 return  # the index was begun anew meanwhile
-            gone = [(one.commit,) for one in commits if one.left]
+            gone = [(one.commit,) for one in commits if one.only_in_a]
             for table in ("op_file", "undoes", "op"):
                 if anew:
                     connection.execute(f"DELETE FROM {table}")

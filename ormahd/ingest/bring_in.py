@@ -350,7 +350,7 @@ def _project(path: Path) -> str | None:
     if path.parent.name != "chats":
         return None
     try:
-        found = own_files.read(path.parent.parent / ".project_root", most=4096)
+        found = own_files.read(path.parent.parent / ".project_root", limit=4096)
     except OSError:
         return None
     return found.decode("utf-8", "replace").strip() or None

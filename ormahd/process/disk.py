@@ -55,9 +55,9 @@ def read_all(fd: int, size: int) -> bytes:
 
 def write_all(fd: int, data: bytes) -> None:
     """Write all of `data` to `fd`. This makes fewer system calls than a file object does."""
-    left = memoryview(data)
-    while left:
-        left = left[os.write(fd, left) :]
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[os.write(fd, remaining) :]
 
 
 def write_and_sync(fd: int, data: bytes) -> None:
@@ -224,7 +224,7 @@ def forget(folder: int, name: str) -> None:
 
 FOLDER: Final = ".ormah/conflicts/damaged"
 """The folder in the vault to which damaged or misplaced things from `.ormah` are moved (set aside)."""
-TOLD: Final = "README.txt"
+README: Final = "README.txt"
 """The file in such a folder with a line about each thing that was repaired or set aside."""
 
 log = logging.getLogger(__name__)
@@ -247,7 +247,7 @@ def set_aside(path: Path, into: Path, name: str) -> Path | None:
     return target
 
 
-def make_way(root: Path, name: str, why: str) -> None:
+def set_aside_in_vault(root: Path, name: str, why: str) -> None:
     """If anything is at the path `name` in the vault at `root`, move it into the folder `FOLDER` there, and log that.
     `why`: the reason, such as "was no file"."""
     where = set_aside(root / name, root / FOLDER, Path(name).name)
@@ -260,13 +260,12 @@ def make_folder(root: Path, name: str) -> Path:
     """Return the path of the folder `name` in the vault at `root`. Create it if it is missing, and set aside a file,
     symlink or pipe at its path."""
     folder = root / name
-    for path in (
-        (folder.parent, folder) if folder.parent != root else (folder,)
-    ):  # a vault that is gone is not created again
+    parents = (folder.parent,) if folder.parent != root else ()  # a vault that is gone is not created again
+    for path in (*parents, folder):
         try:
             if stat.S_ISDIR(os.lstat(path).st_mode):
                 continue
-            make_way(root, path.relative_to(root).as_posix(), "was no folder")
+            set_aside_in_vault(root, path.relative_to(root).as_posix(), "was no folder")
         except FileNotFoundError:
             pass
         path.mkdir(mode=0o700, exist_ok=True)
@@ -277,7 +276,7 @@ def make_folder(root: Path, name: str) -> Path:
 def note(folder: Path, name: str, why: str) -> None:
     """Append a line about `name` to the README.txt in `folder`, which `findings` reads."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    with (folder / TOLD).open("a", encoding="utf-8", errors="surrogateescape") as file:
+    with (folder / README).open("a", encoding="utf-8", errors="surrogateescape") as file:
         file.write(f"{name} {why}\n")
 
 
@@ -286,7 +285,7 @@ def findings(root: Path) -> list[tuple[str, str]]:
     `root`. A person ends this by deleting the folder with the lines."""
     mend = f"look whether anything is missing (ormahctl verify), then: rm -r {root / FOLDER}"
     try:
-        lines = (root / FOLDER / TOLD).read_text("utf-8", "replace").splitlines()
+        lines = (root / FOLDER / README).read_text("utf-8", "replace").splitlines()
     except OSError:
         return []
     return [(line, mend) for line in dict.fromkeys(lines)]

@@ -51,10 +51,10 @@ def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
     raise OSError(errno.EINVAL, "it is no regular file", str(path))
 
 
-def read(path: Path, *, follow: bool = False, most: int = -1) -> bytes:
-    """Return the bytes of the regular file at `path`, up to `most`; -1: all. Raises OSError, as `open_regular` does."""
+def read(path: Path, *, follow: bool = False, limit: int = -1) -> bytes:
+    """Return the bytes of the regular file at `path`, up to `limit`; -1: all. Raises OSError, as `open_regular` does."""
     with open_regular(path, follow=follow) as opened:
-        return opened.read(most)
+        return opened.read(limit)
 
 
 def is_full(error: BaseException) -> bool:
@@ -65,14 +65,14 @@ def is_full(error: BaseException) -> bool:
 def room(path: Path) -> str:
     """Return a clause about the free space on the disk of `path`: "the disk at /home has 0.0 MB free of 512 MB (it
     holds /home/ada/vault)"."""
-    there = path
-    while not there.exists():
-        there = there.parent
+    existing = path
+    while not existing.exists():
+        existing = existing.parent
     try:
-        used = shutil.disk_usage(there)
+        used = shutil.disk_usage(existing)
     except OSError as error:
         return f"the disk of {path} does not say how much room it has ({error.strerror})"
-    mount = mount_of(there)
+    mount = mount_of(existing)
     below = "" if mount == path else f" (it holds {path})"
     return f"the disk at {mount} has {used.free / 1e6:,.1f} MB free of {used.total / 1e6:,.0f} MB{below}"
 

@@ -43,7 +43,7 @@ _clear = threading.Event()
 _clear.set()
 _mine = threading.local()
 _first = 0
-_left = 0.0
+_urgent_ended = 0.0
 _searched = 0.0
 
 
@@ -54,20 +54,20 @@ def first() -> AbstractContextManager[None]:
     with _lock:
         _first += 1
         _clear.clear()
-    return _turn()
+    return _urgent()
 
 
 @contextmanager
-def _turn() -> Iterator[None]:
-    global _first, _left  # noqa: PLW0603 - of the process, as the interpreter's lock is
-    before, _mine.goes = getattr(_mine, "goes", False), True
+def _urgent() -> Iterator[None]:
+    global _first, _urgent_ended  # noqa: PLW0603 - of the process, as the interpreter's lock is
+    before, _mine.urgent = getattr(_mine, "urgent", False), True
     try:
         yield
     finally:
-        _mine.goes = before
+        _mine.urgent = before
         with _lock:
             _first -= 1
-            _left = time.monotonic()
+            _urgent_ended = time.monotonic()
             if not _first:
                 _clear.set()
 
@@ -78,7 +78,7 @@ def give() -> None:
     Shortly after urgent work, sleep as long as this thread has used the processor since its last call, at most
     `REST_S`. Do not call it while holding a lock that urgent work may need.
     """
-    if getattr(_mine, "goes", False):
+    if getattr(_mine, "urgent", False):
         return
     if _first:
         if time.monotonic() >= getattr(_mine, "until", 0.0):
@@ -99,11 +99,11 @@ class ParallelThreads:
 
     def begin(self, work: Callable[[], T]) -> Callable[[], T]:
         """Start `work` in a thread. Return a function that waits for it, and returns its result or raises its error."""
-        goes = getattr(_mine, "goes", False)
+        urgent = getattr(_mine, "urgent", False)
 
         def run() -> T:
-            _mine.goes = goes
-            _waking(eager=goes)
+            _mine.urgent = urgent
+            _waking(eager=urgent)
             return work()
 
         return self._pool.submit(run).result
@@ -114,7 +114,7 @@ class ParallelThreads:
 
 def asked_lately() -> bool:
     """Whether urgent work runs, or ended less than `LATELY_S` ago: bulk work then leaves a core free."""
-    return bool(_first) or time.monotonic() - _left < LATELY_S
+    return bool(_first) or time.monotonic() - _urgent_ended < LATELY_S
 
 
 def searched() -> None:
@@ -208,7 +208,7 @@ class Timer:
                 log.exception("%s failed", self._thread.name)
 
 
-class Turns:
+class KeyedLocks:
     """Gives threads one lock for each key. A lock exists only while threads hold it or wait for it."""
 
     def __init__(self) -> None:
@@ -220,16 +220,16 @@ class Turns:
         """Context manager: hold the lock of `key` (such as a request's id) during the block, so that of several
         threads with the same key only one is in it."""
         with self._lock:
-            lock, there = self._locks.get(key, (threading.Lock(), 0))
-            self._locks[key] = (lock, there + 1)
+            lock, holders = self._locks.get(key, (threading.Lock(), 0))
+            self._locks[key] = (lock, holders + 1)
         try:
             with lock:
                 yield
         finally:
             with self._lock:
-                lock, there = self._locks.pop(key)
-                if there > 1:
-                    self._locks[key] = (lock, there - 1)
+                lock, holders = self._locks.pop(key)
+                if holders > 1:
+                    self._locks[key] = (lock, holders - 1)
 
 
 ARENA_MAX = -8

@@ -39,14 +39,14 @@ _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE
 _NO_ROOM: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR}
 _SHORT: Final = {sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_READONLY_DBMOVED}
 """The file was truncated, or replaced by another one."""
-_SAID: Final = ("no such table", "could not decode", "malformed", "not a database")
+_DAMAGED_MESSAGES: Final = ("no such table", "could not decode", "malformed", "not a database")
 
 
 def fault_of(error: sqlite3.Error | OSError) -> DatabaseFault:
     """Return which fault of the database file, or of its disk, `error` shows."""
     code = getattr(error, "sqlite_errorcode", 0)
-    said = str(error).lower()
-    if code in _SHORT or code & 0xFF in _DAMAGED or any(words in said for words in _SAID):
+    message = str(error).lower()
+    if code in _SHORT or code & 0xFF in _DAMAGED or any(words in message for words in _DAMAGED_MESSAGES):
         return DatabaseFault.DAMAGED
     if code & 0xFF in _NO_ROOM or own_files.is_full(error):
         return DatabaseFault.NO_ROOM
@@ -61,9 +61,9 @@ def files(path: Path) -> list[Path]:
 def set_aside(path: Path) -> str:
     """Rename a damaged database, in place of one that was renamed earlier, and delete its log files. Return a clause
     that says so; "" if the file is gone. Raises OSError."""
-    said = f"; it was set aside as {own_files.set_aside(path).name}" if os.path.lexists(path) else ""
+    clause = f"; it was set aside as {own_files.set_aside(path).name}" if os.path.lexists(path) else ""
     drop_log(path)
-    return said
+    return clause
 
 
 def open_or_begin_anew(path: Path, connect: Callable[[], sqlite3.Connection]) -> tuple[sqlite3.Connection, str | None]:
@@ -91,8 +91,8 @@ def open_or_begin_anew(path: Path, connect: Callable[[], sqlite3.Connection]) ->
 
 def no_room(path: Path, error: Exception) -> NoRoom:
     """Return the error for a database that cannot be written because of its disk."""
-    said = f"{path} cannot be written ({error}): {own_files.room(path.parent)}"
-    return NoRoom(said, hint="make room and repeat", data={"reason": "no_room"})
+    message = f"{path} cannot be written ({error}): {own_files.room(path.parent)}"
+    return NoRoom(message, hint="make room and repeat", data={"reason": "no_room"})
 
 
 def drop_log(path: Path) -> None:
@@ -134,9 +134,9 @@ def sets(values: Sequence[T], size: int = SOME) -> list[Sequence[T]]:
     """Split `values` into parts for an `IN (…)`. Each part is extended to one of `SIZES` by repeating its last value,
     which changes no result."""
     parts = []
-    for some in chunks(values, size):
-        missing = SIZES[bisect.bisect_left(SIZES, len(some))] - len(some)
-        parts.append([*some, *[some[-1]] * missing] if missing else some)
+    for chunk in chunks(values, size):
+        missing = SIZES[bisect.bisect_left(SIZES, len(chunk))] - len(chunk)
+        parts.append([*chunk, *[chunk[-1]] * missing] if missing else chunk)
     return parts
 
 
@@ -149,9 +149,9 @@ def table(connection: sqlite3.Connection, names: Sequence[str], rest: str, value
 
 def put(connection: sqlite3.Connection, into: str, rows: Sequence[Sequence[object]], *, more: str = "") -> None:
     """Execute `{into} VALUES (…), (…), … {more}` for `rows`, which have equal lengths."""
-    for some in chunks(rows, VALUES // len(rows[0])) if rows else ():
-        one = f"({marks(rows[0])})"
-        connection.execute(f"{into} VALUES {', '.join([one] * len(some))} {more}", [*itertools.chain(*some)])
+    for chunk in chunks(rows, VALUES // len(rows[0])) if rows else ():
+        row = f"({marks(rows[0])})"
+        connection.execute(f"{into} VALUES {', '.join([row] * len(chunk))} {more}", [*itertools.chain(*chunk)])
 
 
 def among(
@@ -159,8 +159,8 @@ def among(
 ) -> None:
     """Execute `statement`, which ends in `IN`, for all `values`, in several parts if there are many. `first`: the
     statement's earlier parameters."""
-    for some in sets(values):
-        connection.execute(f"{statement} ({marks(some)})", (*first, *some))
+    for chunk in sets(values):
+        connection.execute(f"{statement} ({marks(chunk)})", (*first, *chunk))
 
 
 def columns(

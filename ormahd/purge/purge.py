@@ -26,14 +26,14 @@ from ormahd.api import PurgeRemote
 from ormahd.errors import Conflict, Unavailable, VaultBusy
 from ormahd.git.history import PURGE_MARK, PURGE_PLACE, REMOTE, Store, drop_unused
 from ormahd.git.process import environment
-from ormahd.git.remote import shown, synced_key
+from ormahd.git.remote import redact_urls, synced_key
 from ormahd.note.forgetting import Forgotten
 from ormahd.process.disk import rename2, sync_directory, write_durably
 from ormahd.purge.survey import Progress, PurgeSurvey, survey
 from ormahd.vault.vault import Vault
 
-KEPT = ("hooks", "info")
-"""Folders of the git directory, besides objects and refs, that the new one gets too."""
+COPIED_FOLDERS = ("hooks", "info")
+"""Folders of the old git directory, besides objects and refs, that are copied into the new one."""
 
 
 def look(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> PurgeSurvey:
@@ -68,7 +68,7 @@ def remotes(vault: Vault, found: PurgeSurvey) -> list[PurgeRemote]:
         leases = [f"--force-with-lease={branch}:{oid}" for branch, oid in ours.items()] or ["--force"]
         push = " ".join(["git push", *leases, name, *(ours or ["HEAD:main"])])
         url = vault.git.run("remote", "get-url", "--", name).decode("utf-8", "replace").strip()
-        named.append(PurgeRemote(name=name, url=shown(url), push=[push]))
+        named.append(PurgeRemote(name=name, url=redact_urls(url), push=[push]))
     return named
 
 
@@ -109,7 +109,7 @@ def rewrite(
             raise Conflict(f"a {one.kind} of the new history would still hold it ({one.oid}); nothing was changed")
 
     # From here it is made like the old one: its index holds today's files, and a lock keeps other gits out.
-    for name in KEPT:
+    for name in COPIED_FOLDERS:
         if (git.git_dir / name).is_dir():
             shutil.copytree(git.git_dir / name, new.git_dir / name, symlinks=True, dirs_exist_ok=True)
     shutil.copy2(git.git_dir / "config", new.git_dir / "config")
@@ -143,13 +143,14 @@ def _filter(clone: Store, found: PurgeSurvey, plan: Path) -> None:
     plan.touch(mode=0o600)
     plan.write_text(json.dumps(msgspec.to_builtins(found)), "utf-8")
     places = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]  # it runs in the clone
+    env = environment() | {"PYTHONPATH": os.pathsep.join(places)}
+    command = [sys.executable, "-P", "-m", "ormahd.purge.filter", str(plan)]
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "ormahd.purge.filter", str(plan)],
-        cwd=clone.git_dir, env=environment() | {"PYTHONPATH": os.pathsep.join(places)}, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, errors="replace", check=False,
-    )  # fmt: skip
+        command, cwd=clone.git_dir, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
     if done.returncode:
-        why = f"git-filter-repo failed ({done.returncode}); nothing was changed: {done.stderr.strip()[-300:]}"
+        stderr = done.stderr.decode("utf-8", "replace").strip()
+        why = f"git-filter-repo failed ({done.returncode}); nothing was changed: {stderr[-300:]}"
         raise Unavailable(why, hint="`git fsck` in the vault says whether the history is sound")
 
 

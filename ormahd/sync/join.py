@@ -97,13 +97,13 @@ def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
     """
     check_files(vault, base, other)
     out = Plan(base, head, other)
-    here, there = _matched(changed(vault, base, head), changed(vault, base, other))
+    ours_changed, theirs_changed = _matched(changed(vault, base, head), changed(vault, base, other))
     wanted: dict[str, Version | None] = {}
     now: dict[str, Version | None] = {}
-    for key in {**here, **there}:
-        before = (here.get(key) or there[key])[0]
-        ours = here[key][1] if key in here else before
-        theirs = there[key][1] if key in there else before
+    for key in {**ours_changed, **theirs_changed}:
+        before = (ours_changed.get(key) or theirs_changed[key])[0]
+        ours = ours_changed[key][1] if key in ours_changed else before
+        theirs = theirs_changed[key][1] if key in theirs_changed else before
         now[key] = ours
         wanted[key] = settle(out, key, before, ours, theirs)
     part(vault, out, wanted)
@@ -111,11 +111,11 @@ def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
     return out
 
 
-def _matched(here: Mapping[str, Pair], there: Mapping[str, Pair]) -> tuple[dict[str, Pair], dict[str, Pair]]:
+def _matched(ours: Mapping[str, Pair], theirs: Mapping[str, Pair]) -> tuple[dict[str, Pair], dict[str, Pair]]:
     """Return both mappings with one key per file: where only one side gave a file an id, the other side's entry gets
-    this id as its key too. `here`, `there`: the changes of each side, as from `three_way.changed`."""
+    this id as its key too. `ours`, `theirs`: the changes of each side, as from `three_way.changed`."""
     by_place: dict[str, str] = {}
-    for pairs in (there, here):
+    for pairs in (theirs, ours):
         for key, (before, _) in pairs.items():
             if before is not None and (before.path not in by_place or node_of(key) is not None):
                 by_place[before.path] = key
@@ -123,7 +123,7 @@ def _matched(here: Mapping[str, Pair], there: Mapping[str, Pair]) -> tuple[dict[
     def keyed(pairs: Mapping[str, Pair]) -> dict[str, Pair]:
         return {key if pair[0] is None else by_place[pair[0].path]: pair for key, pair in pairs.items()}
 
-    return keyed(here), keyed(there)
+    return keyed(ours), keyed(theirs)
 
 
 def settle(out: Plan, key: str, base: Version | None, ours: Version | None, theirs: Version | None) -> Version | None:
@@ -136,19 +136,22 @@ def settle(out: Plan, key: str, base: Version | None, ours: Version | None, thei
     fields: tuple[str, ...] = ("note",)
     values: dict[str, dict[str, str | None]] = {}
     if ours is None or theirs is None:
-        left, kept = ours or theirs, "ours" if theirs is None else "theirs"
+        version, kept_side = ours or theirs, "ours" if theirs is None else "theirs"
     else:
         data = None if base is None else base.data
         merged = merge_file(data, ours.data, theirs.data, ours.path, keep_ours=True)
         result = Joined(Version(ours.path, merged.data or ours.data), (), merged.reasons)
-        left, kept = _placed(base, ours, theirs, result), "ours"
+        version, kept_side = _placed(base, ours, theirs, result), "ours"
         fields = tuple(one.field for one in merged.conflicts)
         values = {one.field: {"base": one.base, "ours": one.ours, "theirs": one.theirs} for one in merged.conflicts}
         out.reasons += [f"{ours.path}: {reason}" for reason in merged.reasons]
-    assert left is not None
-    sides = [None if one is None else one.data for one in (base, ours, theirs)]
-    out.conflicts.append(ConflictVersions(left.path, node_of(key), fields, kept, sides[0], sides[1], sides[2], values))
-    return left
+    assert version is not None
+    before, our, their = (None if one is None else one.data for one in (base, ours, theirs))
+    conflict = ConflictVersions(
+        version.path, node_of(key), fields, kept=kept_side, base=before, ours=our, theirs=their, values=values
+    )
+    out.conflicts.append(conflict)
+    return version
 
 
 def _placed(base: Version | None, ours: Version | None, theirs: Version | None, joined: Joined) -> Version | None:
@@ -200,16 +203,15 @@ def carry_out(
         Conflict: a file, or HEAD, is not what the plan was made from; nothing was changed.
         VaultBusy: another program holds git's locks; nothing was changed.
     """
-    said = [*body, *found.reasons]
-    said += [
+    sentences = [*body, *found.reasons]
+    sentences += [
         f"{one.path}: {', '.join(one.fields)} was changed on both sides; {one.kept} was kept" for one in found.conflicts
     ]
     unchanged = dict.fromkeys(one.node for one in found.conflicts if one.node and one.node not in found.nodes)
-    named = [("Ormah-Nodes", node) for node in unchanged if node]
-    tx = vault.transaction(
-        subject, kind=Kind.SYNC, source=source, person=person, body="\n".join(said),
-        trailers=[*named, *(("Ormah-Conflict", one.path) for one in found.conflicts), ("Ormah-Machine", machine())],
-    )  # fmt: skip
+    trailers = [("Ormah-Nodes", node) for node in unchanged if node]
+    trailers += [*(("Ormah-Conflict", one.path) for one in found.conflicts), ("Ormah-Machine", machine())]
+    text = "\n".join(sentences)
+    tx = vault.transaction(subject, kind=Kind.SYNC, source=source, person=person, body=text, trailers=trailers)
     commits = {"base": found.base, "ours": found.head, "theirs": found.other}
     set_aside(vault.root, tx.op, found.conflicts, commits)
     try:
@@ -234,8 +236,8 @@ def _as_it_is(vault: Vault, tx: Transaction) -> None:
     for path, wish in tx.wishes.items():
         if wish.expect is None and wish.data is not None and os.path.lexists(vault.root / path):
             try:
-                there = vault.read(path)
+                existing = vault.read(path)
             except (Conflict, Unavailable):
                 continue  # the transaction raises a more exact error
-            if there == wish.data:
+            if existing == wish.data:
                 tx.wishes[path] = PathChange(wish.node_id, sha256(wish.data), wish.data)

@@ -28,25 +28,25 @@ _LOG: Final = "--format=%H%x00%P%x00%an%x00%B"
 
 
 class _Join(Struct, frozen=True):
-    """A sync made on another machine that had conflicts. `there`: that machine's commit before the sync. `here`: the
-    commit that it joined, which this machine has in its history."""
+    """A sync made on another machine that had conflicts. `theirs`: that machine's commit before the sync.
+    `ours`: the commit that it joined, which this machine has in its history."""
 
     op: str
     commit: str
-    there: str
-    here: str
+    theirs: str
+    ours: str
     machine: str
 
 
-def tell(vault: Vault, before: str, tip: str) -> list[SetAside]:
+def set_aside_replaced(vault: Vault, before: str, tip: str) -> list[SetAside]:
     """Find the values of this machine that were replaced where another machine's sync had a conflict and kept its
     own. Set the versions of these conflicts aside, and return them. `before`: this machine's last commit. `tip`: the
     commit with the other machines' syncs; only commits after `before` are examined."""
     found: list[SetAside] = []
     for join in _joins(vault, before, tip):
-        lost = [_from_here(one) for one in _conflicts(vault, join) if one.kept == "ours"]
+        lost = [_swap_sides(one) for one in _conflicts(vault, join) if one.kept == "ours"]
         if lost:
-            commits = {"base": merge_base(vault, join.there, join.here), "ours": join.here, "theirs": join.commit}
+            commits = {"base": merge_base(vault, join.theirs, join.ours), "ours": join.ours, "theirs": join.commit}
             found += set_aside(vault.root, join.op, lost, commits, by=join.machine)
     return found
 
@@ -60,23 +60,17 @@ def _joins(vault: Vault, before: str, tip: str) -> Iterator[_Join]:
         made = commit_message.parse(text)
         sides = parents.split()
         op = made.trailer("Ormah-Op")
-        if (
-            made.trailer("Ormah-Kind") != Kind.SYNC
-            or op is None
-            or not made.trailers.get("Ormah-Conflict")
-            or len(sides) != 2
-        ):
-            continue
-        if is_ancestor(vault.git, sides[1], before):
+        had_conflicts = made.trailer("Ormah-Kind") == Kind.SYNC and "Ormah-Conflict" in made.trailers
+        if had_conflicts and op is not None and len(sides) == 2 and is_ancestor(vault.git, sides[1], before):
             yield _Join(op, commit.strip(), sides[0], sides[1], made.trailer(MACHINE) or author)
 
 
 def _conflicts(vault: Vault, join: _Join) -> list[ConflictVersions]:
     """Return the conflicts that the other machine had in this sync, by planning its join again."""
-    return plan(vault, merge_base(vault, join.there, join.here), join.there, join.here).conflicts
+    return plan(vault, merge_base(vault, join.theirs, join.ours), join.theirs, join.ours).conflicts
 
 
-def _from_here(one: ConflictVersions) -> ConflictVersions:
+def _swap_sides(one: ConflictVersions) -> ConflictVersions:
     """Return a conflict of the other machine as it looks from this one: with `ours` and `theirs` exchanged."""
     values: Mapping[str, Mapping[str, str | None]] = {
         field: {"base": texts.get("base"), "ours": texts.get("theirs"), "theirs": texts.get("ours")}
@@ -103,9 +97,9 @@ def taken_back(vault: Vault, one: SetAside, today: bytes) -> bytes:
     if ours is None:
         raise BadRequest(f"{one.path}: this machine had removed it", hint="to remove it again: ormahctl forget ID")
     base = versions.get("base")
-    kept = merge_file(base, theirs, ours, one.path, keep_ours=True).data or theirs
+    base_now = merge_file(base, theirs, ours, one.path, keep_ours=True).data or theirs
     wanted = merge_file(base, ours, theirs, one.path, keep_ours=True).data or ours
-    merged = merge_file(kept, today, wanted, one.path)
+    merged = merge_file(base_now, today, wanted, one.path)
     if merged.data is None:
         what = ", ".join(conflict.field for conflict in merged.conflicts)
         raise Conflict(

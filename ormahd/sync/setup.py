@@ -27,14 +27,14 @@ def plan_setup(vault: Vault, head: str, other: str, card: Card) -> Plan:
     """
     check_files(vault, None, other)
     out = Plan(None, head, other)
-    here = {key: after for key, (_, after) in changed(vault, None, head).items() if after is not None}
-    there = {key: after for key, (_, after) in changed(vault, None, other).items() if after is not None}
-    me, them = here.get(vault.self_id), there.get(card.self_id)
+    our_files = {key: after for key, (_, after) in changed(vault, None, head).items() if after is not None}
+    their_files = {key: after for key, (_, after) in changed(vault, None, other).items() if after is not None}
+    our_self, their_self = our_files.get(vault.self_id), their_files.get(card.self_id)
     wanted: dict[str, Version | None] = {}
-    for key in {**here, **there}:
-        ours, theirs = here.get(key), there.get(key)
-        if ours is not None and them is not None:
-            stem = parse(them.data, them.path).stem
+    for key in {**our_files, **their_files}:
+        ours, theirs = our_files.get(key), their_files.get(key)
+        if ours is not None and their_self is not None:
+            stem = parse(their_self.data, their_self.path).stem
             ours = Version(ours.path, retarget(ours.data, ours.path, short_id(vault.self_id), stem))
         path = (theirs or ours or Version("", b"")).path
         if path == CARD:
@@ -43,13 +43,13 @@ def plan_setup(vault: Vault, head: str, other: str, card: Card) -> Plan:
             wanted[key] = Version(path, _both(theirs.data, ours.data))
         else:
             wanted[key] = settle(out, key, None, ours, theirs)
-    if me is not None and them is not None and vault.self_id != card.self_id:
-        merged = _one_self(wanted[card.self_id] or them, me)
+    if our_self is not None and their_self is not None and vault.self_id != card.self_id:
+        merged = _one_self(wanted[card.self_id] or their_self, our_self)
         if merged is not None:
             wanted[card.self_id], wanted[vault.self_id] = merged, None
             out.reasons.append(f"{merged.path}: both vaults' notes on the person became one")
     part(vault, out, wanted)
-    out.changes = {key: (here.get(key), wanted[key]) for key in wanted if here.get(key) != wanted[key]}
+    out.changes = {key: (our_files.get(key), wanted[key]) for key in wanted if our_files.get(key) != wanted[key]}
     return out
 
 
@@ -63,33 +63,33 @@ def _both(theirs: bytes, ours: bytes) -> bytes:
 def _one_self(theirs: Version, ours: Version) -> Version | None:
     """Return the other vault's self node (`theirs`) with the edges, tags and text of this vault's self node (`ours`)
     added; None when one of the two cannot be read or changed."""
-    here, there = parse(ours.data, ours.path), parse(theirs.data, theirs.path)
-    if here.kind is not NoteKind.NOTE or there.kind is not NoteKind.NOTE or here.id is None or there.id is None:
+    our_note, their_note = parse(ours.data, ours.path), parse(theirs.data, theirs.path)
+    if {our_note.kind, their_note.kind} != {NoteKind.NOTE} or our_note.id is None or their_note.id is None:
         return None
-    known = {link.key for link in there.links}
-    selves = {short_id(here.id), short_id(there.id)}
+    known = {link.key for link in their_note.links}
+    selves = {short_id(our_note.id), short_id(their_note.id)}
     links = [
         NoteLink(link.edge, link.target, link.weight, link.created, link.reason)
-        for link in here.links
+        for link in our_note.links
         if not link.body and link.key not in known and link.key.rpartition(":")[2] not in selves
     ]
-    updated = max((note.updated for note in (here, there) if note.updated is not None), default=None)
-    changes = {"tags": list(dict.fromkeys([*there.tags, *here.tags])), "updated": updated}
+    updated = max((note.updated for note in (our_note, their_note) if note.updated is not None), default=None)
+    changes = {"tags": list(dict.fromkeys([*their_note.tags, *our_note.tags])), "updated": updated}
     try:
-        data = edit(theirs.data, theirs.path, set=changes, link=links, content=_content(there, here))
+        data = edit(theirs.data, theirs.path, set=changes, link=links, content=_content(their_note, our_note))
     except InvalidNote:
         return None
     return Version(theirs.path, data)
 
 
-def _content(there: Note, here: Note) -> str:
-    """Return the merged text of the other vault's self node (`there`) and this vault's (`here`), without the default
-    text of a new vault. If the title of `here` is nowhere in `there`, a sentence "Also known as …" is added."""
-    content = there.content
-    if here.content not in content and not _is_first(here.content):
-        content = here.content if _is_first(content) else f"{content}\n\n{here.content}"
-    if here.title and here.title.casefold() not in f"{there.title}\n{content}".casefold() and here.title != UNNAMED:
-        content = f"{content}\n\nAlso known as {here.title.rstrip('.')}."
+def _content(theirs: Note, ours: Note) -> str:
+    """Return the merged text of the other vault's self node (`theirs`) and this vault's (`ours`), without the default
+    text of a new vault. If the title of `ours` is nowhere in `theirs`, a sentence "Also known as …" is added."""
+    content = theirs.content
+    if ours.content not in content and not _is_first(ours.content):
+        content = ours.content if _is_first(content) else f"{content}\n\n{ours.content}"
+    if ours.title and ours.title.casefold() not in f"{theirs.title}\n{content}".casefold() and ours.title != UNNAMED:
+        content = f"{content}\n\nAlso known as {ours.title.rstrip('.')}."
     return content
 
 

@@ -45,7 +45,7 @@ def _key(remote: Remote) -> str:
     return synced_key(remote.tracking.removeprefix("refs/remotes/"))
 
 
-def check_here(vault: Vault, remote: Remote, tip: Callable[[], str | None]) -> None:
+def check_our_history(vault: Vault, remote: Remote, tip: Callable[[], str | None]) -> None:
     """Raise Conflict when this vault's history was rewritten since the last sync (a purge, `git commit --amend`) and
     the remote still has the old one. `tip` asks the remote for the last commit of its branch. Called before anything
     is fetched, so that purged content does not get back into this repository."""
@@ -55,20 +55,20 @@ def check_here(vault: Vault, remote: Remote, tip: Callable[[], str | None]) -> N
     known = vault.git.resolve(f"{remote.tracking}^{{commit}}")
     if known is not None and is_ancestor(vault.git, known, head):
         return  # the rewritten history was pushed already
-    there = tip()
-    if there is None or (vault.git.resolve(f"{there}^{{commit}}") and is_ancestor(vault.git, there, head)):
+    commit = tip()
+    if commit is None or (vault.git.resolve(f"{commit}^{{commit}}") and is_ancestor(vault.git, commit, head)):
         return
     branch = remote.branch.removeprefix("refs/heads/")
     raise Conflict(
         f"this vault's history was rewritten since the last sync (it lacks {synced[:8]}): "
         f"a sync would bring back from {remote.name} what was taken out here; nothing was changed",
         hint="to rewrite it there too, in the vault: "
-        f"git push --force-with-lease={branch}:{there} {remote.name} HEAD:{branch} (a git pull brings it all back)",
+        f"git push --force-with-lease={branch}:{commit} {remote.name} HEAD:{branch} (a git pull brings it all back)",
         data={"reason": "rewritten", "synced": synced},
     )
 
 
-def check_there(vault: Vault, remote: Remote, tip: str) -> None:
+def check_remote_history(vault: Vault, remote: Remote, tip: str) -> None:
     """Raise Conflict when the remote's history was rewritten since the last sync (a purge, a forced push): joining it
     would restore what was removed from it. `tip`: the last commit of the remote's branch."""
     branch = remote.branch.removeprefix("refs/heads/")

@@ -47,14 +47,13 @@ class Builder:
         added to `fresh`."""
         root = self._objects.root(head)
         parent = head
-        person = self._git.identity()
         commits: list[str | None] = []
         all_changes: Changes = {}
         for op in ops:
             changes = self._changes(op, root, fresh)
             all_changes |= changes
             tree = self._objects.edit(root, changes, fresh)
-            commit = self._commit(op, tree, root, parent, head, person, fresh)
+            commit = self._commit(op, tree, root, parent, head, fresh)
             commits.append(commit)
             if commit is not None:
                 root, parent = tree, commit
@@ -73,9 +72,8 @@ class Builder:
         return changes
 
     def _commit(
-        self, op: PlannedOp, tree: str, root: str | None, parent: str | None, head: str | None, person: Signature | None,
-        fresh: Fresh,
-    ) -> str | None:  # fmt: skip
+        self, op: PlannedOp, tree: str, root: str | None, parent: str | None, head: str | None, fresh: Fresh
+    ) -> str | None:
         """Return the id of the op's commit, or None when HEAD contains all its changes. `tree`: the tree to commit;
         `root`: the tree of its parent.
 
@@ -97,6 +95,7 @@ class Builder:
         else:
             parents.append(other)
         seconds = int(op.time.timestamp())
+        person = self._git.identity()
         committer = person or DAEMON
         author = person or Signature("person", DAEMON.email) if op.person else Signature.named(op.source, DAEMON.email)
         return self._objects.add_commit(tree, parents, author.line(seconds), committer.line(seconds), op.message, fresh)
@@ -288,10 +287,9 @@ class Applier:
         index = NextIndex(self.git, changes)
         last = ops[-1]
         try:
-            mover = None if tip is None else HeadMover(
-                self.git, who=self.git.identity() or DAEMON, seconds=int(last.time.timestamp()),
-                reason=f"ormah ({last.kind}): {last.message.splitlines()[0]}",
-            )  # fmt: skip
+            who, seconds = self.git.identity() or DAEMON, int(last.time.timestamp())
+            reason = f"ormah ({last.kind}): {last.message.splitlines()[0]}"
+            mover = None if tip is None else HeadMover(self.git, who=who, seconds=seconds, reason=reason)
         except BaseException:
             index.drop()
             raise
@@ -385,5 +383,5 @@ class Applier:
             plan, stats = one.op.plan, {write.path: write.stat for write in one.writes if write.placed}
             changes = tuple(change.committed(stats.get(change.path)) for change in plan.changes)
             one.op.result = Committed(
-                plan.op, one.commit, plan.kind, plan.source, plan.subject, plan.time, changes, one.parent
+                plan.op, one.commit, plan.kind, plan.source, plan.subject, plan.time, changes=changes, parent=one.parent
             )

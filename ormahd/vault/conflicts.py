@@ -90,12 +90,10 @@ def set_aside(
     merge, if it was another one."""
     asides = []
     for one in conflicts:
-        found = {side: getattr(one, side) for side in SIDES}
-        files = {
-            side: save_aside(root, op, f"{side}/{one.path}", data) for side, data in found.items() if data is not None
-        }
+        versions = [(side, data) for side in SIDES if (data := getattr(one, side)) is not None]
+        files = {side: save_aside(root, op, f"{side}/{one.path}", data) for side, data in versions}
         asides.append(
-            SetAside(op, one.path, one.node, one.fields, one.kept, dict(commits), dict(one.values), files, by)
+            SetAside(op, one.path, one.node, one.fields, one.kept, dict(commits), dict(one.values), files=files, by=by)
         )
     if asides:
         _write_about(root, op, asides)
@@ -114,10 +112,10 @@ def waiting(root: Path) -> list[SetAside]:
     for folder in _folders(root):
         known = _about(root, folder.name)
         found += known
-        told = {name for one in known for name in one.files.values()} | {f"{CONFLICTS}/{folder.name}/{ABOUT}"}
+        listed = {name for one in known for name in one.files.values()} | {f"{CONFLICTS}/{folder.name}/{ABOUT}"}
         for file in sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()):
             name = file.relative_to(root).as_posix()
-            if name not in told and not file.name.endswith(".part"):
+            if name not in listed and not file.name.endswith(".part"):
                 path = file.relative_to(folder).as_posix()
                 found.append(SetAside(folder.name, path, files={"aside": name}))
     return found
@@ -163,8 +161,8 @@ def find(root: Path, name: str) -> list[SetAside]:
         ops = {one.op for one in everything if one.op.startswith(wanted)}
         nodes = {one.node for one in everything if one.node is not None and one.node.startswith(wanted)}
         if len(ops) + len(nodes) > 1:
-            raise Ambiguous(f"'{wanted}' names several conflicts", hint="give more of it",
-                            data={"ids": sorted(ops | nodes)})  # fmt: skip
+            ids = sorted(ops | nodes)
+            raise Ambiguous(f"'{wanted}' names several conflicts", hint="give more of it", data={"ids": ids})
         found = [one for one in everything if one.op in ops or one.node in nodes]
     if not found:
         raise NotFound(f"nothing that is set aside is called '{wanted}'", hint="`ormahctl review` lists it")
@@ -178,9 +176,9 @@ def settle(root: Path, found: Iterable[SetAside]) -> None:
         for file in one.files.values():
             (root / file).unlink(missing_ok=True)
     for op in {one.op for one in found}:
-        left = _about(root, op)
-        if left:
-            _write_about(root, op, left)
+        remaining = _about(root, op)
+        if remaining:
+            _write_about(root, op, remaining)
         else:
             (root / CONFLICTS / op / ABOUT).unlink(missing_ok=True)
         _prune(root / CONFLICTS / op)
@@ -225,11 +223,9 @@ def describe(one: SetAside) -> str:
 
 def item(one: SetAside) -> ConflictItem:
     """Return a conflict in the form of the API. Bytes of file names that are not UTF-8 are replaced."""
-    return ConflictItem(
-        one.op, _text(one.path), one.node, list(one.fields), one.kept, dict(one.commits),
-        {name: dict(texts) for name, texts in one.values.items()},
-        {side: _text(file) for side, file in one.files.items()}, describe(one), one.by,
-    )  # fmt: skip
+    files = {side: _text(file) for side, file in one.files.items()}
+    values = asdict(one) | {"path": _text(one.path), "fields": list(one.fields), "files": files}
+    return ConflictItem(**values, what=describe(one))
 
 
 def _text(name: str) -> str:
@@ -246,7 +242,7 @@ def bring_in(worktree: Worktree, change: FileChange, late: bytes, op: str) -> st
     found = worktree.read(change.path)
     merged = None if change.data is None else merge_file(change.base, late, change.data, change.path).data
     write = Write(change.path, None if found is None else sha256(found), late if merged is None else merged, late=True)
-    said = f"{change.path} was saved while op {op} was written; the save was brought into the file"
+    sentence = f"{change.path} was saved while op {op} was written; the save was brought into the file"
     try:
         if found not in (change.data, late, write.data):
             raise Displaced(change.path, found)
@@ -255,6 +251,6 @@ def bring_in(worktree: Worktree, change: FileChange, late: bytes, op: str) -> st
     except Conflict:
         worktree.drop(write)
         where = save_aside(worktree.root, op, change.path, late)
-        said = f"{change.path} was saved twice while op {op} was written; the earlier save waits in {where}"
+        sentence = f"{change.path} was saved twice while op {op} was written; the earlier save waits in {where}"
     worktree.drop(Write(change.path, None, None))
-    return said
+    return sentence

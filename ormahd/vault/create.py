@@ -9,34 +9,25 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-import threading
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ormahd.errors import Incompatible, Unavailable
 from ormahd.git.process import GitFailed, call
 from ormahd.git.repository import Git, Signature
 from ormahd.model import spaces, strength
-from ormahd.model.change import Entropy, Kind, sha256
+from ormahd.model.change import Entropy
 from ormahd.model.node import ABOUT_SELF, NodeType, Tier, is_node_id
-from ormahd.note.merge import is_lines
 from ormahd.note.values import path_for
 from ormahd.note.write import compose
 from ormahd.process.disk import sync_directory, write_durably
 from ormahd.vault.worktree import Worktree
-
-if TYPE_CHECKING:
-    from ormahd.vault.transaction import Transaction
-    from ormahd.vault.vault import Vault
-
 
 FORMAT = 1
 """The version of the format of notes and of `.ormah`; a vault with a greater number was written by a newer ormahd."""
@@ -47,7 +38,7 @@ IGNORED = "/lock\n/tmp/\n/conflicts/\n/creating\n"
 ATTRIBUTES = "* -text\n*.md merge=ormah\n*.jsonl merge=ormah\n"
 """Lines of .gitattributes: git converts no file, and merges notes with our merge driver (where it is configured)."""
 LINES = (strength.STRENGTH_FILE, strength.ACTIVE_DAYS_FILE, spaces.FILE)
-"""The JSON-lines files that every vault has, empty at first (see `NewLineFiles`)."""
+"""The JSON-lines files that every vault has, empty at first (see `Vault._create_line_files`)."""
 ROOT_IGNORED = ".DS_Store\n.trash/\n.obsidian/workspace*.json\n"
 """The .gitignore of a vault with a repository of its own: files that editors keep for themselves."""
 
@@ -244,38 +235,3 @@ def first_files(
     files |= dict.fromkeys(LINES, b"")
     files |= {path: note, ".gitattributes": ATTRIBUTES.encode(), ".gitignore": ROOT_IGNORED.encode()}
     return {path: data for path, data in files.items() if not (root / path).exists() or path.startswith(".ormah/")}
-
-
-BODY: Final = "So that each later change of these files can be taken back by git revert."
-RESTORING: Final = frozenset({Kind.INIT, Kind.SYNC, Kind.UNDO, Kind.PURGE})
-"""Kinds of ops that copy files from another state of the vault as they are; no empty file is committed before them."""
-
-
-class NewLineFiles:
-    """Creates the vault's JSON-lines files as empty files, in a commit before the one that adds their first lines.
-    Safe for many threads."""
-
-    def __init__(self, vault: Vault) -> None:
-        self._vault = vault
-        self._lock = threading.Lock()
-
-    def before(self, tx: Transaction) -> None:
-        """Commit the JSON-lines files that `tx` would create, as empty files. Does nothing while another program holds
-        git's locks."""
-        if tx.kind in RESTORING:
-            return
-        filled = {path for path, wish in tx.wishes.items() if is_lines(path) and wish.data and wish.expect is None}
-        if not filled:
-            return
-        with self._lock:
-            missing = sorted(path for path in filled if self._vault.read(path) is None)
-            if missing and self._vault.busy():
-                return
-            if missing:
-                with self._vault.transaction(
-                    "init: empty files for lines", kind=Kind.INIT, source="system:self", body=BODY
-                ) as begun:
-                    for path in missing:
-                        begun.put(path, b"", node_id=None, expect=None)
-            for path in missing:
-                tx.wishes[path] = replace(tx.wishes[path], expect=sha256(b""))

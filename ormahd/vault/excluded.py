@@ -15,8 +15,8 @@ from ormahd.process import own_files
 IgnoredByGit = Callable[[Iterable[str]], set[str]]
 """Returns those of the given paths (posix, relative to the vault's root) that git ignores."""
 
-_TEMPLATE_SETTINGS = ((".obsidian/templates.json", "folder"),
-                      (".obsidian/plugins/templater-obsidian/data.json", "templates_folder"))  # fmt: skip
+_TEMPLATER = ".obsidian/plugins/templater-obsidian/data.json"
+_TEMPLATE_SETTINGS = ((".obsidian/templates.json", "folder"), (_TEMPLATER, "templates_folder"))
 _TEMPLATE_FILES = ((".obsidian/daily-notes.json", "template"), (".obsidian/zk-prefixer.json", "template"))
 """Settings of core plug-ins (daily notes, unique notes) that name a single file, with or without `.md`."""
 _MAX_SETTINGS = 1_000_000
@@ -56,7 +56,7 @@ def _named(root: Path, settings: Iterable[tuple[str, str]]) -> set[str]:
 def json_setting(file: Path, key: str) -> Any:
     """Return one value of another program's JSON file, unchecked; None when the file cannot be read."""
     try:
-        data = json.loads(own_files.read(file, most=_MAX_SETTINGS))
+        data = json.loads(own_files.read(file, limit=_MAX_SETTINGS))
     except (OSError, ValueError, RecursionError):
         return None
     return data.get(key) if isinstance(data, dict) else None

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ormahd.errors import Unavailable
 from ormahd.process import own_files
-from ormahd.process.disk import make_folder, make_way
+from ormahd.process.disk import make_folder, set_aside_in_vault
 
 NAME = ".ormah/lock"
 PATIENCE = 2.0
@@ -73,7 +73,7 @@ class VaultLock:
                 if stat.S_ISREG(os.fstat(fd).st_mode):
                     return fd
                 os.close(fd)
-            make_way(self.root, NAME, "was no file")
+            set_aside_in_vault(self.root, NAME, "was no file")
         raise Unavailable(f"{self.path} is no file", hint=f"remove it: rm -r {self.path}")
 
     @staticmethod

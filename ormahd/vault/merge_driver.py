@@ -50,15 +50,15 @@ def _quoted(word: str) -> str:
 def install(vault: Vault, wanted: str) -> list[str]:
     """Configure the command `wanted` as git's merge driver, and add Ormah's lines to .gitattributes. Writes only what
     differs, and never replaces a person's own driver. Return sentences on what was done and what failed."""
-    said = []
+    sentences = []
     for step in (_configure, _attributes):
         try:
-            said += step(vault, wanted)
+            sentences += step(vault, wanted)
         except VaultBusy as exc:
-            said.append(exc.message)
+            sentences.append(exc.message)
         except (OrmahError, OSError) as exc:
-            said.append(f"git's merge driver could not be installed: {exc}")
-    return said
+            sentences.append(f"git's merge driver could not be installed: {exc}")
+    return sentences
 
 
 def _configure(vault: Vault, wanted: str) -> list[str]:

@@ -1,5 +1,5 @@
-"""Finishes a write that a crash or an error cut short: brings the folder and git's index in line with the commits that it
-made. If it made none, nothing of it is left."""
+"""Finish a write that a crash or an error interrupted: bring the folder and git's index in line with its commits. If it
+made no commit, remove what it left."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ormahd.vault.op import FileChange
 from ormahd.vault.worktree import STAGING, Write
 
 OP = "unclaimed"
-"""The op of a save that comes to light after a crash: which one wrote the file is not known."""
+"""Stands for the op's id of a save that is found after a crash: the op that wrote the file is unknown."""
 
 
-def finish(applier: Applier, said: list[str]) -> str | None:
+def finish(applier: Applier, sentences: list[str]) -> str | None:
     """Finish the write whose `index.lock` still stands. Return None, or the reason why this must wait: another git
     program runs.
 
-    Sentences on what was done are added to `said`.
+    Sentences on what was done are added to `sentences`.
     """
     if not applier.lock.ours():
         return None
@@ -35,9 +35,9 @@ def finish(applier: Applier, said: list[str]) -> str | None:
     noted = applier.lock.noted()
     made = noted is not None and applier.git.resolve(noted[1]) is not None
     if noted is not None and made and within(applier.git, noted[1], applier.git.head()):
-        said += _complete(applier, *noted)
+        sentences += _complete(applier, *noted)
     else:
-        said.append("removed the index.lock of a write that was interrupted before it was committed")
+        sentences.append("removed the index.lock of a write that was interrupted before it was committed")
     staging = applier.worktree.root / STAGING
     for path in staging.glob("*"):  # versions that were staged, and never placed
         own_files.remove(path)
@@ -46,13 +46,13 @@ def finish(applier: Applier, said: list[str]) -> str | None:
 
 
 def _complete(applier: Applier, head: str | None, tip: str) -> list[str]:
-    """Do what is left of a write that moved HEAD from `head` to `tip`: a file that is as in `head` becomes as in `tip`,
-    and one that a person saved since is merged. Of a file whose new version git's index has, all was done."""
+    """Complete a write that moved HEAD from `head` to `tip`: a file that equals `head`'s version gets that of `tip`, and
+    one that a person saved since is merged. A file whose new version is in git's index is complete."""
     git, worktree = applier.git, applier.worktree
     differing = applier.objects.differences(applier.objects.root(head), applier.objects.root(tip))
     files = [one for one in differing if all(entry is None or entry.mode in REGULAR for entry in one[1:])]
     known = entries(git, [path for path, *_ in files])
-    said: list[str] = []
+    sentences: list[str] = []
     index: dict[bytes, TreeEntry | None] = {}
     for path, old, new in files:
         base, data = (None if one is None else git.read(one.oid, "blob") for one in (old, new))
@@ -61,16 +61,16 @@ def _complete(applier: Applier, head: str | None, tip: str) -> list[str]:
         late = worktree.displaced(write)
         try:
             if late is not None and late not in (base, data):
-                said.append(bring_in(worktree, change, late, OP))
+                sentences.append(bring_in(worktree, change, late, OP))
             if known.get(path) == (new and new.oid):
                 continue
-            said += _complete_file(applier, change)
+            sentences += _complete_file(applier, change)
             for folder in worktree.folders(write):
                 sync_directory(folder)
         except (OSError, Conflict) as exc:
             if own_files.is_full(exc):
                 raise
-            said.append(f"{change.path} is committed, but cannot be brought into the folder: {exc}")
+            sentences.append(f"{change.path} is committed, but cannot be brought into the folder: {exc}")
             if late is not None and late not in (base, data):
                 _set_aside(worktree.root / STAGING / write.token, worktree.root)
         if known.get(path) == (old and old.oid):  # else a person has staged it, who removed the lock
@@ -81,7 +81,7 @@ def _complete(applier: Applier, head: str | None, tip: str) -> list[str]:
             made.publish()
         finally:
             made.drop()
-    return said
+    return sentences
 
 
 def _complete_file(applier: Applier, change: FileChange) -> list[str]:
@@ -107,8 +107,8 @@ def sweep(applier: Applier) -> list[str]:
     """Set aside staged files that belong to no write, because its `index.lock` was removed. Return sentences on what was
     done."""
     folder = applier.worktree.root / STAGING
-    said = []
+    sentences = []
     for path in sorted(folder.glob("*")) if folder.is_dir() else []:
         _set_aside(path, applier.worktree.root)
-        said.append(f"set {STAGING}/{path.name} aside in .ormah/conflicts/unclaimed: no write claims it")
-    return said
+        sentences.append(f"set {STAGING}/{path.name} aside in .ormah/conflicts/unclaimed: no write claims it")
+    return sentences

@@ -68,8 +68,8 @@ def find_project(folder: Path, nowhere: frozenset[Path]) -> Project | None:
     found = _repository(folder, nowhere)
     if found is None:
         name = _short(folder.name)
-        shown = shorten(str(folder))
-        return Project(f"folder:{shown}", name, tuple(_above(shown)), shown) if name else None
+        path = shorten(str(folder))
+        return Project(f"folder:{path}", name, tuple(_above(path)), path) if name else None
     return _project(*found, ORIGINS)
 
 
@@ -127,14 +127,14 @@ def _project(git: Path, place: Path, origins: int) -> Project | None:
     folder = shorten(str(main))
     remote = _remote(git)
     if remote is not None and remote.local:
-        there = Path(os.path.normpath(place / os.path.expanduser(remote.key)))
-        remote = RemoteUrl(str(there), remote.name, remote.owners, local=True)
-        around = _git_dir(there / ".git")
-        if around is None and (there / "HEAD").is_file() and (there / "objects").is_dir():
-            around = there
+        origin = Path(os.path.normpath(place / os.path.expanduser(remote.key)))
+        remote = RemoteUrl(str(origin), remote.name, remote.owners, local=True)
+        around = _git_dir(origin / ".git")
+        if around is None and (origin / "HEAD").is_file() and (origin / "objects").is_dir():
+            around = origin
         if around is not None and origins and around != git:
-            return _project(around, there, origins - 1)
-        if not there.exists():
+            return _project(around, origin, origins - 1)
+        if not origin.exists():
             remote = None  # its origin is gone, so its history identifies it
     if remote is not None and remote.local:
         return Project(f"folder:{shorten(remote.key)}", _short(remote.name), _above(shorten(remote.key)), folder, git)
@@ -187,7 +187,7 @@ def _led_to(dot_git: Path) -> Path | None:
 
 
 def _small(file: Path) -> str:
-    return os.fsdecode(own_files.read(file, follow=True, most=LIMIT))
+    return os.fsdecode(own_files.read(file, follow=True, limit=LIMIT))
 
 
 def _opens(file: Path) -> bool:
@@ -214,9 +214,9 @@ def _remote(git: Path) -> RemoteUrl | None:
 def _address(config: str, stamp: int) -> str | None:  # noqa: ARG001 - the stamp makes a changed file a new question
     """Return the URL of the remote `origin`, else of the first remote, after the person's `insteadOf` rules; None
     without a remote."""
-    said = _git("config", "--file", config, "-z", "--get-regexp", r"^remote\..*\.url$") or b""
+    output = _git("config", "--file", config, "-z", "--get-regexp", r"^remote\..*\.url$") or b""
     urls: dict[str, str] = {}
-    for entry in said.decode("utf-8", "replace").split("\0"):
+    for entry in output.decode("utf-8", "replace").split("\0"):
         name, _, url = entry.partition("\n")
         if url.strip():
             urls.setdefault(name[len("remote.") : -len(".url")], url.strip())
@@ -268,12 +268,12 @@ def _git(*arguments: str) -> bytes | None:
     It connects to nothing, and runs no program that a project's configuration names.
     """
     ours = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+    env = ours | {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    command = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments]
     try:
         done = subprocess.run(
-            ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments], cwd="/", capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS,
-            env=ours | {key: value for key, value in os.environ.items() if not key.startswith("GIT_")},
-            check=False,
-        )  # fmt: skip
+            command, cwd="/", env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return None
     return done.stdout if done.returncode == 0 else None

@@ -90,11 +90,11 @@ def join(base: Version | None, ours: Version | None, theirs: Version | None) -> 
     if any(one is not None and is_lines(one.path) for one in (ours, theirs)):
         return _join_lines(base, ours, theirs)
     if ours is None or theirs is None:
-        left = ours or theirs
-        assert left is not None
+        changed_side = ours or theirs
+        assert changed_side is not None
         texts = [None if one is None else one.data.decode("utf-8", "replace") for one in (base, ours, theirs)]
-        node = node_of(key_of(left))
-        return Joined(ours, (MergeConflict(left.path, node, "note", *texts),))
+        node = node_of(key_of(changed_side))
+        return Joined(ours, (MergeConflict(changed_side.path, node, "note", *texts),))
     merged = merge_file(None if base is None else base.data, ours.data, theirs.data, ours.path)
     if merged.data is None:
         return Joined(ours, merged.conflicts, merged.reasons)
@@ -107,9 +107,9 @@ def _join_lines(base: Version | None, ours: Version | None, theirs: Version | No
     data = merge_lines(*(b"" if one is None else one.data for one in (base, ours, theirs)))
     if not data and (ours is None or theirs is None):
         return Joined(None)
-    there = ours or theirs
-    assert there is not None
-    return Joined(Version(there.path, data))
+    existing = ours or theirs
+    assert existing is not None
+    return Joined(Version(existing.path, data))
 
 
 def write(tx: Transaction, changes: Mapping[str, Pair]) -> bool:

@@ -83,9 +83,15 @@ class Transaction:
     def message(self, nodes: Sequence[str]) -> str:
         """Return the message of the op's commit. `nodes`: the ids of the memories that it names."""
         return commit_message.compose(
-            self.subject, self.body, op=self.op, kind=self.kind, source=self.source, run=self.run, nodes=nodes,
+            self.subject,
+            self.body,
+            op=self.op,
+            kind=self.kind,
+            source=self.source,
+            run=self.run,
+            nodes=nodes,
             trailers=self.trailers,
-        )  # fmt: skip
+        )
 
     def _wish(self, path: str, wish: PathChange) -> None:
         if not self._open:

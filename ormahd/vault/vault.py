@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
+from msgspec.structs import replace
+
 from ormahd.errors import Conflict, NotFound, Unavailable
 from ormahd.git import history
 from ormahd.git.index import busy, clear_ours, standing_lock, under_way
@@ -23,6 +25,7 @@ from ormahd.git.repository import Git
 from ormahd.git.rules import ConversionRules
 from ormahd.model.change import Clock, Committed, Entropy, Kind, OpIds, sha256
 from ormahd.model.node import is_node_id
+from ormahd.note.merge import is_lines
 from ormahd.paths import default_vault, expand
 from ormahd.process.disk import Flusher, make_folder
 from ormahd.settings import VaultSettings
@@ -30,15 +33,17 @@ from ormahd.vault import create as creation
 from ormahd.vault import writer
 from ormahd.vault.apply import Applier
 from ormahd.vault.conflicts import drop_unfinished
-from ormahd.vault.create import Card, NewLineFiles
+from ormahd.vault.create import Card
 from ormahd.vault.lock import VaultLock
 from ormahd.vault.recovery import sweep
 from ormahd.vault.transaction import Transaction
 from ormahd.vault.worktree import STAGING, Worktree, safe_path
 from ormahd.vault.writer import Listener, Writer
 
-SHOWN = 5
+MAX_NAMED_FOLDERS = 5
 """Number of unwritable folders that are named; the others are only counted."""
+COPYING = frozenset({Kind.INIT, Kind.SYNC, Kind.UNDO, Kind.PURGE})
+"""Kinds of ops that copy files from another state of the vault as they are; no empty file is committed before them."""
 FORMER = "ormah.former"
 """The local git setting that holds the vault's id from before it joined another vault."""
 
@@ -73,7 +78,7 @@ class Vault:
         self.lineage = threading.Lock()
         """Held by a caller that replaces the history or its packs, or fetches commits that no ref leads to yet."""
         self._lock = lock
-        self._beginnings = NewLineFiles(self)
+        self._creating_lock = threading.Lock()
         self._recovered = False
         self._clock = clock
         self._ops = OpIds(clock, entropy)
@@ -100,9 +105,9 @@ class Vault:
         another process has the vault open, or when the folder or repository needs repair first.
         """
         root = Path(os.path.realpath(expand(settings.path or default_vault())))
-        there = next(path for path in (root, *root.parents) if path.exists())
-        if not there.is_dir():
-            raise Unavailable(f"{there} is a file, not a folder", hint="set vault.path to a folder")
+        nearest = next(path for path in (root, *root.parents) if path.exists())
+        if not nearest.is_dir():
+            raise Unavailable(f"{nearest} is a file, not a folder", hint="set vault.path to a folder")
         if not (root / creation.CARD).exists() and not create:
             raise NotFound(f"there is no vault in {root}", hint="start ormahd once, or set vault.path")
         check_version()
@@ -168,22 +173,22 @@ class Vault:
         if self._recovered:
             return []
         self._recovered = True
-        said = self._take_over()
+        log_lines = self._take_over()
         if history.drop_unused(self.root) and not (self.git.git_dir / history.PURGE_MARK).exists():
-            said.append("a purge was interrupted before it changed the history: repeat it")
-        why, sentences = self._writer.begin()
-        said += sentences
+            log_lines.append("a purge was interrupted before it changed the history: repeat it")
+        why, finished = self._writer.begin()
+        log_lines += finished
         drop_unfinished(self.root, self.stands)
         if why:
-            said.append(f"an interrupted write waits to be finished: {why}")
+            log_lines.append(f"an interrupted write waits to be finished: {why}")
         else:
-            said += sweep(self._applier)
+            log_lines += sweep(self._applier)
             self._lock.keep()
         (self.root / creation.UNDER_WAY).unlink(missing_ok=True)
         card = creation.find_card(self.root)
         if card is not None and card.id != self.id:
             self.become(card)  # a join with another vault was completed
-        return said + ([self.nested] if self.nested else []) + self.notices()
+        return log_lines + ([self.nested] if self.nested else []) + self.notices()
 
     def look_after(self) -> None:
         """Lock the vault's lock file again if it was removed. Raises Unavailable when another process has taken over
@@ -197,18 +202,15 @@ class Vault:
         gits = [self.git.git_dir, *(self.git.git_dir / name for name in ("objects", "refs"))]
         notes = sorted({path.rpartition("/")[0] for path in self.tree()} - {""})
         found = writer.unwritable_folders(dict.fromkeys([*ours, *gits, *(self.root / folder for folder in notes)]))
-        return (
-            found
-            if len(found) <= SHOWN
-            else [*found[:SHOWN], f"nothing can be written in {len(found) - SHOWN} more folders"]
-        )
+        unnamed = len(found) - MAX_NAMED_FOLDERS
+        more = [f"nothing can be written in {unnamed} more folders"] if unnamed > 0 else []
+        return found[:MAX_NAMED_FOLDERS] + more
 
     def notices(self) -> list[str]:
         """Return sentences on the state of the repository that a person should read although everything works."""
-        said = []
-        if self.git.branch() is None and under_way(self.git) is None:  # a rebase detaches HEAD only for a while
-            said.append("HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them")
-        return said
+        if self.git.branch() is not None or under_way(self.git) is not None:  # a rebase detaches HEAD only for a while
+            return []
+        return ["HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them"]
 
     def stands(self, op: str) -> bool:
         """Whether an op is in the history."""
@@ -230,9 +232,16 @@ class Vault:
         `person`: True: the commit's author is the person, with git's identity; False: it is `source`.
         """
         return Transaction(
-            self._ops(), subject, kind=kind, source=source, body=body, run=run, person=person, trailers=trailers,
+            self._ops(),
+            subject,
+            kind=kind,
+            source=source,
+            body=body,
+            run=run,
+            person=person,
+            trailers=trailers,
             commit=self._commit,
-        )  # fmt: skip
+        )
 
     def _commit(self, tx: Transaction) -> Committed | None:
         """Let the writer commit the transaction. Raises Conflict for a path that git would convert, NoRoom when the disk
@@ -244,12 +253,30 @@ class Vault:
                 data={"path": path, "attribute": rule},
             )
         try:
-            self._beginnings.before(tx)
+            self._create_line_files(tx)
             return self._writer.commit(tx)
         except (OSError, Unavailable) as exc:
             if writer.is_full(exc):
                 raise writer.no_room(self.root) from exc
             raise
+
+    def _create_line_files(self, tx: Transaction) -> None:
+        """Commit the JSON-lines files that `tx` would create, as empty files, before it adds their first lines (see
+        `create`). Does nothing while another program holds git's locks."""
+        filled = {path for path, wish in tx.wishes.items() if is_lines(path) and wish.data and wish.expect is None}
+        if not filled or tx.kind in COPYING:
+            return
+        with self._creating_lock:
+            missing = sorted(path for path in filled if self.read(path) is None)
+            if not missing or self.busy():
+                return
+            subject = "init: empty files for lines"
+            body = "So that each later change of these files can be taken back by git revert."
+            with self.transaction(subject, kind=Kind.INIT, source="system:self", body=body) as created:
+                for path in missing:
+                    created.put(path, b"", node_id=None, expect=None)
+        for path in missing:
+            tx.wishes[path] = replace(tx.wishes[path], expect=sha256(b""))
 
     def unwritable_path(self, path: str) -> str | None:
         """Return why Ormah does not write to a path, as a clause; None if it does."""
@@ -356,8 +383,8 @@ class Vault:
         """Wait until nothing was written for `quiet` seconds, but at most `patience` seconds. Return False when
         `stopping` was set."""
         end = time.monotonic() + patience
-        while (left := min(quiet - self._writer.rested, end - time.monotonic())) > 0:
-            if stopping.wait(left):
+        while (remaining := min(quiet - self._writer.rested, end - time.monotonic())) > 0:
+            if stopping.wait(remaining):
                 return False
         return not stopping.is_set()
 

@@ -258,18 +258,18 @@ class Worktree:
             self._give_back(write, folder, name, staging)
             return
         # No exchange on this file system: keep the old version under a second name, check it, then rename over it.
-        kept = write.token + ".old"
-        forget(staging, kept)
+        backup = write.token + ".old"
+        forget(staging, backup)
         try:
-            os.link(name, kept, src_dir_fd=folder, dst_dir_fd=staging, follow_symlinks=False)
+            os.link(name, backup, src_dir_fd=folder, dst_dir_fd=staging, follow_symlinks=False)
         except OSError:
-            copy_bytes(found, staging, kept)
+            copy_bytes(found, staging, backup)
         out = read_regular(folder, name, write.path)
         if out != found:
-            forget(staging, kept)
+            forget(staging, backup)
             raise Displaced(write.path, out)
         os.rename(write.token, name, src_dir_fd=staging, dst_dir_fd=folder)
-        os.rename(kept, write.token, src_dir_fd=staging, dst_dir_fd=staging)
+        os.rename(backup, write.token, src_dir_fd=staging, dst_dir_fd=staging)
 
     def _give_back(self, write: Write, folder: int, name: str, staging: int) -> None:
         """Put the file back if a person saved it just before it was exchanged with the staged file, and raise Displaced.

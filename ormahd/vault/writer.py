@@ -64,8 +64,8 @@ def is_full(exc: BaseException | None) -> bool:
     git's stderr."""
     if exc is None:
         return False
-    said = exc.stderr if isinstance(exc, GitFailed) else ""
-    full = any(os.strerror(number) in said for number in (errno.ENOSPC, errno.EDQUOT))
+    stderr = exc.stderr if isinstance(exc, GitFailed) else ""
+    full = any(os.strerror(number) in stderr for number in (errno.ENOSPC, errno.EDQUOT))
     return full or own_files.is_full(exc) or is_full(exc.__cause__)
 
 
@@ -215,10 +215,18 @@ class Writer:
         if not changes and tx.joins is None:
             return None
         # a memory whose file stays as it is (the keeper of a merge that adds nothing to it) is named as well
-        text = tx.message([wish.node_id for wish in tx.wishes.values() if wish.node_id])
+        message = tx.message([wish.node_id for wish in tx.wishes.values() if wish.node_id])
         return PlannedOp(
-            tx.op, tx.kind, tx.source, text.split("\n", 1)[0], text, tx.person, self._clock(), tuple(changes), tx.joins,
-        )  # fmt: skip
+            op=tx.op,
+            kind=tx.kind,
+            source=tx.source,
+            subject=message.split("\n", 1)[0],
+            message=message,
+            person=tx.person,
+            time=self._clock(),
+            changes=tuple(changes),
+            joins=tx.joins,
+        )
 
     def _withdraw(self, op: Queued) -> bool:
         """Take an op out of the queue, because its caller gets an error. Return False when the op is done."""
@@ -239,14 +247,14 @@ class Writer:
     def begin(self) -> tuple[str | None, list[str]]:
         """Finish the write that an earlier process left. Return (why it must wait, or None; sentences on what was
         done). A full disk is such a reason, not an error."""
-        said: list[str] = []
+        sentences: list[str] = []
         try:
             with self._held():
-                return finish(self._applier, said), said
+                return finish(self._applier, sentences), sentences
         except (OrmahError, OSError) as exc:
             if not is_full(exc):
                 raise
-            return str(exc), said
+            return str(exc), sentences
 
     # The thread
 
@@ -300,13 +308,13 @@ class Writer:
         return batch
 
     def _write(self, batch: list[Queued]) -> str | None:
-        said: list[str] = []
+        sentences: list[str] = []
         try:
-            why = finish(self._applier, said) or self._applier.apply(batch)
+            why = finish(self._applier, sentences) or self._applier.apply(batch)
             if self._applier.behind:
                 with contextlib.suppress(OrmahError, OSError):  # the next write tries again
-                    finish(self._applier, said)
-            for sentence in said:
+                    finish(self._applier, sentences)
+            for sentence in sentences:
                 log.warning("%s", sentence)
         except Exception as exc:
             if len(batch) > 1 and isinstance(exc, OrmahError | OSError):  # one of the ops failed: try each by itself
@@ -373,8 +381,8 @@ class Writer:
         self._stands(why)
         try:
             with self._held():
-                said: list[str] = []
-                held = finish(self._applier, said)
+                sentences: list[str] = []
+                held = finish(self._applier, sentences)
                 if held or not self._applier.lock.take(op):
                     raise withheld(held or HELD)
                 try:

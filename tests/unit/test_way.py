@@ -111,7 +111,7 @@ def test_somebody_who_asked_a_moment_ago_is_expected_again(monkeypatch: pytest.M
 def test_who_searched_a_moment_ago_is_expected_again_but_goes_after_bulk_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("_searched", "_left"):
+    for name in ("_searched", "_urgent_ended"):
         monkeypatch.setattr(priority, name, 0.0)  # and back again: the clock of this test is ahead
     now = [time.monotonic() + 3600.0]
     monkeypatch.setattr(priority.time, "monotonic", lambda: now[0])

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.git.remote import Network, Remote, Unreachable, configured, find, follow, shown
-from ormahd.sync.state import check_here, check_there, note_synced
+from ormahd.git.remote import Network, Remote, Unreachable, configured, find, follow, redact_urls
+from ormahd.sync.state import check_our_history, check_remote_history, note_synced
 from tests.house import wait_until
 from tests.vault.git_house import git, put
 from tests.vault.sync_house import Machine, network, nothing, two_machines
@@ -223,11 +223,11 @@ def test_hooks_of_the_person_stay_asleep(two: Two, tmp_path: Path) -> None:
 
 
 def test_an_address_is_shown_without_its_password() -> None:
-    assert shown("https://ada:secret@example.org/x.git") == "https://example.org/x.git"
-    assert shown("https://token@example.org/x.git") == "https://example.org/x.git"
-    assert shown("ssh://git:secret@example.org/x.git") == "ssh://git@example.org/x.git"
-    assert shown("git@example.org:x.git") == "git@example.org:x.git"
-    assert shown("fatal: unable to access 'https://a:b@c.d/x/': no") == "fatal: unable to access 'https://c.d/x/': no"
+    assert redact_urls("https://ada:secret@example.org/x.git") == "https://example.org/x.git"
+    assert redact_urls("https://token@example.org/x.git") == "https://example.org/x.git"
+    assert redact_urls("ssh://git:secret@example.org/x.git") == "ssh://git@example.org/x.git"
+    assert redact_urls("git@example.org:x.git") == "git@example.org:x.git"
+    assert redact_urls("unable to access 'https://a:b@c.d/x/': no") == "unable to access 'https://c.d/x/': no"
 
 
 # ---------------------------------------------------------------- rewritten histories
@@ -245,14 +245,14 @@ def test_a_history_that_was_rewritten_there_is_noticed(two: Two) -> None:
     tip = other.fetch()
     assert tip
     with pytest.raises(Conflict, match="was rewritten since the last sync") as caught:
-        check_there(other.vault, other.remote, tip)
+        check_remote_history(other.vault, other.remote, tip)
     said = (caught.value.hint or "").partition("git rebase ")[2].partition(" (")[0]
     other.git("status")  # our commits leave the index without the files' times, which a rebase would stumble over
     other.git("rebase", "-q", *said.split())
     assert other.git("log", "-1", "--format=%P") == tip
     assert (other.root / "b.txt").exists()
-    check_here(other.vault, other.remote, nobody)
-    check_there(other.vault, other.remote, tip)
+    check_our_history(other.vault, other.remote, nobody)
+    check_remote_history(other.vault, other.remote, tip)
 
 
 def test_a_history_that_was_rewritten_here_is_noticed(two: Two) -> None:
@@ -262,10 +262,10 @@ def test_a_history_that_was_rewritten_here_is_noticed(two: Two) -> None:
     note_synced(one.vault, one.remote, tip)
     one.git("commit", "-q", "--amend", "-m", "rewritten")
     with pytest.raises(Conflict, match="this vault's history was rewritten") as caught:
-        check_here(one.vault, one.remote, lambda: tip)
+        check_our_history(one.vault, one.remote, lambda: tip)
     said = caught.value.hint or ""
     one.git("push", *said.partition("git push ")[2].partition(" (")[0].split())
-    check_here(one.vault, one.remote, nobody)
+    check_our_history(one.vault, one.remote, nobody)
 
 
 def test_a_purged_history_is_not_even_fetched(two: Two) -> None:
@@ -281,9 +281,9 @@ def test_a_purged_history_is_not_even_fetched(two: Two) -> None:
     one.vault.git.reopen()
     assert one.vault.git.resolve(tip) is None
     with pytest.raises(Conflict, match="this vault's history was rewritten"):
-        check_here(one.vault, one.remote, lambda: tip)
-    check_here(one.vault, one.remote, one.vault.head)  # somebody pushed it by its address
-    check_here(one.vault, one.remote, lambda: None)  # the remote is empty
+        check_our_history(one.vault, one.remote, lambda: tip)
+    check_our_history(one.vault, one.remote, one.vault.head)  # somebody pushed it by its address
+    check_our_history(one.vault, one.remote, lambda: None)  # the remote is empty
     assert one.vault.git.resolve(tip) is None
 
 
@@ -303,7 +303,7 @@ def test_a_remote_that_was_put_back_is_not_taken_for_rewritten(two: Two, tmp_pat
     git(tmp_path / "remote.git", "update-ref", "refs/heads/main", first)
     tip = one.fetch()
     assert tip == first
-    check_there(one.vault, one.remote, tip)
+    check_remote_history(one.vault, one.remote, tip)
     one.git("reset", "-q", "--hard", first)
-    check_here(one.vault, one.remote, nobody)
-    check_there(one.vault, one.remote, head)
+    check_our_history(one.vault, one.remote, nobody)
+    check_remote_history(one.vault, one.remote, head)
