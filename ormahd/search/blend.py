@@ -29,7 +29,7 @@ PIECES: Final = (
     *("note_talk", "note_crowd", "note_named", "note_asks", "note_time", "note_itself"),
     *("long_earlier", "long_words", "long_rare", "long_whole", "long_company", "long_crowd", "long_asks", "long_rule"),
     *("long_itself", "any_crowded"),
-)  # fmt: skip
+)
 """Names of the pieces of evidence (see `pieces`), each of which has a weight in `blend.json`: the kind of text or query
 for which the piece counts, and the evidence. Pieces that got no weight in any fit are left out."""
 PART: Final = "part_"
@@ -121,10 +121,11 @@ def pieces(text: str, rows: Sequence[CandidateRow], found: StageEvidence) -> dic
 
     long = _between((SHORT, LONG), lengths)
     speaking = headed * (1.0 - titled)
-    turn = (1.0 - long) * speaking * min(1.0, 2.0 * float(speaking.mean()) if len(rows) else 0.0)
-    note = 1.0 - long - turn
+    turn_share = (1.0 - long) * speaking * min(1.0, 2.0 * float(speaking.mean()) if len(rows) else 0.0)
+    note = 1.0 - long - turn_share
     task = _between(QUERY, np.full(len(rows), len(found.shares)))
-    share = {"turn": turn, "note": note, "ask": note * (1.0 - task), "task": note * task, "titled": note * titled, "long": long, "any": 1.0}  # fmt: skip
+    share = {"turn": turn_share, "note": note, "ask": note * (1.0 - task), "task": note * task, "titled": note * titled}
+    share |= {"long": long, "any": np.ones(len(rows))}
     return {name: share[name.partition("_")[0]] * evidence[name.partition("_")[2]] for name in PIECES}
 
 

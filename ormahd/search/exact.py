@@ -42,9 +42,9 @@ Plain terms weigh less because notes often spell them differently."""
 PLAIN_RARITY: Final = 3
 """The rarity of a plain term is raised to this power: an ordinary compound such as "element-wise", which a dozen notes
 have, hardly counts, and one that a single note has counts in full."""
-READ: Final = 1_000
+MAX_SEARCHED: Final = 1_000
 """Number of characters at the beginning of a question in which names and acronyms are looked for."""
-MOST: Final = 4
+MAX_UNKNOWN: Final = 4
 """Maximum number of acronyms, and of words in no note, that are looked up for one question."""
 PAIRS: Final = 12
 """Maximum number of pairs of words that are looked up as parts of an identifier."""
@@ -91,13 +91,13 @@ class Exact(Struct, frozen=True):
 NOTHING = Exact()
 
 
-def look(index: Reader, heard: ParsedQuery) -> Exact:
+def look(index: Reader, parsed: ParsedQuery) -> Exact:
     """Find the notes that contain exact terms of the question, and return the effect on their scores."""
-    text = heard.text
+    text = parsed.text
     tokens = exact_tokens(text)
-    said = text[:READ]
-    pairs = _pairs(said)
-    rare = [*dict.fromkeys(word for word in _WORD.findall(said) if len(word) > 1 and fold(word) not in _FUNCTION)]
+    beginning = text[:MAX_SEARCHED]
+    pairs = _pairs(beginning)
+    rare = [*dict.fromkeys(word for word in _WORD.findall(beginning) if len(word) > 1 and fold(word) not in _FUNCTION)]
     asked = [*(token.text for token in tokens), *(" ".join(pair) for pair in pairs), *map(fold, rare)]
     if not asked:
         return NOTHING
@@ -105,23 +105,23 @@ def look(index: Reader, heard: ParsedQuery) -> Exact:
     found: list[Sign] = []
     for token in tokens:
         if 0 < counts[token.text] <= COMMON:
-            ids = _having(index, [token.text], heard, lambda row, token=token: _stands(token, row))  # type: ignore[misc]
+            ids = _having(index, [token.text], parsed, lambda row, token=token: _stands(token, row))  # type: ignore[misc]
             found.append(Sign(ids, plain=token.plain))
         elif not counts[token.text]:
-            found.append(Sign(_by_beginning(index, token.text, heard)))
+            found.append(Sign(_by_beginning(index, token.text, parsed)))
     for pair in pairs:
         if 0 < counts[" ".join(pair)] <= COMMON:
-            ids = _having(index, [" ".join(pair)], heard, lambda row, pair=pair: _has_parts(pair, row))  # type: ignore[misc]
+            ids = _having(index, [" ".join(pair)], parsed, lambda row, pair=pair: _has_parts(pair, row))  # type: ignore[misc]
             found.append(Sign(ids, plain=True))
     for word in rare:
         if _is_accented(word) and 0 < counts[fold(word)] <= COMMON:
-            ids = _having(index, [fold(word)], heard, lambda row, word=word: _is_spelled_so(word, row))  # type: ignore[misc]
+            ids = _having(index, [fold(word)], parsed, lambda row, word=word: _is_spelled_so(word, row))  # type: ignore[misc]
             found.append(Sign(ids, plain=True))
-    found += _names(index, said, {word: counts[fold(word)] for word in rare}, heard)
+    found += _names(index, beginning, {word: counts[fold(word)] for word in rare}, parsed)
     return weigh([sign for sign in found if sign.ids], files)
 
 
-def _names(index: Reader, text: str, counts: Mapping[str, int], heard: ParsedQuery) -> Iterator[Sign]:
+def _names(index: Reader, text: str, counts: Mapping[str, int], parsed: ParsedQuery) -> Iterator[Sign]:
     """Yield a sign for each acronym of the question whose long form notes contain, for each acronym whose long form
     the question contains, and for each name, also if the question has it with one typo.
 
@@ -130,22 +130,22 @@ def _names(index: Reader, text: str, counts: Mapping[str, int], heard: ParsedQue
     shouted = text.isupper() and len(counts) > 1
     short = [] if shouted else list(dict.fromkeys(_ACRONYM.findall(text)))
     short += [word for word, count in counts.items() if not count and 3 <= len(word) <= 5 and word.islower()]
-    for acronym in short[:MOST]:
-        ids = _spelled(index, acronym, heard)
+    for acronym in short[:MAX_UNKNOWN]:
+        ids = _spelled(index, acronym, parsed)
         if ids:
-            yield Sign(ids | _abbreviated(index, acronym, heard))
+            yield Sign(ids | _abbreviated(index, acronym, parsed))
     for acronym in _acronyms_in_use(index, text):
         # a note that has both says what the acronym stands for
-        both = _abbreviated(index, acronym, heard)
-        if both and both & _spelled(index, acronym, heard):
+        both = _abbreviated(index, acronym, parsed)
+        if both and both & _spelled(index, acronym, parsed):
             yield Sign(both, plain=True)
     unknown = [word for word, count in counts.items() if not count and len(word) >= TYPED]
-    for word in sorted(unknown, key=lambda word: (not word[0].isupper(), -len(word)))[:MOST]:
+    for word in sorted(unknown, key=lambda word: (not word[0].isupper(), -len(word)))[:MAX_UNKNOWN]:
         for name in _similar(index, fold(word)):
-            yield Sign(_found(index, forms.name_term(name), heard))
+            yield Sign(_found(index, forms.name_term(name), parsed))
     for word, count in counts.items():
         if 0 < count <= FEW and len(word) >= forms.SHORTEST and _is_name(word, text):
-            yield Sign(_found(index, fold(word), heard), plain=True)
+            yield Sign(_found(index, fold(word), parsed), plain=True)
 
 
 def _is_accented(word: str) -> bool:
@@ -193,26 +193,26 @@ def _acronyms_in_use(index: Reader, text: str) -> list[str]:
     return [one for one in several if counts[one] and all(counts[term] for term in forms.initials_terms(one))]
 
 
-def _spelled(index: Reader, acronym: str, heard: ParsedQuery) -> frozenset[str]:
+def _spelled(index: Reader, acronym: str, parsed: ParsedQuery) -> frozenset[str]:
     """Return the ids of the nodes that contain a long form of `acronym`: words with its letters as initials."""
     terms = forms.initials_terms(acronym)
     counts, _ = index.frequencies(terms)
     rarest = min(terms, key=lambda term: counts[term])
     if not 0 < counts[rarest] <= COMMON:
         return frozenset()
-    return _having(index, [rarest], heard, lambda row: any(forms.spells(acronym, part) for part in _texts(row)))
+    return _having(index, [rarest], parsed, lambda row: any(forms.spells(acronym, part) for part in _texts(row)))
 
 
-def _abbreviated(index: Reader, acronym: str, heard: ParsedQuery) -> frozenset[str]:
+def _abbreviated(index: Reader, acronym: str, parsed: ParsedQuery) -> frozenset[str]:
     """Return the ids of the nodes that contain `acronym` in capitals."""
     term = fold(acronym)
     if not 0 < index.frequencies([term])[0][term] <= COMMON:
         return frozenset()
     pattern = re.compile(rf"\b{re.escape(acronym.upper())}\b")
-    return _having(index, [term], heard, lambda row: any(pattern.search(part) for part in _texts(row)))
+    return _having(index, [term], parsed, lambda row: any(pattern.search(part) for part in _texts(row)))
 
 
-def _by_beginning(index: Reader, name: str, heard: ParsedQuery) -> frozenset[str]:
+def _by_beginning(index: Reader, name: str, parsed: ParsedQuery) -> frozenset[str]:
     """Return the ids of the nodes that contain a longer or shorter form of the hash `name`, such as a commit's; none
     if `name` is no hash."""
     found = _HEX.fullmatch(fold(name))
@@ -222,17 +222,18 @@ def _by_beginning(index: Reader, name: str, heard: ParsedQuery) -> frozenset[str
     shorter = [wanted[:size] for size in range(HASH, len(wanted))]
     counts, _ = index.frequencies(shorter) if shorter else ({}, 0)
     terms = [*index.terms(wanted, FEW), *(one for one in shorter if counts[one])][-FEW:]
-    return frozenset().union(*(
-        _having(index, [term], heard, lambda row: any(
-            wanted.startswith(one) or one.startswith(wanted) for part in _texts(row) for one in _ANY_HEX.findall(fold(part))
-        )) for term in terms
-    ))  # fmt: skip
+    return frozenset().union(*(_having(index, [term], parsed, lambda row: _has_hash(wanted, row)) for term in terms))
+
+
+def _has_hash(wanted: str, row: NodeRow) -> bool:
+    hashes = (name for part in _texts(row) for name in _ANY_HEX.findall(fold(part)))
+    return any(wanted.startswith(name) or name.startswith(wanted) for name in hashes)
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
     """Return the pairs of consecutive words of a question that may be parts of one identifier, at most `PAIRS`."""
-    said = words(text)
-    return [pair for pair in dict.fromkeys(pairwise(said)) if _FUNCTION.isdisjoint(pair) and all(map(str.isalpha, pair))][:PAIRS]  # fmt: skip
+    pairs = dict.fromkeys(pairwise(words(text)))
+    return [pair for pair in pairs if _FUNCTION.isdisjoint(pair) and all(map(str.isalpha, pair))][:PAIRS]
 
 
 def _has_parts(pair: tuple[str, str], row: NodeRow) -> bool:
@@ -247,13 +248,13 @@ def _texts(row: NodeRow) -> list[str]:
     return [part for part in (row.title, row.content, *row.tags, *row.aliases) if part]
 
 
-def _found(index: Reader, term: str, heard: ParsedQuery) -> frozenset[str]:
-    return frozenset(node_id for node_id, _ in index.search_text([term], COMMON, heard.chosen))
+def _found(index: Reader, term: str, parsed: ParsedQuery) -> frozenset[str]:
+    return frozenset(node_id for node_id, _ in index.search_text([term], COMMON, parsed.chosen))
 
 
-def _having(index: Reader, terms: list[str], heard: ParsedQuery, has: Callable[[NodeRow], bool]) -> frozenset[str]:
+def _having(index: Reader, terms: list[str], parsed: ParsedQuery, has: Callable[[NodeRow], bool]) -> frozenset[str]:
     """Return the ids of the nodes that full text search finds for any of `terms` and for whose rows `has` is true."""
-    ids = [node_id for node_id, _ in index.search_text(terms, COMMON, heard.chosen)]
+    ids = [node_id for node_id, _ in index.search_text(terms, COMMON, parsed.chosen)]
     return frozenset(node_id for node_id, row in index.notes(ids).items() if has(row))
 
 
@@ -267,11 +268,10 @@ def rare_words(index: Reader, topic: frozenset[str]) -> frozenset[str]:
 
 def weigh(found: Sequence[Sign], files: int) -> Exact:
     """Compute the effect on scores from the exact terms `found`. `files`: number of notes in the vault."""
-    rarities = [_rarity(len(sign.ids), files) for sign in found]
-    worth = [
-        (PLAIN * rarity**PLAIN_RARITY if sign.plain else rarity, sign)
-        for rarity, sign in zip(rarities, found, strict=True)
-    ]
+    worth = []
+    for sign in found:
+        rarity = _rarity(len(sign.ids), files)
+        worth.append((PLAIN * rarity**PLAIN_RARITY if sign.plain else rarity, sign))
     total = sum(weight for weight, _ in worth)
     if not total:
         return NOTHING

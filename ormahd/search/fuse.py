@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ormahd.index.reader import Reader
 from ormahd.index.rows import Filter
-from ormahd.model.node import EdgeType
+from ormahd.model.node import EdgeType, Found
 from ormahd.search.gather import Gathered, Trace
 
 VECTOR_WEIGHT: Final = 0.6
@@ -117,10 +117,10 @@ def activate(index: Reader, results: Sequence[Trace], chosen: Filter, seeds: int
         for seed_id, other in ((edge.source, edge.target), (edge.target, edge.source)):
             if seed_id not in by_seed or other in direct or other == seed_id:
                 continue
-            trace = Trace(other, {
-                "activation": 1.0, "seed": scores[seed_id], "weight": edge.weight,
-                "factor": edge.edge.activation_factor, "decay": DECAY,
-            }, source="conflict" if edge.edge is EdgeType.CONTRADICTS else "activated")  # fmt: skip
+            numbers = {"activation": 1.0, "seed": scores[seed_id], "weight": edge.weight}
+            numbers |= {"factor": edge.edge.activation_factor, "decay": DECAY}
+            source: Found = "conflict" if edge.edge is EdgeType.CONTRADICTS else "activated"
+            trace = Trace(other, numbers, source=source)
             trace.score = trace.recompute()
             trace.path = [{"seed": seed_id, "edge": edge.edge.value, "out": edge.source == seed_id}]
             by_seed[seed_id].append(trace)
@@ -128,11 +128,11 @@ def activate(index: Reader, results: Sequence[Trace], chosen: Filter, seeds: int
 
 
 def _best(found: Collection[list[Trace]], index: Reader, chosen: Filter) -> list[Trace]:
-    passing = set(index.keep(sorted({trace.node_id for some in found for trace in some}), chosen))
+    passing = set(index.keep(sorted({trace.node_id for traces in found for trace in traces}), chosen))
     best: dict[str, Trace] = {}
-    for some in found:
+    for traces in found:
         per_seed: dict[str, Trace] = {}
-        for trace in sorted(some, key=lambda one: (-one.score, one.node_id)):
+        for trace in sorted(traces, key=lambda one: (-one.score, one.node_id)):
             if trace.node_id in passing:
                 per_seed.setdefault(trace.node_id, trace)
         for trace in list(per_seed.values())[:MAX_PER_SEED]:
@@ -148,21 +148,20 @@ def seat(merged: Sequence[Trace], limit: int) -> list[Trace]:
     So the reader of the answer learns of contradictions even if there are many results. At most one place in
     `CONFLICTS_SHARE` is used for this. A contradicting memory replaces the last result that was found in another way.
     """
-    shown = list(merged[:limit])
-    there = {trace.node_id for trace in shown}
-    spare = max(1, limit // CONFLICTS_SHARE) - sum(trace.source == "conflict" for trace in shown)
+    top = list(merged[:limit])
+    top_ids = {trace.node_id for trace in top}
+    spare = max(1, limit // CONFLICTS_SHARE) - sum(trace.source == "conflict" for trace in top)
     for trace in merged[limit:]:
         if spare <= 0 or limit < LEAST:
             break
-        if trace.source == "conflict" and trace.path[0]["seed"] in there:
-            last = next(
-                (one for one in reversed(shown) if one.source != "conflict" and one.node_id != trace.path[0]["seed"]),
-                None,
-            )
-            if last is None:
+        if trace.source == "conflict" and trace.path[0]["seed"] in top_ids:
+            seed = trace.path[0]["seed"]
+            others = [one for one in top if one.source != "conflict" and one.node_id != seed]
+            if not others:
                 break
-            shown.remove(last)
-            there.discard(last.node_id)
-            shown.append(trace)
+            last = others[-1]
+            top.remove(last)
+            top_ids.discard(last.node_id)
+            top.append(trace)
             spare -= 1
-    return shown
+    return top

@@ -1,7 +1,7 @@
 """The first half of a search: parse the query, and gather candidates by words and by vectors.
 
-`hear` parses a query: its words, the memory types it names, whether it is a question, its filters, and the period it
-names. A named type is not a filter, because a decision may be recorded in a memory of type fact. `gather` fetches
+`parse_query` finds a query's words, the memory types and the period that it names, whether it is a question, and its
+filters. A named type is not a filter, because a decision may be recorded in a memory of type fact. `gather` fetches
 more candidates than are requested, so that filters do not leave too few. A `Trace` records, for one candidate, every
 number of its score and the stage that dropped it.
 
@@ -56,9 +56,9 @@ NAMING: Final = frozenset().union(*WORDS.values())
 
 def kinds(text: str) -> frozenset[NodeType]:
     """Return the memory types that a text names; empty if it names none."""
-    said = words(text[:SHORT])
-    found = {kind for kind, named in WORDS.items() if not named.isdisjoint(said)}
-    if said and said[0] in _WHO and is_question(text):
+    beginning = words(text[:SHORT])
+    found = {kind for kind, named in WORDS.items() if not named.isdisjoint(beginning)}
+    if beginning and beginning[0] in _WHO and is_question(text):
         found.add(NodeType.PERSON)
     return frozenset(found)
 
@@ -100,7 +100,7 @@ class ParsedQuery(Struct, frozen=True):
         return self.chosen.created_after is not None or self.chosen.created_before is not None
 
 
-def hear(query: SearchQuery, *, space: str | None, now: datetime) -> ParsedQuery:
+def parse_query(query: SearchQuery, *, space: str | None, now: datetime) -> ParsedQuery:
     """Return the parsed form of a query from a caller in the space `space`.
 
     If the text names a period, memories of that period are favoured. The period becomes a filter if the text asks for
@@ -108,9 +108,13 @@ def hear(query: SearchQuery, *, space: str | None, now: datetime) -> ParsedQuery
     """
     windowed = query.created_after is not None or query.created_before is not None
     period = None if windowed else find_period(query.query, now)
-    said = period.rest if period is not None else query.query
-    only_time = (period is not None or windowed) and subject(said).isdisjoint(query_terms(said))
-    filters_time = period is not None and only_time
+    topic_text = period.rest if period is not None else query.query
+    only_time = (period is not None or windowed) and subject(topic_text).isdisjoint(query_terms(topic_text))
+    after, before = query.created_after, query.created_before
+    if period is not None and only_time:
+        after, before = period.after, period.before
+    lists: tuple[list[Any] | None, ...] = (query.types, query.tiers, query.spaces, query.tags)
+    types, tiers, spaces, tags = (None if values is None else tuple(values) for values in lists)
     terms = query_terms(query.query)
     about_self = [] if IDENTITY_WORDS.isdisjoint(words(query.query)) else [ABOUT_SELF]
     return ParsedQuery(
@@ -119,10 +123,7 @@ def hear(query: SearchQuery, *, space: str | None, now: datetime) -> ParsedQuery
         topic=frozenset(term for term in terms if len(term) > 2),
         question=is_question(query.query),
         chosen=Filter(
-            types=_tuple(query.types), tiers=_tuple(query.tiers), spaces=_tuple(query.spaces), tags=_tuple(query.tags),
-            created_after=period.after if period is not None and filters_time else query.created_after,
-            created_before=period.before if period is not None and filters_time else query.created_before,
-            alive_at=now,
+            types=types, tiers=tiers, spaces=spaces, tags=tags, created_after=after, created_before=before, alive_at=now
         ),
         limit=query.limit,
         space=space if query.spaces is None else None,
@@ -130,7 +131,7 @@ def hear(query: SearchQuery, *, space: str | None, now: datetime) -> ParsedQuery
         only_time=only_time,
         kinds=kinds(query.query),
         now=now,
-    )  # fmt: skip
+    )
 
 
 def topics(text: str) -> frozenset[str]:
@@ -144,10 +145,6 @@ def subject(text: str) -> frozenset[str]:
     return frozenset(
         word for word in topics(text) - FUNCTION_WORDS - NAMING - _IDLE_ELSEWHERE if not _IDLE_HAN.issuperset(word)
     )
-
-
-def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(values)
 
 
 class Trace(Struct):
@@ -190,15 +187,14 @@ class Trace(Struct):
         score = round(final * n["space"], 6)
         return round(score * n["part"], 6) if "part" in n else score
 
-    def shown(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the trace as a dict of plain values for `--explain`: {name: value} in the order in which they
         were computed."""
-        return {
-            "node_id": self.node_id, "source": self.source, "score": self.score, "dropped": self.dropped,
-            "before_blend": self.before, "words_rank": self.words_rank, "bm25": self.bm25, "meaning_rank": self.meaning_rank,
-            **self.numbers, **({"path": self.path} if self.path else {}),
-            **({"older_than": self.older_than} if self.older_than else {}),
-        }  # fmt: skip
+        own = {"node_id": self.node_id, "source": self.source, "score": self.score, "dropped": self.dropped}
+        ranks = {"words_rank": self.words_rank, "bm25": self.bm25, "meaning_rank": self.meaning_rank}
+        path = {"path": self.path} if self.path else {}
+        older = {"older_than": self.older_than} if self.older_than else {}
+        return {**own, "before_blend": self.before, **ranks, **self.numbers, **path, **older}
 
 
 Float = NDArray[np.float32]
@@ -305,18 +301,19 @@ def understand(index: Reader, query: QueryVectors) -> Meaning:
     return Meaning(query.vector, focus, query.tokens, weights)
 
 
-def gather(index: Reader, heard: ParsedQuery, embed: EmbedQuery, least: int = MIN_POOL) -> Gathered:
+def gather(index: Reader, parsed: ParsedQuery, embed: EmbedQuery, least: int = MIN_POOL) -> Gathered:
     """Search by words and by vectors for at least `least` candidates each.
 
     Only the words are searched if the model is not loaded (then `degraded` contains "vectors"), or if it does not
     read the question's language.
     """
-    pool = max((10 if heard.windowed else 3) * heard.limit, least)
-    by_words = index.begin_text(heard.terms, pool, heard.chosen)
-    query = embed(heard.text)
+    pool = max((10 if parsed.windowed else 3) * parsed.limit, least)
+    words_found = index.begin_text(parsed.terms, pool, parsed.chosen)
+    query = embed(parsed.text)
     if query is None or query.read < READABLE:  # vectors of a language that the model does not read say nothing
-        return Gathered(by_words(), [], None, pool, ["vectors"] if query is None else [])
+        degraded = ["vectors"] if query is None else []
+        return Gathered(by_words=words_found(), by_meaning=[], meaning=None, pool=pool, degraded=degraded)
     meaning = understand(index, query)
-    near = index.search_vectors(meaning.focus, pool, heard.chosen)
-    kept = [(node_id, cosine) for node_id, cosine in near if cosine >= LEAST_COSINE]
-    return Gathered(by_words(), kept, meaning, pool)
+    near = index.search_vectors(meaning.focus, pool, parsed.chosen)
+    by_meaning = [(node_id, cosine) for node_id, cosine in near if cosine >= LEAST_COSINE]
+    return Gathered(by_words=words_found(), by_meaning=by_meaning, meaning=meaning, pool=pool)

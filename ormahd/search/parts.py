@@ -20,7 +20,7 @@ from ormahd.search.gather import EmbedQuery, subject
 from ormahd.search.search import Hit, Holds, Ranked, Reworded, Rules, never, rank, undecided
 from ormahd.text.words import fold, words
 
-MOST_PARTS: Final = 3
+MAX_PARTS: Final = 3
 """Maximum number of parts; a text with more questions is searched as a whole."""
 LONGEST: Final = 400
 """Maximum number of characters of a text that is split. A longer text is rarely a question: it is a task with its
@@ -61,7 +61,7 @@ def parts(text: str) -> tuple[str, ...]:
         cuts.append(seam.end())
     found.append(text[cuts[-1] :])
     found = [part.strip(" \t\n,;?") for part in found]
-    if not 1 < len(found) <= MOST_PARTS or not all(map(_stands_alone, found)):
+    if not 1 < len(found) <= MAX_PARTS or not all(map(_stands_alone, found)):
         return ()
     return tuple(f"{part}?" for part in found)
 
@@ -104,5 +104,5 @@ def join(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: in
 
 
 def _stands_alone(part: str) -> bool:
-    said = words(part)
-    return bool(_BEGIN.match(fold(part))) and bool(subject(part)) and _LEANING.isdisjoint(said)
+    listed = words(part)
+    return bool(_BEGIN.match(fold(part))) and bool(subject(part)) and _LEANING.isdisjoint(listed)

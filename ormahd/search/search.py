@@ -1,4 +1,4 @@
-"""The search pipeline: hear → gather → fuse → shape → activate → renew → cut.
+"""The search pipeline: parse → gather → fuse → shape → activate → renew → cut.
 
 `rank` runs all stages. `newer_of` finds the newer memory on the matter of a result; `renew` places it before that result,
 and marks the older one if it was replaced. To find it, the texts of the best results are compared with each other and
@@ -21,7 +21,7 @@ from ormahd.index.rows import CandidateRow, Filter
 from ormahd.model.node import EdgeType, Found, SearchQuery, Tier
 from ormahd.search.exact import Exact, look, rare_words
 from ormahd.search.fuse import SEEDS, Fused, activate, fuse, seat
-from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Trace, gather, hear, max_sim
+from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Trace, gather, max_sim, parse_query
 from ormahd.search.shape import Evidence, Named, Shaped, shape
 from ormahd.text.standing import Relation
 from ormahd.vectors.matrix import DECIMALS
@@ -93,14 +93,15 @@ def newer_of(
     passing = set(index.keep(sorted(set(evolved.values())), chosen))
     found = {older: newer for older, newer in evolved.items() if newer in passing}
     pairs = [pair for pair in _near(index, ids, pool) if frozenset(pair[:2]) not in apart and pair[0] not in found]
-    told = {two: said for two, said in index.on_one_matter(pairs).items() if not holds(*two)}
+    relations = {two: compared for two, compared in index.on_one_matter(pairs).items() if not holds(*two)}
     cosines = {pair[:2]: pair[2] for pair in pairs}
-    edited = [two for two in told if reworded(*two, cosines[two])]
-    turned = index.on_one_matter([(newer, older, cosines[older, newer]) for older, newer in edited])
-    stands = {two: said for two, said in told.items() if two not in edited}
+    edited = [two for two in relations if reworded(*two, cosines[two])]
+    inverse = index.on_one_matter([(newer, older, cosines[older, newer]) for older, newer in edited])
+    stands = {two: compared for two, compared in relations.items() if two not in edited}
     by_age = sorted(stands, key=lambda two: (pool[two[1]].created, two[1]))  # the newest is the last
-    likely = {two: stands[two] for two in by_age} | turned  # an edit is newer than both were when made
-    found |= {two[0]: two[1] for two, said in likely.items() if said.verdict is Relation.REPLACED and two[0] in ids}
+    likely = {two: stands[two] for two in by_age} | inverse  # an edit is newer than both were when made
+    replaced = [two for two, compared in likely.items() if compared.verdict is Relation.REPLACED]
+    found |= {older: newer for older, newer in replaced if older in ids}
     by_chance = sorted(likely, key=lambda two: (likely[two].replaced, two))
     marks = {older: Newer(_last(newer, found), replaces=False) for older, newer in by_chance if older in ids}
     return marks | {older: Newer(_last(older, found), replaces=True) for older in found}
@@ -117,8 +118,8 @@ def replaced_of_all(
     for node_id in ids:
         vectors = index.vectors(node_id)
         near = [] if vectors is None else index.search_vectors(vectors[0], NEAREST, chosen)
-        some = list(dict.fromkeys([node_id, *(other for other, _ in near)]))
-        marks = newer_of(index, some[: PARTNERS + 1], index.candidates(some), chosen, holds, reworded)
+        compared = list(dict.fromkeys([node_id, *(other for other, _ in near)]))
+        marks = newer_of(index, compared[: PARTNERS + 1], index.candidates(compared), chosen, holds, reworded)
         if node_id in marks and marks[node_id].replaces:
             found[node_id] = marks[node_id].node_id
     return found
@@ -129,22 +130,23 @@ def _near(index: Reader, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -
 
     Sections of sources are not compared: the date of a file says little about when something was so.
     """
-    some = [
+    older_vectors = [
         (node_id, vectors[0])
         for node_id in ids
         if node_id in pool and not pool[node_id].from_source and (vectors := index.vectors(node_id)) is not None
     ]
-    if not some:
+    if not older_vectors:
         return []
     others = [one for one in pool.values() if not one.from_source]
-    cosines = index.similarities(np.stack([vector for _, vector in some]), [one.id for one in others])
+    cosines = index.similarities(np.stack([vector for _, vector in older_vectors]), [one.id for one in others])
     found: list[tuple[str, str, float]] = []
-    for column, (node_id, _) in enumerate(some):
+    for column, (node_id, _) in enumerate(older_vectors):
         older = pool[node_id]
         near = [
-            (float(cosines[at, column]), other.id) for at, other in enumerate(others)
-            if cosines[at, column] >= NEAR and other.created > older.created and _speaks_for(older.space, other.space)
-        ]  # fmt: skip
+            (cosine, other.id)
+            for other, cosine in zip(others, cosines[:, column].tolist(), strict=True)
+            if cosine >= NEAR and other.created > older.created and _speaks_for(older.space, other.space)
+        ]
         near.sort(key=lambda one: (-one[0], one[1]))
         found += [(node_id, newer, cosine) for cosine, newer in near[:PARTNERS]]
     return sorted(found, key=lambda pair: (-pair[2], pair[:2]))[:PAIRS]
@@ -162,15 +164,15 @@ def _speaks_for(older: str | None, newer: str | None) -> bool:
 def _last(one: str, found: Mapping[str, str]) -> str:
     """Follow the replacements in `found` ({older id: newer id}) from the memory `one`, and return the id at the end of
     the chain."""
-    met = {one}
-    while (newer := found.get(one)) is not None and newer not in met:
-        met.add(newer)
+    visited = {one}
+    while (newer := found.get(one)) is not None and newer not in visited:
+        visited.add(newer)
         one = newer
     return one
 
 
 def renew(
-    shown: Sequence[Trace],
+    results: Sequence[Trace],
     marks: Mapping[str, Newer],
     known: Mapping[str, Trace],
     limit: int,
@@ -182,7 +184,7 @@ def renew(
     `known`: {node id: trace} of all candidates. `numbers`: function that returns `Trace.numbers` of a candidate.
     """
     found: dict[str, Trace] = {}
-    for trace in shown:
+    for trace in results:
         if trace.node_id in found:
             continue
         newer = marks.get(trace.node_id)
@@ -200,12 +202,12 @@ def renew(
 def _up_to_limit(traces: list[Trace], limit: int) -> list[Trace]:
     """Return at most `limit` traces. Contradictions are kept; the last of the other traces are dropped."""
     room = limit - sum(trace.source == "conflict" for trace in traces)
-    kept: list[Trace] = []
+    chosen: list[Trace] = []
     for trace in traces:
         if trace.source == "conflict" or room > 0:
-            kept.append(trace)
+            chosen.append(trace)
             room -= trace.source != "conflict"
-    return kept[:limit]
+    return chosen[:limit]
 
 
 def _lifted(newer: str, older: Trace, known: Mapping[str, Trace], numbers: Callable[[str], dict[str, float]]) -> Trace:
@@ -292,60 +294,60 @@ def rank(
     the ones they replaced; the caller does that for the few results that it shows. `explain` False: the traces are
     empty. Both save time.
     """
-    heard = hear(query, space=space, now=now)
-    heard = replace(heard, chosen=replace(heard.chosen, sources_of=rules.sources_of))
-    if heard.only_time:
-        newest = _newest(index, heard, heard.limit, ())
-        if newest or heard.period is None:
-            return _answer(heard, None, newest, [], {}, explain=explain)
-        timeless = replace(heard.chosen, created_after=None, created_before=None)  # "friday" may be a word of a text
-        heard = replace(heard, only_time=False, period=None, chosen=timeless)
-        gathered = gather(index, heard, embed, rules.min_pool)
+    parsed = parse_query(query, space=space, now=now)
+    parsed = replace(parsed, chosen=replace(parsed.chosen, sources_of=rules.sources_of))
+    if parsed.only_time:
+        newest = _newest(index, parsed, parsed.limit, ())
+        if newest or parsed.period is None:
+            return _answer(parsed, None, newest, [], {}, explain=explain)
+        timeless = replace(parsed.chosen, created_after=None, created_before=None)  # "friday" may be a word of a text
+        parsed = replace(parsed, only_time=False, period=None, chosen=timeless)
+        gathered = gather(index, parsed, embed, rules.min_pool)
         gathered.degraded.append(PERIOD)
     else:
-        gathered = gather(index, heard, embed, rules.min_pool)
-    keep = max(rules.compared, 2 * heard.limit)
-    exact = look(index, heard)
+        gathered = gather(index, parsed, embed, rules.min_pool)
+    keep = max(rules.compared, 2 * parsed.limit)
+    exact = look(index, parsed)
     fused = fuse(gathered, keep=keep, exact=exact.boost.keys())
-    traces, spaces, rows, numbers = _shaped(index, fused, gathered, heard, exact, explain=explain)
-    results = _cut(traces, heard)
-    late = _newest(index, heard, heard.limit - len(results), results) if heard.windowed else []
-    activated = activate(index, results, heard.chosen, rules.seeds)
+    traces, spaces, rows, numbers = _shaped(index, fused, gathered, parsed, exact, explain=explain)
+    results = _cut(traces, parsed)
+    late = _newest(index, parsed, parsed.limit - len(results), results) if parsed.windowed else []
+    activated = activate(index, results, parsed.chosen, rules.seeds)
     merged = sorted([*results, *activated], key=lambda one: -one.score) + late
-    shown = seat(merged, heard.limit)
+    top = seat(merged, parsed.limit)
     if renewed:
-        first = [trace.node_id for trace in shown[:FIRST]]
+        first = [trace.node_id for trace in top[:FIRST]]
         rows |= index.candidates([node_id for node_id in first if node_id not in rows])
-        marks = newer_of(index, first, rows, heard.chosen, holds, reworded)
-        shown = renew(shown, marks, {trace.node_id: trace for trace in [*traces, *activated]}, heard.limit, numbers)
-    there = {trace.node_id for trace in shown}
+        marks = newer_of(index, first, rows, parsed.chosen, holds, reworded)
+        top = renew(top, marks, {trace.node_id: trace for trace in [*traces, *activated]}, parsed.limit, numbers)
+    top_ids = {trace.node_id for trace in top}
     for trace in merged:
-        if trace.node_id not in there:
-            trace.dropped = f"cut: {trace.source} beyond the {heard.limit} best"
-    found = _answer(heard, gathered, shown, [*traces, *activated], spaces, explain=explain)
+        if trace.node_id not in top_ids:
+            trace.dropped = f"cut: {trace.source} beyond the {parsed.limit} best"
+    found = _answer(parsed, gathered, top, [*traces, *activated], spaces, explain=explain)
     return found if renewed else replace(found, pool=rows)
 
 
 def score(
-    index: Reader, fused: Sequence[Fused], gathered: Gathered, heard: ParsedQuery, exact: Exact
+    index: Reader, fused: Sequence[Fused], gathered: Gathered, parsed: ParsedQuery, exact: Exact
 ) -> tuple[list[Fused], list[CandidateRow], Evidence | None, Shaped]:
     """Return (candidates, rows, evidence, scores) of the fused candidates that are still in the index.
 
     The evidence is the similarity of their texts to the query; None without vectors.
     """
     known = index.candidates([one.node_id for one in fused])
-    there = [one for one in fused if one.node_id in known]  # the others were forgotten meanwhile
-    rows = [known[one.node_id] for one in there]
+    present = [one for one in fused if one.node_id in known]  # the others were forgotten meanwhile
+    rows = [known[one.node_id] for one in present]
     evidence = _evidence(index, rows, gathered)
-    named = Named(exact, frozenset() if heard.question else rare_words(index, heard.topic))
-    return there, rows, evidence, shape(rows, there, evidence, heard, named)
+    named = Named(exact, frozenset() if parsed.question else rare_words(index, parsed.topic))
+    return present, rows, evidence, shape(rows, present, evidence, parsed, named)
 
 
 def _shaped(
     index: Reader,
     fused: list[Fused],
     gathered: Gathered,
-    heard: ParsedQuery,
+    parsed: ParsedQuery,
     exact: Exact,
     *,
     explain: bool,
@@ -357,7 +359,7 @@ def _shaped(
 
     Equal scores are ordered newest first, then by id. Without `explain` only the first traces have numbers.
     """
-    fused, rows, evidence, shaped = score(index, fused, gathered, heard, exact)
+    fused, rows, evidence, shaped = score(index, fused, gathered, parsed, exact)
     scores = shaped.scores.tolist()
     behind = _behind(index, rows, scores)
     for at, share in behind.items():
@@ -365,7 +367,7 @@ def _shaped(
     order = sorted(range(len(rows)), key=lambda at: (-scores[at], -rows[at].created, rows[at].id))
     traces = []
     for place, at in enumerate(order):
-        numbers = shaped.numbers(at) if explain or place < heard.limit else {}
+        numbers = shaped.numbers(at) if explain or place < parsed.limit else {}
         if numbers and at in behind:
             numbers = {**numbers, "part": behind[at]}
         one = fused[at]
@@ -394,11 +396,8 @@ def _behind(index: Reader, rows: Sequence[CandidateRow], scores: Sequence[float]
         part, whole = place.get(edge.target), place.get(edge.source)
         if edge.edge is not EdgeType.DERIVED_FROM or part is None or whole is None:
             continue
-        if (
-            rows[part].tier is Tier.ARCHIVAL
-            and rows[whole].tier is not Tier.ARCHIVAL
-            and scores[part] >= scores[whole] > 0
-        ):
+        only_part_archived = rows[part].tier is Tier.ARCHIVAL and rows[whole].tier is not Tier.ARCHIVAL
+        if only_part_archived and scores[part] >= scores[whole] > 0:
             found[part] = max(found.get(part, 0.0), BEHIND * scores[whole] / scores[part])
     return found
 
@@ -428,7 +427,7 @@ def _evidence(index: Reader, rows: Sequence[CandidateRow], gathered: Gathered) -
     return Evidence(cosines[:, 0], cosines[:, 1], whole.round(DECIMALS), late)
 
 
-def _cut(traces: list[Trace], heard: ParsedQuery) -> list[Trace]:
+def _cut(traces: list[Trace], parsed: ParsedQuery) -> list[Trace]:
     """Return the traces that become results: the best ones, at most the query's limit, whose score without the
     learned blend (`Trace.before`) is at least `MIN_SCORE`.
 
@@ -438,32 +437,31 @@ def _cut(traces: list[Trace], heard: ParsedQuery) -> list[Trace]:
     for trace in traces:
         if trace.before < MIN_SCORE:
             trace.dropped = f"cut: a score below {MIN_SCORE} before the blend"
-        elif len(results) >= heard.limit:
-            trace.dropped = f"cut: beyond the {heard.limit} best"
+        elif len(results) >= parsed.limit:
+            trace.dropped = f"cut: beyond the {parsed.limit} best"
         else:
             results.append(trace)
     return results
 
 
-def _newest(index: Reader, heard: ParsedQuery, room: int, results: Sequence[Trace]) -> list[Trace]:
+def _newest(index: Reader, parsed: ParsedQuery, room: int, results: Sequence[Trace]) -> list[Trace]:
     """Return traces of the newest notes that pass the query's filter and are not in `results`, at most `room`.
 
     Notes of a type that the query names come first.
     """
     if room <= 0:
         return []
-    there = {trace.node_id for trace in results}
-    wished = (
-        replace(heard.chosen, types=tuple(sorted(heard.kinds))) if heard.kinds and heard.chosen.types is None else None
-    )
-    named = index.newest(wished, room + len(there)) if wished is not None else []
-    every = dict.fromkeys([*named, *index.newest(heard.chosen, room + len(there))])
-    found = [one for one in every if one not in there][:room]
+    known = {trace.node_id for trace in results}
+    named: list[str] = []
+    if parsed.kinds and parsed.chosen.types is None:
+        named = index.newest(replace(parsed.chosen, types=tuple(sorted(parsed.kinds))), room + len(known))
+    every = dict.fromkeys([*named, *index.newest(parsed.chosen, room + len(known))])
+    found = [one for one in every if one not in known][:room]
     return [Trace(one, {"temporal": TEMPORAL_SCORE}, score=TEMPORAL_SCORE, source="temporal") for one in found]
 
 
 def _answer(
-    heard: ParsedQuery,
+    parsed: ParsedQuery,
     gathered: Gathered | None,
     results: Sequence[Trace],
     candidates: Sequence[Trace],
@@ -474,19 +472,21 @@ def _answer(
     degraded = list(gathered.degraded) if gathered else []
     if not explain:
         hits = [Hit(one.node_id, one.score, one.source, {}, one.numbers, one.older_than) for one in results]
-        return Ranked(hits, degraded, {}, spaces)
-    chosen = {trace.node_id for trace in results}
-    hits = [Hit(one.node_id, one.score, one.source, one.shown(), one.numbers, one.older_than) for one in results]
-    return Ranked(hits, degraded, {
-        "question": heard.question, "terms": list(heard.terms), "space": heard.space,
-        "period": None if heard.period is None else {
-            "phrase": heard.period.phrase, "after": heard.period.after.isoformat(), "before": heard.period.before.isoformat(),
-            "filters": heard.chosen.created_after is not None,
-        },
+        return Ranked(results=hits, degraded=degraded, spaces=spaces)
+    chosen = {one.node_id for one in results}
+    hits = [Hit(one.node_id, one.score, one.source, one.to_dict(), one.numbers, one.older_than) for one in results]
+    period: dict[str, Any] | None = None
+    if parsed.period is not None:
+        bounds = {"after": parsed.period.after.isoformat(), "before": parsed.period.before.isoformat()}
+        period = {"phrase": parsed.period.phrase, **bounds, "filters": parsed.chosen.created_after is not None}
+    asked = {"question": parsed.question, "terms": list(parsed.terms), "space": parsed.space, "period": period}
+    trace = {
+        **asked,
         "best_space": max(spaces, key=spaces.__getitem__) or "global" if spaces else None,
-        "only_time": heard.only_time,
+        "only_time": parsed.only_time,
         "pool": gathered.pool if gathered else 0,
         "by_words": len(gathered.by_words) if gathered else 0,
         "by_meaning": len(gathered.by_meaning) if gathered else 0,
-        "dropped": [trace.shown() for trace in candidates if trace.node_id not in chosen],
-    }, spaces)  # fmt: skip
+        "dropped": [one.to_dict() for one in candidates if one.node_id not in chosen],
+    }
+    return Ranked(results=hits, degraded=degraded, trace=trace, spaces=spaces)

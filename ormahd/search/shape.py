@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
@@ -139,21 +139,23 @@ def similarity(
     late = np.clip((raw - chance) / (1.0 - chance), 0.0, 1.0)
     shared = bm25 / (bm25 + WORDS_HALF)
     focus = np.clip(np.nan_to_num(evidence.focus), 0.0, 1.0)
-    weights = np.stack([
-        np.where(lengths > 0, LATE_WEIGHT, 0.0),
-        np.full(len(rows), COSINE_WEIGHT),
-        np.full(len(rows), WORDS_WEIGHT),
-    ])  # fmt: skip
+    late_weight = np.where(lengths > 0, LATE_WEIGHT, 0.0)
+    weights = np.stack([late_weight, np.full(len(rows), COSINE_WEIGHT), np.full(len(rows), WORDS_WEIGHT)])
     brevity = np.where(lengths > 0, lengths / (lengths + BREVITY_TOKENS), 1.0)
     total = np.maximum(weights.sum(axis=0), 1e-9)
     own = (weights * np.stack([late, focus, shared])).sum(axis=0) / total * brevity
     moment = np.where(near, np.where(np.isnan(evidence.focus), 0.0, own)[None, :], -1.0).max(axis=1)
     judged = (own + MOMENT_WEIGHT * moment) / (1.0 + MOMENT_WEIGHT)
-    return {
-        "late_rare": evidence.late.rare, "late_plain": evidence.late.plain, "chance": chance, "late": late,
-        "late_weight": weights[0], "focus": focus, "words": shared, "brevity": brevity, "own": own, "moment": moment,
-        "similarity": judged, "cosine": np.nan_to_num(evidence.cosine),
-    }  # fmt: skip
+    inputs: dict[str, Any] = {"late_rare": evidence.late.rare, "late_plain": evidence.late.plain, "chance": chance}
+    weighted = {
+        "late": late,
+        "late_weight": weights[0],
+        "focus": focus,
+        "words": shared,
+        "brevity": brevity,
+        "own": own,
+    }
+    return {**inputs, **weighted, "moment": moment, "similarity": judged, "cosine": np.nan_to_num(evidence.cosine)}
 
 
 def of_one_moment(rows: Sequence[CandidateRow]) -> NDArray[np.bool_]:
@@ -168,7 +170,7 @@ def of_one_moment(rows: Sequence[CandidateRow]) -> NDArray[np.bool_]:
 
 
 def shape(
-    rows: Sequence[CandidateRow], fused: Sequence[Fused], evidence: Evidence | None, heard: ParsedQuery, named: Named
+    rows: Sequence[CandidateRow], fused: Sequence[Fused], evidence: Evidence | None, parsed: ParsedQuery, named: Named
 ) -> Shaped:
     """Return each candidate's score and all numbers it is computed from. `evidence` None: there are no vectors."""
     judged: dict[str, Float] = {}
@@ -178,17 +180,15 @@ def shape(
         judged = similarity(rows, np.array([one.bm25 or 0.0 for one in fused], np.float64), evidence, near)
         known = ~np.isnan(evidence.focus)
     learned: dict[str, Float] = {}
-    factors = _factors(rows, fused, heard, named)
+    factors = _factors(rows, fused, parsed, named)
     earlier = factors["dampening"] * factors["rrf_share"]
     if evidence is not None and judged:
         blended = (1.0 - factors["blend"]) * factors["rrf_norm"] + factors["blend"] * judged["similarity"]
         earlier = np.where(known, blended, earlier)
         late = evidence.late
-        witnesses = {
-            "earlier": earlier, "rare": judged["late_rare"], "words": judged["words"], "focus": judged["focus"],
-            "whole": np.nan_to_num(evidence.whole),
-        }  # fmt: skip
-        learned = pieces(heard.text, rows, StageEvidence(witnesses, late.matches, late.shares, late.lengths, near))
+        witnesses = {"earlier": earlier, "rare": judged["late_rare"], "whole": np.nan_to_num(evidence.whole)}
+        witnesses |= {"words": judged["words"], "focus": judged["focus"]}
+        learned = pieces(parsed.text, rows, StageEvidence(witnesses, late.matches, late.shares, late.lengths, near))
         judged |= {"earlier": earlier} | fitted().weigh(learned)
     before = _scores(earlier, factors)
     scores = _scores(np.where(known, judged["likely"], earlier), factors) if judged else before
@@ -209,23 +209,22 @@ def _scores(base: Float, factors: Mapping[str, Float]) -> Float:
 
 
 def _factors(
-    rows: Sequence[CandidateRow], fused: Sequence[Fused], heard: ParsedQuery, named: Named
+    rows: Sequence[CandidateRow], fused: Sequence[Fused], parsed: ParsedQuery, named: Named
 ) -> dict[str, Float]:
     """Return {name: value for each candidate} of the numbers that do not depend on the similarity of the texts."""
-    overlaps = (
-        [0.0] * len(rows) if heard.question else title_overlaps(heard.topic, named.rare, [row.title for row in rows])
-    )
+    topic = frozenset[str]() if parsed.question else parsed.topic
+    overlaps = title_overlaps(topic, named.rare, [row.title for row in rows])
     title = [TITLE_BOOST * overlap for overlap in overlaps]
     exact = [named.exact.of(row.id) for row in rows]
-    after, before = (micros(heard.period.after), micros(heard.period.before)) if heard.period else (0, -1)
+    after, before = (micros(parsed.period.after), micros(parsed.period.before)) if parsed.period else (0, -1)
     idle = np.array([row.accessed for row in rows], np.int64)
-    days = np.maximum(micros(heard.now) - idle, 0) / DAY_US
+    days = np.maximum(micros(parsed.now) - idle, 0) / DAY_US
     recency = 2.0 ** -np.minimum(days / RECENCY_HALF_LIFE_DAYS, HALVINGS)
     columns: dict[str, Sequence[float] | Float] = {
         "rrf": [one.rrf for one in fused],
         "rrf_norm": [one.rrf_norm for one in fused],
         "rrf_share": [one.rrf_share for one in fused],
-        "blend": np.full(len(rows), QUESTION_BLEND if heard.question else BLEND),
+        "blend": np.full(len(rows), QUESTION_BLEND if parsed.question else BLEND),
         "dampening": np.full(len(rows), FTS_ONLY_DAMPENING),
         "title": title,
         "exact": [boost for boost, _ in exact],
@@ -235,8 +234,8 @@ def _factors(
         "recency": RECENCY_BOOST * recency,
         "access": [ACCESS_BOOST * min(1.0, _access(row.strength.use_count)) for row in rows],
         "period": [1.0 + PERIOD_BOOST * (after <= row.created <= before) for row in rows],
-        "kind": [1.0 + (NAMED if row.type in heard.kinds else 0.0) for row in rows],
-        "space": [space_factor(row.space, heard.space) for row in rows],
+        "kind": [1.0 + (NAMED if row.type in parsed.kinds else 0.0) for row in rows],
+        "space": [space_factor(row.space, parsed.space) for row in rows],
     }
     return {name: np.asarray(values, np.float64) for name, values in columns.items()}
 
@@ -248,15 +247,17 @@ def title_overlaps(topic: frozenset[str], rare: frozenset[str], titles: Sequence
     """
     if not topic:
         return [0.0] * len(titles)
-    said = [words(title) if title and _may_have(topic, rare, title) else [] for title in titles]
-    stems(chain(topic, rare, *said))  # learns the words of all titles at once: one by one takes five times as long
+    title_words = [words(title) if title and _may_have(topic, rare, title) else [] for title in titles]
+    stems(
+        chain(topic, rare, *title_words)
+    )  # learns the words of all titles at once: one by one takes five times as long
     rare_stems = [stems((word,)) for word in rare]
     topic_stems = [stems((word,)) for word in topic]
     found = []
-    for title in said:
-        there = stems(title)
-        whole = bool(title) and all(one <= there for one in rare_stems)
-        found.append(sum(one <= there for one in topic_stems) / len(topic) if whole else 0.0)
+    for title in title_words:
+        found_stems = stems(title)
+        whole = bool(title) and all(one <= found_stems for one in rare_stems)
+        found.append(sum(one <= found_stems for one in topic_stems) / len(topic) if whole else 0.0)
     return found
 
 

@@ -42,8 +42,8 @@ def text_diff(before: str | None, after: str | None, lines: int = LINES) -> tupl
             out += _lines(hunk, old, new)
     if len(out) <= lines:
         return out, False
-    left = len(out) - lines
-    return [*out[:lines], f"… {left:,} more {'line' if left == 1 else 'lines'}"], True
+    more = len(out) - lines
+    return [*out[:lines], f"… {more:,} more {'line' if more == 1 else 'lines'}"], True
 
 
 def clip(text: str, wide: int = WIDE) -> str:
@@ -57,12 +57,12 @@ def _lines(hunk: Sequence[Opcode], old: Sequence[str], new: Sequence[str]) -> It
         if tag == "equal":
             yield from (f" {clip(line)}" for line in old[a:b])
             continue
-        gone, come = list(old[a:b]), list(new[c:d])
-        if len(gone) == len(come):
-            pairs = [_around(one, other) for one, other in zip(gone, come, strict=True)]
-            gone, come = [one for one, _ in pairs], [other for _, other in pairs]
-        yield from (f"-{clip(line)}" for line in gone)
-        yield from (f"+{clip(line)}" for line in come)
+        removed, added = list(old[a:b]), list(new[c:d])
+        if len(removed) == len(added):
+            pairs = [_around(one, other) for one, other in zip(removed, added, strict=True)]
+            removed, added = [one for one, _ in pairs], [other for _, other in pairs]
+        yield from (f"-{clip(line)}" for line in removed)
+        yield from (f"+{clip(line)}" for line in added)
 
 
 def _around(one: str, other: str) -> tuple[str, str]:
@@ -80,15 +80,15 @@ def _around(one: str, other: str) -> tuple[str, str]:
 
 def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[list[Opcode]]:
     head, tail = common_ends(old, new)
-    left, right = old[head : len(old) - tail], new[head : len(new) - tail]
-    if not left and not right:
+    old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
+    if not old_middle and not new_middle:
         return
     middle: list[Opcode] = []
-    if max(len(left), len(right)) > COMPARED or not left or not right:
-        tag = "replace" if left and right else "delete" if left else "insert"
-        middle.append((tag, head, head + len(left), head, head + len(right)))
+    if max(len(old_middle), len(new_middle)) > COMPARED or not old_middle or not new_middle:
+        tag = "replace" if old_middle and new_middle else "delete" if old_middle else "insert"
+        middle.append((tag, head, head + len(old_middle), head, head + len(new_middle)))
     else:
-        for tag, a, b, c, d in SequenceMatcher(None, left, right).get_opcodes():
+        for tag, a, b, c, d in SequenceMatcher(None, old_middle, new_middle).get_opcodes():
             middle.append((tag, head + a, head + b, head + c, head + d))
     before = min(CONTEXT, head)
     after = min(CONTEXT, tail)
@@ -129,10 +129,10 @@ def matching_blocks(one: Sequence[Any], other: Sequence[Any]) -> list[tuple[int,
     """
     head, tail = common_ends(one, other)
     blocks = [(0, 0, head)] if head else []
-    left, right = one[head : len(one) - tail], other[head : len(other) - tail]
-    if max(len(left), len(right)) <= MERGED:
-        found = SequenceMatcher(None, left, right).get_matching_blocks()[:-1]
-        blocks += [(head + at, head + there, size) for at, there, size in found]
+    middle, other_middle = one[head : len(one) - tail], other[head : len(other) - tail]
+    if max(len(middle), len(other_middle)) <= MERGED:
+        found = SequenceMatcher(None, middle, other_middle).get_matching_blocks()[:-1]
+        blocks += [(head + at, head + start, size) for at, start, size in found]
     if tail:
         blocks.append((len(one) - tail, len(other) - tail, tail))
     return [*blocks, (len(one), len(other), 0)]
@@ -174,15 +174,17 @@ def _side_by_side(base: list[Line], ours: list[Line], theirs: list[Line]) -> lis
     """
     alike = common_ends(ours[::-1], theirs[::-1])[0]
     agreed = ours[len(ours) - alike :]  # both added the same at the end
-    here: dict[tuple[int, int], list[Line]] = _changes(base, ours[: len(ours) - alike])
-    there: dict[tuple[int, int], list[Line]] = _changes(base, theirs[: len(theirs) - alike])
+    our_changes: dict[tuple[int, int], list[Line]] = _changes(base, ours[: len(ours) - alike])
+    their_changes: dict[tuple[int, int], list[Line]] = _changes(base, theirs[: len(theirs) - alike])
     out: list[Line] = []
     done = 0
-    for place in sorted({*here, *there}):
-        if place[0] < done or (place in here and place in there and here[place] != there[place]):
+    for place in sorted({*our_changes, *their_changes}):
+        if place[0] < done or (
+            place in our_changes and place in their_changes and our_changes[place] != their_changes[place]
+        ):
             return None
         out.extend(base[done : place[0]])
-        out.extend(here[place] if place in here else there[place])
+        out.extend(our_changes[place] if place in our_changes else their_changes[place])
         done = place[1]
     return out + base[done:] + agreed
 
@@ -191,8 +193,8 @@ def _changes(base: list[Line], side: list[Line]) -> dict[tuple[int, int], list[L
     """Return `{(first line, line after the last) in base: new lines}` for each change of `side` against `base`."""
     found: dict[tuple[int, int], list[Line]] = {}
     was = now = 0
-    for at, there, size in matching_blocks(base, side):
-        if (was, now) != (at, there):
-            found[was, at] = side[now:there]
-        was, now = at + size, there + size
+    for at, start, size in matching_blocks(base, side):
+        if (was, now) != (at, start):
+            found[was, at] = side[now:start]
+        was, now = at + size, start + size
     return found

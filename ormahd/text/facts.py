@@ -76,10 +76,8 @@ AMOUNTS: Final = _pairs(_VALUES["numbers"]["words"])
 TENS: Final = frozenset(_VALUES["numbers"]["tens"].split())
 SCALES: Final = _pairs(_VALUES["numbers"]["scales"])
 _HAN_DIGITS: Final = _pairs(_VALUES["numbers"]["han_digits"])
-WEEKDAYS: Final = {
-    name + end: f"day{number}"
-    for number, names in enumerate(_VALUES["days"]["week"], 1) for name in names.split() for end in ("", "s")
-}  # fmt: skip
+_WEEK: Final = [(name, number) for number, names in enumerate(_VALUES["days"]["week"], 1) for name in names.split()]
+WEEKDAYS: Final = {name + end: f"day{number}" for name, number in _WEEK for end in ("", "s")}
 _SMALL_WEEKDAYS: Final = frozenset(_VALUES["days"]["small"].split())
 MONTHS: Final = {name: number for number, names in enumerate(_VALUES["days"]["year"], 1) for name in names.split()}
 _NOT_MONTHS: Final = frozenset(_VALUES["days"]["not_months"].split())
@@ -112,37 +110,37 @@ def _piece(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[T
 
 
 def _value(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Term | None, int]:
-    said, start = piece[0], piece.start()
+    text, start = piece[0], piece.start()
     if piece["link"] or piece["address"]:
-        key = fold(said).rstrip("/.")
-        if piece["address"] and "/" in said and not said.startswith(("/", "~")) and said.replace("/", "").isalpha():
-            return Term(key, Sort.WORD, said, start), at  # and/or
-        if piece["address"] and re.fullmatch(r"[A-Za-z]+(?:\.[A-Za-z])+\.?", said):
-            return Term(key.replace(".", ""), Sort.WORD, said, start), at  # e.g.
-        return Term(key, Sort.ADDRESS, said, start), at
+        key = fold(text).rstrip("/.")
+        if piece["address"] and "/" in text and not text.startswith(("/", "~")) and text.replace("/", "").isalpha():
+            return Term(key, Sort.WORD, text, start), at  # and/or
+        if piece["address"] and re.fullmatch(r"[A-Za-z]+(?:\.[A-Za-z])+\.?", text):
+            return Term(key.replace(".", ""), Sort.WORD, text, start), at  # e.g.
+        return Term(key, Sort.ADDRESS, text, start), at
     if piece["half"] or piece["time"] or piece["hantime"]:
         when = _time(piece)
         return (
-            Term(f"@{when // 60}:{when % 60:02}", Sort.TIME, said, start, when, "@") if when is not None else None
+            Term(f"@{when // 60}:{when % 60:02}", Sort.TIME, text, start, when, "@") if when is not None else None
         ), at
     if piece["iso"]:
-        return Term("=" + said, Sort.DATE, said, start), at
+        return Term("=" + text, Sort.DATE, text, start), at
     if piece["hanweekday"]:
-        return Term(f"day{'一二三四五六日'.find(said[-1].replace('天', '日')) + 1}", Sort.WEEKDAY, said, start), at
+        return Term(f"day{'一二三四五六日'.find(text[-1].replace('天', '日')) + 1}", Sort.WEEKDAY, text, start), at
     if piece["handate"]:
         day = f" {_han(piece['handay']):g}" if piece["handay"] else ""
-        return Term(f"={_han(piece['hanmonth']):g}{day}", Sort.DATE, said, start), at
+        return Term(f"={_han(piece['hanmonth']):g}{day}", Sort.DATE, text, start), at
     if piece["month"] or piece["month2"]:
         name, number = piece["month"] or piece["month2"], piece["day"] or piece["day2"]
-        return Term(f"={MONTHS[fold(name)]} {int(number)}", Sort.DATE, said, start), at
+        return Term(f"={MONTHS[fold(name)]} {int(number)}", Sort.DATE, text, start), at
     if piece["version"]:
-        return Term("v" + fold(said).lstrip("v"), Sort.VERSION, said, start), at
+        return Term("v" + fold(text).lstrip("v"), Sort.VERSION, text, start), at
     if piece["number"] or piece["hannumber"]:
         return _number(piece, found, at)
     if piece["percent"]:
         return None, at
     if piece["han"]:
-        return Term(said, Sort.HAN, said, start), at
+        return Term(text, Sort.HAN, text, start), at
     word = piece["word"]
     low = fold(word).strip("'").removesuffix("'s")
     if "'" in low and not low.endswith("n't"):
@@ -200,18 +198,18 @@ def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str
     elif suffix and suffix not in ("st", "nd", "rd", "th"):  # 3d, 64bit, 9c41
         return Term(fold(piece[0]), Sort.NAME, piece[0], start), at
     elif at < len(found):
-        here = found[at]
-        word = fold(here[0]).strip("`")
-        joined = "".join(one[0] for one in found[at : at + 2]) if here["han"] else word
-        if here["han"] and joined in UNITS:
+        following = found[at]
+        word = fold(following[0]).strip("`")
+        joined = "".join(one[0] for one in found[at : at + 2]) if following["han"] else word
+        if following["han"] and joined in UNITS:
             unit, factor = UNITS[joined]
             text, at = text + " " + joined, at + 2
-        elif joined[:1] in UNITS and here["han"]:
+        elif joined[:1] in UNITS and following["han"]:
             unit, factor = UNITS[joined[:1]]
             text, at = text + joined[:1], at + 1
         elif word in UNITS:
             unit, factor = UNITS[word]
-            text, at = text + " " + here[0], at + 1
+            text, at = text + " " + following[0], at + 1
     value = amount * factor
     if (
         not unit and piece["number"] and "." in piece["number"] and not piece["suffix"] and " " not in text
@@ -220,12 +218,12 @@ def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str
     return Term(f"#{value:g}{unit}", Sort.NUMBER, text.strip(), start, value, unit), at
 
 
-def _amount(said: str) -> float:
+def _amount(text: str) -> float:
     """Return the value of a written number: `1,000`, `1 000`, `10.000` are thousands; `1.5`, `1,5`, `1.000`
     fractions."""
-    if re.fullmatch(r"\d{1,3}(?:[,.' ]\d{3})+", said) and not re.fullmatch(r"\d\.\d{3}", said):
-        return float(re.sub(r"\D", "", said))
-    return float(said.replace(",", ".").replace("'", ""))
+    if re.fullmatch(r"\d{1,3}(?:[,.' ]\d{3})+", text) and not re.fullmatch(r"\d\.\d{3}", text):
+        return float(re.sub(r"\D", "", text))
+    return float(text.replace(",", ".").replace("'", ""))
 
 
 def _time(piece: re.Match[str]) -> int | None:
@@ -236,31 +234,31 @@ def _time(piece: re.Match[str]) -> int | None:
         minutes = 30 if minute == "半" else int(_han(minute[:-1])) if minute else 0
         late = piece["part"] in ("下午", "晚上") and hour < 12
         return (hour + 12 * late) * 60 + minutes
-    said = fold(piece[0])
+    text = fold(piece[0])
     if piece["half"]:
-        last = said.split()[-1]
+        last = text.split()[-1]
         named = AMOUNTS.get(last, float(last) if last.isdigit() else 0.0)
         if not named:
             return None
-        if said.startswith(("halb", "half")):
-            return int(named * 60 + (30 if said.startswith("half") else -30))
-        return int(named * 60 + (15 if "past" in said or "nach" in said else -15))
-    if said in ("noon", "mittags", "mediodia", "midi"):
+        if text.startswith(("halb", "half")):
+            return int(named * 60 + (30 if text.startswith("half") else -30))
+        return int(named * 60 + (15 if "past" in text or "nach" in text else -15))
+    if text in ("noon", "mittags", "mediodia", "midi"):
         return 720
-    if said == "midnight":
+    if text == "midnight":
         return 0
-    digits = [int(one) for one in re.findall(r"\d+", said)]
+    digits = [int(one) for one in re.findall(r"\d+", text)]
     hour, minute = digits[0], digits[1] if len(digits) > 1 else 0
-    late = re.search(r"p\.?m", said) is not None and hour < 12
+    late = re.search(r"p\.?m", text) is not None and hour < 12
     return (hour + 12 * late) * 60 + minute if hour < 25 and minute < 60 else None
 
 
-def _han(said: str) -> float:
+def _han(text: str) -> float:
     """Return the value of a number that is written in digits or in Chinese (up to thousands)."""
-    if said.isdigit():
-        return float(said)
+    if text.isdigit():
+        return float(text)
     total, digit = 0.0, 0.0
-    for char in said:
+    for char in text:
         if char in "十百千":
             total += (digit or 1.0) * {"十": 10, "百": 100, "千": 1000}[char]
             digit = 0.0
@@ -269,11 +267,11 @@ def _han(said: str) -> float:
     return total + digit
 
 
-MOST: Final = 6
+MAX_EXACT_TOKENS: Final = 6
 """Maximum number of exact tokens that are taken from a text. A pasted log has hundreds."""
-READ: Final = 20_000
+MAX_SEARCHED: Final = 20_000
 """Maximum number of characters of a text that are searched for exact tokens."""
-LONGEST: Final = 200
+MAX_TOKEN_LENGTH: Final = 200
 """Maximum number of characters of an exact token."""
 
 _QUOTED = re.compile(r"`([^`\n]{2,200})`|\"([^\"\n]{2,200})\"|“([^”\n]{2,200})”|«\s?([^»\n]{2,200}?)\s?»")
@@ -315,9 +313,9 @@ class ExactToken(Struct, frozen=True):
 
 
 def exact_tokens(text: str) -> list[ExactToken]:
-    """Return the names, numbers and quoted phrases in a text that are searched exactly, each once, at most `MOST`."""
+    """Return the names, numbers and quoted phrases in a text that are searched exactly, each once, at most `MAX_EXACT_TOKENS`."""
     found: dict[str, ExactToken] = {}
-    text = text[:READ]
+    text = text[:MAX_SEARCHED]
     for quoted in _QUOTED.finditer(text):
         phrase = " ".join(next(filter(None, quoted.groups())).split())
         if " " in phrase:
@@ -326,22 +324,19 @@ def exact_tokens(text: str) -> list[ExactToken]:
         token = _token(piece.strip(_EDGES).removesuffix("'s").removesuffix("’s"))
         if token is not None:
             found.setdefault(fold(token.text), token)
-        if len(found) >= MOST:
+        if len(found) >= MAX_EXACT_TOKENS:
             break
-    return list(found.values())[:MOST]
+    return list(found.values())[:MAX_EXACT_TOKENS]
 
 
 def _token(name: str) -> ExactToken | None:
-    if len(name) < 2 or len(name) > LONGEST or _NO_NAME.fullmatch(name):
+    if len(name) < 2 or len(name) > MAX_TOKEN_LENGTH or _NO_NAME.fullmatch(name):
         return None
     digits = any(char.isdigit() for char in name)
     if not (digits or _MARKED.search(name) or _CAMEL.search(name)):
         return None
-    plain = (
-        _WHOLE_NUMBER.fullmatch(name) is not None
-        or (_WORDS.fullmatch(name) is not None and not (_CAMEL.search(name) and name[0].islower()))
-    )  # fmt: skip
-    return ExactToken(name, plain=plain)
+    hyphenated = _WORDS.fullmatch(name) and not (_CAMEL.search(name) and name[0].islower())
+    return ExactToken(name, plain=bool(_WHOLE_NUMBER.fullmatch(name) or hyphenated))
 
 
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s<>\"'`|\\^{}\[\]]+", re.IGNORECASE)
@@ -373,24 +368,24 @@ def lost(sources: Iterable[tuple[str | None, str]], summary: str) -> list[str]:
     """
     texts = [text for title, content in sources for text in (title or "", content)]
     whole = "\n".join(texts)
-    there = _There(summary)
+    summary_facts = _SummaryFacts(summary)
     found: dict[str, None] = {}
     for text in texts:
         rest = text
         for pattern in (_URL, _ADDRESS, _CODE, _PATH, _FILE):
             for match in pattern.finditer(rest):
-                said = match[match.lastindex or 0].strip().rstrip(_TRAILING)
-                if said and not there.literally(said):
-                    found[said] = None
+                fact = match[match.lastindex or 0].strip().rstrip(_TRAILING)
+                if fact and not summary_facts.literally(fact):
+                    found[fact] = None
             rest = pattern.sub(lambda match: " " * len(match[0]), rest)
-        found |= dict.fromkeys(number for number in _numbers(rest) if _plain(number) not in there.numbers)
+        found |= dict.fromkeys(number for number in _numbers(rest) if _plain(number) not in summary_facts.numbers)
     lower = frozenset(word for word in _WORD.findall(whole) if word[0].islower())
     for text in texts[1::2]:
-        found |= dict.fromkeys(name for name, sure in _names(text, lower) if not there.named(name, sure=sure))
+        found |= dict.fromkeys(name for name, sure in _names(text, lower) if not summary_facts.named(name, sure=sure))
     return list(found)
 
 
-class _There:
+class _SummaryFacts:
     """Looks up facts in a summary: numbers, names and literal texts."""
 
     def __init__(self, summary: str) -> None:
@@ -399,8 +394,8 @@ class _There:
         self._words = {fold(word.rstrip("-&")) for word in _WORD.findall(summary)}
         self._words |= {part for word in self._words for part in re.split(r"['\u2019&-]", word) if part}
 
-    def literally(self, said: str) -> bool:
-        return fold(said) in self._folded
+    def literally(self, text: str) -> bool:
+        return fold(text) in self._folded
 
     def named(self, name: str, *, sure: bool) -> bool:
         folded = fold(name)
@@ -453,8 +448,8 @@ def _verb_like(word: str, after: str) -> bool:
     return word.endswith(_VERB_ENDINGS) and len(after) == 2 and after[0] == " " and not after[1].isupper()
 
 
-def sentences(text: str, most: int, characters: int = 200) -> Sequence[str]:
-    """Return the first `most` sentences of a text, each cut to `characters`, without the marks of headings and
+def sentences(text: str, count: int, characters: int = 200) -> Sequence[str]:
+    """Return the first `count` sentences of a text, each cut to `characters`, without the marks of headings and
     lists."""
     found: list[str] = []
     for line in text.splitlines():
@@ -462,6 +457,6 @@ def sentences(text: str, most: int, characters: int = 200) -> Sequence[str]:
         for sentence in re.split(r"(?<=[.!?…])\s+|(?<=[。！？])", clean):
             if any(letter.isalnum() for letter in sentence):
                 found.append(sentence[:characters].strip())
-            if len(found) == most:
+            if len(found) == count:
                 return found
     return found

@@ -119,11 +119,11 @@ def strip(text: str) -> str:
     if _ESCAPED_MARK in text:
         text = _ESCAPED.sub(lambda found: f"<{found[1]}>" if found[1] else "  >", text)
     if "# Ormah " in text:
-        kept, at = [], 0
+        parts, at = [], 0
         for start, end in _blocks(text):
-            kept.append(text[at:start])
+            parts.append(text[at:start])
             at = end
-        text = "".join([*kept, text[at:]])
+        text = "".join([*parts, text[at:]])
     return _without_stray_marks(text) if MARK in text else text
 
 
@@ -214,19 +214,19 @@ def _after_mark(text: str, at: int, stop: int) -> int:
 def _without_stray_marks(text: str) -> str:
     """Return the text without marks of injected text whose heading is missing, and without the lines of injected text
     right before each such mark."""
-    kept: list[str] = []
+    lines: list[str] = []
     for line in text.split("\n"):
         found = _STRAY.search(line)
         if found is None:
-            kept.append(line)
+            lines.append(line)
             continue
         if not line[: found.start()].strip():
-            while kept and (_TAIL.match(kept[-1]) or (not kept[-1].strip() and _TAIL.match("".join(kept[-2:-1])))):
-                kept.pop()
+            while lines and (_TAIL.match(lines[-1]) or (not lines[-1].strip() and _TAIL.match("".join(lines[-2:-1])))):
+                lines.pop()
         rest = _STRAY.sub("", line)
         if rest.strip():
-            kept.append(rest)
-    return "\n".join(kept)
+            lines.append(rest)
+    return "\n".join(lines)
 
 
 MACHINES = frozenset(_FILE["machines"].split())
@@ -319,22 +319,22 @@ _FUNCTION_LEAST, _WORDS_LEAST, _LETTERS_LEAST = 2, 4, 6
 tells a sentence from a command."""
 
 
-def read(prompt: str, harness: str | None = None, *, most: int = KEPT_HEAD + KEPT_TAIL) -> Prompt:
-    """Return the `Prompt` in a raw text that `harness` sent. Never raises. If it is longer than `most` characters,
-    two thirds of `most` are kept from its beginning and one third from its end."""
+def read(prompt: str, harness: str | None = None, *, characters: int = KEPT_HEAD + KEPT_TAIL) -> Prompt:
+    """Return the `Prompt` in a raw text that `harness` sent. Never raises. Of a longer text than `characters`, two
+    thirds of these are taken from its beginning and one third from its end."""
     whole = len(prompt) <= READ_HEAD + READ_TAIL
     text = strip(_plain(prompt if whole else prompt[:READ_HEAD] + GAP + prompt[-READ_TAIL:])).strip()
     if _BANNER.match(text) or _NOBODY_FIRST.match(text):
-        return Prompt(_kept(_without_blocks(text, harness)[0], most), Author.MACHINE)
+        return Prompt(_clipped(_without_blocks(text, harness)[0], characters), Author.MACHINE)
     rest, blocks = _without_blocks(text, harness)
     if not rest and blocks:
         typed = any(_TYPED_NAME.fullmatch(name) for name in blocks)
         return Prompt("", Author.COMMAND if typed else Author.MACHINE)
     if _is_data(rest, whole=whole):
-        return Prompt(_kept(rest, most), Author.MACHINE)
+        return Prompt(_clipped(rest, characters), Author.MACHINE)
     if _is_command(rest):
-        return Prompt(_kept(rest, most), Author.COMMAND)
-    return Prompt(_kept(rest, most), Author.PERSON)
+        return Prompt(_clipped(rest, characters), Author.COMMAND)
+    return Prompt(_clipped(rest, characters), Author.PERSON)
 
 
 def _plain(text: str) -> str:
@@ -443,12 +443,12 @@ def _is_sentence(text: str) -> bool:
         return True
     if _SHELL_MARKS.search(text):
         return False
-    said = text.casefold().split()
-    few = sum(word.strip(",.:!") in FUNCTION_WORDS for word in said)
+    words = text.casefold().split()
+    functional = sum(word.strip(",.:!") in FUNCTION_WORDS for word in words)
     letters = sum(character.isalpha() and not character.isascii() for character in text)
-    return (len(said) >= _WORDS_LEAST and (few >= _FUNCTION_LEAST or letters > 0)) or letters >= _LETTERS_LEAST
+    return (len(words) >= _WORDS_LEAST and (functional >= _FUNCTION_LEAST or letters > 0)) or letters >= _LETTERS_LEAST
 
 
-def _kept(text: str, most: int) -> str:
-    tail = most * KEPT_TAIL // (KEPT_HEAD + KEPT_TAIL)
-    return text if len(text) <= most + len(GAP) else text[: most - tail] + GAP + text[-tail:]
+def _clipped(text: str, characters: int) -> str:
+    tail = characters * KEPT_TAIL // (KEPT_HEAD + KEPT_TAIL)
+    return text if len(text) <= characters + len(GAP) else text[: characters - tail] + GAP + text[-tail:]

@@ -48,11 +48,11 @@ def languages(text: str) -> tuple[str, ...]:
     """Return the names of the languages that a text may be in; empty if it is English or unknown."""
     beginning = text[:READ]
     found = [name for pattern, names in _SCRIPTS if pattern.search(beginning) for name in names]
-    said = frozenset(unicodedata.normalize("NFC", beginning).lower().split())
-    hits = {name: len(said & known) for name, known in _lists().items()}
-    most = max(hits.values())
-    if most and most > hits["english"]:
-        found += [name for name in _LATIN if hits[name] == most]
+    text_words = frozenset(unicodedata.normalize("NFC", beginning).lower().split())
+    hits = {name: len(text_words & known) for name, known in _lists().items()}
+    largest = max(hits.values())
+    if largest and largest > hits["english"]:
+        found += [name for name in _LATIN if hits[name] == largest]
     return tuple(found)
 
 

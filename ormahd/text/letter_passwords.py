@@ -87,7 +87,7 @@ def describes(word: str) -> bool:
 
 def is_plain(word: str) -> bool:
     """Return whether a word is probably no password: a type, a state, a label or the name of a program."""
-    known = any(word.casefold() in some for some in _words().values())
+    known = any(word.casefold() in listed for listed in _words().values())
     return known or len(set(word)) < 4 or _PATTERN["of_a_label"].search(word) is not None
 
 

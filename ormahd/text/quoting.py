@@ -22,7 +22,7 @@ LONG: Final = 160
 PART: Final = 64_000
 LONGEST: Final = 128_000
 """Maximum number of characters of a part in which a long text is read. The minimum is `PART`."""
-MOST: Final = 1_000_000
+MAX_SEARCHED: Final = 1_000_000
 """Maximum number of characters of a text in which `beginning` searches natural language."""
 SMALL: Final = 24
 """Minimum number of characters of a hash."""
@@ -73,7 +73,7 @@ def language(text: str) -> str:
 
 def beginning(text: str, characters: int) -> str:
     """Return the first `characters` of a text without data (`language`). Reads only as much of the text as needed."""
-    for read in (4 * characters + 1_000, PART, MOST):
+    for read in (4 * characters + 1_000, PART, MAX_SEARCHED):
         found = language(text[:read])
         if len(found) >= characters or read >= len(text):
             break
@@ -113,13 +113,13 @@ def _lines(lines: list[str]) -> Iterator[str]:
     block: list[str] = []
     kind = ""
     for line in lines:
-        here = "encoded" if _ENCODED_LINE.fullmatch(line) else "stamped" if _STAMPED_LINE.match(line) else ""
-        if not here and kind == "encoded" and len(block) + 1 >= WRAPPED and _LAST_LINE.fullmatch(line):
-            here = kind
-        if here != kind:
+        line_kind = "encoded" if _ENCODED_LINE.fullmatch(line) else "stamped" if _STAMPED_LINE.match(line) else ""
+        if not line_kind and kind == "encoded" and len(block) + 1 >= WRAPPED and _LAST_LINE.fullmatch(line):
+            line_kind = kind
+        if line_kind != kind:
             yield from block if len(block) < WRAPPED else ()
-            block, kind = [], here
-        if here:
+            block, kind = [], line_kind
+        if line_kind:
             block.append(line)
         elif not _is_minified(line):
             yield line
@@ -227,16 +227,16 @@ def _visible(found: re.Match[str], right_to_left: bool) -> str:
     if run[0] == "\U0001f3f4":
         return run
     before, after = text[start - 1 : start], text[end : end + 1]
-    kept = ""
+    visible = ""
     if "\ufe00" <= run[0] <= "\ufe0f" or "\U000e0100" <= run[0] <= "\U000e01ef" or "\u180b" <= run[0] <= "\u180d":
-        kept = run[0] if _takes_variant(before, run[0]) else ""
-    joiner = run[len(kept) : len(kept) + 1]
+        visible = run[0] if _takes_variant(before, run[0]) else ""
+    joiner = run[len(visible) : len(visible) + 1]
     if joiner and (
         (joiner in _JOINERS and _joined(before, after)) or (joiner in _MARKS_OF_DIRECTION and right_to_left)
     ):
-        kept += joiner
-    hidden = len(run) - len(kept)
-    return f"{kept}‹{hidden} hidden characters›" if hidden > _HIDDEN_AT_MOST else kept
+        visible += joiner
+    hidden = len(run) - len(visible)
+    return f"{visible}‹{hidden} hidden characters›" if hidden > _HIDDEN_AT_MOST else visible
 
 
 def _takes_variant(before: str, variant: str) -> bool:
@@ -262,12 +262,12 @@ def _picture_part(character: str) -> bool:
 
 def _tag(found: re.Match[str]) -> str:
     slash, name, rest, end = found[1], found[2], found[3], found[4]
-    told = name.casefold()
-    ours = told in _MEANT_FOR_MACHINES or any(sign in told for sign in "-_:")
+    folded = name.casefold()
+    ours = folded in _MEANT_FOR_MACHINES or any(sign in folded for sign in "-_:")
     generic = (
         not slash.strip()
-        and told.isalnum()
-        and told not in _SPEAKERS
+        and folded.isalnum()
+        and folded not in _SPEAKERS
         and found.string[max(found.start() - 1, 0) : found.start()].isalnum()
     )
     if not ours or generic:  # `Vec<User>`, `<div>`, `<branch>` stay as they are written

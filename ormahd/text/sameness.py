@@ -39,7 +39,8 @@ _BOLD = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]+?)(?<=[^\s*])\1(?![\w*
 _DASH = re.compile(r"(?<!\d)[\u2013\u2014]|[\u2013\u2014](?!\d)|(?<=\s)-{2,3}(?=\s)")
 _BULLET = re.compile(r"^\s*(?:[-*\u2022](?=\s+\D)|#{1,6}(?=\s))\s*")
 _UNSEEN = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
-_QUOTES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc", "'") | dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb", '"'))  # fmt: skip
+_SINGLE, _DOUBLE = "\u2018\u2019\u201b\u02bc", "\u201c\u201d\u201e\u00ab\u00bb"
+_QUOTES = str.maketrans(dict.fromkeys(_SINGLE, "'") | dict.fromkeys(_DOUBLE, '"'))
 _OPENING, _CLOSING = "(\"'\u300c\u300e\uff08", ")\"'.,;:!\u2026\u3002\u3001\uff0c\uff01\uff1b\uff1a\u300d\u300f\uff09"
 _PLAIN = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _CAMEL = re.compile(r"[a-z]+[A-Z]")
@@ -72,7 +73,7 @@ def same(title: str | None, content: str, other_title: str | None, other_content
     text = retold(ours, english)
     if text != retold(theirs, english) or not text:
         return None
-    one, other = (retold(list(tokens(said or "")), english) for said in (title, other_title))
+    one, other = (retold(list(tokens(named or "")), english) for named in (title, other_title))
     return Same.NEAR if _titles_agree(one, other, text) else None
 
 
@@ -251,30 +252,30 @@ def marks(text: str) -> set[str]:
 
 
 def _one_place(one: str, other: str) -> bool:
-    left, right = (retold(list(tokens(text)), english=True) for text in (one, other))
-    if len(left) == len(right):  # the same word may be replaced at several places, such as title and text
-        return 0 < len({two for two in zip(left, right, strict=True) if two[0] != two[1]}) <= REPLACED_WORDS
-    head, tail = common_ends(left, right)
-    return 0 < len(left) - head - tail <= REPLACED_WORDS and 0 < len(right) - head - tail <= REPLACED_WORDS
+    ours, theirs = (retold(list(tokens(text)), english=True) for text in (one, other))
+    if len(ours) == len(theirs):  # the same word may be replaced at several places, such as title and text
+        return 0 < len({two for two in zip(ours, theirs, strict=True) if two[0] != two[1]}) <= REPLACED_WORDS
+    head, tail = common_ends(ours, theirs)
+    return 0 < len(ours) - head - tail <= REPLACED_WORDS and 0 < len(theirs) - head - tail <= REPLACED_WORDS
 
 
 T = TypeVar("T")
 LONGEST: Final = 4_000
 """Maximum number of characters of a content that is compared word by word. Longer ones say the same only if equal."""
 
-Said = tuple[str | None, str]
+TitledText = tuple[str | None, str]
 """(title, content) of a memory."""
 
 
-def once(items: Iterable[T], said: Callable[[T], Said]) -> list[tuple[T, list[T]]]:
+def once(items: Iterable[T], text_of: Callable[[T], TitledText]) -> list[tuple[T, list[T]]]:
     """Group the items whose memories say the same. Return (first item, the others) of each group, in order.
 
-    `said`: returns (title, content) of an item's memory.
+    `text_of`: returns (title, content) of an item's memory.
     """
     groups: list[tuple[T, list[T]]] = []
     for item in items:
-        mine = said(item)
-        group = next((others for first, others in groups if says_the_same(said(first), mine)), None)
+        mine = text_of(item)
+        group = next((others for first, others in groups if says_the_same(text_of(first), mine)), None)
         if group is None:
             groups.append((item, []))
         else:
@@ -282,7 +283,7 @@ def once(items: Iterable[T], said: Callable[[T], Said]) -> list[tuple[T, list[T]
     return groups
 
 
-def says_the_same(one: Said, other: Said) -> bool:
+def says_the_same(one: TitledText, other: TitledText) -> bool:
     """Return whether two memories say the same (`same`). If one is longer than `LONGEST`, they must be equal."""
     if one == other:
         return True

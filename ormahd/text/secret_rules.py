@@ -193,11 +193,11 @@ def is_product(text: str, end: int) -> bool:
 def _labelled(text: str) -> Iterator[Span]:
     folded = text.casefold()
     for kind, names in _names().items():
-        there = tuple(name for name in names if name.lstrip("~") in folded)
-        if not there:
+        present = tuple(name for name in names if name.lstrip("~") in folded)
+        if not present:
             continue
         behind = 0
-        for label in _pattern(there).finditer(text):
+        for label in _pattern(present).finditer(text):
             if label.start() < behind or _RULE["other"].match(text, label.end()):
                 continue
             for name, pattern in _FOLLOWING.items():

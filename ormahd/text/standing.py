@@ -5,7 +5,7 @@ the probability of each relation, by a multinomial logistic regression. `python 
 its weights and thresholds (`standing_weights.json`).
 
 In this module *the other side* is the other memory of the pair. A key is *matched* if the other side has it, or
-another form of the same word; `met_old` and `met_new` are the matched keys of the older and the newer memory.
+another form of the same word; `matched_old` and `matched_new` are those of the older and the newer memory.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class Features(Struct, frozen=True):
     swap: float
     """The share of common words of two sentences that have different values or names at one place."""
     only: float
-    """The same of two sentences that differ in nothing but one place, whatever words it has."""
+    """The same share, but only of two sentences that differ at one place, whatever its words."""
     change: float
-    """How much a sentence of the newer memory which asserts a change has in common with the older memory."""
+    """What a sentence of the newer memory that asserts a change has in common with the older memory."""
     turned: float
     """The weight of a memory's values that the other one names as former: "instead of", "from … to", "is gone"."""
     apart: float
@@ -113,14 +113,15 @@ class StandingEvidence(Struct, frozen=True):
 def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence:
     """Return the features of a pair of memories, and how they differ. `cosine`: that of their vectors."""
     old, new = older.keys, newer.keys
-    met_old, met_new = _met(old, new), _met(new, old)
-    covers = sorted((_share(old, met_old), _share(new, met_new)))
+    matched_old, matched_new = _matched(old, new), _matched(new, old)
+    covers = sorted((_share(old, matched_old), _share(new, matched_new)))
     subject = max(
-        len(keys & met) / len(keys) if keys else 0.0 for keys, met in ((older.head, met_old), (newer.head, met_new))
+        len(keys & matched) / len(keys) if keys else 0.0
+        for keys, matched in ((older.head, matched_old), (newer.head, matched_new))
     )
     tail_old, tail_new = _tail(older), _tail(newer)
     aligned = _aligned(older, newer)
-    rivals, slot = _rivals(older, newer, met_old, met_new)
+    rivals, slot = _rivals(older, newer, matched_old, matched_new)
     asserted = [sentence for sentence in newer.sentences if sentence.asserted]
 
     # The places in which two sentences differ, behind their subjects.
@@ -129,43 +130,35 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence
     only = max((two.share / (1.0 + two.more + two.less) for two, _ in places if len(two.places) == 1), default=0.0)
 
     # A change counts more, the more its sentence has in common with the older memory.
-    change = max((
-        min(1.0, 0.25 + 0.25 * sum(token.weight for token in sentence.tokens if token.key in met_new))
-        for sentence in asserted if sentence.changed
-    ), default=0.0)  # fmt: skip
+    changes = [sentence.tokens for sentence in asserted if sentence.changed]
+    common = [sum(token.weight for token in tokens if token.key in matched_new) for tokens in changes]
+    change = max((min(1.0, 0.25 + 0.25 * weight) for weight in common), default=0.0)
 
     turned = _turned(older, newer)
-    opposite = any(
-        len(pair & older.plain) == 1 and len(pair & newer.plain) == 1 and pair & older.plain != pair & newer.plain
-        for pair in OPPOSITES
-    )  # fmt: skip
+    sides = [(pair & older.plain, pair & newer.plain) for pair in OPPOSITES]
+    opposite = any(len(one) == len(other) == 1 and one != other for one, other in sides)
     denied = opposite or older.negated != any(sentence.negated for sentence in asserted)
     labels_old, labels_new = ({key for key in keys if key in one.labels} for keys, one in ((old, older), (new, newer)))
-    apart = (
-        bool(older.places - newer.plain and newer.places - older.plain) or bool(labels_old - labels_new and labels_new - labels_old),
-        bool(older.conditions - newer.plain and newer.conditions - older.plain),
-        {older.type, newer.type} <= HAPPENINGS,
-    )  # fmt: skip
+    elsewhere = older.places - newer.plain and newer.places - older.plain
+    numbered = labels_old - labels_new and labels_new - labels_old
+    conditional = older.conditions - newer.plain and newer.conditions - older.plain
+    apart = bool(elsewhere or numbered) + bool(conditional) + ({older.type, newer.type} <= HAPPENINGS)
     own = older.about_self and newer.about_self and bool(older.domains & newer.domains)
     features = Features(
         cosine=cosine, cover_least=covers[0], cover_most=covers[1], subject=subject,
-        predicate_old=_share(tail_old, tail_old.keys() & met_old), predicate_new=_share(tail_new, tail_new.keys() & met_new),
-        slot=slot, swap=swap, only=only, change=change, turned=min(1.5, turned), apart=sum(apart), own=own,
+        predicate_old=_share(tail_old, tail_old.keys() & matched_old), predicate_new=_share(tail_new, tail_new.keys() & matched_new),
+        slot=slot, swap=swap, only=only, change=change, turned=min(1.5, turned), apart=apart, own=own,
         talk=max(older.talk, newer.talk), equal=covers[0] ** 3 * (1.0 - max(min(1.0, slot), swap, denied)),
     )  # fmt: skip
-    differs = bool(old.keys() - met_old and new.keys() - met_new) or denied or change > 0.0 or turned > 0.0
-    return StandingEvidence(
-        features,
-        differs
-        and features.equal < WHOLE
-        and any(sentence.asserted for sentence in _content(newer))
-        and bool(slot or swap or subject or turned or own),
-        aligned[0] if aligned else None,
-        rivals,
-    )
+    differs = bool(old.keys() - matched_old and new.keys() - matched_new) or denied or change > 0.0 or turned > 0.0
+    about_one_thing = bool(slot or swap or subject or turned or own)
+    asserts = any(sentence.asserted for sentence in _content(newer))
+    related = differs and features.equal < WHOLE and asserts and about_one_thing
+    best = aligned[0] if aligned else None
+    return StandingEvidence(features=features, related=related, best=best, rivals=rivals)
 
 
-def _met(keys: Mapping[str, float], others: Mapping[str, float]) -> frozenset[str]:
+def _matched(keys: Mapping[str, float], others: Mapping[str, float]) -> frozenset[str]:
     """Return those of `keys` that are in `others`, or are another form of a word in `others`."""
     found = {key for key in keys if key in others}
     starts: dict[str, list[str]] = {}
@@ -178,13 +171,13 @@ def _met(keys: Mapping[str, float], others: Mapping[str, float]) -> frozenset[st
     return frozenset(found)
 
 
-def _share(keys: Mapping[str, float], met: Iterable[str]) -> float:
+def _share(keys: Mapping[str, float], matched: Iterable[str]) -> float:
     total = sum(keys.values())
-    return sum(keys[key] for key in met) / total if total else 0.0
+    return sum(keys[key] for key in matched) / total if total else 0.0
 
 
 def _rivals(
-    older: Statement, newer: Statement, met_old: frozenset[str], met_new: frozenset[str]
+    older: Statement, newer: Statement, matched_old: frozenset[str], matched_new: frozenset[str]
 ) -> tuple[tuple[tuple[Token, Token], ...], float]:
     """Return (values that may exclude each other, best slot in common first; the largest share of a common slot).
 
@@ -192,11 +185,11 @@ def _rivals(
     (with the titles) have a word in common. The slot is the share of these words that are common.
     """
     found: list[tuple[float, tuple[Token, Token]]] = []
-    news = [place for place in _slots(newer) if place[0].key not in met_new]
+    news = [place for place in _slots(newer) if place[0].key not in matched_new]
     for value, around in _slots(older):
-        for other, beside in news if value.key not in met_old else ():
+        for other, beside in news if value.key not in matched_old else ():
             if value.sort is other.sort and value.unit == other.unit:
-                shared = sum(around[key] for key in _met(around, beside))
+                shared = sum(around[key] for key in _matched(around, beside))
                 least = max(2.0, min(sum(around.values()), sum(beside.values())))
                 if shared:
                     found.append((shared / least, (value, other)))
@@ -207,19 +200,21 @@ def _rivals(
 def _slots(one: Statement) -> list[tuple[Token, dict[str, float]]]:
     """Return (value, words around it: those of its sentence and of the title) for each value of a memory."""
     title = one.sentences[0].tokens if one.titled else ()
-    return [
-        (token, {other.key: other.weight for other in (*title, *sentence.tokens) if other.sort not in VALUES})
-        for sentence in one.sentences if sentence.asserted for token in sentence.tokens if token.sort in VALUES
-    ]  # fmt: skip
+    found = []
+    for sentence in one.sentences:
+        values = [token for token in sentence.tokens if token.sort in VALUES and sentence.asserted]
+        around = [other for other in (*title, *sentence.tokens) if other.sort not in VALUES] if values else []
+        found += [(token, {other.key: other.weight for other in around}) for token in values]
+    return found
 
 
 def _turned(one: Statement, other: Statement) -> float:
     """Return the sum of the weights of values in `one` that `other` names as former."""
-    values = {
-        token.key: token.weight for sentence in one.sentences for at, token in enumerate(sentence.tokens)
-        if at >= sentence.head or token.sort in VALUES or token.sort is Sort.NAME
-    }  # fmt: skip
-    return sum(values[key] for key in _met(values, dict.fromkeys(other.turned, 1.0)))
+    values: dict[str, float] = {}
+    for sentence in one.sentences:
+        named = [token for token in sentence.tokens[: sentence.head] if token.sort in {*VALUES, Sort.NAME}]
+        values |= {token.key: token.weight for token in (*named, *sentence.tokens[sentence.head :])}
+    return sum(values[key] for key in _matched(values, dict.fromkeys(other.turned, 1.0)))
 
 
 def _content(one: Statement) -> tuple[Sentence, ...]:
@@ -345,13 +340,13 @@ def comparable(one: NodeType, space: str | None, other: NodeType, other_space: s
 def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
     """Return how `newer` relates to `older`. `cosine`: between their vectors."""
     evidence = weigh(older, newer, cosine)
-    told = weights()
+    fitted = weights()
     values = products(astuple(evidence.features))
     logits = {
-        standing: told.constants[standing] + sum(map(mul, told.weights[standing], values)) for standing in Relation
+        standing: fitted.constants[standing] + sum(map(mul, fitted.weights[standing], values)) for standing in Relation
     }
-    most = max(logits.values())
-    powers = {standing: math.exp(logit - most) for standing, logit in logits.items()}
+    largest = max(logits.values())
+    powers = {standing: math.exp(logit - largest) for standing, logit in logits.items()}
     total = sum(powers.values())
     chance = {standing: power / total for standing, power in powers.items()}
     if not evidence.related:
@@ -359,7 +354,7 @@ def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
     subject, old, new = _difference(evidence)
     if chance[Relation.REPLACED] >= REPLACED_AT:
         verdict = Relation.REPLACED
-    elif chance[Relation.SAME] >= told.same_at or evidence.features.equal >= WHOLE:
+    elif chance[Relation.SAME] >= fitted.same_at or evidence.features.equal >= WHOLE:
         verdict = Relation.SAME
     else:
         verdict = Relation.BOTH
@@ -375,9 +370,8 @@ def products(values: Sequence[float]) -> list[float]:
 def weights() -> Weights:
     """Return the fitted logistic regression. Its file is read once."""
     row = json.loads(resources.files(__package__).joinpath("standing_weights.json").read_bytes())
-    return Weights(
-        row["constants"], {name: tuple(some) for name, some in row["weights"].items()}, row["same_at"]
-    )  # fmt: skip
+    fitted = {name: tuple(listed) for name, listed in row["weights"].items()}
+    return Weights(constants=row["constants"], weights=fitted, same_at=row["same_at"])
 
 
 def _difference(evidence: StandingEvidence) -> tuple[str, str, str]:
@@ -385,13 +379,13 @@ def _difference(evidence: StandingEvidence) -> tuple[str, str, str]:
     best = evidence.best
     if best is None:
         return "", "", ""
-    subject = _said(_shared(best))
+    subject = _joined(_shared(best))
     if evidence.rivals:
         old, new = evidence.rivals[0]
-        return subject, _said((old,)), _said((new,))
+        return subject, _joined((old,)), _joined((new,))
     places = [place for place in best.places if not place.head] or list(best.places)
     if places:
-        return subject, _said(places[0].old), _said(places[0].new)
+        return subject, _joined(places[0].old), _joined(places[0].new)
     return subject, "", ""
 
 
@@ -400,7 +394,7 @@ def _shared(best: Aligned) -> tuple[Token, ...]:
     return tuple(token for token in best.one.tokens if token.key in known)
 
 
-def _said(tokens: tuple[Token, ...]) -> str:
+def _joined(tokens: tuple[Token, ...]) -> str:
     gap = "" if tokens and all(token.sort is Sort.HAN for token in tokens) else " "
-    said = gap.join(token.text for token in tokens)
-    return shortened(said, VALUE)
+    text = gap.join(token.text for token in tokens)
+    return shortened(text, VALUE)

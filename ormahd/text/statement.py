@@ -120,10 +120,10 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
         _SPOKEN.search(part) is not None or _PATTERNS["addressing"].search(fold(part)) is not None for part in parts
     )
     domains = {name for name in ("home", "work") if _WORDS[name] & words or _runs(folded, _WORDS[name])}
+    labels = (token.key for one in sentences for token in one.tokens if token.sort is Sort.LABEL)
     return Statement(
-        sentences, titled, type, keys, frozenset(token.key for one in sentences for token in one.tokens if token.sort is Sort.LABEL),
-        frozenset(head) | named, words,
-        negated=any(one.negated for one in sentences),
+        sentences=sentences, titled=titled, type=type, keys=keys, labels=frozenset(labels), head=frozenset(head) | named,
+        plain=words, negated=any(one.negated for one in sentences),
         turned=frozenset().union(*(one.turned for one in sentences)),
         added=_PATTERNS.get(language, _PATTERNS["en"]).search(body) is not None,
         places=words & _WORDS["places"] | _runs(folded, _WORDS["places"]),
@@ -218,11 +218,10 @@ def _verb(word: str, at: int, found: Sequence[Term]) -> bool:
 
 def _changes(text: str) -> bool:
     words = set(_WORD.findall(text))
-    return (
-        any(_PATTERNS[name].search(text) for name in ("changed_runs", "particles", "now_phrases", "no_longer"))
-        or not words.isdisjoint(_WORDS["changed"] | _WORDS["now"])
-        or any(word.endswith(("ed", "ing")) and word.removesuffix("ing").removesuffix("ed") in _WORDS["changed_stems"] for word in words)
-    )  # fmt: skip
+    stems = {word.removesuffix("ing").removesuffix("ed") for word in words if word.endswith(("ed", "ing"))}
+    if not (words.isdisjoint(_WORDS["changed"] | _WORDS["now"]) and stems.isdisjoint(_WORDS["changed_stems"])):
+        return True
+    return any(_PATTERNS[name].search(text) for name in ("changed_runs", "particles", "now_phrases", "no_longer"))
 
 
 def _conditions(text: str) -> frozenset[str]:

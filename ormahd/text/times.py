@@ -27,14 +27,12 @@ from ormahd.text.words import words
 DAY: Final = timedelta(days=1)
 RECENT: Final = timedelta(days=3)
 """The word "recently" means the period from this long before the start of today until now."""
-LONGEST: Final = 2_000
+MAX_SEARCHED: Final = 2_000
 """Number of characters of a text that are searched: half from its beginning, and half from its end, because a
 long prompt often ends with its question."""
-MOST: Final = 1_000
+MAX_UNITS: Final = 1_000
 """Maximum number of units, as in "1000 days ago"; larger numbers are reduced to it."""
-_HOURS: Final[Mapping[str, tuple[int, int]]] = {
-    "early": (0, 6), "morning": (4, 12), "noon": (11, 14), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30),
-}  # fmt: skip
+_HOURS: Final[Mapping[str, tuple[int, int]]] = tables("times.toml")["hours"]
 """Part of the day -> its first and last hour; "night" ends on the next day."""
 _NUMBERED: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)|\d(?:st|nd|rd|th|ten)\b|\d\.\d{1,2}\.(?!\d)")
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -112,7 +110,7 @@ class TimeLanguage(Struct, frozen=True):
     parts: Mapping[str, str]
     years: Mapping[str, int]
     """Phrase such as "last year" after a month or a date -> how many years ago."""
-    ways: Mapping[str, re.Pattern[str]]
+    directions: Mapping[str, re.Pattern[str]]
     """`since`, `after`, `before`, `until` -> pattern of the words before a time that give it this meaning."""
     lead: re.Pattern[str]
     """Words before a time that belong to the phrase, such as "in the"."""
@@ -183,27 +181,29 @@ def find_period(text: str, now: datetime, zone: tzinfo | None = None) -> Period 
     """
     text = _ends(text)
     seen = _CODE.sub(lambda code: "\0" * len(code.group()), flat(text))
-    here = now.astimezone(zone).replace(tzinfo=None)
-    found = sorted(_matches(seen, here), key=lambda one: (one.lead, -one.end, one.start))
+    local = now.astimezone(zone).replace(tzinfo=None)
+    found = sorted(_matches(seen, local), key=lambda one: (one.lead, -one.end, one.start))
     if not found:
         return None
     first = found[0]
     start, end, (after, before) = first.start, first.end, first.span
-    said = first.speech
-    second = next((one for one in found if one.start >= end and said.ranges.fullmatch(seen[end : one.start])), None)
-    opened = _at_end(said.opens, seen, start)
+    speech = first.speech
+    second = next((one for one in found if one.start >= end and speech.ranges.fullmatch(seen[end : one.start])), None)
+    opened = _at_end(speech.opens, seen, start)
     if second is not None and second.span[0] >= after and (opened is not None or first.kind == second.kind):
         start, end, before = start if opened is None else opened, second.end, second.span[1]
     else:
-        start, end, after, before = _directed(seen, first, here)
-    if after >= before or after > here:
+        start, end, after, before = _directed(seen, first, local)
+    if after >= before or after > local:
         return None
     rest = " ".join((text[:start] + " " + text[end:]).split())
-    return Period(_instant(after, zone), _instant(before, zone) - timedelta(microseconds=1), " ".join(text[start:end].split()), rest)  # fmt: skip
+    last = _instant(before, zone) - timedelta(microseconds=1)
+    phrase = " ".join(text[start:end].split())
+    return Period(after=_instant(after, zone), before=last, phrase=phrase, rest=rest)
 
 
 def _ends(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}\n{text[-LONGEST // 2 :]}"
+    return text if len(text) <= MAX_SEARCHED else f"{text[: MAX_SEARCHED // 2]}\n{text[-MAX_SEARCHED // 2 :]}"
 
 
 def _instant(wall: datetime, zone: tzinfo | None) -> datetime:
@@ -212,18 +212,22 @@ def _instant(wall: datetime, zone: tzinfo | None) -> datetime:
     return (wall if zone is None else wall.replace(tzinfo=zone)).astimezone(UTC)
 
 
-def _matches(seen: str, here: datetime) -> Iterator[_Found]:
-    said, numbered, han = frozenset(_WORD.findall(seen)), bool(_NUMBERED.search(seen)), bool(_HAN_TIMES.search(seen))
+def _matches(seen: str, now: datetime) -> Iterator[_Found]:
+    text_words, numbered, han = (
+        frozenset(_WORD.findall(seen)),
+        bool(_NUMBERED.search(seen)),
+        bool(_HAN_TIMES.search(seen)),
+    )
     for speech in load():
         for pattern in speech.patterns:
             if speech.language == "zh":
                 may_hold = han
             else:
-                may_hold = numbered if pattern.needs is None else not said.isdisjoint(pattern.needs)
+                may_hold = numbered if pattern.needs is None else not text_words.isdisjoint(pattern.needs)
             if not may_hold:
                 continue
             for match in pattern.regex.finditer(seen):
-                span = _span(pattern, match, speech, here) if _stands(seen, *match.span(), speech, match) else None
+                span = _span(pattern, match, speech, now) if _stands(seen, *match.span(), speech, match) else None
                 if span is not None:
                     lead = _at_end(speech.lead, seen, match.start())
                     yield _Found(speech, pattern.kind, match.start() if lead is None else lead, *match.span(), span)
@@ -240,8 +244,8 @@ def _stands(seen: str, start: int, end: int, speech: TimeLanguage, match: re.Mat
     if _at_end(speech.never_before, seen, start) is not None or speech.never_after.match(seen, end):
         return False
     if match.group() == "hier":
-        said = words(seen)
-        return len(said) < 3 or not _FRENCH.isdisjoint(said)
+        text_words = words(seen)
+        return len(text_words) < 3 or not _FRENCH.isdisjoint(text_words)
     return True
 
 
@@ -253,37 +257,37 @@ def _at_end(pattern: re.Pattern[str], seen: str, end: int) -> int | None:
     return begin + match.start() if match is not None and match.group() else None
 
 
-def _directed(seen: str, one: _Found, here: datetime) -> tuple[int, int, datetime, datetime]:
+def _directed(seen: str, one: _Found, now: datetime) -> tuple[int, int, datetime, datetime]:
     """Apply words such as "since" or "before" next to a phrase to its period.
 
     Return (start, end, after, before): the position of the phrase with these words, and the resulting period.
     """
-    said, start, end = one.speech, one.start, one.end
+    speech, start, end = one.speech, one.start, one.end
     after, before = one.span
-    way, way_start = None, start
+    direction, direction_start = None, start
     head = seen[start:end].split(maxsplit=1)[0]
-    for name, pattern in said.ways.items():
+    for name, pattern in speech.directions.items():
         at = _at_end(pattern, seen, start)
         if at is not None:
-            way, way_start = name, at
+            direction, direction_start = name, at
             break
         # the word may be part of the match, as in "since monday"; but "vor drei Tagen" means "three days ago", not "before"
         if one.kind not in {"ago", "span"} and pattern.match(head):
-            way = name
+            direction = name
             break
-    tail = said.tail.match(seen, end)
+    tail = speech.tail.match(seen, end)
     if tail is not None and one.kind != "ago":
-        way, end = tail.lastgroup, tail.end()
-    if way is not None and one.kind not in {"span", "recent"}:
-        start = min(start, way_start)
-        if way == "since":
-            before = max(here, after)
-        elif way == "after":
-            after, before = before, here
-        elif way == "before":
+        direction, end = tail.lastgroup, tail.end()
+    if direction is not None and one.kind not in {"span", "recent"}:
+        start = min(start, direction_start)
+        if direction == "since":
+            before = max(now, after)
+        elif direction == "after":
+            after, before = before, now
+        elif direction == "before":
             after, before = _EPOCH, after
         elif one.kind == "weekday":
-            return start, end, here, here  # "until Friday" lies in the future
+            return start, end, now, now  # "until Friday" lies in the future
         else:
             after = _EPOCH
     return min(start, one.lead), end, after, before
@@ -292,18 +296,18 @@ def _directed(seen: str, one: _Found, here: datetime) -> tuple[int, int, datetim
 # ---------------------------------------------------------------- the meaning of a phrase in local time
 
 
-def _span(pattern: Pattern, match: re.Match[str], speech: TimeLanguage, here: datetime) -> Span | None:
+def _span(pattern: Pattern, match: re.Match[str], speech: TimeLanguage, now: datetime) -> Span | None:
     named = {name: value for name, value in match.groupdict().items() if value is not None}
     for name in [name for name in named if name.endswith("2") and name.rstrip("2") not in named]:
         named[name.rstrip("2")] = named[name]  # the group of another alternative
     try:
-        return _meaning(pattern.kind, named, pattern.shift, speech, here)
+        return _meaning(pattern.kind, named, pattern.shift, speech, now)
     except (OverflowError, ValueError):
         return None  # "February 31st"
 
 
-def _midnight(here: datetime) -> datetime:
-    return here.replace(hour=0, minute=0, second=0, microsecond=0)
+def _midnight(now: datetime) -> datetime:
+    return now.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _month(year: int, month: int) -> Span:
@@ -316,11 +320,11 @@ def _year(year: int) -> Span:
     return datetime(year, 1, 1), datetime(year + 1, 1, 1)  # noqa: DTZ001
 
 
-def _unit(unit: str, back: int, here: datetime) -> Span | None:
+def _unit(unit: str, back: int, now: datetime) -> Span | None:
     """Return the period of a calendar unit: the current one if `back` is 0, the last one if it is 1."""
-    day = _midnight(here)
+    day = _midnight(now)
     monday = day - day.weekday() * DAY
-    back = min(back, MOST)
+    back = min(back, MAX_UNITS)
     if unit == "day":
         return day - back * DAY, day - (back - 1) * DAY
     if unit == "week":
@@ -332,15 +336,15 @@ def _unit(unit: str, back: int, here: datetime) -> Span | None:
         back = back if day.weekday() >= 5 else max(back - 1, 0)
         return saturday - 7 * back * DAY, saturday - (7 * back - 2) * DAY
     if unit == "month":
-        return _month(here.year, here.month - back)
+        return _month(now.year, now.month - back)
     if unit == "quarter":
-        first = 3 * ((here.month - 1) // 3) + 1 - 3 * back
-        return _month(here.year, first)[0], _month(here.year, first + 2)[1]
+        first = 3 * ((now.month - 1) // 3) + 1 - 3 * back
+        return _month(now.year, first)[0], _month(now.year, first + 2)[1]
     if unit == "year":
-        return _year(here.year - back)
+        return _year(now.year - back)
     width = timedelta(hours=1) if unit == "hour" else timedelta(minutes=10)
-    moment = here - back * (timedelta(hours=1) if unit == "hour" else timedelta(minutes=1))
-    return moment - width / 2, min(moment + width / 2, here)
+    moment = now - back * (timedelta(hours=1) if unit == "hour" else timedelta(minutes=1))
+    return moment - width / 2, min(moment + width / 2, now)
 
 
 def _number(named: Mapping[str, str], speech: TimeLanguage) -> int:
@@ -348,23 +352,23 @@ def _number(named: Mapping[str, str], speech: TimeLanguage) -> int:
     if text is None:
         return 3
     if text.isdecimal():
-        return min(int(text), MOST)
+        return min(int(text), MAX_UNITS)
     known = speech.numbers.get(_one(text))
     return known if known is not None else han_number(text) or 1
 
 
-def _rolling(number: int, unit: str, here: datetime) -> Span:
+def _rolling(number: int, unit: str, now: datetime) -> Span:
     """Return the period of the last `number` units until now. It begins at midnight if the unit is a day or longer."""
     if unit in {"hour", "minute"}:
-        return here - number * timedelta(**{f"{unit}s": 1}), here + timedelta(microseconds=1)
-    day = _midnight(here)
+        return now - number * timedelta(**{f"{unit}s": 1}), now + timedelta(microseconds=1)
+    day = _midnight(now)
     if unit in {"month", "quarter", "year"}:
         months = number * {"month": 1, "quarter": 3, "year": 12}[unit]
-        first, next_first = _month(here.year, here.month - months)
+        first, next_first = _month(now.year, now.month - months)
         begin = min(first + (day.day - 1) * DAY, next_first - DAY)
     else:
         begin = day - number * {"day": 1, "week": 7, "weekend": 7, "fortnight": 14}[unit] * DAY
-    return begin, here + timedelta(microseconds=1)
+    return begin, now + timedelta(microseconds=1)
 
 
 def _parts(day: datetime, part: str) -> Span:
@@ -372,17 +376,17 @@ def _parts(day: datetime, part: str) -> Span:
     return day + timedelta(hours=first), day + timedelta(hours=last)
 
 
-def _latest_weekday(weekday: int, here: datetime) -> datetime:
+def _latest_weekday(weekday: int, now: datetime) -> datetime:
     """Return the midnight at which the latest `weekday` (0: Monday) before today began."""
-    day = _midnight(here)
+    day = _midnight(now)
     return day - ((day.weekday() - weekday - 1) % 7 + 1) * DAY
 
 
-def _in_year(named: Mapping[str, str], speech: TimeLanguage, here: datetime) -> int | None:
+def _in_year(named: Mapping[str, str], speech: TimeLanguage, now: datetime) -> int | None:
     if "year" in named:
         return int(named["year"])
     if "yearword" in named:
-        return here.year - speech.years[_one(named["yearword"])]
+        return now.year - speech.years[_one(named["yearword"])]
     return None
 
 
@@ -391,63 +395,63 @@ def _day_of(named: Mapping[str, str]) -> int:
     return int(text) if text.isdecimal() else han_number(text) or 0
 
 
-def _meaning(kind: str, named: Mapping[str, str], shift: int, speech: TimeLanguage, here: datetime) -> Span | None:
+def _meaning(kind: str, named: Mapping[str, str], shift: int, speech: TimeLanguage, now: datetime) -> Span | None:
     """Return the period that a match means; None if it names none. Raises ValueError or OverflowError for a date that
     does not exist.
 
-    `kind`, `shift`: of its `Pattern`; `named`: its groups.
+    `kind`, `shift`: of its `Pattern`; `named`: its groups; `now`: the present in local time.
     """
-    day = _midnight(here)
+    day = _midnight(now)
     unit = _one(named.get("unit", ""))
     month = speech.months.get(named.get("month", ""), 0)
     match kind:
         case "day":
-            return _unit("day", speech.days[_one(named["word"])], here)
+            return _unit("day", speech.days[_one(named["word"])], now)
         case "part" if "weekday" in named:
-            return _parts(_latest_weekday(speech.weekdays[named["weekday"]], here), speech.parts[named["part"]])
+            return _parts(_latest_weekday(speech.weekdays[named["weekday"]], now), speech.parts[named["part"]])
         case "part":
             ago = {"今": 0, "昨": 1, "前": 2}[named["short"]] if "short" in named else speech.days[_one(named["word"])]
-            return _parts(day - ago * DAY, speech.parts[named["part"]]) if ago else _today(named, shift, speech, here)
+            return _parts(day - ago * DAY, speech.parts[named["part"]]) if ago else _today(named, shift, speech, now)
         case "today":
-            return _today(named, shift, speech, here)
+            return _today(named, shift, speech, now)
         case "night":
             return _parts(day - shift * DAY, "night")
         case "recent":
-            return day - RECENT, here + timedelta(microseconds=1)
+            return day - RECENT, now + timedelta(microseconds=1)
         case "unit":
-            return _unit(speech.units[unit], shift, here)
+            return _unit(speech.units[unit], shift, now)
         case "ago":
-            return _unit(speech.units[unit], _number(named, speech), here)
+            return _unit(speech.units[unit], _number(named, speech), now)
         case "span1":
-            return _rolling(1, speech.units[unit], here)
+            return _rolling(1, speech.units[unit], now)
         case "span":
             plural = "n" in named or speech.units[unit] in {"hour", "minute"} or unit not in _SINGULAR
-            return _rolling(_number(named, speech), speech.units[unit], here) if plural else None
+            return _rolling(_number(named, speech), speech.units[unit], now) if plural else None
         case "weekday":
-            first = _latest_weekday(speech.weekdays[named["weekday"]], here)
+            first = _latest_weekday(speech.weekdays[named["weekday"]], now)
             return first, first + DAY
         case "day_of_week":
             first = day + (speech.weekdays[named["weekday"]] - day.weekday() - 7 * shift) * DAY
             return first, first + DAY
         case "month":
-            year = _in_year(named, speech, here)
-            return _month(here.year - (month > here.month) if year is None else year, month)
+            year = _in_year(named, speech, now)
+            return _month(now.year - (month > now.month) if year is None else year, month)
         case "months":
             last = speech.months[named["month2"]]
-            year = int(named["year"]) if "year" in named else here.year - (last > here.month)
+            year = int(named["year"]) if "year" in named else now.year - (last > now.month)
             return _month(year - (month > last), month)[0], _month(year, last)[1]
         case "last_month":
-            return _month(here.year - (month >= here.month), month)
+            return _month(now.year - (month >= now.month), month)
         case "date":
-            number, year = _day_of(named), _in_year(named, speech, here)
+            number, year = _day_of(named), _in_year(named, speech, now)
             if year is None:
-                year = here.year - ((month, number) > (here.month, here.day))
+                year = now.year - ((month, number) > (now.month, now.day))
                 while (month, number) == (2, 29) and (year % 4 or (not year % 100 and year % 400)):
                     year -= 1
             return _dated(year, month, number)
         case "monthday":
             number = _day_of(named)
-            first = _month(here.year, here.month - (number > here.day))[0]
+            first = _month(now.year, now.month - (number > now.day))[0]
             return _dated(first.year, first.month, number)
         case "iso":
             year, month = int(named["year"]), int(named["m"])
@@ -456,23 +460,23 @@ def _meaning(kind: str, named: Mapping[str, str], shift: int, speech: TimeLangua
             # 5.11.2026 is a day in November. With slashes, 25/11/2026 is unambiguous; 5/11/2026 is not, so it is ignored.
             number, second = int(named["d"]), int(named["m"])
             if "year" not in named:  # "am 5.11."
-                return _dated(here.year - ((second, number) > (here.month, here.day)), second, number)
+                return _dated(now.year - ((second, number) > (now.month, now.day)), second, number)
             if named["sep"] == "." or number > 12 or number == second:
                 return _dated(int(named["year"]), second, number)
             return _dated(int(named["year"]), number, second) if second > 12 else None
         case _:  # year, years
-            year = _in_year(named, speech, here)
+            year = _in_year(named, speech, now)
             return None if year is None else _year(year)
 
 
-def _today(named: Mapping[str, str], shift: int, speech: TimeLanguage, here: datetime) -> Span | None:
+def _today(named: Mapping[str, str], shift: int, speech: TimeLanguage, now: datetime) -> Span | None:
     """Return the period of a part of today, such as "this evening"; None if an evening or night has not begun yet.
 
     If `shift` is not 0, a night that has not begun means the past night ("cette nuit", "heute Nacht").
     """
     part = speech.parts[named["part"]] if "part" in named else "night"
-    day = _midnight(here)
-    if part in {"evening", "night"} and here.hour < _HOURS[part][0]:
+    day = _midnight(now)
+    if part in {"evening", "night"} and now.hour < _HOURS[part][0]:
         return _parts(day - DAY, part) if part == "night" and shift else None
     return _parts(day, part)
 
@@ -524,40 +528,46 @@ def _language(language: str, own: Mapping[str, Any], numeric: list[list[Any]]) -
         if " day" not in word and word != "till date"
     } | own["days"]
     around, parts, numbers, years = own["around"], own["parts"], own["numbers"], own["years"]
-    groups = {
-        "<numbers>": _any(numbers) if numbers else "", "<n>": rf"(?P<n>\d{{1,4}}|{_any(numbers)})" if numbers else "",
-        "<units>": f"(?P<unit>{_any(units)})",
-        "<months>": f"(?P<month>{_any(months)})", "<month_names>": f"(?P<month>{_any(full)})", "<weekdays>": f"(?P<weekday>{_any(weekdays)})",
-        "<days>": f"(?P<word>{_any(days)})", "<parts>": f"(?P<part>{_any(parts)})",
-        "<day>": r"(?P<day>0?[1-9]|[12]\d|3[01])", "<year>": r"(?P<year>(?:19|20)\d\d)", "<years>": f"(?P<yearword>{_any(years)})",
-    }  # fmt: skip
-    needs = {kind: _words(phrases) for kind, phrases in {
-        "day": days, "part": parts, "unit": units, "ago": units, "weekday": weekdays, "month": months, "recent": own["recent"].split(),
-        "night": (*parts, *own["nights"].split()),
-    }.items()}  # fmt: skip
+    listed: dict[str, Iterable[str]] = {"units": units, "months": months, "weekdays": weekdays, "parts": parts}
+    groups = {f"<{name}>": f"(?P<{name[:-1]}>{_any(words)})" for name, words in listed.items()}
+    groups |= {"<month_names>": f"(?P<month>{_any(full)})", "<days>": f"(?P<word>{_any(days)})"}
+    groups |= {"<year>": r"(?P<year>(?:19|20)\d\d)", "<years>": f"(?P<yearword>{_any(years)})"}
+    groups["<day>"] = r"(?P<day>0?[1-9]|[12]\d|3[01])"
+    groups["<numbers>"] = _any(numbers) if numbers else ""
+    groups["<n>"] = rf"(?P<n>\d{{1,4}}|{_any(numbers)})" if numbers else ""
+    listed = {"day": days, "part": parts, "unit": units, "ago": units, "weekday": weekdays, "month": months}
+    listed |= {"recent": own["recent"].split(), "night": [*parts, *own["nights"].split()]}
+    needs = {kind: _words(phrases) for kind, phrases in listed.items()}
     if language == "de":
         needs["part"] |= {weekday + part for weekday in weekdays for part in parts}
     forms = [*own["forms"], *([] if han else numeric)]
-    patterns = tuple(
-        Pattern(
-            kind, _bounded(_filled(form, groups), han=han), shift, None if han or kind in _BY_NUMBER else needs[_NEEDS.get(kind, kind)]
-        )
-        for kind, shift, form in forms
-    )  # fmt: skip
+    patterns = []
+    for kind, shift, form in forms:
+        source = _bounded(_filled(form, groups), han=han)
+        known = None if han or kind in _BY_NUMBER else needs[_NEEDS.get(kind, kind)]
+        patterns.append(Pattern(kind=kind, source=source, shift=shift, needs=known))
     return TimeLanguage(
-        language=language, patterns=patterns, numbers=numbers | {"few": 3, "paar": 3, "pocos": 3, "几": 3}, units=units, months=months,
-        weekdays=weekdays, days=days, parts=parts, years=years,
-        ways={way: _before(around[way], han=han) for way in ("since", "after", "before", "until")},
-        lead=_before(around["lead"], han=han), never_before=_before(around["never_before"], han=han),
-        never_after=re.compile(around["never_after"]), tail=re.compile(around["tail"]),
-        ranges=re.compile(around["ranges"].replace(" ", r"\s+")), opens=_before(around["opens"], han=han),
-    )  # fmt: skip
+        language=language,
+        patterns=tuple(patterns),
+        numbers=numbers | {"few": 3, "paar": 3, "pocos": 3, "几": 3},
+        units=units,
+        months=months,
+        weekdays=weekdays,
+        days=days,
+        parts=parts,
+        years=years,
+        directions={name: _before(around[name], han=han) for name in ("since", "after", "before", "until")},
+        lead=_before(around["lead"], han=han),
+        never_before=_before(around["never_before"], han=han),
+        never_after=re.compile(around["never_after"]),
+        tail=re.compile(around["tail"]),
+        ranges=re.compile(around["ranges"].replace(" ", r"\s+")),
+        opens=_before(around["opens"], han=han),
+    )
 
 
 _BY_NUMBER: Final = frozenset({"year", "monthday", "iso", "numbers"})
-_NEEDS: Final = {
-    "today": "night", "span": "unit", "span1": "unit", "day_of_week": "weekday", "last_month": "month", "months": "month", "date": "month",
-}  # fmt: skip
+_NEEDS: Final[Mapping[str, str]] = tables("times.toml")["needs"]
 
 
 def _words(phrases: Iterable[str]) -> frozenset[str]:
@@ -574,13 +584,13 @@ def _any(words: Iterable[str]) -> str:
 def _filled(form: str, groups: Mapping[str, str]) -> str:
     """Return `form` with each placeholder, such as `<days>`, replaced by its pattern in `groups`. If a pattern is
     used twice, the second use gets group names with the suffix 2, because the names must be unique."""
-    met: set[str] = set()
+    used: set[str] = set()
 
     def fill(match: re.Match[str]) -> str:
         pattern = groups[match.group()]
-        if pattern in met:
+        if pattern in used:
             return re.sub(r"\?P<(\w+?)>", r"?P<\g<1>2>", pattern)
-        met.add(pattern)
+        used.add(pattern)
         return pattern
 
     return re.sub(r"(?<!\?P)<\w+>", fill, form)

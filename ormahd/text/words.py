@@ -164,8 +164,8 @@ def fts_match(terms: Iterable[str]) -> str:
 
 def overlap(one: Collection[str], other: Collection[str]) -> float:
     """Return the Jaccard index of two sets of words; 0 if both are empty."""
-    left, right = set(one), set(other)
-    return len(left & right) / len(left | right) if left or right else 0.0
+    ours, theirs = set(one), set(other)
+    return len(ours & theirs) / len(ours | theirs) if ours or theirs else 0.0
 
 
 def _units(piece: re.Match[str]) -> list[str]:
@@ -266,7 +266,7 @@ def _strays() -> re.Pattern[str]:
     return re.compile(rf"[^\x00-\x7f\w{marks}]+|(?<![\w{marks}])(?:_*+[{marks}]++)++")
 
 
-KEPT = 20_000
+MAX_CACHED = 20_000
 """Number of words whose stems are cached (6 MB). SQLite takes ten times as long as the cache."""
 
 
@@ -281,7 +281,7 @@ class _Stemmer:
     def __call__(self, words: Iterable[str]) -> frozenset[str]:
         asked = list(dict.fromkeys(words))
         with self._lock:
-            if len(self._known) > KEPT:
+            if len(self._known) > MAX_CACHED:
                 self._known.clear()
             if new := [word for word in asked if word not in self._known]:
                 self._learn(new)
@@ -332,6 +332,4 @@ def alike(one: str, other: str) -> bool:
     return shared >= 4 and shared >= len(short) - 1 and len(long) - shared <= 5
 
 
-_ENDINGS = (
-    "ations", "ation", "ments", "ment", "ings", "ing", "ies", "ers", "ed", "es", "en", "er", "em", "s", "e", "y", "a", "o",
-)  # fmt: skip
+_ENDINGS = tuple(_FILE["endings"].split())

@@ -41,7 +41,7 @@ from ormahd.search import blend
 from ormahd.search.blend import PIECES
 from ormahd.search.exact import look
 from ormahd.search.fuse import RANK, fuse
-from ormahd.search.gather import gather, hear
+from ormahd.search.gather import gather, parse_query
 from ormahd.search.search import Rules, score
 from ormahd.settings import EmbeddingSettings
 from ormahd.text.words import query_terms
@@ -267,7 +267,7 @@ def evidence_of(
     """Return the candidates that ranking finds for a query, the evidence that the blend weighs, and the order of each
     of `REFERENCES`; None if the model does not read the query."""
     rules = Rules()
-    heard = hear(query, space=None, now=NOW)
+    heard = parse_query(query, space=None, now=NOW)
     gathered = gather(index, heard, embedder.embed_query, rules.min_pool)
     exact = look(index, heard)
     fused = fuse(gathered, keep=rules.compared, exact=exact.boost.keys())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ormahd.search.exact import BOOST, PLAIN, Sign, weigh
-from ormahd.text.facts import LONGEST, MOST, ExactToken, exact_tokens
+from ormahd.text.facts import MAX_EXACT_TOKENS, MAX_TOKEN_LENGTH, ExactToken, exact_tokens
 from ormahd.text.words import fold
 
 
@@ -76,8 +76,8 @@ def test_numbers_and_hyphens_are_often_written_otherwise() -> None:
 
 
 def test_a_pasted_log_is_no_list_of_names() -> None:
-    assert len(exact_tokens(" ".join(f"id-{number}" for number in range(5_000)))) == MOST
-    assert exact_tokens("a1" * LONGEST) == []
+    assert len(exact_tokens(" ".join(f"id-{number}" for number in range(5_000)))) == MAX_EXACT_TOKENS
+    assert exact_tokens("a1" * MAX_TOKEN_LENGTH) == []
 
 
 def test_an_ordinary_compound_of_a_dozen_notes_singles_out_none() -> None:

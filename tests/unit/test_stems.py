@@ -40,6 +40,6 @@ def test_many_threads_and_more_words_than_are_remembered() -> None:
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(stemmer, batches))
     assert all(len(one) == 101 and "cach" in one for one in results)
-    stemmer._known |= {str(n): () for n in range(it.KEPT)}
+    stemmer._known |= {str(n): () for n in range(it.MAX_CACHED)}
     assert stemmer(["caches"]) == {"cach"}
     assert len(stemmer._known) == 1

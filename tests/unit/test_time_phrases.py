@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ormahd.model.node import SearchQuery
-from ormahd.search.gather import hear
-from ormahd.text.times import LONGEST, find_period
+from ormahd.search.gather import parse_query
+from ormahd.text.times import MAX_SEARCHED, find_period
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 26, 9, 30, tzinfo=BERLIN)
@@ -203,7 +203,7 @@ def test_the_first_of_two_counts_and_absurd_numbers_do_not_overflow() -> None:
 
 
 def test_a_long_text_is_read_at_both_ends() -> None:
-    filler = "lorem ipsum " * LONGEST
+    filler = "lorem ipsum " * MAX_SEARCHED
     assert find_period(filler + "what did we do yesterday?", NOW) is not None
     assert find_period(f"yesterday {filler}", NOW) is not None
     assert find_period(f"{filler} yesterday {filler}", NOW) is None
@@ -218,7 +218,7 @@ def test_a_long_text_is_read_at_both_ends() -> None:
     ],
 )  # fmt: skip
 def test_a_question_for_nothing_but_a_time_is_answered_by_that_time_alone(text: str) -> None:
-    heard = hear(SearchQuery(query=text), space=None, now=NOW.astimezone(UTC))
+    heard = parse_query(SearchQuery(query=text), space=None, now=NOW.astimezone(UTC))
     assert heard.only_time
     assert heard.chosen.created_after is not None
     assert heard.chosen.created_before is not None
@@ -228,7 +228,7 @@ def test_a_question_for_nothing_but_a_time_is_answered_by_that_time_alone(text: 
     "text", ["why did the importer fail yesterday?", "warum ist der Import gestern gescheitert?", "昨天的部署怎么了"]
 )
 def test_a_question_with_a_topic_only_favours_the_time(text: str) -> None:
-    heard = hear(SearchQuery(query=text), space=None, now=NOW.astimezone(UTC))
+    heard = parse_query(SearchQuery(query=text), space=None, now=NOW.astimezone(UTC))
     assert not heard.only_time
     assert heard.period is not None
     assert heard.chosen.created_after is None
