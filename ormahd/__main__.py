@@ -189,8 +189,8 @@ def set_config(key: str, value: str) -> None:
         load_model(chosen, paths.private_dir(paths.models_dir()))
     found = set_setting(key, value)
     group, _, name = key.partition(".")
-    shown = json.dumps(found.settings.model_dump(mode="json")[group][name], ensure_ascii=False)
-    click.echo(f"{key} = {shown}  # {found.file}")
+    to_dict = json.dumps(found.settings.model_dump(mode="json")[group][name], ensure_ascii=False)
+    click.echo(f"{key} = {to_dict}  # {found.file}")
 
 
 @config_group.command(name="check")
@@ -250,8 +250,8 @@ def model(name: str | None) -> None:
     made = load_model(chosen, paths.private_dir(paths.models_dir()))
     if name is not None:
         write_setting(found.file, "embedding.model", chosen.model)
-    about = {"name": chosen.model, "runtime": made.served.runtime, "version": made.served.version,
-             "dimensions": made.dimensions, "file": str(found.file)}  # fmt: skip
+    about: dict[str, Any] = {"name": chosen.model, "runtime": made.served.runtime, "version": made.served.version}
+    about |= {"dimensions": made.dimensions, "file": str(found.file)}
     click.echo(json.dumps(about, ensure_ascii=False))
 
 
@@ -285,10 +285,10 @@ def doctor(vault: Path | None, config: Path | None, socket: Path | None, as_json
 
 
 def _report(found: Sequence[Any], as_json: bool, fine: str) -> int:
-    from ormahd.offline_check import shown
+    from ormahd.offline_check import to_dict
 
     if as_json:
-        findings = [shown(finding) for finding in found]
+        findings = [to_dict(finding) for finding in found]
         click.echo(json.dumps({"findings": findings}, indent=2, ensure_ascii=False))
     else:
         for finding in found:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from ormahd import paths
-from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound, either, faults, near, shown
+from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound, either, faults, near, quote_value
 from ormahd.settings import Settings
 from ormahd.settings.learning import SourceFolder
 
@@ -63,13 +63,13 @@ def chosen(key: str | None) -> list[tuple[str, str]]:
         NotFound: there is no such setting or group.
     """
     known = list(keys())
-    some = [one for one in known if key is None or key in {one[0], ".".join(one)}]
-    if key is not None and not some:
+    found = [one for one in known if key is None or key in {one[0], ".".join(one)}]
+    if key is not None and not found:
         of_another = [f"{group}.{name}" for group, name in known if name == key.rpartition(".")[2]]
         close = of_another[:2] or get_close_matches(key, [*map(".".join, known), *dict(known)], 2)
         hint = f"did you mean {either(close)}?" if close else "ormahctl config show lists all"
         raise NotFound(f"there is no setting {key!r}", hint=hint)
-    return some
+    return found
 
 
 def load(
@@ -97,9 +97,9 @@ def load(
         first = found.faults[0]
         all_of_them = [{"what": one.message, "mend": one.hint or ""} for one in found.faults]
         more = len(found.faults) - 1
-        said = f" (and {more} more: ormahctl config check)" if more else ""
+        more_faults = f" (and {more} more: ormahctl config check)" if more else ""
         data = {"faults": all_of_them}
-        raise BadRequest(first.message + said, hint=first.hint, data=data) from first.__cause__
+        raise BadRequest(first.message + more_faults, hint=first.hint, data=data) from first.__cause__
     return Config(settings, path, found.origins)
 
 
@@ -201,7 +201,7 @@ def _reason(key: str) -> str:
     group, _, name = key.partition(".")
     model = getattr(Settings(), group)
     value = getattr(model, name)
-    return f"{shown(value) if value is not None else 'unset'} by default: {type(model).model_fields[name].description}"
+    return f"{quote_value(value) if value is not None else 'unset'} by default: {type(model).model_fields[name].description}"
 
 
 def _read(path: Path, *, must_exist: bool) -> dict[str, Any]:
@@ -296,8 +296,8 @@ def add_source(folder: Path, space: str, include: list[str], exclude: list[str])
     if not folder.is_dir():
         raise BadRequest(f"{folder} is no folder", hint="name a folder with notes, such as an Obsidian vault")
     named = now.settings.vault.path
-    kept = {paths.expand(named) if named else paths.default_vault(), *paths.own_folders()}
-    for place in (one.resolve() for one in kept):
+    own_folders = {paths.expand(named) if named else paths.default_vault(), *paths.own_folders()}
+    for place in (one.resolve() for one in own_folders):
         if place == folder or place in folder.parents or folder in place.parents:
             raise BadRequest(
                 f"{folder} is, holds or lies in a folder of Ormah itself ({place})", hint="name another folder"
@@ -327,17 +327,17 @@ def remove_source(name: str) -> SourceFolder:
     """
     now = load()
     wanted = paths.expand(Path(name)).absolute()
-    there = now.settings.sources
-    found = [one for one in there if one.folder in (wanted, wanted.resolve())]
-    found = found or [one for one in there if one.folder.name == name]
+    sources = now.settings.sources
+    found = [one for one in sources if one.folder in (wanted, wanted.resolve())]
+    found = found or [one for one in sources if one.folder.name == name]
     if not found:
-        listed = ", ".join(str(one.folder) for one in there) or "none"
+        listed = ", ".join(str(one.folder) for one in sources) or "none"
         raise NotFound(f"{name} is no source", hint=f"the sources are: {listed}")
     if len(found) > 1:
         raise Ambiguous(f"several sources are called {name}", hint="name its folder: ormahctl sources")
 
     def change(document: Any) -> None:
-        document[SOURCES].pop(there.index(found[0]))
+        document[SOURCES].pop(sources.index(found[0]))
         if not document[SOURCES]:
             del document[SOURCES]
 
@@ -359,8 +359,8 @@ def default_document() -> str:
         assert field.annotation is not None
         for name, setting in type(model).model_fields.items():
             value = getattr(model, name)
-            shown = '""' if value is None else tomlkit.item(value).as_string()
-            lines += [f"# {setting.description}", f"# {name} = {shown}"]
+            default = '""' if value is None else tomlkit.item(value).as_string()
+            lines += [f"# {setting.description}", f"# {name} = {default}"]
     return "\n".join(lines) + "\n"
 
 
@@ -371,8 +371,8 @@ def markdown_table() -> str:
     for group, name in keys():
         model = getattr(groups, group)
         value = getattr(model, name)
-        shown = "unset" if value is None else f"`{str(value).lower() if isinstance(value, bool) else value}`"
-        rows.append(f"| `{group}.{name}` | {shown} | {type(model).model_fields[name].description} |")
+        default = "unset" if value is None else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+        rows.append(f"| `{group}.{name}` | {default} | {type(model).model_fields[name].description} |")
     return "\n".join(rows)
 
 

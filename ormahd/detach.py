@@ -84,13 +84,13 @@ def _follow(pipe: int) -> int:
         line = stream.readline()
     if not line:
         return complain("the daemon ended while it started, without a word", "try: ormahd run (in the foreground)", 70)
-    said: dict[str, Any] = json.loads(line)
-    if "error" in said:
-        return complain(said["error"], said["hint"], said["exit"])
+    message: dict[str, Any] = json.loads(line)
+    if "error" in message:
+        return complain(message["error"], message["hint"], message["exit"])
     from ormahd.rpc.wire import connect
 
     end = time.monotonic() + HELLO_SECONDS
-    with connect(Path(said["socket"]), HELLO_SECONDS) as connection:
+    with connect(Path(message["socket"]), HELLO_SECONDS) as connection:
         hello = connection.call("hello", timeout=max(0.1, end - time.monotonic()))
-    click.echo(f"ormahd {hello.version} answers at {said['socket']}")
+    click.echo(f"ormahd {hello.version} answers at {message['socket']}")
     return 0

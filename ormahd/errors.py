@@ -123,13 +123,13 @@ class Incompatible(OrmahError):
 BY_CODE: dict[str, type[OrmahError]] = {
     cls.code: cls
     for cls in (
-        BadRequest, TooLarge, Ambiguous, NotFound, Conflict, InvalidNote, TooManyChanges,
-        Unavailable, NotReady, Internal, VaultBusy, Incompatible,
+        *(BadRequest, TooLarge, Ambiguous, NotFound, Conflict, InvalidNote, TooManyChanges),
+        *(Unavailable, NotReady, Internal, VaultBusy, Incompatible),
     )
-}  # fmt: skip
+}
 
 
-SHOWN: Final = 60
+MAX_QUOTED: Final = 60
 """Maximum number of characters of a value that an error message quotes."""
 _QUOTED = re.compile(r"'([^']*)'")
 _INDEX = "[{}]"
@@ -158,11 +158,9 @@ def fault(exc: ValidationError, fields: Iterable[str] = ()) -> Fault:
 def faults(exc: ValidationError, fields: Iterable[str] = ()) -> list[Fault]:
     """Return all faults that pydantic found; see `fault`."""
     known = list(fields)
-    errors = exc.errors(include_url=False)
-    errors.sort(
-        key=lambda one: _FIRST.get(one["type"], 1)
-    )  # a misspelled name comes before the missing one that was meant
-    return [_fault(one, known) for one in errors]
+    # A misspelled name comes before the missing one that was meant.
+    errors = sorted(exc.errors(include_url=False), key=lambda error: _FIRST.get(error["type"], 1))
+    return [_fault(error, known) for error in errors]
 
 
 def _fault(first: ErrorDetails, fields: Iterable[str]) -> Fault:
@@ -177,14 +175,14 @@ def _fault(first: ErrorDetails, fields: Iterable[str]) -> Fault:
         return Fault(key, f"{first['ctx']['error']}" if "ctx" in first else "is not allowed")
     context: Mapping[str, Any] = first.get("ctx") or {}
     allowed = _allowed(first, context)
-    given = shown(first["input"])
+    given = quote_value(first["input"])
     choices = _QUOTED.findall(str(context.get("expected", "")))
     meant = near(str(first["input"]), choices) if isinstance(first["input"], str) else None
     return Fault(key, f"{given} is not allowed; it {allowed}", meant and f"did you mean {meant}?")
 
 
-def shown(value: Any) -> str:
-    """Return a value as an error message quotes it: as JSON, cut to `SHOWN` characters."""
+def quote_value(value: Any) -> str:
+    """Return a value as an error message quotes it: as JSON, cut to `MAX_QUOTED` characters."""
     if isinstance(value, bool):
         text = "true" if value else "false"
     elif value is None:
@@ -195,7 +193,7 @@ def shown(value: Any) -> str:
         text = f"a list of {len(value)}"
     else:
         text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+    return text if len(text) <= MAX_QUOTED else text[:MAX_QUOTED] + "…"
 
 
 def near(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -209,8 +207,8 @@ def near(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
 
 def either(words: Iterable[str]) -> str:
     """Return the words as `a, b or c`."""
-    *most, last = list(words) or [""]
-    return f"{', '.join(most)} or {last}" if most else last
+    *others, last = list(words) or [""]
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 _FIRST: Final[Mapping[str, int]] = {"extra_forbidden": 0, "none_required": 2}
@@ -252,10 +250,9 @@ def _is_branch(part: int | str) -> bool:
     return isinstance(part, str) and ("[" in part or "(" in part)
 
 
-_WORDS: Final[Mapping[str, str]] = {
-    "str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "array": "a list", "object": "a map",
-    "null": "null", "bytes": "bytes",
-}  # fmt: skip
+_SAME: Final = {name: _KINDS[name] for name in ("int", "float", "bool")}
+_WORDS: Final = {**_SAME, "str": "text", "array": "a list", "object": "a map", "null": "null", "bytes": "bytes"}
+"""{type as msgspec names it: in words}."""
 _TICKED = re.compile(r"`([^`]*)`")
 
 
@@ -265,9 +262,9 @@ def in_words(text: str) -> str:
     def word(found: re.Match[str]) -> str:
         return " or ".join(_WORDS.get(one.strip(), one.strip()) for one in found[1].split("|"))
 
-    said = _TICKED.sub(word, text)
-    said = said.replace(" >= ", " of at least ").replace(" <= ", " of at most ")
-    return said[:1].lower() + said[1:]
+    words = _TICKED.sub(word, text)
+    words = words.replace(" >= ", " of at least ").replace(" <= ", " of at most ")
+    return words[:1].lower() + words[1:]
 
 
 _PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")

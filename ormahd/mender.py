@@ -60,7 +60,7 @@ class IndexMender:
 
     def _run(self) -> None:
         priority.step_back(NICE)
-        told = ""
+        logged = ""
         while not self._stopping.is_set():
             reports = self._reports
             try:
@@ -69,9 +69,9 @@ class IndexMender:
                 self._scan()
             except OrmahError as error:
                 log.log(
-                    logging.DEBUG if error.message == told else logging.WARNING, "the index lags: %s", error.message
+                    logging.DEBUG if error.message == logged else logging.WARNING, "the index lags: %s", error.message
                 )
-                told = error.message
+                logged = error.message
                 self._stopping.wait(RETRY_S)
                 continue
             except Exception:

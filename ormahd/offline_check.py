@@ -26,7 +26,7 @@ from ormahd.watch.decide import of_skipped
 from ormahd.watch.scan import walk
 
 
-def shown(finding: Finding) -> dict[str, Any]:
+def to_dict(finding: Finding) -> dict[str, Any]:
     """Return a finding as a dict, for `--json`."""
     found: dict[str, Any] = msgspec.to_builtins(finding)
     return found
@@ -59,9 +59,9 @@ def vault_findings(config: Config) -> list[Finding]:
 
 def _absent(root: Path, origin: str) -> Finding:
     """Return the finding that `root` has no vault. `origin`: where `vault.path` was set."""
-    there = next(path for path in (root, *root.parents) if path.exists())
-    if not there.is_dir():
-        what = f"there can be no vault at {root}: {there} is no folder"
+    nearest = next(path for path in (root, *root.parents) if path.exists())
+    if not nearest.is_dir():
+        what = f"there can be no vault at {root}: {nearest} is no folder"
         mend = "set vault.path to a folder" + ("" if origin == "default" else f"; it is set in {origin}")
         return Finding(level="error", what=what, mend=mend)
     try:

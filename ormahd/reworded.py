@@ -24,7 +24,7 @@ LOOKS: Final = 20
 """Maximum number of a memory's versions that are read, newest first."""
 LIKELY: Final = 0.25
 """Minimum probability that one statement replaced the other; below it, both count as about different subjects."""
-KEPT: Final = 5_000
+MAX_CACHED: Final = 5_000
 """Maximum number of pairs whose answer is cached."""
 _QUIET: Final = frozenset(
     {Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE, Kind.STRENGTH, Kind.FEEDBACK, Kind.OUTDATED}
@@ -46,7 +46,7 @@ class Reworded:
         self._history = history
         self._index = index
         self._until = until
-        self._told: dict[tuple[str, str], bool] = {}
+        self._answers: dict[tuple[str, str], bool] = {}
 
     def __call__(self, older: str, newer: str, cosine: float) -> bool:
         """Whether the memory `older`, though created first, got its present statement later than `newer` did.
@@ -56,15 +56,15 @@ class Reworded:
             return False
         one, other = rows[older], rows[newer]
         key = one.digest, other.digest
-        found = self._told.get(key)
+        found = self._answers.get(key)
         if found is None:
             try:
                 found = self._is_renewed(one, other, cosine)
             except NoRoom:  # the history cannot be taken in: a search still answers, and asks again
                 return False
-            if len(self._told) >= KEPT:
-                self._told = {}
-            self._told[key] = found
+            if len(self._answers) >= MAX_CACHED:
+                self._answers = {}
+            self._answers[key] = found
         return found
 
     def _is_renewed(self, one: NodeRow, other: NodeRow, cosine: float) -> bool:
@@ -73,10 +73,10 @@ class Reworded:
         statements = self._index.statements([one.id, other.id])
         if len(statements) < 2:
             return False  # forgotten meanwhile
-        said, beside = statements[one.id][0], statements[other.id][0]
-        now = _gist(compare(said, beside, cosine))
+        statement, beside = statements[one.id][0], statements[other.id][0]
+        now = _gist(compare(statement, beside, cosine))
         since = self._since(one, now, lambda text: compare(text, beside, cosine))
-        return since > other.created and since > self._since(other, now, lambda text: compare(said, text, cosine))
+        return since > other.created and since > self._since(other, now, lambda text: compare(statement, text, cosine))
 
     def _since(self, row: NodeRow, now: Gist, says: Says) -> datetime:
         """Return the time since which the memory of `row` says what it says now about the other memory's subject.
@@ -108,5 +108,5 @@ class Reworded:
 
 
 def _gist(found: Compared) -> Gist:
-    told = found.replaced >= LIKELY
-    return told, found.old if told else "", found.new if told else ""
+    likely = found.replaced >= LIKELY
+    return likely, found.old if likely else "", found.new if likely else ""

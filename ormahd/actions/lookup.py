@@ -162,7 +162,7 @@ def whispered(ormah: Ormah, params: api.WhispersParams) -> api.WhispersResult:
         node_id=params.node_id and ormah.anyone(params.node_id),
         limit=params.limit,
     )
-    by_event = whispers.shown(ormah.state, [one.event for one in prompts])
+    by_event = whispers.shown_memories(ormah.state, [one.event for one in prompts])
     rows = ormah.index.notes(list({one.node_id for some in by_event.values() for one in some}))
     titles = {row.id: headline(row.title, row.content, TITLE) for row in rows.values()}
     return api.WhispersResult(

@@ -28,7 +28,7 @@ from ormahd.actions.amend import (
 from ormahd.actions.outdated import link_to, restated
 from ormahd.actions.views import plain, stem
 from ormahd.api import ExportParams, ExportResult, ImportFailure, ImportParams, ImportResult
-from ormahd.errors import BadRequest, OrmahError, shown
+from ormahd.errors import BadRequest, OrmahError, quote_value
 from ormahd.index.index import Index
 from ormahd.index.rows import MEMORIES
 from ormahd.model.change import Kind
@@ -163,7 +163,7 @@ def read_line(text: str) -> ImportLine:
     except (ValueError, RecursionError) as exc:
         raise BadRequest(f"not valid JSON: {exc}") from None
     if not isinstance(value, dict):
-        raise BadRequest(f'a line must be a JSON object, such as {{"content": "…"}}; this one is {shown(value)}')
+        raise BadRequest(f'a line must be a JSON object, such as {{"content": "…"}}; this one is {quote_value(value)}')
     for derived in _DERIVED:
         value.pop(derived, None)
     if isinstance(value.get("connections"), list):

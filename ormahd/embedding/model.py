@@ -41,7 +41,7 @@ MAX_PIECES = 64
 """Maximum number of pieces of one note that are embedded. The rest of the note is found by full text search only."""
 PASS_TOKENS = 512
 """Maximum number of tokens in one forward pass, with padding. On a CPU more tokens are not faster."""
-MOST_THREADS = 8
+MAX_THREADS = 8
 TOKENIZED = 65_536
 """Maximum number of characters that are tokenized in one call, where each text counts as much as the longest. It limits
 memory, because the tokenizer's results are many times as large as the text."""
@@ -64,18 +64,18 @@ are not mixed."""
 log = logging.getLogger(__name__)
 
 
-def fitting(waiting: list[X], length: Callable[[X], int], most: int) -> list[X]:
-    """Remove the first items from `waiting` that together have at most `most` tokens, or characters, at least one item,
-    and return them. `length`: returns the number of one item. Padding to the longest item counts too."""
+def fitting(waiting: list[X], length: Callable[[X], int], limit: int) -> list[X]:
+    """Remove the first items from `waiting` that together have at most `limit` tokens, or characters, at least one
+    item, and return them. `length`: returns the number of one item. Padding to the longest item counts too."""
     size = longest = 0
     for one in waiting:
         longest = max(longest, length(one))
-        if size and (size + 1) * longest > most:
+        if size and (size + 1) * longest > limit:
             break
         size += 1
-    some = waiting[:size]
+    first = waiting[:size]
     del waiting[:size]
-    return some
+    return first
 
 
 class Model:
@@ -92,7 +92,7 @@ class Model:
         vectors are stored."""
         self.name = settings.model
         self.served = EmbeddingHealth(runtime.name, runtime.version)
-        self._threads = min(MOST_THREADS, priority.cores())
+        self._threads = min(MAX_THREADS, priority.cores())
         self._bulk = ThreadPoolExecutor(self._threads, "embed", initializer=priority.step_back, initargs=(BULK_NICE,))
         self._urgent = ThreadPoolExecutor(
             self._threads, "embed-urgent", initializer=priority.step_back, initargs=(URGENT_NICE,)
@@ -118,23 +118,23 @@ class Model:
     ) -> list[DocumentVectors]:
         each = self._windows(texts, headings or [None] * len(texts))
         windows = [*itertools.chain(*each)]
-        owners = [number for number, some in enumerate(each) for _ in some]
+        owners = [number for number, group in enumerate(each) for _ in group]
         order = sorted(range(len(windows)), key=lambda at: -len(windows[at].ids))
-        most = max(1, -(-len(windows) // self._threads))  # a few texts are divided among the cores
+        per_core = max(1, -(-len(windows) // self._threads))  # a few texts are divided among the cores
         passes: list[list[int]] = []
         while order:
-            some = fitting(order, lambda at: len(windows[at].ids), PASS_TOKENS)
-            passes += [some[at : at + most] for at in range(0, len(some), most)]
-        pool, forward = (self._urgent, self._forward) if urgent else (self._bulk, self._by_the_way)
+            group = fitting(order, lambda at: len(windows[at].ids), PASS_TOKENS)
+            passes += [group[at : at + per_core] for at in range(0, len(group), per_core)]
+        pool, forward = (self._urgent, self._forward) if urgent else (self._bulk, self._forward_in_bulk)
         made: list[Made | None] = [None] * len(windows)
-        results = pool.map(forward, [[windows[at] for at in some] for some in passes])
+        results = pool.map(forward, [[windows[at] for at in group] for group in passes])
         for at, one in zip(itertools.chain(*passes), itertools.chain.from_iterable(results), strict=True):
             made[at] = one
         pieces: list[list[Piece]] = [[] for _ in texts]
         for owner, found in zip(owners, made, strict=True):
             assert found is not None
             pieces[owner].append(Piece(*found))
-        return [DocumentVectors(tuple(some)) for some in pieces]
+        return [DocumentVectors(tuple(group)) for group in pieces]
 
     def embed_query(self, text: str) -> QueryVectors:
         """Return the vectors of a query. If it has more tokens than a forward pass takes, its beginning and its end
@@ -164,9 +164,9 @@ class Model:
         found: list[list[Ids]] = []
         waiting = [head + body for head, body in zip(heads, bodies, strict=True)]
         while waiting:
-            some = fitting(waiting, len, TOKENIZED)
+            batch = fitting(waiting, len, TOKENIZED)
             # `encode_batch` releases the GIL, also for one text; `encode` holds it.
-            for whole in self._tokenizer.encode_batch(some):
+            for whole in self._tokenizer.encode_batch(batch):
                 at = len(found)
                 found.append([ids_of(whole)] if len(whole.ids) <= self.window else self._pieces(heads[at], bodies[at]))
         return found
@@ -187,7 +187,7 @@ class Model:
 
     # Windows to vectors
 
-    def _by_the_way(self, windows: Sequence[Ids]) -> list[Made]:
+    def _forward_in_bulk(self, windows: Sequence[Ids]) -> list[Made]:
         priority.give()
         # While there are requests, only one bulk pass runs at a time.
         with self._one if priority.asked_lately() else nullcontext():
@@ -206,10 +206,9 @@ class Model:
 
     def _fingerprint(self, identity: Sequence[str]) -> str:
         sha = hashlib.sha256()
-        for part in (
-            *identity, *token_vectors.calibration(), self.document_prefix, self.query_prefix, self.window, MAX_PIECES,
-            token_vectors.DIMENSIONS, RECIPE, OVERLAP, SEARCH_BACK, HEADING_SHARE,
-        ):  # fmt: skip
+        model = (*identity, *token_vectors.calibration(), self.document_prefix, self.query_prefix, self.window)
+        recipe = (MAX_PIECES, token_vectors.DIMENSIONS, RECIPE, OVERLAP, SEARCH_BACK, HEADING_SHARE)
+        for part in (*model, *recipe):
             sha.update(f"{part}\n".encode())
         return sha.hexdigest()
 
@@ -221,8 +220,8 @@ class Model:
         """
         path = directory / f"frame-{self.fingerprint[:16]}.npz"
         try:
-            with np.load(path, allow_pickle=False) as kept:
-                middle, token_middle, basis = (kept[name] for name in ("middle", "token_middle", "basis"))
+            with np.load(path, allow_pickle=False) as stored:
+                middle, token_middle, basis = (stored[name] for name in ("middle", "token_middle", "basis"))
             found = ((middle, 1), (token_middle, 1), (basis, 2))
             if all(one.dtype == np.float32 and one.ndim == ndim and np.isfinite(one).all() for one, ndim in found):
                 return middle, token_middle, basis

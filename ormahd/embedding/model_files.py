@@ -115,11 +115,11 @@ def _window_of(folder: Path) -> int:
 def pooling_of(folder: Path) -> str:
     """Return a model's pooling, `mean` or `cls`, as its files name it; if they name none, that of its family."""
     try:
-        said = json.loads((folder / "1_Pooling" / "config.json").read_bytes())
+        config = json.loads((folder / "1_Pooling" / "config.json").read_bytes())
     except FileNotFoundError:
         family = family_of(str(folder))
         return family.pooling if family else "mean"
-    return "cls" if said.get("pooling_mode_cls_token") or said.get("pooling_mode") == "cls" else "mean"
+    return "cls" if config.get("pooling_mode_cls_token") or config.get("pooling_mode") == "cls" else "mean"
 
 
 def identity(name: str) -> list[str]:
@@ -128,10 +128,8 @@ def identity(name: str) -> list[str]:
         found = {WEIGHTS: sha256_of(files.weights), TOKENIZER: sha256_of(files.tokenizer)}
         for one, sha256 in found.items():
             if sha256 != SHA256[one]:
-                log.warning(
-                    "%s of the default model is not the published one (sha256 %s, expected %s): install Ormah again, "
-                    "or set embedding.model", one, sha256, SHA256[one],
-                )  # fmt: skip
+                warning = "%s of the default model is not the published one (sha256 %s, expected %s): install Ormah again, or set embedding.model"
+                log.warning(warning, one, sha256, SHA256[one])
         return [f"{one} {sha256}" for one, sha256 in found.items()]
     folder = _given_folder(name)
     if not folder.is_dir():  # in the Hugging Face cache a folder is named by the commit, files by their content

@@ -56,9 +56,8 @@ class OnnxRuntime:
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
         """Run a pass, see `token_vectors.Runtime`."""
-        given: dict[str, NDArray[Any]] = {
-            "input_ids": ids, "attention_mask": mask.astype(np.int64), "token_type_ids": np.zeros_like(ids),
-        }  # fmt: skip
+        given: dict[str, NDArray[Any]] = {"input_ids": ids, "token_type_ids": np.zeros_like(ids)}
+        given["attention_mask"] = mask.astype(np.int64)
         (tokens,) = self._session.run([OUTPUT], {name: given[name] for name in self._inputs})
         if self._pooling == "cls":
             return tokens[:, 0], tokens

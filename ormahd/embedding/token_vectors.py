@@ -31,7 +31,7 @@ DIMENSIONS = 256
 """Number of dimensions of a projected token vector. With 4 bits each, a token takes 128 bytes."""
 LEVELS = 7
 """Number of quantisation steps above 0, and below 0. The code -8 of four bits is not used."""
-SOME = 512
+ROWS_AT_ONCE = 512
 """Number of stored token vectors that are multiplied at once."""
 REACH = 3.0
 """The outermost step, in standard deviations of a component. The 0.3 % of components beyond it are clipped."""
@@ -113,15 +113,15 @@ def cosines(packed: NDArray[np.ubyte], tokens: Float) -> Float:
     """Return the cosines between stored token vectors and those of a query: float32[n, m].
 
     `packed`: the bytes of `pack`, [n, dimensions / 2]; `tokens`: unit vectors, float32[m, dimensions]. The codes
-    are not unpacked to one array: the low and the high halves of the bytes are multiplied separately, `SOME` rows at
+    are not unpacked to one array: the low and the high halves of the bytes are multiplied separately, `ROWS_AT_ONCE` rows at
     a time, so that the data stays in the processor's cache.
     """
     question = tokens.T * np.float32(step(tokens.shape[1]))
     low, high = np.ascontiguousarray(question[0::2]), np.ascontiguousarray(question[1::2])
     found = np.empty((len(packed), len(tokens)), np.float32)
-    for at in range(0, len(packed), SOME):
-        some = packed[at : at + SOME]
-        found[at : at + SOME] = (some & 15).astype(np.float32) @ low + (some >> 4).astype(np.float32) @ high
+    for at in range(0, len(packed), ROWS_AT_ONCE):
+        rows = packed[at : at + ROWS_AT_ONCE]
+        found[at : at + ROWS_AT_ONCE] = (rows & 15).astype(np.float32) @ low + (rows >> 4).astype(np.float32) @ high
     found -= np.float32(LEVELS + 1) * question.sum(axis=0)
     return found
 
@@ -134,7 +134,7 @@ OVERLAP = 0.125
 _SENTENCE = re.compile(r"[.!?;:…]['\")\]»”’]*\s$|[。！？；…]['\")\]»”’]*$")
 
 
-def split(text: str, spans: Sequence[tuple[int, int]], window: int, most: int) -> list[tuple[int, int]]:
+def split(text: str, spans: Sequence[tuple[int, int]], window: int, count: int) -> list[tuple[int, int]]:
     """Return (first token, token after the last) of each piece: at most `most` pieces of at most `window` tokens.
 
     `spans`: (start, end) of each token in `text`, ascending. Each piece overlaps the one before, so that no token
@@ -144,7 +144,7 @@ def split(text: str, spans: Sequence[tuple[int, int]], window: int, most: int) -
         return [(0, len(spans))] if spans else []
     found: list[tuple[int, int]] = []
     first = 0
-    while len(found) < most:
+    while len(found) < count:
         if len(spans) - first <= window:
             found.append((first, len(spans)))
             break
@@ -167,9 +167,9 @@ def _best(text: str, spans: Sequence[tuple[int, int]], low: int, high: int, *, f
     for at in places:
         if at >= len(spans):
             continue
-        here = _rank(text, spans[at - 1][1], spans[at][0])
-        if here > rank:
-            best, rank = at, here
+        rank_at = _rank(text, spans[at - 1][1], spans[at][0])
+        if rank_at > rank:
+            best, rank = at, rank_at
     return best
 
 
@@ -237,9 +237,9 @@ def forward_pass(runtime: Runtime, windows: Sequence[Ids]) -> ForwardPass:
     return ForwardPass(pooled, ids[ours].astype(np.uint32), tokens[ours], ours.sum(axis=1).tolist())
 
 
-def ids_of(found: Any, most: int | None = None) -> Ids:
+def ids_of(found: Any, limit: int | None = None) -> Ids:
     """Return the tokens of `found`, a tokenizer's result, cut to at most `most`. The special token at the end is
     kept."""
-    if most is not None and len(found.ids) > most:  # keep the closing special token
-        return Ids([*found.ids[: most - 1], found.ids[-1]], [*found.special_tokens_mask[: most - 1], 1])
+    if limit is not None and len(found.ids) > limit:  # keep the closing special token
+        return Ids([*found.ids[: limit - 1], found.ids[-1]], [*found.special_tokens_mask[: limit - 1], 1])
     return Ids(found.ids, found.special_tokens_mask)

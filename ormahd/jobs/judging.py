@@ -33,13 +33,13 @@ class Judging:
     """Holds the judge that `jobs.judge` names (None if it is `none`), tells its health, and tests it. Thread-safe."""
 
     def __init__(self, ormah: Ormah) -> None:
-        stopping = ormah.syncing.stopping
+        stopping = ormah.syncing.stopping.is_set
         self._ormah = ormah
         self._kind = ormah.settings.jobs.judge
         self._log = JudgeLog(ormah.state)
         self.asker: Asker | None = make.asker(
-            self._kind, ormah.settings.judge, ormah.state.path.parent, self._log, clock=ormah.clock, stopping=stopping.is_set
-        )  # fmt: skip
+            self._kind, ormah.settings.judge, ormah.state.path.parent, self._log, clock=ormah.clock, stopping=stopping
+        )
         if self.asker is not None:
             chosen = ormah.settings.judge
             place = chosen.url if self._kind == "openai" else chosen.command

@@ -66,10 +66,8 @@ class NearMemories:
         """Drop from the cache the memories in `ids`, whose texts changed, and all memories that have one of them
         as a neighbour."""
         changed = set(ids)
-        self._known = {
-            node_id: hits for node_id, hits in self._known.items()
-            if node_id not in changed and not any(other in changed for other, _ in hits)
-        }  # fmt: skip
+        known = self._known.items()
+        self._known = {one: hits for one, hits in known if changed.isdisjoint((one, *(other for other, _ in hits)))}
 
 
 COSINE, TITLE, WORDS = 0.6, 0.2, 0.2

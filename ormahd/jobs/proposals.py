@@ -222,13 +222,12 @@ class Proposals:
         behind = set(waiting[self._at_a_time :])
         listed = [row for row in reversed(rows) if row.id not in behind and type in (None, row.type)][:limit]
         notes, decided = self._notes([row.nodes for row in listed]), self._decisions()
-        return ProposalsResult(
-            [
-                _shown(row, [notes[one] for one in row.nodes if one in notes], _by(decided.get(line_id(row.key))))
-                for row in listed
-            ],
-            len(waiting) if status in (PENDING, "all") else self.pending(), len(behind),
-        )  # fmt: skip
+        pending = len(waiting) if status in (PENDING, "all") else self.pending()
+        proposals = [
+            _shown(row, [notes[one] for one in row.nodes if one in notes], _by(decided.get(line_id(row.key))))
+            for row in listed
+        ]
+        return ProposalsResult(proposals=proposals, pending=pending, behind=len(behind))
 
     def resolve(
         self, proposal_id: str, action: str, caller: Caller, choice: Approval | None = None
@@ -267,8 +266,8 @@ class Proposals:
             done, text = self._approve(row, caller, choice)
         book.done(self._ormah.state, row.id, verdict, done.op)
         return ResolveProposalResult(
-            f"{row.action}: {text}", row.id, row.type, verdict, list(row.nodes), done.op, done.commit,
-            self._ormah.degraded(),
+            text=f"{row.action}: {text}", proposal_id=row.id, type=row.type, status=verdict, nodes=list(row.nodes),
+            op=done.op, commit=done.commit, degraded=self._ormah.degraded(),
         )  # fmt: skip
 
     def _pending(self, proposal_id: str) -> StoredProposal:

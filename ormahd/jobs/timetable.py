@@ -90,14 +90,22 @@ class Timetable:
 
     def tasks(self) -> TasksResult:
         """Return every job with the times of its last and its next run."""
-        return TasksResult([
+        rows = [
             TaskRow(
-                task.name, iso(task.past.last_run), iso(self.next_run(task.name)), task.paused is not None,
-                task.running, task.past.last_error, iso(task.past.last_success), task.past.run_count,
-                task.past.error_count, task.past.last_duration_ms,
+                name=task.name,
+                last_run=iso(task.past.last_run),
+                next_run=iso(self.next_run(task.name)),
+                paused=task.paused is not None,
+                running=task.running,
+                last_error=task.past.last_error,
+                last_success=iso(task.past.last_success),
+                run_count=task.past.run_count,
+                error_count=task.past.error_count,
+                last_duration_ms=task.past.last_duration_ms,
             )
             for task in self.runner.tasks()
-        ])  # fmt: skip
+        ]
+        return TasksResult(rows)
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -441,7 +441,7 @@ class Hooks:
         before = self._whisper.sessions.before(event.session_id)
         number = sum(":" in key for key in before.known | before.named)  # the others are no memories
         last = whispers.told_last(self._ormah.state, key_of(event.session_id) or "")
-        shown = whispers.shown(self._ormah.state, [last.event]).get(last.event, ()) if last is not None else ()
+        shown = whispers.shown_memories(self._ormah.state, [last.event]).get(last.event, ()) if last is not None else ()
         rows = self._ormah.index.notes([one.node_id for one in shown])
         return told(number, [row.title for row in rows.values()]) or "Ormah: nothing told yet"
 
@@ -551,7 +551,7 @@ class Hooks:
         logged = whispers.told_last(self._ormah.state, key_of(event.session_id) or "") if event.ending else None
         if logged is None:
             return
-        shown = whispers.shown(self._ormah.state, [logged.event]).get(logged.event, ())
+        shown = whispers.shown_memories(self._ormah.state, [logged.event]).get(logged.event, ())
         rows = self._ormah.index.notes([one.node_id for one in shown if not one.heeded])
         used = [
             row.id for row in rows.values() if is_used(f"{row.title or ''}\n{row.content}", logged.prompt, event.ending)

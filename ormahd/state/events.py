@@ -17,9 +17,9 @@ from ormahd.api import EventKind, MemoryEvent
 from ormahd.errors import BadRequest
 from ormahd.model.change import Clock, Committed, Kind
 
-KEPT_EVENTS: Final = 4_096
+MAX_EVENTS: Final = 4_096
 """Maximum number of events that are kept: those of about a thousand writes by an agent."""
-KEPT_IDS: Final = 40_000
+MAX_IDS: Final = 40_000
 """Maximum number of memory ids in all kept events together (an op of an import has many). At 85 bytes an id, the events
 take 8 MB at most."""
 NODES: Final = 100
@@ -29,7 +29,7 @@ NODES: Final = 100
 class EventStream:
     """Publishes the daemon's events, and keeps the newest ones in a ring buffer, numbered from 1. Thread-safe."""
 
-    def __init__(self, clock: Clock, keep: int = KEPT_EVENTS) -> None:
+    def __init__(self, clock: Clock, keep: int = MAX_EVENTS) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._ring: deque[MemoryEvent] = deque()
@@ -57,7 +57,7 @@ class EventStream:
             self._last += 1
             self._ring.append(MemoryEvent(id=self.id_of(self._last), time=time, event=event, **fields))
             self._ids += len(self._ring[-1].nodes)
-            while len(self._ring) > self._keep or self._ids > KEPT_IDS:
+            while len(self._ring) > self._keep or self._ids > MAX_IDS:
                 self._ids -= len(self._ring.popleft().nodes)
         if self.readers:
             self.wake()
@@ -96,15 +96,13 @@ class EventStream:
             self._last += 1  # so that every reader has missed an event, even one that was up to date
         self.wake()
 
-    def committed(self, some: Iterable[Committed]) -> None:
+    def committed(self, batch: Iterable[Committed]) -> None:
         """Publish one event for each op of a batch, in order."""
-        for done in some:
+        for done in batch:
             nodes = _ids(change.node_id for change in done.changes)
-            self.publish(
-                "edit" if done.kind is Kind.EDIT else "write",
-                op=done.op, commit=done.commit, kind=done.kind.value, source=done.source, subject=done.subject,
-                nodes=nodes, files=len(done.changes),
-            )  # fmt: skip
+            event: EventKind = "edit" if done.kind is Kind.EDIT else "write"
+            op = {"op": done.op, "commit": done.commit, "kind": done.kind.value, "source": done.source}
+            self.publish(event, **op, subject=done.subject, nodes=nodes, files=len(done.changes))
 
     def health(self, phase: str, degraded: Sequence[str], warnings: Sequence[str]) -> None:
         """Publish the daemon's health if it differs from the health that was published last."""

@@ -57,37 +57,37 @@ class SessionProgress(Struct, frozen=True):
 
 class Extractions:
     """Stores how far each session was read, and which memories were made of it, for one vault on this machine.
-    Thread-safe. A `session` is named by its file's path; `way`: read by rules or by a model."""
+    Thread-safe. A `session` is named by its file's path; `reader`: the rules or a model."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def all(self, way: Way) -> dict[str, SessionProgress]:
-        """Return session -> its progress, for all sessions that were read in this way."""
+    def all(self, reader: Way) -> dict[str, SessionProgress]:
+        """Return session -> its progress, for all sessions that this reader has read."""
         with self._state.transaction() as db:
-            rows = db.execute(_SELECT, (way,)).fetchall()
+            rows = db.execute(_SELECT, (reader,)).fetchall()
         return {row[0]: _progress(row) for row in rows}
 
-    def of(self, session: str, way: Way) -> SessionProgress | None:
+    def of(self, session: str, reader: Way) -> SessionProgress | None:
         with self._state.transaction() as db:
-            row = db.execute(f"{_SELECT} AND session = ?", (way, session)).fetchone()
+            row = db.execute(f"{_SELECT} AND session = ?", (reader, session)).fetchone()
         return None if row is None else _progress(row)
 
-    def done(self, session: str, way: Way, until: Sequence[str], made: Mapping[str, str]) -> None:
+    def done(self, session: str, reader: Way, until: Sequence[str], made: Mapping[str, str]) -> None:
         """Store the new position of a session, and which memories were made of it (node id -> key of the turn)."""
         with self._state.transaction() as db:
             db.executemany("INSERT OR REPLACE INTO extracted VALUES (?, ?)", made.items())
-        self._put(session, way, until[:KEYS_KEPT], 0, None)
+        self._put(session, reader, until[:KEYS_KEPT], 0, None)
 
-    def failed(self, session: str, way: Way, reason: str, *, again: bool = False) -> None:
+    def failed(self, session: str, reader: Way, reason: str, *, again: bool = False) -> None:
         """Record that reading a session failed; its stored position stays. `again`: the session was not at fault, so
         the next try is not put off."""
-        before = self.of(session, way)
+        before = self.of(session, reader)
         tries = (before.tries if before else 0) + (not again)
-        self._put(session, way, before.until if before else (), tries, reason)
+        self._put(session, reader, before.until if before else (), tries, reason)
 
-    def _put(self, session: str, way: Way, until: Sequence[str], tries: int, error: str | None) -> None:
-        values = (session, way, json.dumps(list(until)), self._state.clock().isoformat(), tries, error)
+    def _put(self, session: str, reader: Way, until: Sequence[str], tries: int, error: str | None) -> None:
+        values = (session, reader, json.dumps(list(until)), self._state.clock().isoformat(), tries, error)
         with self._state.transaction() as db:
             db.execute("INSERT OR REPLACE INTO extraction VALUES (?, ?, ?, ?, ?, ?)", values)
 
@@ -105,7 +105,6 @@ class Extractions:
 
 def _progress(row: Sequence[str | int | None]) -> SessionProgress:
     session, until, time, tries, error = row
-    return SessionProgress(
-        str(session), tuple(json.loads(str(until))), datetime.fromisoformat(str(time)), int(tries or 0),
-        None if error is None else str(error),
-    )  # fmt: skip
+    keys, read_at = tuple(json.loads(str(until))), datetime.fromisoformat(str(time))
+    reason = None if error is None else str(error)
+    return SessionProgress(session=str(session), until=keys, time=read_at, tries=int(tries or 0), error=reason)

@@ -92,8 +92,8 @@ class LineFiles(Generic[T]):
                 path = f"{self._kind.folder}/{entry.name}"
                 if self._kind.ours(path) and entry.is_file(follow_symlinks=False):
                     with contextlib.suppress(FileNotFoundError):
-                        met = entry.stat(follow_symlinks=False)
-                        yield path, (met.st_mtime_ns, met.st_size, met.st_ino)
+                        found = entry.stat(follow_symlinks=False)
+                        yield path, (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 Float = NDArray[np.float32]
@@ -153,12 +153,12 @@ class Judgements(Struct, frozen=True, dict=True):
         for place, (one, _) in enumerate(rows):
             spans[one.node_id] = slice(spans[one.node_id].start if one.node_id in spans else place, place + 1)
         steps = np.frombuffer(b"".join(steps for _, steps in rows), np.byte).reshape(len(rows), usual)
-        return cls(
-            tuple(one for one, _ in rows), _unit(steps.astype(np.float32)),
-            np.array([one.signal for one, _ in rows], np.float32),
-            np.array([one.source == "implicit" for one, _ in rows], np.bool_),
-            np.array([one.confirmed_at.timestamp() for one, _ in rows], np.float64), spans, tuple(idle),
-        )  # fmt: skip
+        compared = tuple(one for one, _ in rows)
+        matrix = _unit(steps.astype(np.float32))
+        signals = np.array([one.signal for one in compared], np.float32)
+        implicit = np.array([one.source == "implicit" for one in compared], np.bool_)
+        times = np.array([one.confirmed_at.timestamp() for one in compared], np.float64)
+        return cls(compared, matrix, signals, implicit, times, spans=spans, idle=tuple(idle))
 
     @cached_property
     def explicit(self) -> Mapping[str, Sequence[Judgement]]:

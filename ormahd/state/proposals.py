@@ -140,9 +140,9 @@ class Verdicts:
         seen: dict[str, str] = {}
         ids = list(texts)
         with self._state.transaction() as db:
-            for some in sql.chunks(ids):
-                rest = f"FROM looked WHERE job = ? AND node_id IN ({sql.marks(some)})"
-                seen |= {row[0]: row[1] for row in sql.table(db, ("node_id", "text"), rest, (job, *some))}
+            for chunk in sql.chunks(ids):
+                rest = f"FROM looked WHERE job = ? AND node_id IN ({sql.marks(chunk)})"
+                seen |= {row[0]: row[1] for row in sql.table(db, ("node_id", "text"), rest, (job, *chunk))}
         return [node_id for node_id in ids if seen.get(node_id) != texts[node_id]]
 
     def seen(self, job: str, texts: Iterable[tuple[str, str]]) -> None:

@@ -44,7 +44,8 @@ class Runs:
         self._state = state
 
     def born(self, jobs: list[str]) -> None:
-        """Mark runs that never ended as cut off, and register new jobs as just run, so that none is due at once."""
+        """Called at the start. Mark runs that never ended as cut off. Register new jobs as just run, so that none is due at
+        once."""
         now = self._state.clock().isoformat()
         with self._state.transaction() as db:
             db.execute("UPDATE job_run SET ended = ?, error = ? WHERE ended IS NULL", (now, CUT_OFF))
@@ -87,10 +88,13 @@ class Runs:
         wrong = [row for row in ran if row[1] not in (None, STOPPED)]
         well = next((row for row in ran if row[1] is None), None)
         return JobPast(
-            last_run=_time(ran[0][0]), last_success=_time(well[0]) if well else None,
+            last_run=_time(ran[0][0]),
+            last_success=_time(well[0]) if well else None,
             last_error=None if ran[0][1] == STOPPED else ran[0][1],
-            run_count=len(ran), error_count=len(wrong), last_duration_ms=ran[0][2],
-        )  # fmt: skip
+            run_count=len(ran),
+            error_count=len(wrong),
+            last_duration_ms=ran[0][2],
+        )
 
     def latest(self, job: str) -> datetime | None:
         """Return when the job last began, or if it never did, when it was registered. The next run is due from this

@@ -25,9 +25,9 @@ log = logging.getLogger("ormah")
 
 PLAIN_ID: Final = re.compile(r"[!-~]{1,128}")
 """Matches session ids as harnesses give them. Any other id is stored as its digest."""
-MOST_SESSIONS: Final = 1_000
+MAX_SESSIONS: Final = 1_000
 """Maximum number of sessions that are kept. The session whose last prompt is oldest is dropped first."""
-MOST_HELD: Final = 500
+MAX_HELD: Final = 500
 """Maximum number of memories stored as held by a session's context. The most recent ones are kept."""
 
 
@@ -106,11 +106,11 @@ def add(
         for key, how in holds.items():
             before = held.pop(key, how)  # move it to the end: the memories shown first are dropped first
             held[key] = before if before in lasting else how
-        kept = dict(list(held.items())[-MOST_HELD:])
+        newest = dict(list(held.items())[-MAX_HELD:])
         db.execute(
             "INSERT INTO session (session_id, prompts, last, holds) VALUES (?, ?, ?, ?) ON CONFLICT (session_id) "
             "DO UPDATE SET prompts = prompts + excluded.prompts, last = excluded.last, holds = excluded.holds",
-            (session_id, int(counted), _iso(now), json.dumps(kept, separators=(",", ":"))),
+            (session_id, int(counted), _iso(now), json.dumps(newest, separators=(",", ":"))),
         )
         if spoken is not None:
             db.execute(
@@ -181,13 +181,13 @@ def was_told(state: State, mark: str, folder: str, since: datetime) -> bool:
 
 
 def prune(state: State, *, now: datetime, days: float) -> int:
-    """Delete sessions that had no prompt for `days`, and the oldest ones beyond `MOST_SESSIONS`. Also delete folders
+    """Delete sessions that had no prompt for `days`, and the oldest ones beyond `MAX_SESSIONS`. Also delete folders
     that were stored more than `days` ago for sessions that are not kept. Return the number of sessions deleted."""
     with state.transaction() as db:
         old = db.execute("DELETE FROM session WHERE last < ?", (_iso(now - timedelta(days=days)),)).rowcount
         many = db.execute(
             "DELETE FROM session WHERE session_id IN (SELECT session_id FROM session ORDER BY last DESC LIMIT -1 OFFSET ?)",
-            (MOST_SESSIONS,),
+            (MAX_SESSIONS,),
         ).rowcount
         db.execute(
             "DELETE FROM session_place WHERE time < ? AND session_id NOT IN (SELECT session_id FROM session)",

@@ -173,7 +173,7 @@ class State:
 
         Return the number of rows.
         """
-        gone = 0
+        count = 0
         with self.transaction() as db:
             names = [row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
             for table in names:
@@ -181,7 +181,7 @@ class State:
                 keys = [name for name, key in columns if key]
                 for row in db.execute(f'SELECT * FROM "{table}"').fetchall():  # noqa: S608 - names of our own schema
                     if any(holds(_bytes(value)) for value in row if isinstance(value, str | bytes)):
-                        gone += 1
+                        count += 1
                         if not change:
                             continue
                         named = {name: value for (name, _), value in zip(columns, row, strict=True) if name in keys}
@@ -190,7 +190,7 @@ class State:
         if change:
             self.wipe()
             own_files.remove(own_files.aside(self.path))
-        return gone
+        return count
 
     def wipe(self) -> None:
         """Rewrite the file, so that no freed page still has deleted data."""

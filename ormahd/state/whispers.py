@@ -33,9 +33,9 @@ SPOKEN = "injected"
 INJECTED = frozenset({"full", "title", "preference"})
 """The ways in which a memory can be shown that count as injected. `exploring` does not count: it is a review question
 (DESIGN section 2)."""
-KEPT = 2_000
+MAX_PROMPT = 2_000
 """Number of characters of a prompt that are kept: enough to recognise it and to embed it again."""
-REDACTED = KEPT + 1_000
+MAX_REDACTED = MAX_PROMPT + 1_000
 """Number of characters of a prompt that are searched for secrets. It is more than are kept, so that a secret across
 the end of the kept part is still recognised."""
 BEGINNING = 80
@@ -121,7 +121,7 @@ def record(
     name), because without it nothing can be learned from them.
     """
     event = event or new_event()
-    text = kept(prompt)
+    text = stored_prompt(prompt)
     blob = None if vector is None else np.asarray(vector, np.float32).tobytes()
     rows = [(event, one.node_id, one.relevance, one.boosted, one.shown in INJECTED, one.shown) for one in candidates]
     name = model and model_name(model)
@@ -143,12 +143,12 @@ def _write(state: State, event: Sequence[Any], candidates: Sequence[Sequence[Any
         sql.put(db, "INSERT INTO whisper_log (event, node_id, relevance, boosted, was_injected, shown)", candidates)
 
 
-def kept(prompt: str) -> str:
-    """Return the part of a prompt that is stored: its first `KEPT` characters, with secrets redacted."""
-    text = prompt[:REDACTED]
-    if len(prompt) > REDACTED and not prompt[REDACTED].isspace():
+def stored_prompt(prompt: str) -> str:
+    """Return the part of a prompt that is stored: its first `MAX_PROMPT` characters, with secrets redacted."""
+    text = prompt[:MAX_REDACTED]
+    if len(prompt) > MAX_REDACTED and not prompt[MAX_REDACTED].isspace():
         text = _LAST_WORD.sub("", text)  # the last word may be half a secret, which would not be recognised
-    return redact(text).text[:KEPT]
+    return redact(text).text[:MAX_PROMPT]
 
 
 _LOGGED = (
@@ -191,13 +191,9 @@ def latest(state: State, node_id: str, *, session_id: str | None, space: str | N
         return _logged(row)
     events = [] if event is None else [f"{event} is “{one_line(prompt, BEGINNING)}”"]
     events += [] if other is None else [f"{other[0]}, which considered it, is “{one_line(other[5], BEGINNING)}”"]
-    raise NotFound(
-        f"the last prompt here, and its session, are logged without the memory {short_id(node_id)}, which was too unlikely for them: which prompt is judged?",
-        hint=f"name its event (--event): {'; '.join(events)}"
-        if events
-        else "`ormahctl whisper` lists the last prompts",
-        data={"id": node_id},
-    )
+    hint = f"name its event (--event): {'; '.join(events)}" if events else "`ormahctl whisper` lists the last prompts"
+    message = f"the last prompt here, and its session, are logged without the memory {short_id(node_id)}, which was too unlikely for them: which prompt is judged?"
+    raise NotFound(message, hint=hint, data={"id": node_id})
 
 
 def held_back(
@@ -253,11 +249,10 @@ def figures(state: State) -> Figures:
     with state.transaction() as db:
         outcomes = dict(db.execute("SELECT outcome, count(*) FROM whisper_event GROUP BY 1 ORDER BY 2 DESC, 1"))
         (since,) = db.execute("SELECT min(time) FROM whisper_event").fetchone()
-        told, heeded = db.execute("SELECT count(shown), total(heeded) FROM whisper_log").fetchone()
+        whispered, heeded = db.execute("SELECT count(shown), total(heeded) FROM whisper_log").fetchone()
         prompts = sum(outcomes.values())
-        middle = db.execute(
-            "SELECT milliseconds FROM whisper_event ORDER BY 1 LIMIT 1 OFFSET ?", (prompts // 2,)
-        ).fetchone()
+        select = "SELECT milliseconds FROM whisper_event ORDER BY 1 LIMIT 1 OFFSET ?"
+        middle = db.execute(select, (prompts // 2,)).fetchone()
     spoken = outcomes.pop(SPOKEN, 0)
     moment = None if since is None else datetime.fromisoformat(since)
     return Figures(
@@ -266,7 +261,7 @@ def figures(state: State) -> Figures:
         spoken=spoken,
         silent=outcomes,
         median_ms=None if middle is None else round(middle[0], 1),
-        told=told,
+        told=whispered,
         heeded=int(heeded),
     )
 
@@ -282,16 +277,16 @@ def daily(state: State, since: datetime) -> dict[str, tuple[int, int]]:
 def prune(state: State, days: float) -> int:
     """Delete prompts older than `days`, with the memories considered for them, `SLICE` prompts in each transaction.
     Return the number of prompts deleted."""
-    before, gone = _iso(state.clock() - timedelta(days=days)), 0
+    before, count = _iso(state.clock() - timedelta(days=days)), 0
     while True:
         with state.transaction() as db:
             found = db.execute(
                 "DELETE FROM whisper_event WHERE event IN (SELECT event FROM whisper_event WHERE time < ? LIMIT ?)",
                 (before, SLICE),
             )
-        gone += found.rowcount
+        count += found.rowcount
         if found.rowcount < SLICE:
-            return gone
+            return count
 
 
 def unkeep(state: State, excluded: Callable[[str], bool]) -> int:
@@ -300,28 +295,26 @@ def unkeep(state: State, excluded: Callable[[str], bool]) -> int:
 
     The time and outcome of each whisper stay, for the statistics.
     """
-    gone = 0
+    count = 0
     with state.transaction() as db:
         places = db.execute("SELECT session_id, folder FROM session_place").fetchall()
         for session_id in [session_id for session_id, folder in places if excluded(folder)]:
             mine = (session_id,)
             logged = "SELECT event FROM whisper_event WHERE session_id = ? AND prompt != ''"
             db.execute(f"DELETE FROM whisper_log WHERE event IN ({logged})", mine)
-            gone += db.execute("DELETE FROM session_prompt WHERE session_id = ?", mine).rowcount
-            gone += db.execute(
+            count += db.execute("DELETE FROM session_prompt WHERE session_id = ?", mine).rowcount
+            count += db.execute(
                 "UPDATE whisper_event SET prompt = '', vector = NULL WHERE session_id = ? AND prompt != ''", mine
             ).rowcount
-    if gone:
+    if count:
         state.wipe()
-    return gone
+    return count
 
 
 def _logged(row: Sequence[Any]) -> Logged:
-    event, node_id, relevance, shown, time, prompt, vector, model, space, session_id = row
-    return Logged(
-        event, node_id, relevance, shown, datetime.fromisoformat(time), prompt, np.frombuffer(vector, np.float32), model,
-        space, session_id,
-    )  # fmt: skip
+    event, node_id, relevance, how, time, prompt, vector, *rest = row
+    at, floats = datetime.fromisoformat(time), np.frombuffer(vector, np.float32)
+    return Logged(event, node_id, relevance, how, at, prompt, floats, *rest)
 
 
 def _iso(time: datetime) -> str:
@@ -353,9 +346,15 @@ class LoggedMemory(Struct, frozen=True):
 
 
 def prompts(
-    state: State, *, limit: int, since: datetime | None = None, before: datetime | None = None, space: str | None = None,
-    outcome: str | None = None, node_id: str | None = None,
-) -> list[LoggedPrompt]:  # fmt: skip
+    state: State,
+    *,
+    limit: int,
+    since: datetime | None = None,
+    before: datetime | None = None,
+    space: str | None = None,
+    outcome: str | None = None,
+    node_id: str | None = None,
+) -> list[LoggedPrompt]:
     """Return the prompts between two times, newest first. `space`: only prompts of this space; "global": only prompts
     without a space; None: all. `outcome`: only prompts with this outcome. `node_id`: only prompts for which this memory
     was shown."""
@@ -382,16 +381,16 @@ def prompts(
     return [LoggedPrompt(row[0], datetime.fromisoformat(row[1]), *row[2:]) for row in rows]
 
 
-def shown(state: State, events: Sequence[str]) -> dict[str, list[LoggedMemory]]:
+def shown_memories(state: State, events: Sequence[str]) -> dict[str, list[LoggedMemory]]:
     """Return event -> the memories shown in that whisper, in the order shown."""
     found: dict[str, list[LoggedMemory]] = {}
     with state.transaction() as db:
-        for some in sql.sets(events):
+        for chunk in sql.sets(events):
             select = (
                 "SELECT event, node_id, shown, boosted, heeded FROM whisper_log "
-                f"WHERE shown IS NOT NULL AND event IN ({sql.marks(some)}) ORDER BY id"
+                f"WHERE shown IS NOT NULL AND event IN ({sql.marks(chunk)}) ORDER BY id"
             )
-            for event, node_id, how, relevance, heeded in db.execute(select, some):
+            for event, node_id, how, relevance, heeded in db.execute(select, chunk):
                 found.setdefault(event, []).append(LoggedMemory(node_id, how, relevance, bool(heeded)))
     return found
 

@@ -237,7 +237,7 @@ class _Course:
         judgements = self.ormah.learned.judgements
         if not judgements.explicit:
             return {}
-        same = self.ormah.learned.seal.prompt(whispers.kept(heard.prompt))
+        same = self.ormah.learned.seal.prompt(whispers.stored_prompt(heard.prompt))
         vector = heard.vector if hear.is_read(heard.prompt, self.embed) else None
         return affinity.verdicts(vector, same, judgements)
 

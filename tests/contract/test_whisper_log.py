@@ -48,6 +48,6 @@ def test_a_preference_that_is_found_both_ways_is_logged_as_it_was_shown(ormah: O
     assert rule in [one.id for one in found.nodes]
     assert len({one.id for one in found.nodes}) == len(found.nodes)
     assert found.event is not None
-    logged = [(one.node_id, one.shown) for one in whispers.shown(ormah.state, [found.event])[found.event]]
+    logged = [(one.node_id, one.shown) for one in whispers.shown_memories(ormah.state, [found.event])[found.event]]
     assert {one for one in logged if one[1] != "exploring"} == {(one.id, one.shown) for one in found.nodes}
     assert len(dict(logged)) == len(logged)

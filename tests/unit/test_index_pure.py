@@ -70,7 +70,7 @@ def test_the_basis_is_the_same_whoever_computes_it() -> None:
 def test_small_tokens_keep_their_cosines() -> None:
     random = np.random.default_rng(4)
     tokens = token_vectors.unit(
-        random.standard_normal((2 * token_vectors.SOME + 7, 40)) @ random.standard_normal((40, 384))
+        random.standard_normal((2 * token_vectors.ROWS_AT_ONCE + 7, 40)) @ random.standard_normal((40, 384))
     )
     small = token_vectors.project(tokens, token_vectors.basis(tokens, 64))
     codes = token_vectors.quantise(small)

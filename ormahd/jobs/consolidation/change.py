@@ -104,10 +104,8 @@ def successors(index: Reader, ids: Sequence[str], now: datetime) -> dict[str, st
     asked = frozenset(ids)
     edges = [edge for edge in index.edges_of(ids) if edge.edge is EdgeType.DERIVED_FROM and edge.target in asked]
     rows = index.notes([edge.source for edge in edges])
-    return {
-        edge.target: edge.source for edge in edges
-        if (row := rows.get(edge.source)) is not None and TAG in row.tags and not row.expired(now)
-    }  # fmt: skip
+    valid = {node_id for node_id, row in rows.items() if TAG in row.tags and not row.expired(now)}
+    return {edge.target: edge.source for edge in edges if edge.source in valid}
 
 
 def identities(ormah: Ormah) -> frozenset[str]:
@@ -252,10 +250,9 @@ def _check_search(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
     """
     ormah.index.embed_ahead([(made.title, made.content)], urgent=False)
     now, ids = ormah.ranking_clock(), {row.id for row in rows}
-    asked = [
-        (question, row.space) for row in rows for question in _questions(row)
-        if ids.intersection(_first(ormah, ormah.index, question, row.space, None, now, TOP))
-    ]  # fmt: skip
+    questions = [(question, row.space) for row in rows for question in _questions(row)]
+    firsts = [_first(ormah, ormah.index, question, space, None, now, TOP) for question, space in questions]
+    asked = [one for one, found in zip(questions, firsts, strict=True) if ids.intersection(found)]
     changed = {made.path: made.data} | {
         seen.path: _archived(seen, made) for seen in (see(ormah, row.id) for row in rows)
     }
@@ -268,7 +265,7 @@ def _check_search(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
                     f"the summary would not be among the first {TOP} for “{headline(None, question, 60)}”, by which one of "
                     "the memories is found today",
                     hint="name in it what they are about",
-                )  # fmt: skip
+                )
     return len(asked)
 
 
@@ -282,10 +279,8 @@ def _first(
 ) -> list[str]:
     """Return the ids of the first `limit` results of a search for `question`, best first, without memories that were
     found along edges."""
-    ranked = rank(
-        index, SearchQuery(query=question, limit=RESULTS, tiers=tiers), embed=ormah.index.embed_query, space=space, now=now,
-        explain=False, rules=Rules(),
-    )  # fmt: skip
+    query, embed = SearchQuery(query=question, limit=RESULTS, tiers=tiers), ormah.index.embed_query
+    ranked = rank(index, query, embed=embed, space=space, now=now, explain=False, rules=Rules())
     return [hit.node_id for hit in ranked.results if hit.source == "search"][:limit]
 
 

@@ -140,10 +140,8 @@ class ClusterSearch:
 
         `taken`: ids to leave out. None: the seed cannot be consolidated in this run, but perhaps in a later one.
         """
-        near = [
-            other for other, cosine in self.context.near.of(seed)
-            if cosine >= SIMILARITY and other in self.texts and other not in taken
-        ]  # fmt: skip
+        near = [other for other, cosine in self.context.near.of(seed) if cosine >= SIMILARITY]
+        near = [other for other in near if other in self.texts and other not in taken]
         rows = self.context.ormah.index.notes([seed, *near])
         rows = {one: row for one, row in rows.items() if self._eligible(row) and self.texts[one] == key_of(row)}
         barred, replaced = self._barred(list(rows))

@@ -126,9 +126,8 @@ class NoteChanges:
         self._row = row
         self._ops = history.ops(node_id=row.id, limit=None)
         undone = {aim: op.time for op in reversed(self._ops) for aim in op.undoes}
-        self._undone = {
-            op.commit: undone[name] for op in self._ops for name in (op.commit, op.op) if name is not None and name in undone
-        }  # fmt: skip
+        names = [(op.commit, name) for op in self._ops for name in (op.commit, op.op)]
+        self._undone = {commit: undone[name] for commit, name in names if name is not None and name in undone}
 
     @property
     def came(self) -> datetime | None:

@@ -194,7 +194,8 @@ class Links:
         self._theirs = {node_id: self._into_keeper(seen) for node_id, seen in self._others.items()}
         for link in removed.note.links:
             self._take(link)
-        self._changed = {node_id: new for node_id, seen in self._others.items() if (new := self._neighbour(seen)) is not None}  # fmt: skip
+        neighbours = {node_id: self._neighbour(seen) for node_id, seen in self._others.items()}
+        self._changed = {node_id: new for node_id, new in neighbours.items() if new is not None}
 
     @property
     def drawn(self) -> list[NoteLink]:
@@ -293,11 +294,9 @@ def _plain(link: NoteLink) -> bool:
 
 
 def _united(known: NoteLink, other: NoteLink) -> NoteLink:
-    times = [time for time in (known.created, other.created) if time is not None]
+    created = min((time for time in (known.created, other.created) if time is not None), default=None)
     weight = max(known.weight, other.weight)
-    return replace(
-        known, weight=weight, created=min(times, default=None), reason=known.reason or other.reason
-    )  # fmt: skip
+    return replace(known, weight=weight, created=created, reason=known.reason or other.reason)
 
 
 Cosine = Callable[[str, str], float | None]
@@ -311,7 +310,7 @@ ONE_WORD: Final = 0.93
 OVERLAP: Final = 0.75
 """Without an embedding model: minimum share of a sentence's words that another sentence must contain to say the
 same."""
-MOST: Final = 40
+MAX_SENTENCES: Final = 40
 """Maximum number of sentences that are compared; longer texts are not checked for repetitions."""
 _SENTENCE = re.compile(r"(?<=[.!?\u2026])\s+(?=[^\W\d_a-z])|(?<=[\u3002\uff01\uff1f])|\n+")
 
@@ -360,7 +359,7 @@ def restates(known: str, one: str, cosine: Cosine | None = None) -> bool:
 def said_twice(text: str, cosine: Cosine | None = None) -> str | None:
     """Return the first sentence that repeats an earlier one, wholly or in part (`restates`); None if there is none."""
     found = sentences(text)
-    if len(found) > MOST or "```" in text or "~~~" in text:
+    if len(found) > MAX_SENTENCES or "```" in text or "~~~" in text:
         return None
     for at, one in enumerate(found):
         if any(restates(known, one, cosine) or restates(one, known, cosine) for known in found[:at]):
@@ -373,17 +372,19 @@ def unsaid(known: Sequence[str], new: Sequence[str], cosine: Cosine | None = Non
 
     Also return `{sentence of known: sentence of new}`, where the new one says the same and more.
     """
-    left: list[str] = []
+    new_sentences: list[str] = []
     better: dict[str, str] = {}
     for one in new:
-        if any(restates(said, one, cosine) for said in known):
+        if any(restates(sentence, one, cosine) for sentence in known):
             continue
-        fuller = next((said for said in known if said not in better and restates(one, said, cosine)), None)
+        fuller = next(
+            (sentence for sentence in known if sentence not in better and restates(one, sentence, cosine)), None
+        )
         if fuller is not None:
             better[fuller] = one
-        elif not any(restates(said, one, cosine) for said in left):
-            left.append(one)
-    return left, better
+        elif not any(restates(sentence, one, cosine) for sentence in new_sentences):
+            new_sentences.append(one)
+    return new_sentences, better
 
 
 LONGEST = 2.0
@@ -399,10 +400,10 @@ def united(keep: NodeRow, removed: NodeRow, cosine: Cosine | None = None) -> str
     `removed` is appended as a whole.
     """
     fenced = any(mark in row.content for row in (keep, removed) for mark in ("```", "~~~"))
-    known, said = sentences(keep.content), sentences(removed.content)
-    if fenced or len(known) + len(said) > MOST:
+    known, other = sentences(keep.content), sentences(removed.content)
+    if fenced or len(known) + len(other) > MAX_SENTENCES:
         cosine = None
-    new, better = unsaid(known, said, cosine)
+    new, better = unsaid(known, other, cosine)
     text = keep.content
     for old, fuller in better.items():
         text = text.replace(old, fuller, 1)

@@ -111,9 +111,9 @@ def test_a_memory_that_a_whisper_did_not_consider_can_be_judged_there(state: Sta
 
 def test_a_prompt_is_kept_without_its_secrets(state: State, tmp_path: Path) -> None:
     key = "ghp_" + "a1B2" * 9
-    event = record(state, Considered(A, 0.6, 0.7), prompt="x " * (whispers.KEPT // 2 - 10) + key + " y" * 90_000)
+    event = record(state, Considered(A, 0.6, 0.7), prompt="x " * (whispers.MAX_PROMPT // 2 - 10) + key + " y" * 90_000)
     kept = whispers.latest(state, A, session_id="s", space=None, agent="agent").prompt
-    assert len(kept) == whispers.KEPT
+    assert len(kept) == whispers.MAX_PROMPT
     assert "[redacted" in kept
     assert whispers.prompt_texts(state, [event, "unknown"]) == {event: kept}
     state.close()

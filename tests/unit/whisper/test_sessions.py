@@ -209,7 +209,7 @@ def test_a_title_at_the_same_time_does_not_take_back_the_content(house: House) -
 def test_old_sessions_and_too_many_are_forgotten(house: House) -> None:
     house.say("an old one", "old")
     house.now += timedelta(days=31)
-    for number in range(store.MOST_SESSIONS + 120):
+    for number in range(store.MAX_SESSIONS + 120):
         house.now += timedelta(seconds=1)
         house.say("a new one", f"new{number}", vector=None)
     with house.state.transaction() as db:
@@ -217,19 +217,19 @@ def test_old_sessions_and_too_many_are_forgotten(house: House) -> None:
         (orphans,) = db.execute(
             "SELECT count(*) FROM session_prompt WHERE session_id NOT IN (SELECT session_id FROM session)"
         ).fetchone()
-    assert store.MOST_SESSIONS <= count <= store.MOST_SESSIONS + 50
+    assert store.MAX_SESSIONS <= count <= store.MAX_SESSIONS + 50
     assert orphans == 0
     assert house.texts("old") is None
-    assert house.texts(f"new{store.MOST_SESSIONS + 119}") == ["a new one"]
+    assert house.texts(f"new{store.MAX_SESSIONS + 119}") == ["a new one"]
 
 
 def test_what_a_session_holds_is_bounded(house: House) -> None:
-    for number in range(store.MOST_HELD // 50 + 2):
+    for number in range(store.MAX_HELD // 50 + 2):
         house.say("one two three", shown={f"m{number}-{n}": "full" for n in range(50)})
     known = house.sessions.before("s").known
-    assert len(known) == store.MOST_HELD
+    assert len(known) == store.MAX_HELD
     assert "m0-0" not in known
-    assert f"m{store.MOST_HELD // 50 + 1}-49" in known
+    assert f"m{store.MAX_HELD // 50 + 1}-49" in known
 
 
 def test_a_purge_leaves_nothing(house: House) -> None:
