@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Final, Literal
 
 from ormahd import paths
@@ -30,9 +31,14 @@ def tool(*command: str) -> subprocess.CompletedProcess[str]:
         environ["XDG_RUNTIME_DIR"] = runtime  # `su` and cron do not set it, and systemctl looks for its bus there
     try:
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=TOOL_SECONDS,
-            check=False, env=environ,
-        )  # fmt: skip
+            command,
+            stdin=DEVNULL,
+            capture_output=True,
+            errors="replace",
+            timeout=TOOL_SECONDS,
+            check=False,
+            env=environ,
+        )
     except FileNotFoundError:
         return subprocess.CompletedProcess(command, 127, "", f"{command[0]} is not installed")
     except subprocess.TimeoutExpired:
@@ -63,8 +69,8 @@ def serves(socket: Path) -> bool:
     """Whether the daemon at `socket` is a service installed by `ormahctl setup`."""
     if MACOS:
         return os.path.abspath(socket) == _plist_socket()
-    shown = tool("systemctl", "--user", "show", SOCKET_UNIT, "--property=Listen").stdout
-    listens = re.findall(r"^Listen=(.*?) \(Stream\)$", shown, re.MULTILINE)
+    output = tool("systemctl", "--user", "show", SOCKET_UNIT, "--property=Listen").stdout
+    listens = re.findall(r"^Listen=(.*?) \(Stream\)$", output, re.MULTILINE)
     return os.path.abspath(socket) in listens
 
 
@@ -73,9 +79,9 @@ def service_pid() -> int | None:
     manager does not answer."""
     if MACOS:
         return _launchd_pid() if plist().is_file() else None
-    shown = tool("systemctl", "--user", "show", UNIT, "--property=LoadState,MainPID")
-    found = dict(text.split("=", 1) for text in shown.stdout.splitlines() if "=" in text)
-    if shown.returncode or found.get("LoadState") != "loaded":
+    done = tool("systemctl", "--user", "show", UNIT, "--property=LoadState,MainPID")
+    found = dict(text.split("=", 1) for text in done.stdout.splitlines() if "=" in text)
+    if done.returncode or found.get("LoadState") != "loaded":
         return None
     return int(found.get("MainPID") or 0)
 
@@ -104,10 +110,9 @@ def enabling() -> list[list[str]]:
     if MACOS:
         return [["launchctl", "bootstrap", domain(), str(plist())]]
     # the service counts as ready once all is loaded, but it answers through the socket earlier, so do not wait
-    return [
-        ["systemctl", "--user", "daemon-reload"], ["systemctl", "--user", "enable", SOCKET_UNIT, UNIT],
-        ["systemctl", "--user", "start", SOCKET_UNIT], ["systemctl", "--user", "start", "--no-block", UNIT],
-    ]  # fmt: skip
+    begin = ["systemctl", "--user"]
+    started = [[*begin, "start", SOCKET_UNIT], [*begin, "start", "--no-block", UNIT]]
+    return [[*begin, "daemon-reload"], [*begin, "enable", SOCKET_UNIT, UNIT], *started]
 
 
 def disabling() -> list[list[str]]:

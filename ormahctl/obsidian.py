@@ -10,9 +10,9 @@ from typing import Final
 from ormahd import paths
 
 LISTS: Final = (
-    ".config/obsidian", "Library/Application Support/obsidian", ".var/app/md.obsidian.Obsidian/config/obsidian",
-    "snap/obsidian/current/.config/obsidian",
-)  # fmt: skip
+    *(".config/obsidian", "Library/Application Support/obsidian"),
+    *(".var/app/md.obsidian.Obsidian/config/obsidian", "snap/obsidian/current/.config/obsidian"),
+)
 """Where Obsidian keeps its list of vaults, relative to the home directory: Linux, macOS, Flatpak, snap."""
 CLOUD: Final = "Library/Mobile Documents/iCloud~md~obsidian/Documents"
 DEPTH: Final = 3
@@ -37,10 +37,10 @@ def find_obsidian_vaults() -> list[Path]:
     found = dict.fromkeys(known_vaults())
     for top in (paths.home(), paths.home() / CLOUD):
         for place, folders, _ in os.walk(top):
-            here = Path(place)
+            folder = Path(place)
             if ".obsidian" in folders:
-                found.setdefault(here)
-            deep = len(here.relative_to(top).parts) >= DEPTH or here in found
+                found.setdefault(folder)
+            deep = len(folder.relative_to(top).parts) >= DEPTH or folder in found
             folders[:] = (
                 [] if deep else sorted(name for name in folders if not name.startswith(".") and name != "Library")
             )

@@ -31,13 +31,13 @@ def answer(*arguments: str, fine: Collection[int] = (0,)) -> bytes:
     done = subprocess.run(command(*arguments), stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode in fine:
         return done.stdout
-    message, hint = said(done.stderr.decode("utf-8", "replace"))
+    message, hint = parse_error(done.stderr.decode("utf-8", "replace"))
     kinds = {kind.exit_status: kind for kind in reversed(BY_CODE.values())}
     failed: type[OrmahError] = kinds.get(done.returncode, Internal)
     raise failed(message or f"ormahd {arguments[0]} ended with status {done.returncode}", hint=hint)
 
 
-def said(stderr: str) -> tuple[str | None, str | None]:
+def parse_error(stderr: str) -> tuple[str | None, str | None]:
     """Return (error, hint) from the `error:` and `hint:` lines in `stderr`, the output of `ormahd`. If there is no
     `error:` line, the last line is the error."""
     lines = [text.strip() for text in stderr.splitlines() if text.strip()]

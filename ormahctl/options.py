@@ -16,12 +16,14 @@ from ormahd.rpc.wire import TooLarge
 F = TypeVar("F", bound=Callable[..., Any])
 
 TYPES: Final = (
-    "fact", "decision", "preference", "event", "person", "project", "concept", "procedure", "goal", "observation",
-)  # fmt: skip
+    *("fact", "decision", "preference", "event", "person"),
+    *("project", "concept", "procedure", "goal", "observation"),
+)
 TIERS: Final = ("core", "working", "archival")
 EDGES: Final = (
-    "supports", "part_of", "depends_on", "defines", "derived_from", "evolved_from", "related_to", "contradicts",
-)  # fmt: skip
+    *("supports", "part_of", "depends_on", "defines"),
+    *("derived_from", "evolved_from", "related_to", "contradicts"),
+)
 
 
 class Unknown(click.BadParameter):
@@ -92,12 +94,10 @@ class LinkType(click.ParamType[Link]):
         return Link(target=target.strip(), edge=edge)
 
 
-def limit_option(most: int, *, default: int, what: str = "results") -> Callable[[F], F]:
-    """Return the decorator for the option `-n`, `--limit`: how many of `what` are listed, from 1 to `most`."""
-    return click.option(
-        "-n", "--limit", type=click.IntRange(1, most), metavar="N", default=default, show_default=True,
-        help=f"Largest number of {what}.",
-    )  # fmt: skip
+def limit_option(maximum: int, *, default: int, what: str = "results") -> Callable[[F], F]:
+    """Return the decorator for the option `-n`, `--limit`: how many of `what` are listed, from 1 to `maximum`."""
+    numbers, help_ = click.IntRange(1, maximum), f"Largest number of {what}."
+    return click.option("-n", "--limit", type=numbers, metavar="N", default=default, show_default=True, help=help_)
 
 
 def typed(name: str) -> bool:

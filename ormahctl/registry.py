@@ -102,14 +102,14 @@ class Verb(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. Raises UsageError if they break `excludes`."""
         words = list(args)
-        left = super().parse_args(ctx, args)
+        remaining = super().parse_args(ctx, args)
         _, _, order = self.make_parser(ctx).parse_args(words)
         given = {name for param in order if isinstance(param, click.Option) for name in param.opts}
         for first, *others in self.excludes:
             for other in others:
                 if {first, other} <= given:
                     raise click.UsageError(f"{first} and {other} exclude each other", ctx)
-        return left
+        return remaining
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.example:
@@ -150,8 +150,8 @@ class Verbs(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands that a person needs; with `help --all` (`ctx.obj.all_commands`) all of them."""
         room = formatter.width - 6 - max(map(len, _PLACES))
-        shown = SECTIONS if ctx.ensure_object(Session).all_commands else {FOR_A_PERSON: SECTIONS[FOR_A_PERSON]}
-        for heading, names in shown.items():
+        sections = SECTIONS if ctx.ensure_object(Session).all_commands else {FOR_A_PERSON: SECTIONS[FOR_A_PERSON]}
+        for heading, names in sections.items():
             commands = {name: self.get_command(ctx, name) for name in names}
             rows = [(name, command.get_short_help_str(room)) for name, command in commands.items() if command]
             with formatter.section(heading):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Drawn
     from rich.progress import TaskID
 
+    from ormahd.api import Progress as StageProgress
+
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _JSON_CONTROL = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -246,23 +248,23 @@ def facts(found: Mapping[str, Any], prefix: str = "") -> None:
             facts(value, f"{prefix}{name}.")
         elif isinstance(value, list) and value and isinstance(value[0], Mapping):
             for number, one in enumerate(value, 1):
-                told = ", ".join(
-                    f"{part} {shown(said)}" for part, said in one.items() if said not in (None, [], {}, "")
+                text = ", ".join(
+                    f"{part} {in_words(item)}" for part, item in one.items() if item not in (None, [], {}, "")
                 )
-                out(f"{line(prefix + str(name))} {number}. {told}", hang=4)
+                out(f"{line(prefix + str(name))} {number}. {text}", hang=4)
         elif value not in (None, [], ""):
-            out(f"{line(prefix + str(name))}: {shown(value)}", hang=4)
+            out(f"{line(prefix + str(name))}: {in_words(value)}", hang=4)
 
 
-def shown(value: Any) -> str:
+def in_words(value: Any) -> str:
     """Return a value of `facts` in words."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return " ".join(f"{name}={shown(one)}" for name, one in value.items())
+        return " ".join(f"{name}={in_words(one)}" for name, one in value.items())
     if isinstance(value, float):
         return f"{round(value, 4) + 0.0:.4f}".rstrip("0").rstrip(".") or "0"  # + 0.0: no -0
-    return ", ".join(map(shown, value)) if isinstance(value, list) else line(str(value))
+    return ", ".join(map(in_words, value)) if isinstance(value, list) else line(str(value))
 
 
 class Bar:
@@ -301,8 +303,12 @@ class Bar:
         """Show progress: `done` of `total` (None or 0: unknown). `text`: shown after the bar. `what`: replaces the
         words before it."""
         if self._drawn is not None and self._task is not None:
-            shown = line(what) if what else self.what
-            self._drawn.update(self._task, completed=done, total=total or None, text=line(text), description=shown)
+            words = line(what) if what else self.what
+            self._drawn.update(self._task, completed=done, total=total or None, text=line(text), description=words)
+
+    def follow(self, progress: StageProgress) -> None:
+        """Show the progress that the daemon reports of a call, with its stage in place of the words before the bar."""
+        self.set(progress.done, progress.total, what=progress.stage)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None

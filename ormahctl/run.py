@@ -152,8 +152,8 @@ def _decode(args: Sequence[str]) -> list[str]:
         try:
             words.append(os.fsencode(word).decode("utf-8"))
         except UnicodeError as exc:
-            shown = render.line(word)
-            raise click.UsageError(f"argument {number} ({shown}) is not valid UTF-8") from exc
+            text = render.line(word)
+            raise click.UsageError(f"argument {number} ({text}) is not valid UTF-8") from exc
     return words
 
 

@@ -10,18 +10,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
 from msgspec import UNSET, UnsetType
 
+from ormahctl import render
 from ormahd.api import HistoryParams, HistoryResult, Params, Progress, Result
 from ormahd.rpc import wire
-
-if TYPE_CHECKING:
-    from ormahd.rpc.wire import Unavailable
-
-from ormahctl import render
 
 R = TypeVar("R", bound=Result)
 
@@ -36,7 +32,7 @@ class Client:
     def __init__(self, connection: wire.ClientConnection, *, agent: str) -> None:
         self._connection = connection
         self._agent = agent
-        self._cwd = here()
+        self._cwd = project_folder()
         self._session = agent_session()
 
     @classmethod
@@ -58,10 +54,8 @@ class Client:
         timeout: float | None = CALL_SECONDS,
     ) -> R:
         """Call a method and return its result. `timeout` in seconds; None: no limit."""
-        answer = self._connection.call(
-            method, params, agent=self._agent, cwd=self._cwd, session=self._session, on_progress=on_progress,
-            timeout=timeout,
-        )  # fmt: skip
+        who = {"agent": self._agent, "cwd": self._cwd, "session": self._session}
+        answer = self._connection.call(method, params, **who, on_progress=on_progress, timeout=timeout)
         if not isinstance(answer, result):
             raise wire.Incompatible(
                 f"{method}: the answer is no {result.__name__}", hint="restart the daemon: ormahctl restart"
@@ -122,8 +116,6 @@ class Session:
         Raises:
             Unavailable: no daemon answers.
         """
-        from ormahd.rpc.wire import Unavailable
-
         if os.environ.get(JUDGING):
             raise wire.BadRequest(
                 "this is a session that Ormah runs as its judge", hint="a judge only answers; it has no memories"
@@ -131,13 +123,13 @@ class Session:
         socket = self.socket_path
         try:
             return Client.open(socket, agent=self.agent)
-        except Unavailable as exc:
+        except wire.Unavailable as exc:
             if not self.starts or exc.data.get("reason") not in {"absent", "refused"}:
                 raise
             self._start(socket, exc)
         return Client.open(socket, agent=self.agent)
 
-    def _start(self, socket: Path, absent: Unavailable) -> None:
+    def _start(self, socket: Path, absent: wire.Unavailable) -> None:
         from ormahctl import autostart
         from ormahctl.commands.daemon import skew
         from ormahd import paths
@@ -188,7 +180,7 @@ def agent_session() -> str | None:
     return given if given is not None and given.isprintable() and len(given) <= SESSION_CHARACTERS else None
 
 
-def here() -> str | None:
+def project_folder() -> str | None:
     """Return the project's folder if the agent gives one (`PROJECTS`), otherwise the working directory; None if that
     was removed or the path is not UTF-8."""
     try:

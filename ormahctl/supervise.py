@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import Final
 
 from ormahctl import managers, offline
@@ -80,8 +81,8 @@ def silent(socket: Path) -> bool:
     return False
 
 
-def wait_until_ready(socket: Path, told: Callable[[str], None], seconds: float) -> HelloResult:
-    """Wait until the daemon's phase is `ready`, and return its reply to `hello`. `told` is called with each new phase.
+def wait_until_ready(socket: Path, on_phase: Callable[[str], None], seconds: float) -> HelloResult:
+    """Wait until the daemon's phase is `ready`, and return its reply to `hello`. `on_phase` is called with each new one.
 
     Raises:
         Unavailable: the daemon is not ready after `seconds`.
@@ -92,7 +93,7 @@ def wait_until_ready(socket: Path, told: Callable[[str], None], seconds: float) 
         if answer is not None:
             if answer.phase != last:
                 last = answer.phase
-                told(last)
+                on_phase(last)
             if answer.phase == "ready":
                 return answer
         time.sleep(READY_POLL_SECONDS)
@@ -118,9 +119,9 @@ def start(socket: Path, *, flag: str | None, seconds: float = START_SECONDS) -> 
     Raises:
         Unavailable: it did not start; the message has its output.
     """
-    there = hello(socket)
-    if there is not None:
-        return Started(there, "running")
+    running = hello(socket)
+    if running is not None:
+        return Started(running, "running")
     how, complaint = _launch(socket, flag, seconds)
     deadline = time.monotonic() + (seconds if complaint is None else 2.0)
     while time.monotonic() < deadline:
@@ -142,9 +143,8 @@ def _launch(socket: Path, flag: str | None, seconds: float) -> tuple[str, OrmahE
     command = offline.command("run", "--detach", *(["--socket", flag] if flag else []))
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            errors="replace", timeout=seconds, check=False,
-        )  # fmt: skip
+            command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, errors="replace", timeout=seconds, check=False
+        )
     except subprocess.TimeoutExpired:
         late = f"the daemon did not begin to listen within {seconds:g} s"
         return "detached", Unavailable(late, hint="see: ormahctl logs, ormahctl doctor")
@@ -156,7 +156,7 @@ def _complaint(done: subprocess.CompletedProcess[str], tool: str, hint: str) -> 
     the program that ran. `hint`: used if the command printed no hint."""
     if done.returncode == 0:
         return None
-    message, hinted = offline.said(done.stderr)
+    message, hinted = offline.parse_error(done.stderr)
     why = message or f"{tool} ended with status {done.returncode}"
     return Unavailable(f"the daemon did not start: {why}", hint=hinted or hint)
 

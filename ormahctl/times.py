@@ -59,12 +59,12 @@ class When(click.ParamType[str]):
             return None  # dateparser would take a single letter for a month
         import dateparser
 
-        here = now.replace(tzinfo=None)
-        settings = {"RELATIVE_BASE": here, "PREFER_DATES_FROM": "past", "RETURN_AS_TIMEZONE_AWARE": False}
+        local = now.replace(tzinfo=None)
+        settings = {"RELATIVE_BASE": local, "PREFER_DATES_FROM": "past", "RETURN_AS_TIMEZONE_AWARE": False}
         found = dateparser.parse(text, languages=_languages(), settings=settings)
         if found is None:
             return None
-        whole = found.time() in (time.min, here.time()) and not re.search(r"\d\s*(h|min|sec)|hour|now", text)
+        whole = found.time() in (time.min, local.time()) and not re.search(r"\d\s*(h|min|sec)|hour|now", text)
         return self._day(found) if whole else found.astimezone()
 
     def _day(self, day: datetime) -> datetime:

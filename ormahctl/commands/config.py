@@ -52,12 +52,12 @@ def config(session: Session, what: str, key: str | None, value: str | None) -> i
     if what == "set":
         if key is None or value is None:
             raise click.UsageError("config set needs a KEY and a VALUE", context)
-        said = offline.answer("config", "set", "--", key, value).decode()
+        output = offline.answer("config", "set", "--", key, value).decode()
         if session.json:
             found = json.loads(offline.answer("config", "show", "--json"))
             render.emit({"file": found["file"], "settings": {key: found["settings"][key]}})
         else:
-            render.out(said.rstrip("\n"))
+            render.out(output.rstrip("\n"))
             if supervise.version(session.socket_path) is not None:
                 render.note("the daemon that runs takes it up after: ormahctl restart")
         return 0

@@ -71,8 +71,8 @@ def status(session: Session, verbose: bool, here: bool) -> None:
     else:
         _line("whispers", "none yet")
     why = health.learning.why
-    left = f", {render.count(health.learning.waiting, 'session')} left to read" if health.learning.waiting else ""
-    _line("learning", f"sessions are read by {health.learning.by}{left}" if why is None else f"off: {render.line(why)}")
+    more = f", {render.count(health.learning.waiting, 'session')} left to read" if health.learning.waiting else ""
+    _line("learning", f"sessions are read by {health.learning.by}{more}" if why is None else f"off: {render.line(why)}")
     if health.sync is not None:
         _sync(health.sync)
     waiting = [
@@ -240,8 +240,8 @@ def restart(session: Session) -> None:
 
 def _refuse_faults() -> None:
     """Raise BadRequest if the settings are invalid, so that the daemon could not start again."""
-    told = json.loads(offline.answer("config", "check", "--json", fine=(0, 1)))["findings"]
-    faults = [one for one in told if one["level"] == "error"]
+    findings = json.loads(offline.answer("config", "check", "--json", fine=(0, 1)))["findings"]
+    faults = [one for one in findings if one["level"] == "error"]
     if faults:
         more = f" (and {len(faults) - 1} more: ormahctl config check)" if len(faults) > 1 else ""
         raise BadRequest(

@@ -30,8 +30,13 @@ DECLINED = 1
 @click.option(
     "--purge", is_flag=True, help="Remove it from the history too: rewrites every commit since. Cannot be undone."
 )
-@click.option("--text", "texts", metavar="SECRET", multiple=True,
-              help="With --purge: an exact text, wherever it occurs; - asks for it, or reads stdin.")  # fmt: skip
+@click.option(
+    "--text",
+    "texts",
+    metavar="SECRET",
+    multiple=True,
+    help="With --purge: an exact text, wherever it occurs; - asks for it, or reads stdin.",
+)
 @click.option("--dry-run", is_flag=True, help="With --purge: say what would be rewritten, and change nothing.")
 @click.option("--yes", is_flag=True, help="With --purge: do not ask.")
 @pass_session
@@ -149,8 +154,8 @@ def _told(done: PurgeResult) -> None:
 
 def _beside(done: PurgeResult) -> None:
     """Print what the purge does not reach: files left alone, remotes, other copies."""
-    for left in done.left[:SHOWN]:
-        render.note(f"{left.path} {left.why}", label="left")
+    for remainder in done.left[:SHOWN]:
+        render.note(f"{remainder.path} {remainder.why}", label="left")
     if len(done.left) > SHOWN:
         render.note(f"and {render.count(len(done.left) - SHOWN, 'more file')}; all of them: --json", label="left")
     for remote in done.remotes:
@@ -159,8 +164,5 @@ def _beside(done: PurgeResult) -> None:
         for command in remote.push:
             sys.stderr.write(f"  {render.line(command)}\n")
     if not done.dry_run:
-        render.note(
-            "other clones and machines still hold it: clone them anew (a pull from one brings it back); so do backups "
-            "and snapshots of the disk",
-            label="copies",
-        )  # fmt: skip
+        copies = "clone them anew (a pull from one brings it back); so do backups and snapshots of the disk"
+        render.note(f"other clones and machines still hold it: {copies}", label="copies")

@@ -24,7 +24,7 @@ import click
 from ormahctl import managers, offline, render, supervise
 from ormahctl.commands import service as services
 from ormahctl.commands.service import short
-from ormahctl.commands.setup import entries, paste, told, warn
+from ormahctl.commands.setup import change_fields, entries, paste, warn
 from ormahctl.commands.sources import add
 from ormahctl.obsidian import find_obsidian_vaults
 from ormahctl.session import Session
@@ -143,7 +143,7 @@ def agents_of(text: str) -> list[str]:
 def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline: int) -> SetupChoices:
     """Return the choices: those that options name (`answers`), and for the others the person's answers, or the
     defaults. `asks`: whether a person answers."""
-    there = agents_of("all")
+    found = agents_of("all")
     vault, settled = vault_now(session)
     files, size = transcripts()
     can_serve = managers.state() == "answers" and not units.installed()
@@ -163,10 +163,10 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
         )
     offered = [one for one in find_obsidian_vaults() if one not in paths.configured_sources()] if asks else []
     settings = json.loads(offline.answer("config", "show", "--json"))["settings"] if asks else {}
-    readers = [name for name in there if name in READERS and shutil.which(READERS[name])]
+    readers = [name for name in found if name in READERS and shutil.which(READERS[name])]
     readers = readers if asks and settings["jobs.judge"]["value"] == "none" else []
     wanted = {
-        "agents": bool(there),
+        "agents": bool(found),
         "vault": not settled,
         "source": bool(offered),
         "service": can_serve,
@@ -181,7 +181,7 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
         render.out()
         head = render.paint(f"{number}/{len(open_questions)}", "dim")
         if one == "agents":
-            given.agents = _ask_agents(head, there)
+            given.agents = _ask_agents(head, found)
         elif one == "vault":
             given.vault = _ask_vault(head, vault)
         elif one == "source":
@@ -213,8 +213,8 @@ def _prompt(question: str, default: str) -> str:
     return str(click.prompt(question, default=default)).strip()
 
 
-def _ask_agents(head: str, there: Sequence[str]) -> list[str]:
-    render.out(f"{head} Agents on this machine: {', '.join(there)}. Their settings get Ormah's entries.")
+def _ask_agents(head: str, names: Sequence[str]) -> list[str]:
+    render.out(f"{head} Agents on this machine: {', '.join(names)}. Their settings get Ormah's entries.")
     while True:
         try:
             return agents_of(_prompt("Connect which? (names, all, none)", "all"))
@@ -373,10 +373,11 @@ def check(session: Session, chosen: SetupChoices) -> dict[str, HookAnswer]:
 
 def _check_hook(harness: Harness) -> HookAnswer:
     """Send a prompt by the hook of the agent's settings to the daemon."""
-    there, _ = standing.entries(harness)
-    answer = standing.ask_hook(next(there[event][0] for event in standing.PROMPTS if event in there))
-    heard = answer.ok and answer.said
-    return answer if heard else HookAnswer(False, answer.ms, answer.trouble or "ran, and the daemon did not hear of it")
+    hooks, _ = standing.entries(harness)
+    answer = standing.ask_hook(next(hooks[event][0] for event in standing.PROMPTS if event in hooks))
+    if answer.ok and answer.output:
+        return answer
+    return HookAnswer(False, answer.ms, answer.trouble or "ran, and the daemon did not hear of it")
 
 
 # ---------------------------------------------------------------- the command
@@ -395,7 +396,7 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
             {"what": what, "ok": one.ok, "ms": round(one.ms, 1), "trouble": one.trouble}
             for what, one in done.checks.items()
         ]
-        rows = [told(change) for change in done.changes]
+        rows = [change_fields(change) for change in done.changes]
         found = {"vault": done.vault, "agents": rows, "daemon": done.service, "name": chosen.name}
         pasted = {agent.name: agent.snippet(words) for agent in done.pasted}
         render.emit(found | {"sessions": chosen.past, "reader": chosen.reader, "checks": checks, "to_paste": pasted})
@@ -416,11 +417,13 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
         afterwards.setdefault(harness.after, []).append(harness.name)
     for what, names in afterwards.items():
         render.note(what, label=", ".join(names), colour="cyan")
-    render.note('try it: ormahctl remember "I am allergic to peanuts." --about-self; then: ormahctl whisper "what am I allergic to?"',
-                label="next", colour="cyan")  # fmt: skip
+    trial = 'ormahctl remember "I am allergic to peanuts." --about-self'
+    trial = f'try it: {trial}; then: ormahctl whisper "what am I allergic to?"'
+    render.note(trial, label="next", colour="cyan")
     if (language := spoken("LC_MESSAGES")) != "en":
-        render.note(f"the usual model reads English, your system speaks {language}. To find memories by meaning in a hundred "
-                    "languages (80 MB, slower): ormahctl model use multilingual", label="languages", colour="cyan")  # fmt: skip
+        other = "To find memories by meaning in a hundred languages (80 MB, slower): ormahctl model use multilingual"
+        text = f"the usual model reads English, your system speaks {language}. {other}"
+        render.note(text, label="languages", colour="cyan")
     render.note("ormahctl uninstall takes all of this out again, and never a memory", label="undo", colour="cyan")
     return status
 
@@ -430,7 +433,7 @@ def _foretell(session: Session, chosen: SetupChoices) -> int:
     changes = planned(session, chosen)
     vault = chosen.vault or vault_now(session)[0]
     if session.json:
-        rows = [told(change, dry_run=True) for change in changes]
+        rows = [change_fields(change, dry_run=True) for change in changes]
         found = {"dry_run": True, "vault": str(vault), "agents": rows, "service": chosen.service}
         render.emit(found | {"name": chosen.name, "sessions": chosen.past})
         return 0

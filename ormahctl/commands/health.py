@@ -6,6 +6,7 @@ import os
 import sys
 import tomllib
 from collections import deque
+from functools import partial
 from pathlib import Path
 
 import click
@@ -68,18 +69,16 @@ def examine(session: Session, *, fix: bool) -> list[Finding]:
     daemon = None
     try:
         with Bar("examining") as bar:
-            found = session.client.call(
-                "admin.doctor", DoctorParams(fix=fix), DoctorResult, timeout=LONG_SECONDS,
-                on_progress=lambda at: _draw(bar, at),
-            )  # fmt: skip
+            params, draw = DoctorParams(fix=fix), partial(_draw, bar)
+            found = session.client.call("admin.doctor", params, DoctorResult, on_progress=draw, timeout=LONG_SECONDS)
         daemon = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult).version
     except Unavailable as exc:
         if exc.data.get("reason") not in {"absent", "refused"}:
             raise
         if not session.json:
             render.note("the daemon is not running; looking without it")
-        said = offline.answer("doctor", "--json", *(["--fix"] if fix else []), fine={0, FOUND})
-        found = msgspec.json.decode(said, type=DoctorResult)
+        output = offline.answer("doctor", "--json", *(["--fix"] if fix else []), fine={0, FOUND})
+        found = msgspec.json.decode(output, type=DoctorResult)
     from ormahctl.setup import standing
 
     return found.findings + standing.findings(daemon, session.socket_path)

@@ -14,13 +14,13 @@ from ormahctl.session import Session, pass_session
 @pass_session
 def help_(session: Session, words: tuple[str, ...], everything: bool) -> None:
     """Show the help of COMMAND, as `ormahctl COMMAND --help` does; without one, the commands that a person needs."""
-    shown = click.get_current_context().find_root()
+    context = click.get_current_context().find_root()
     session.all_commands = everything
     for word in words:
-        if not isinstance(shown.command, click.Group):
+        if not isinstance(context.command, click.Group):
             break  # `help jobs run`: the help of `jobs` has it
-        command = shown.command.get_command(shown, word)
+        command = context.command.get_command(context, word)
         if command is None:
-            shown.fail(f"No such command '{word}'.")
-        shown = command.context_class(command, parent=shown, info_name=word)
-    click.echo(shown.get_help(), color=shown.color)
+            context.fail(f"No such command '{word}'.")
+        context = command.context_class(command, parent=context, info_name=word)
+    click.echo(context.get_help(), color=context.color)

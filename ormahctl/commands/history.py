@@ -26,18 +26,18 @@ _LABEL = 8
 """Width in columns of the labels before an op's values."""
 
 
-def show_op(shown: ShowOpResult) -> None:
+def show_op(op: ShowOpResult) -> None:
     """Print an op in full: its data, its reason, then each note that it changed."""
-    _heading(shown)
+    _heading(op)
     render.out()
-    render.out(f"{render.count(shown.total, 'file')} changed" if shown.total else "no file of the vault changed")
-    for note in shown.notes:
+    render.out(f"{render.count(op.total, 'file')} changed" if op.total else "no file of the vault changed")
+    for note in op.notes:
         render.out()
         _note(note)
-    if shown.total > len(shown.notes):
-        left = shown.total - len(shown.notes)
-        verb = "is" if left == 1 else "are"
-        render.note(f"{left:,} more {verb} not shown (--limit); in the vault: git show --stat {shown.commit[:8]}")
+    if op.total > len(op.notes):
+        more = op.total - len(op.notes)
+        verb = "is" if more == 1 else "are"
+        render.note(f"{more:,} more {verb} not shown (--limit); in the vault: git show --stat {op.commit[:8]}")
 
 
 def show_life(found: LifeResult, limit: int) -> None:
@@ -46,8 +46,8 @@ def show_life(found: LifeResult, limit: int) -> None:
         newest = next((version.change for version in found.versions if version.change is not None), None)
         if newest is not None:
             render.out(render.paint(render.line(newest.title), "bold"))
-            gone = "  forgotten" if newest.change == "removed" else ""
-            render.out(f"{found.node_id}{render.paint(gone, 'red')}")
+            removed = "  forgotten" if newest.change == "removed" else ""
+            render.out(f"{found.node_id}{render.paint(removed, 'red')}")
             render.out(render.paint(render.line(newest.path), "dim"))
     for version in found.versions:
         render.out()
@@ -62,11 +62,9 @@ def show_life(found: LifeResult, limit: int) -> None:
 
 def _heading(op: OpResult) -> None:
     render.out(render.paint(render.line(op.subject), "bold"))
-    facts = [
-        ("commit", op.commit[:8]), ("when", render.moment(op.time)), ("who", op.source),
-        ("kind", op.kind or "(a commit by hand)"), ("undone", op.undone_by and f"by {op.undone_by[:8]}"),
-    ]  # fmt: skip
-    for label, value in facts:
+    facts = {"commit": op.commit[:8], "when": render.moment(op.time), "who": op.source}
+    facts |= {"kind": op.kind or "(a commit by hand)", "undone": f"by {op.undone_by[:8]}" if op.undone_by else ""}
+    for label, value in facts.items():
         if value:
             text = f"{render.pad(label, _LABEL)}{render.line(value)}"
             render.out(render.paint(text, "yellow") if label == "undone" else text)
@@ -117,8 +115,8 @@ def _note(note: NoteChange) -> None:
 def _diff(note: NoteChange, indent: str) -> None:
     for line in note.diff.split("\n") if note.diff else []:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
-        shown = render.safe(line)
-        render.out(indent + (render.paint(shown, colour) if colour else shown), hang=2)
+        text = render.safe(line)
+        render.out(indent + (render.paint(text, colour) if colour else text), hang=2)
     if note.cut and not note.diff:
         render.out(f"{indent}(too much to show)")
 
@@ -157,11 +155,11 @@ def history(
             raise click.UsageError(
                 f"history show takes {wrong}: ormahctl history show COMMIT", click.get_current_context()
             )
-        shown = session.client.call("history.show", ShowOpParams(op=words[1], limit=limit), ShowOpResult)
+        change = session.client.call("history.show", ShowOpParams(op=words[1], limit=limit), ShowOpResult)
         if session.json:
-            render.emit(shown)
+            render.emit(change)
         else:
-            show_op(shown)
+            show_op(change)
         return
     if len(words) > 1:
         raise click.UsageError("give one ID, or: show COMMIT", click.get_current_context())

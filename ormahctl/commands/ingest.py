@@ -41,9 +41,9 @@ from ormahd.rpc.wire import BadRequest, OrmahError
 FAILED = 2
 INTERRUPTED = 130
 LONG_SECONDS = 3600.0
-SHOWN = 10
+MAX_NAMED = 10
 """Number of files that are named; `--json` has all."""
-TOLD = {
+COUNT_WORDS = {
     "known": "archived before",
     "open": "still being written",
     "excluded": "in folders of sessions.exclude",
@@ -188,10 +188,10 @@ def _foretell(session: Session, found: IngestPathResult) -> None:
     for kind, files in (("conversation", found.files), ("document", found.documents)):
         if files:
             render.out(f"would read {render.count(len(files), 'file')} as {kind}{'s' if len(files) > 1 else ''}:")
-        for file in files[:SHOWN]:
+        for file in files[:MAX_NAMED]:
             render.out(f"  {render.line(file)}")
-        if len(files) > SHOWN:
-            render.out(f"  and {len(files) - SHOWN:,} more; all of them: ormahctl --json ingest …")
+        if len(files) > MAX_NAMED:
+            render.out(f"  and {len(files) - MAX_NAMED:,} more; all of them: ormahctl --json ingest …")
     if not found.files and not found.documents:
         render.out("nothing to read")
 
@@ -277,11 +277,11 @@ def _report(files: Sequence[IngestedFile], seconds: float) -> None:
     sums = _sums(files)
     lasted = f"({render.count(len(files), 'file')}, {render.lasting(seconds)})"
     if sums.get("added"):
-        said = f"{render.count(sums['added'], 'turn')} of {render.count(sums['sessions'], 'session')}"
-        render.out(f"{said} archived {lasted}")
+        turns = f"{render.count(sums['added'], 'turn')} of {render.count(sums['sessions'], 'session')}"
+        render.out(f"{turns} archived {lasted}")
     else:
         render.out(f"nothing new {lasted}")
-    for name, words in TOLD.items():
+    for name, words in COUNT_WORDS.items():
         if sums.get(name):
             render.out(f"  {sums[name]:,} {words}")
     for why, number in sums.get("refused", {}).items():
@@ -295,8 +295,8 @@ def _report(files: Sequence[IngestedFile], seconds: float) -> None:
 def _report_documents(files: Sequence[IngestedDocument]) -> None:
     """Print what became of the sections of documents."""
     sums = _sums(files)
-    render.out(f"{render.count(sums['sections'], 'section')} of {render.count(len(files), 'document')}: "
-               f"{render.count(sums['added'], 'memory', 'memories')} added, {sums['known']:,} known already")  # fmt: skip
+    counts = f"{render.count(sums['added'], 'memory', 'memories')} added, {sums['known']:,} known already"
+    render.out(f"{render.count(sums['sections'], 'section')} of {render.count(len(files), 'document')}: {counts}")
     commits = [file.commit for file in files if file.commit]
     if commits:
         render.out(f"  to take it back: ormahctl undo {'--run ' if len(commits) > 1 else ''}{commits[0][:8]}")
@@ -309,10 +309,10 @@ def _note_bad(files: Sequence[IngestedFile] | Sequence[IngestedDocument]) -> Non
     if redacted := _sums(files).get("redacted"):
         render.note(f"taken out before anything was kept: {_listed(redacted)}", label="secret", colour="red")
     bad = _failed(files)
-    for file in bad[:SHOWN]:
+    for file in bad[:MAX_NAMED]:
         render.note(render.line(file.error or NO_FORMAT), label=render.line(file.path), colour="red")
-    if len(bad) > SHOWN:
-        render.note(f"and {len(bad) - SHOWN:,} more; all of them: ormahctl --json ingest …")
+    if len(bad) > MAX_NAMED:
+        render.note(f"and {len(bad) - MAX_NAMED:,} more; all of them: ormahctl --json ingest …")
     if strange := sum(file.status == "unknown" for file in files if file not in bad):
         render.note(f"{render.count(strange, 'file')} of other kinds passed over")
 

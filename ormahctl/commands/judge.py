@@ -45,11 +45,11 @@ def _print_trial(done: JudgeTestResult) -> None:
         render.out(render.paint(f"{who} gave no answer: {render.line(done.why or '?')}", "red"))
     else:
         render.out(f"{who} answered:")
-        said = done.answer.strip().splitlines()
-        for line in said[:ANSWER_LINES]:
+        lines = done.answer.strip().splitlines()
+        for line in lines[:ANSWER_LINES]:
             render.out(f"  {render.line(line)}")
-        if len(said) > ANSWER_LINES:
-            render.out(f"  … and {render.count(len(said) - ANSWER_LINES, 'more line')}")
+        if len(lines) > ANSWER_LINES:
+            render.out(f"  … and {render.count(len(lines) - ANSWER_LINES, 'more line')}")
         render.out(_verdict_on(done))
     tokens = f"{done.tokens:,} tokens" + ("" if done.counted else " (estimated)")
     if done.calls:

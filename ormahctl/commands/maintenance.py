@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import IO, Any
 
 import click
@@ -18,7 +19,6 @@ from ormahd.api import (
     MaintenanceResult,
     NoParams,
     PausedResult,
-    Progress,
     RunAllParams,
     RunAllResult,
     RunTaskParams,
@@ -96,18 +96,11 @@ def _list(session: Session) -> None:
 
 def _run(session: Session, name: str, dry_run: bool, force: bool) -> int:
     with Bar("at work") as bar:
-
-        def draw(at: Progress) -> None:
-            bar.set(at.done, at.total, what=at.stage)
-
+        call = partial(session.client.call, on_progress=bar.follow, timeout=RUN_SECONDS)
         if name == ALL:
-            both = RunAllParams(dry_run=dry_run, force=force)
-            done = session.client.call(
-                "admin.run_all", both, RunAllResult, on_progress=draw, timeout=RUN_SECONDS
-            ).results
+            done = call("admin.run_all", RunAllParams(dry_run=dry_run, force=force), RunAllResult).results
         else:
-            one = RunTaskParams(name=name, dry_run=dry_run, force=force)
-            done = [session.client.call("admin.run_task", one, RunTaskResult, on_progress=draw, timeout=RUN_SECONDS)]
+            done = [call("admin.run_task", RunTaskParams(name=name, dry_run=dry_run, force=force), RunTaskResult)]
     if session.json:
         render.emit(done)
     else:
@@ -121,10 +114,10 @@ def _run(session: Session, name: str, dry_run: bool, force: bool) -> int:
 
 def _print_run(ran: RunTaskResult, dry_run: bool) -> None:
     """Print a line for each job; below it what a dry run would do, and what was dropped and why."""
-    said = outcome(ran, dry_run=dry_run)
+    text = outcome(ran, dry_run=dry_run)
     if ran.error:
-        said = render.paint(f"failed: {render.line(ran.error)}", "red") + (f" ({said})" if ran.applied else "")
-    render.out(f"{render.pad(ran.job, 18)} {said}")
+        text = render.paint(f"failed: {render.line(ran.error)}", "red") + (f" ({text})" if ran.applied else "")
+    render.out(f"{render.pad(ran.job, 18)} {text}")
     for sentence in ran.planned if dry_run else ():
         render.out(f"  {render.line(sentence)}")
     for sentence in ran.dropped:
@@ -170,10 +163,8 @@ def maintenance(session: Session, words: tuple[str, ...]) -> None:
     if words:
         params.results = _results(click.File("rb").convert(words[1], None, context), context)
     with Bar("looking") as bar:
-        done = session.client.call(
-            "agent.maintenance", params, MaintenanceResult, timeout=BATCH_SECONDS,
-            on_progress=lambda at: bar.set(at.done, at.total, what=at.stage),
-        )  # fmt: skip
+        call = partial(session.client.call, on_progress=bar.follow, timeout=BATCH_SECONDS)
+        done = call("agent.maintenance", params, MaintenanceResult)
     render.emit(done)
 
 

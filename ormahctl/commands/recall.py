@@ -16,7 +16,7 @@ import msgspec
 
 from ormahctl import render
 from ormahctl.commands.sessions import list_sessions, print_exchange
-from ormahctl.commands.spaces import there, unknown_spaces
+from ormahctl.commands.spaces import space_counts, unknown_spaces
 from ormahctl.commands.work import about_file
 from ormahctl.options import DAYS, TIER, TYPE, limit_option, text_or_stdin
 from ormahctl.registry import Verb
@@ -207,7 +207,7 @@ def recall(
     if not found.results:
         render.note(f"nothing found for: {render.cut(render.line(text), 80)}")
         if spaces:
-            unknown_spaces(spaces, there(session))
+            unknown_spaces(spaces, space_counts(session))
     if found.weak:
         render.note("weak matches: nothing in memory is close to this")
     if explain:

@@ -41,8 +41,8 @@ from ormahd.api import (
 from ormahd.rpc.wire import OrmahError
 
 DECISIONS = {"approve": "approved", "reject": "rejected"}
-KEPT = ("newer", "older", "both")
-MOST = 200
+KEEP_CHOICES = ("newer", "older", "both")
+MAX_LISTED = 200
 """Largest number of proposals, and of contradictions, in one review: more than a person decides on at a time."""
 LINES = 8
 """Lines of a preview that are shown; `--json` has all."""
@@ -58,7 +58,7 @@ SECONDS = 120.0
     example="ormahctl review\normahctl review approve 1f3a9c2e --keep newer\normahctl review reject 1f3a9c2e 77b0d412",
 )
 @click.argument("words", metavar="[approve|reject ID...]", nargs=-1)
-@click.option("--keep", type=OneOf(KEPT), help="With approve: which memory's text holds. both: both hold.")
+@click.option("--keep", type=OneOf(KEEP_CHOICES), help="With approve: which memory's text holds. both: both hold.")
 @pass_session
 def review(session: Session, words: tuple[str, ...], keep: str | None) -> int:
     """Go through what waits for you: changes that jobs propose, contradictions, texts that two machines changed at once,
@@ -103,14 +103,13 @@ class _Queue:
 
 def _queue(session: Session) -> _Queue:
     """Return what waits. Notices (`info`) of `doctor` are left out: nothing has to be done about them."""
-    asked = session.client.call("agent.proposals", ProposalsParams(limit=MOST), ProposalsResult)
-    beliefs = session.client.call("agent.insights", InsightsParams(limit=MOST), InsightsResult)
+    asked = session.client.call("agent.proposals", ProposalsParams(limit=MAX_LISTED), ProposalsResult)
+    beliefs = session.client.call("agent.insights", InsightsParams(limit=MAX_LISTED), InsightsResult)
     conflicts = session.client.call("admin.sync_conflicts", NoParams(), ConflictsResult).conflicts
     found = health.examine(session, fix=False)
-    return _Queue(
-        asked.proposals, asked.behind, [one for one in beliefs.tensions if not one.settled], conflicts,
-        [one for one in found if one.level != "info"],
-    )  # fmt: skip
+    tensions = [one for one in beliefs.tensions if not one.settled]
+    findings = [one for one in found if one.level != "info"]
+    return _Queue(asked.proposals, asked.behind, tensions=tensions, conflicts=conflicts, findings=findings)
 
 
 def _list(queue: _Queue) -> None:
@@ -147,7 +146,7 @@ def _go_through(session: Session, queue: _Queue) -> None:
         *((lambda one=one: _print_tension(one), _tension_answers(session, one)) for one in queue.tensions),
         *((lambda one=one: show_conflict(one), _conflict_answers(session, one)) for one in queue.conflicts),
         *((lambda one=one: health.print_findings([one]), REST) for one in queue.findings),
-    ]  # fmt: skip
+    ]
     if not items:
         render.out("nothing waits for you")
     for number, (show, answers) in enumerate(items, 1):
@@ -259,9 +258,14 @@ def _decide(session: Session, action: str, ids: Sequence[str], keep: str | None)
 
 
 def _resolve(
-    session: Session, proposal_id: str, action: str, *, keep: str | None = None, title: str | None = None,
+    session: Session,
+    proposal_id: str,
+    action: str,
+    *,
+    keep: str | None = None,
+    title: str | None = None,
     content: str | None = None,
-) -> ResolveProposalResult:  # fmt: skip
+) -> ResolveProposalResult:
     params = ResolveProposalParams(proposal_id=proposal_id, action=action, keep=keep, title=title, content=content)
     return session.client.call("agent.resolve_proposal", params, ResolveProposalResult, timeout=SECONDS)
 
@@ -286,11 +290,11 @@ def _print_proposal(row: ProposalRow) -> None:
     if row.reason:
         render.out(f"  {render.line(row.reason)}")
     if row.evidence:
-        said = ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in row.evidence.items())
-        render.out(render.paint(f"  {render.line(said)}", "dim"))
-    there = {node.id: node for node in row.nodes}
+        evidence = ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in row.evidence.items())
+        render.out(render.paint(f"  {render.line(evidence)}", "dim"))
+    nodes = {node.id: node for node in row.nodes}
     for node_id in row.source_nodes:
-        node = there.get(node_id)
+        node = nodes.get(node_id)
         if node is None:
             render.out(f"  {node_id[:8]}  (gone)")
         else:

@@ -209,9 +209,9 @@ def _run(commands: Sequence[Sequence[str]], *, careful: bool = True) -> None:
     for command in commands:
         done = managers.tool(*command)
         if careful and done.returncode:
-            said = (done.stderr or done.stdout).strip().splitlines()
+            output = (done.stderr or done.stdout).strip().splitlines()
             raise Unavailable(
-                f"{shlex.join(command)}: {said[-1] if said else f'status {done.returncode}'}",
+                f"{shlex.join(command)}: {output[-1] if output else f'status {done.returncode}'}",
                 hint="the files are written; mend that, then: ormahctl setup service",
             )
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from ormahctl.setup.paragraph import Paragraph
     from ormahctl.setup.standing import Standing
 
+DIR = NamedFolder(file_okay=False, path_type=Path)
+GUIDED = ("--agents", "--vault", "--source", "--name", "--service", "--past")
+"""Options that answer a question of the guided set-up."""
 _STAYS = {
     "edited": "its paragraph about Ormah was edited, so it was left alone; take it out to have a new one",
     "removed": "its paragraph about Ormah was taken out, so it stays out; `ormahctl uninstall` and `setup` put it back",
@@ -40,23 +43,21 @@ _STAYS = {
     cls=Verb,
     short_help="Set Ormah up, connect an agent, or show what is connected.",
     example="ormahctl setup\normahctl setup --yes --agents claude-code,codex --no-past\normahctl setup claude-code --dry-run\normahctl setup codex --yes\normahctl setup service",
-    excludes=[
-        ("--list", "--dry-run", "--yes", "--agents", "--vault", "--source", "--name", "--service", "--past", "--deadline",
-         "--no-instructions"),
-    ],
-)  # fmt: skip
+    excludes=[("--list", "--dry-run", "--yes", *GUIDED, "--deadline", "--no-instructions")],
+)
 @click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*AGENTS, SERVICE]))
 @click.option(
     "--list", "looks", is_flag=True, help="Only show which agents are connected, and whether their hooks answer."
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask: all agents found, the usual vault, no source.")
-@click.option("--agents", metavar="NAMES",
-              help="Guided: connect these, with commas between; all: those on this machine; none.")  # fmt: skip
-@click.option("--vault", metavar="DIR", type=NamedFolder(file_okay=False, path_type=Path),
-              help="Guided: the folder for the memories.")  # fmt: skip
-@click.option("--source", metavar="DIR", multiple=True, type=NamedFolder(file_okay=False, path_type=Path),
-              help="Guided: a folder of notes to find in place. Repeatable.")  # fmt: skip
+@click.option(
+    "--agents", metavar="NAMES", help="Guided: connect these, with commas between; all: those on this machine; none."
+)
+@click.option("--vault", metavar="DIR", type=DIR, help="Guided: the folder for the memories.")
+@click.option(
+    "--source", metavar="DIR", multiple=True, type=DIR, help="Guided: a folder of notes to find in place. Repeatable."
+)
 @click.option("--name", metavar="NAME", help="Guided: your name.")
 @click.option("--service/--no-service", default=None, help="Guided: start the daemon at login; or not.")
 @click.option("--past/--no-past", default=None, help="Guided: archive past sessions, and watch for later ones; or not.")
@@ -141,15 +142,15 @@ def _connect(session: Session, harness: Harness, deadline: int, *, dry_run: bool
         if text is not None:
             _offer(session, harness, text, yes=yes)
     if session.json:
-        others = [told(change, dry_run=dry_run) for change in changes[1:]]
+        others = [change_fields(change, dry_run=dry_run) for change in changes[1:]]
         about = text and {"file": str(text.path), "changed": text.changed, "state": text.state}
         if about and text and dry_run:
             about["diff"] = "\n".join(diff(text))
-        render.emit(told(changes[0], dry_run=dry_run) | {"others": others, "instructions": about})
+        render.emit(change_fields(changes[0], dry_run=dry_run) | {"others": others, "instructions": about})
     return 0
 
 
-def told(change: SettingsChange, *, dry_run: bool = False) -> dict[str, Any]:
+def change_fields(change: SettingsChange, *, dry_run: bool = False) -> dict[str, Any]:
     """Return a change as a map for JSON output."""
     fields = {
         "agent": change.harness.name,
@@ -230,18 +231,18 @@ def _add_server(session: Session, name: str, *, dry_run: bool, yes: bool) -> int
 
     agent = agents.AGENTS[name]
     words = entry.server_command(session.socket_path)
-    there = standing.standing(agent, socket=None, server=words)
+    status = standing.standing(agent, socket=None, server=words)
     command = agent.adding(words)
-    asks = command is not None and there.state != "yes" and not (dry_run or yes)
+    asks = command is not None and status.state != "yes" and not (dry_run or yes)
     if asks and not interactive():
         raise click.UsageError(f"this runs {shlex.join(command or [])}: give --yes", click.get_current_context())
     if asks and not click.confirm(f"Run {shlex.join(command or [])}?", err=True):
         return DECLINED
-    added = there.state != "yes" and not dry_run and agents.add_server(agent, words)
+    added = status.state != "yes" and not dry_run and agents.add_server(agent, words)
     if session.json:
-        about = {"agent": name, "file": str(agent.server_file()), "changed": added, "connected": there.state == "yes"}
+        about = {"agent": name, "file": str(agent.server_file()), "changed": added, "connected": status.state == "yes"}
         render.emit(about | {"command": command, "snippet": agent.snippet(words)})
-    elif there.state == "yes":
+    elif status.state == "yes":
         render.out(f"{agent.title} is connected already  {render.line(str(agent.server_file()))}")
     elif added:
         render.out(f"connected {render.paint(agent.title, 'bold')}  by {shlex.join((command or [])[:3])} …")
@@ -320,7 +321,7 @@ def _answer(one: Standing) -> str:
         return "-"
     if not one.answer.ok:
         return "fails"
-    return f"{'ok' if one.answer.said else 'runs'}, {one.answer.ms:.0f} ms"
+    return f"{'ok' if one.answer.output else 'runs'}, {one.answer.ms:.0f} ms"
 
 
 # ---------------------------------------------------------------- uninstall
@@ -351,7 +352,7 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     changes = [change for one in chosen if isinstance(one, agents.Harness) for change in connect.disconnect(one)]
     texts = [paragraph.removal(one.name) for one in chosen]
     paragraphs = [change for found, _ in texts for change in found]
-    left = [one for one in standing.connected() if one in {other.name for other in chosen} - set(agents.HARNESSES)]
+    connected = [one for one in standing.connected() if one in {other.name for other in chosen} - set(agents.HARNESSES)]
     # only what is ours goes, and setup brings it back: a person who means all agents is asked, a script is not
     sure = yes or agent is not None or not interactive()
     if agreed([*changes, *paragraphs, *units], dry_run=dry_run, yes=sure, quiet=session.json):
@@ -366,8 +367,8 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     vault = str(paths.expand(Path(told_by or paths.configured().get("vault") or paths.default_vault())))
     removed = [change.path for change in paragraphs if change.changed]
     if session.json:
-        rows = [told(change, dry_run=dry_run) for change in changes]
-        more = {"vault": vault, "instructions": [str(path) for path in removed], "left": left}
+        rows = [change_fields(change, dry_run=dry_run) for change in changes]
+        more = {"vault": vault, "instructions": [str(path) for path in removed], "left": connected}
         if agent is None:
             render.emit({"agents": rows} | more)
         else:
@@ -377,9 +378,9 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     if dry_run:
         return 0
     for change in changes:
-        gone = "" if change.after is not None else "  (the file was ours alone, and is gone)"
+        suffix = "" if change.after is not None else "  (the file was ours alone, and is gone)"
         title = render.paint(change.harness.title, "bold")
-        render.out(f"disconnected {title}  {render.line(str(change.path))}{gone}")
+        render.out(f"disconnected {title}  {render.line(str(change.path))}{suffix}")
     if units:
         render.out("ormahd is no service any more")
     for path in removed:
@@ -388,9 +389,9 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
         render.note(f"{path}: its paragraph about Ormah was edited and stays; take it out yourself if it is not wanted")
     for unit in edited:
         render.note(f"{unit} was edited since and stays; remove it yourself if it is not wanted")
-    for name in left:
+    for name in connected:
         render.note(f"{name} has the MCP server ormah still: take it out of {agents.AGENTS[name].server_file()}")
-    if not changes and not left:
+    if not changes and not connected:
         render.out(f"{agents.AGENTS[agent].title if agent else 'no agent'} is{' not' if agent else ''} connected")
     render.out(f"your memories stay: {render.line(vault)}")
     return 0

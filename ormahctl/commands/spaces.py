@@ -48,18 +48,18 @@ def spaces(session: Session, name: str | None) -> None:
         render.out(f"here: {render.line(found.here)} ({render.line(found.project)})")
 
 
-def unknown_spaces(named: Iterable[str], there: Mapping[str, int]) -> None:
+def unknown_spaces(named: Iterable[str], counts: Mapping[str, int]) -> None:
     """Print a note for each named space that has no memories, with the space that was probably meant."""
     for name in named:
-        if name not in there and name.casefold() != GLOBAL:
-            meant = near(name, [one for one in there if one != GLOBAL])
+        if name not in counts and name.casefold() != GLOBAL:
+            meant = near(name, [one for one in counts if one != GLOBAL])
             asked = f"; did you mean {render.line(' or '.join(meant))}?" if meant else ""
             render.note(f"no memory is in a space '{name}'{asked}")
 
 
 def new_space(session: Session, name: str) -> None:
     """Print a note if a memory is the first one of its space and another space has a similar name."""
-    known = there(session)
+    known = space_counts(session)
     meant = near(name, [one for one in known if one not in (name, GLOBAL)])
     if known.get(name, 0) == 1 and meant:
         render.note(
@@ -68,6 +68,6 @@ def new_space(session: Session, name: str) -> None:
         )
 
 
-def there(session: Session) -> Mapping[str, int]:
+def space_counts(session: Session) -> Mapping[str, int]:
     """Return {space: number of its memories} of all spaces."""
     return session.client.call("agent.list", ListParams(limit=1), ListResult).spaces

@@ -21,7 +21,6 @@ from ormahd.api import (
     ConflictItem,
     NoParams,
     Params,
-    Progress,
     ResolveConflictParams,
     ResolveConflictResult,
     Result,
@@ -33,7 +32,7 @@ from ormahd.api import (
 
 R = TypeVar("R", bound=Result)
 
-SHOWN = 100
+TEXT_COLUMNS = 100
 """Width of a version in the list of conflicts, in columns."""
 SIDES = {"base": "before"}
 DECLINED = 1
@@ -92,11 +91,7 @@ def _absolute(url: str) -> str:
 
 def _long(session: Session, method: str, params: Params, kind: type[R]) -> R:
     with Bar("syncing") as bar:
-
-        def draw(at: Progress) -> None:
-            bar.set(at.done, at.total, what=at.stage)
-
-        return session.client.call(method, params, kind, on_progress=draw, timeout=LONG_SECONDS)
+        return session.client.call(method, params, kind, on_progress=bar.follow, timeout=LONG_SECONDS)
 
 
 def _say(done: SyncResult) -> None:
@@ -181,8 +176,8 @@ def _differing(one: ConflictItem) -> Iterator[tuple[str, str, str]]:
         texts = {side: (text or "").split("\n") for side, text in values.items()}
         same = set.intersection(*map(set, texts.values()))
         for side, lines in texts.items():
-            said = " / ".join(text for text in lines if text.strip() and text not in same)
-            yield field, side, render.cut(render.line(said), SHOWN) or "-"
+            differing = " / ".join(text for text in lines if text.strip() and text not in same)
+            yield field, side, render.cut(render.line(differing), TEXT_COLUMNS) or "-"
 
 
 def _resolve(session: Session, name: str) -> None:

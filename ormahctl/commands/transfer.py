@@ -203,8 +203,8 @@ def _report(session: Session, tally: Tally, seconds: float) -> None:
     if len(tally.failed) > SHOWN:
         render.note(f"and {len(tally.failed) - SHOWN:,} more; all of them: ormahctl --json import …")
     if tally.redacted:
-        render.note(f"secrets were taken out of {render.count(tally.redacted, 'memory', 'memories')} before anything was "
-                    "written", label="secret", colour="red")  # fmt: skip
+        redacted = render.count(tally.redacted, "memory", "memories")
+        render.note(f"secrets were taken out of {redacted} before anything was written", label="secret", colour="red")
 
 
 PAGE = 500

@@ -89,9 +89,7 @@ def undo(
 
     try:
         with Bar("undoing") as bar:
-            done = session.client.call(
-                "history.undo", params, UndoResult, timeout=None, on_progress=lambda step: bar.set(step.done, step.total)
-            )  # fmt: skip
+            done = session.client.call("history.undo", params, UndoResult, timeout=None, on_progress=bar.follow)
     except Conflict as exc:
         if not session.json and (conflicts := _conflicts(exc.data)):
             _show(conflicts)
@@ -126,8 +124,8 @@ def _last(session: Session) -> str | None:
             f"say which change to undo; the last one is {found.commit[:8]}, {render.line(found.subject)}",
             hint=f"ormahctl undo {found.commit[:8]}",
         )
-    shown = session.client.call("history.show", ShowOpParams(op=found.commit, limit=CHANGED), ShowOpResult)
-    show_op(shown)
+    op = session.client.call("history.show", ShowOpParams(op=found.commit, limit=CHANGED), ShowOpResult)
+    show_op(op)
     return found.commit if click.confirm("Undo it?", err=True) else None
 
 
@@ -147,8 +145,8 @@ def _run_of(session: Session, commit: str) -> str:
 def _left_alone(done: UndoResult) -> None:
     """Print the conflicts of an undo, and how many changes were not undone because of them."""
     _show(done.conflicts)
-    left = len({conflict.op for conflict in done.conflicts})
-    were = render.count(left, "change was", "changes were")
+    number = len({conflict.op for conflict in done.conflicts})
+    were = render.count(number, "change was", "changes were")
     render.note(f"{were} left alone, because of later ones", label="error", colour="red")
     hint = "edit the memories by hand (ormahctl edit ID), or undo the later changes first, and repeat"
     render.note(hint, label="hint", colour="cyan")

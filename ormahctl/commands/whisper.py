@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.commands.spaces import GLOBAL, there, unknown_spaces
+from ormahctl.commands.spaces import GLOBAL, space_counts, unknown_spaces
 from ormahctl.options import limit_option, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import PERSON, Session, pass_session, space
@@ -80,7 +80,7 @@ def whisper(
         if said.resting is not None:
             _resting(said.resting, said.archived)
         if named is not None:
-            unknown_spaces([named], there(session))
+            unknown_spaces([named], space_counts(session))
     if explain and isinstance(said.trace, dict):
         _explain(said.trace)
         if said.event:
@@ -170,7 +170,7 @@ def _list(session: Session, named: str | None, limit: int) -> None:
     if not found:
         render.note("no prompt was logged yet")
         if named is not None:
-            unknown_spaces([named], there(session))
+            unknown_spaces([named], space_counts(session))
 
 
 def _print(one: WhisperedPrompt) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
+from mcp.server.context import ServerRequestContext
 from msgspec import UNSET
 
 from ormahctl.gateway import readable
 from ormahctl.gateway.daemon import READ_SECONDS
+from ormahctl.gateway.work import Workplace
 from ormahctl.render import safe
 from ormahd import api
 from ormahd.rpc.wire import BadRequest
 
-if TYPE_CHECKING:
-    from mcp.server.context import ServerRequestContext
-
-    from ormahctl.gateway.work import Workplace
-
-    Context = ServerRequestContext[Any]
-
+Context = ServerRequestContext[Any]
 CHANGES: Final = 20
 """Number of changes that `history` shows by default."""
 WORK: Final[tuple[Literal["how", "fix", "file"], ...]] = ("how", "fix", "file")

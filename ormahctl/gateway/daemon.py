@@ -132,21 +132,17 @@ class DaemonLink:
     ) -> R:
         if getattr(params, "request_id", "") is None:
             params = msgspec.structs.replace(params, request_id=uuid.uuid4().hex)
+        who = {"agent": asker.agent, "cwd": asker.cwd, "session": asker.session}
         again = True
         while True:
-            kept = self._take()
-            connection = kept or self.connect()
+            idle = self._take()
+            connection = idle or self.connect()
             try:
-                answer: Any = connection.call(
-                    method, params, agent=asker.agent, cwd=asker.cwd, session=asker.session, timeout=timeout,
-                    on_progress=on_progress,
-                )  # fmt: skip
+                answer: Any = connection.call(method, params, **who, timeout=timeout, on_progress=on_progress)
             except Unavailable as exc:
                 connection.close()
                 if exc.data.get("reason") == "closed" and again:
-                    again = (
-                        kept is not None
-                    )  # idle connections break when the daemon ends; with a fresh one it is tried once more
+                    again = idle is not None  # idle connections break when the daemon ends: one more try on a fresh one
                     continue
                 raise
             except OrmahError:

@@ -18,10 +18,15 @@ from ormahd.rpc.wire import BadRequest, OrmahError, TooLarge, field_and_fault, j
 B = TypeVar("B")
 
 STATUS: Final = {
-    "bad_request": 400, "too_large": 413, "ambiguous": 409, "not_found": 404, "conflict": 409,
-    "invalid_note": 422, "too_many_changes": 409, "unavailable": 503, "not_ready": 503, "vault_busy": 503, "internal": 500,
+    "bad_request": 400,
+    "not_found": 404,
+    "too_large": 413,
+    "invalid_note": 422,
+    "internal": 500,
     "incompatible": 502,
-}  # fmt: skip
+    **dict.fromkeys(("ambiguous", "conflict", "too_many_changes"), 409),
+    **dict.fromkeys(("unavailable", "not_ready", "vault_busy"), 503),
+}
 """{error code: HTTP status}."""
 WRONG_KIND: Final = "unsupported_media_type"
 BODY_BYTES: Final = 16_000_000
@@ -41,8 +46,8 @@ def as_json(value: Any) -> Response:
 
 async def answer_error(_: Request, error: OrmahError) -> Response:
     """Return the HTTP response for an error of the daemon."""
-    shown = ErrorBody(code=error.code, message=error.message, hint=error.hint, data=dict(error.data))
-    return error_response(415 if error.data.get("reason") == WRONG_KIND else STATUS.get(error.code, 500), shown)
+    error_body = ErrorBody(code=error.code, message=error.message, hint=error.hint, data=dict(error.data))
+    return error_response(415 if error.data.get("reason") == WRONG_KIND else STATUS.get(error.code, 500), error_body)
 
 
 def asker(request: Request, named: str | None = None) -> CallingAgent:
@@ -133,6 +138,6 @@ def _query(request: Request, names: dict[str, str], lists: set[str]) -> dict[str
 
 def _invalid(exc: msgspec.ValidationError) -> BadRequest:
     """Convert msgspec's error to a BadRequest that names the field."""
-    field, said = field_and_fault(str(exc))
+    field, reason = field_and_fault(str(exc))
     field = "" if field.startswith("[") else field[:200]  # a place in what is no object of ours
-    return BadRequest(f"{field or 'the body'}: {said}", hint="see /openapi.json", data={"field": field})
+    return BadRequest(f"{field or 'the body'}: {reason}", hint="see /openapi.json", data={"field": field})

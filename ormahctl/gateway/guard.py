@@ -13,18 +13,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ormahctl.gateway.access import WebAccess
 from ormahd.api import ErrorBody
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from ormahctl.gateway.access import WebAccess
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; "

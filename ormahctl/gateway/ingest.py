@@ -10,7 +10,7 @@ import contextlib
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET
@@ -19,7 +19,7 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ormahctl.gateway.daemon import CallingAgent
+from ormahctl.gateway.daemon import CallingAgent, DaemonLink
 from ormahctl.gateway.exchange import WRONG_KIND, as_json, asker, body
 from ormahd.api import (
     IngestDocumentParams,
@@ -31,9 +31,6 @@ from ormahd.api import (
     LearnedMemory,
 )
 from ormahd.rpc.wire import BadRequest, TooLarge
-
-if TYPE_CHECKING:
-    from ormahctl.gateway.daemon import DaemonLink
 
 FILE_BYTES: Final = 10_000_000
 """Largest file that is accepted, in bytes."""
@@ -133,8 +130,8 @@ def _check(name: str, found: IngestedFile | IngestedDocument) -> None:
     data = {"field": "content" if name == "content" else "file"}
     if unknown and name != "content":
         data["reason"] = WRONG_KIND
-    shown = name[:NAME_CHARACTERS] or "the file"
-    raise BadRequest(f"{shown}: {why}; nothing was stored", hint=f"known are {KNOWN}", data=data)
+    file_name = name[:NAME_CHARACTERS] or "the file"
+    raise BadRequest(f"{file_name}: {why}; nothing was stored", hint=f"known are {KNOWN}", data=data)
 
 
 def _space(request: Request) -> str | None:

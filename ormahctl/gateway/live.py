@@ -8,18 +8,16 @@ connection. If the daemon ends, the WebSocket is closed, and the page opens anot
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 import anyio.to_thread
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from ormahctl.gateway.daemon import DaemonLink
 from ormahd.api import MemoryEvent, SubscribeParams, SubscribeResult
 from ormahd.rpc.wire import ClientConnection, OrmahError
-
-if TYPE_CHECKING:
-    from ormahctl.gateway.daemon import DaemonLink
 
 PING_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 1.0
@@ -79,7 +77,7 @@ async def _relay(socket: WebSocket, connection: ClientConnection, streams: anyio
     """Send events until the page or the daemon closes its connection. The daemon never waits for a slow page."""
     async with anyio.create_task_group() as tasks:
 
-        async def hear() -> None:
+        async def wait_for_end() -> None:
             """Stop the relay once the page disconnects. Ignore messages from the page."""
             try:
                 while True:
@@ -87,7 +85,7 @@ async def _relay(socket: WebSocket, connection: ClientConnection, streams: anyio
             except (WebSocketDisconnect, KeyError):
                 tasks.cancel_scope.cancel()
 
-        tasks.start_soon(hear)
+        tasks.start_soon(wait_for_end)
         quiet = 0.0
         try:
             while True:

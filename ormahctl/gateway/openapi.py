@@ -28,19 +28,22 @@ class ErrorAnswer(msgspec.Struct):
 
 def description(url: str) -> dict[str, Any]:
     """Return the OpenAPI document (3.1) for the routes at `url`."""
-    shapes: set[type] = {ErrorAnswer, Conversation, Ingested, *(one.params for one in ROUTES), *(one.result for one in ROUTES)}  # fmt: skip
+    shapes: set[type] = {ErrorAnswer, Conversation, Ingested}
+    shapes |= {shape for route in ROUTES for shape in (route.params, route.result)}
     ordered = sorted(shapes, key=lambda shape: shape.__name__)
     _, schemas = msgspec.json.schema_components(ordered, ref_template=REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.verb.lower()] = _operation(route, schemas)
     paths["/ingest/conversation"] = {"post": _ingest("Archive a conversation.", _json(_reference(Conversation)))}
-    form = {"type": "object", "required": ["file"], "properties": {"file": {"type": "string", "contentMediaType": "application/octet-stream"}}}  # fmt: skip
+    file = {"type": "string", "contentMediaType": "application/octet-stream"}
+    form = {"type": "object", "required": ["file"], "properties": {"file": file}}
     content = {"required": True, "content": {"multipart/form-data": {"schema": form}}}
     summary = "Archive a transcript or an export, or make memories of a document."
     paths["/ingest/file"] = {"post": _ingest(summary, content)}
     ours = {one.params.__name__ for one in ROUTES}
     used = {name: schema for name, schema in schemas.items() if name not in ours}
+    token = {"type": "http", "scheme": "bearer", "description": "From the file that `ormahctl web` names."}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Ormah", "version": __version__, "description": "The memory of AI agents, on this machine."},
@@ -49,9 +52,9 @@ def description(url: str) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": used,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "From the file that `ormahctl web` names."}},
+            "securitySchemes": {"token": token},
         },
-    }  # fmt: skip
+    }
 
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
@@ -98,8 +101,8 @@ def _ingest(summary: str, request_body: dict[str, Any]) -> dict[str, Any]:
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
     """Return `schema` without null as a type or default: a value in a URL's query cannot be null."""
     kinds = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
-    kept = {key: value for key, value in schema.items() if key not in {"anyOf", "default"} or (key == "default" and value is not None)}  # fmt: skip
-    return kept if not kinds else {**kept, **(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})}
+    plain = {key: one for key, one in schema.items() if key != "anyOf" and (key != "default" or one is not None)}
+    return plain if not kinds else {**plain, **(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})}
 
 
 def _reference(shape: type) -> dict[str, str]:

@@ -5,20 +5,17 @@ A resource `ormah://node/{id}` is one memory as text. The list of resources has 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import mcp_types as types
+from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from ormahctl.gateway import readable
 from ormahctl.gateway.tools import WORDS
+from ormahctl.gateway.work import Workplace
 from ormahd.api import ListParams, ListResult, NodeParams, NodeResult
 from ormahd.rpc.wire import OrmahError
-
-if TYPE_CHECKING:
-    from mcp.server.context import ServerRequestContext
-
-    from ormahctl.gateway.work import Workplace
 
 PREFIX: Final = "ormah://node/"
 MIME: Final = "text/markdown"
@@ -52,10 +49,10 @@ async def listed(place: Workplace, ctx: ServerRequestContext[Any]) -> types.List
 async def templates(
     _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
 ) -> types.ListResourceTemplatesResult:
+    about = "One memory with its connections; id: all of it, or its first 8 characters."
     template = types.ResourceTemplate(
-        uri_template=PREFIX + "{id}", name="memory", title="A memory", mime_type=MIME,
-        description="One memory with its connections; id: all of it, or its first 8 characters.",
-    )  # fmt: skip
+        uri_template=PREFIX + "{id}", name="memory", title="A memory", mime_type=MIME, description=about
+    )
     return types.ListResourceTemplatesResult(resource_templates=[template])
 
 

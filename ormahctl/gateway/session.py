@@ -11,24 +11,21 @@ import codecs
 import json
 import logging
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.lowlevel.server import Server
 from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
 from ormahctl.gateway import resources, tools
+from ormahctl.gateway.daemon import DaemonLink
+from ormahctl.gateway.opening import Opening
 from ormahctl.gateway.work import Workplace
 from ormahd import __version__
 from ormahd.rpc.wire import LONE_SURROGATE, half_of_a_pair
-
-if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-
-    from ormahctl.gateway.daemon import DaemonLink
-    from ormahctl.gateway.opening import Opening
 
 log = logging.getLogger("ormahctl.gateway")
 

@@ -11,18 +11,15 @@ import logging
 import re
 import tomllib
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import mcp_types as types
+from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from ormahctl.gateway import acts, arguments
+from ormahctl.gateway.work import Workplace
 from ormahd.rpc.wire import OrmahError
-
-if TYPE_CHECKING:
-    from mcp.server.context import ServerRequestContext
-
-    from ormahctl.gateway.work import Workplace
 
 log = logging.getLogger("ormahctl.gateway")
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import anyio
+from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from msgspec import UNSET, UnsetType
 
-from ormahctl.gateway.daemon import CALL_SECONDS, CallingAgent
+from ormahctl.gateway.daemon import CALL_SECONDS, CallingAgent, DaemonLink
+from ormahctl.gateway.opening import Opening
 from ormahd import paths
 from ormahd.api import Params, Result
-
-if TYPE_CHECKING:
-    from mcp.server.context import ServerRequestContext
-
-    from ormahctl.gateway.daemon import DaemonLink
-    from ormahctl.gateway.opening import Opening
 
 R = TypeVar("R", bound=Result)
 

@@ -148,11 +148,9 @@ def whole(owner: str, path: Path, wanted: bytes) -> ConfigChange:
     before, existed = seen.data, seen.data is not None
     if was is not None and was.fits(seen.data):
         before, existed = apply(seen.data or b"", reverse(was.edits)), was.existed
-    kept = Record(
-        agent=owner, file=str(path), real=str(seen.real), existed=existed, after=digest(wanted),
-        edits=(Splice(0, before or b"", wanted),),
-    )  # fmt: skip
-    return ConfigChange(seen, wanted, kept, was)
+    edits, real = (Splice(0, before or b"", wanted),), str(seen.real)
+    record = Record(agent=owner, file=str(path), real=real, existed=existed, after=digest(wanted), edits=edits)
+    return ConfigChange(seen, wanted, record, was)
 
 
 def taken_out(owner: str) -> tuple[list[ConfigChange], list[Path]]:
@@ -192,8 +190,8 @@ def command(event: str, harness: str, *, socket: str | None, deadline: int) -> s
     try:
         text.encode()
     except UnicodeEncodeError:
-        shown = text.encode("utf-8", "backslashreplace").decode()
-        raise BadRequest(f"a path in the hook's command is not valid UTF-8: {shown}") from None
+        escaped = text.encode("utf-8", "backslashreplace").decode()
+        raise BadRequest(f"a path in the hook's command is not valid UTF-8: {escaped}") from None
     return text
 
 

@@ -116,29 +116,28 @@ def plans(harness: Harness, *, socket: str | None, deadline: int, server: Sequen
 def _connect(harness: Harness, path: Path, wanted: WantedEntries) -> SettingsChange:
     """Plan the change of one file that adds or renews the entries in `wanted`."""
     seen, document = read(harness, path)
-    there, served = ours(document), our_server(document, wanted.servers)
+    hooks, served = ours(document), our_server(document, wanted.servers)
     was = Record.of(harness.name, seen.real)
-    known = was if there or served is not None else None
+    known = was if hooks or served is not None else None
     exact = known is not None and known.fits(seen.data)
     start = parse(path, apply(document.data, reverse(known.edits))) if known and exact else document
     edits, result = _plan(path, start, wanted)
     now = ours(result)
     # older entries of ours are there, and the file before them is unknown: `uninstall` will only remove our entries
-    back = exact or not (there or served is not None)
-    remembered = Record(
-        agent=harness.name, file=str(path), real=str(seen.real),
-        existed=known.existed if known else seen.data is not None,
-        after=entry.digest(result.data) if back else "", edits=tuple(edits) if back else (),
-    )  # fmt: skip
+    back = exact or not (hooks or served is not None)
+    place = {"agent": harness.name, "file": str(path), "real": str(seen.real)}
+    existed = known.existed if known else seen.data is not None
+    after, reversible = (entry.digest(result.data), tuple(edits)) if back else ("", ())
+    remembered = Record(**place, existed=existed, after=after, edits=reversible)
     return SettingsChange(
         seen=seen,
         after=result.data if edits or seen.data is not None else None,
         record=remembered if wanted.anything(result) else None,
         was=was,
         harness=harness,
-        added=[event for event in wanted.hooks if event not in there],
-        replaced=[event for event in wanted.hooks if event in there and there[event] != now[event]],
-        removed=[event for event in there if event not in now],
+        added=[event for event in wanted.hooks if event not in hooks],
+        replaced=[event for event in wanted.hooks if event in hooks and hooks[event] != now[event]],
+        removed=[event for event in hooks if event not in now],
         server=_served(served, result, wanted),
     )
 
@@ -259,9 +258,9 @@ def _plan(path: Path, start: Document, wanted: WantedEntries) -> tuple[list[Spli
     edits: list[Splice] = []
     now = start
     if isinstance(now, Json):
-        there = [place for place, _ in _places(start)]
-        for place in reversed(there):
-            if place.event not in wanted.hooks or any(one.event == place.event and one < place for one in there):
+        places = [place for place, _ in _places(start)]
+        for place in reversed(places):
+            if place.event not in wanted.hooks or any(one.event == place.event and one < place for one in places):
                 made = now.drop(place)
                 edits, now = edits + made, now.after(made)
         for event, handler in wanted.hooks.items():
@@ -271,9 +270,9 @@ def _plan(path: Path, start: Document, wanted: WantedEntries) -> tuple[list[Spli
                     f'{path}: "hooks.{event}" is no list, but {json.dumps(groups, default=str)[:60]}',
                     hint="mend the file, then try again",
                 )
-            there = [place for place, _ in _places(now) if place.event == event]
+            places = [place for place, _ in _places(now) if place.event == event]
             group = {**({"matcher": MATCHERS[event]} if event in MATCHERS else {}), "hooks": [handler]}
-            made = now.change(there[0], handler) if there else now.append(("hooks", event), group)
+            made = now.change(places[0], handler) if places else now.append(("hooks", event), group)
             edits, now = edits + made, now.after(made)
         for number, rule in reversed(_allowed(now)):
             made = [] if rule in wanted.allows else now.prune((*ALLOW, number))
@@ -305,13 +304,13 @@ def _plan_server(path: Path, now: Document, servers: str, wanted: Mapping[str, A
     table = now.value.get(servers, {})
     if wanted is not None and not isinstance(table, Mapping):
         raise InvalidSettings(f'{path}: "{servers}" is no object, but {json.dumps(table, default=str)[:60]}')
-    there = our_server(now, servers)
-    if there is None:
+    existing = our_server(now, servers)
+    if existing is None:
         free = server_entry(now, servers) is None
         return now.put(servers, entry.SERVER, wanted) if wanted is not None and free else []
     if wanted is None:
         return now.take(servers, entry.SERVER)
-    return now.renew(servers, entry.SERVER, wanted) if not wanted.items() <= there.items() else []
+    return now.renew(servers, entry.SERVER, wanted) if not wanted.items() <= existing.items() else []
 
 
 def _verify(before: Document, after: Document, wanted: WantedEntries) -> None:
@@ -347,11 +346,11 @@ def _theirs(document: Document, servers: str | None) -> str:
     if value.get(str(servers)) == {}:
         del value[str(servers)]
     for event, groups in list(_events(document)):
-        kept = [
+        others = [
             {**group, "hooks": [one for one in _handlers(group) if not entry.ours(one)]} if _handlers(group) else group
             for group in groups
         ]
-        value["hooks"][event] = [group for group in kept if not isinstance(group, dict) or group.get("hooks") != []]
+        value["hooks"][event] = [group for group in others if not isinstance(group, dict) or group.get("hooks") != []]
         if not value["hooks"][event]:
             del value["hooks"][event]
     if value.get("hooks") == {}:

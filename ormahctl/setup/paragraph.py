@@ -79,10 +79,8 @@ def block(program: str, newline: bytes = b"\n") -> bytes:
 def _record(agent: str, seen: file.FileRead, was: Record | None, after: bytes, edits: Sequence[Splice]) -> Record:
     """Return the record of a paragraph. `after`: the file's bytes, if the edits can be reversed one by one."""
     existed = was.existed if was else seen.data is not None
-    return Record(
-        agent=owner(agent), file=str(seen.path), real=str(seen.real), existed=existed,
-        after=change.digest(after) if after else "", edits=tuple(edits),
-    )  # fmt: skip
+    place = {"agent": owner(agent), "file": str(seen.path), "real": str(seen.real)}
+    return Record(**place, existed=existed, after=change.digest(after) if after else "", edits=tuple(edits))
 
 
 def removal(agent: str) -> tuple[list[ConfigChange], list[Path]]:
@@ -94,15 +92,15 @@ def removal(agent: str) -> tuple[list[ConfigChange], list[Path]]:
         data, found = seen.data or b"", _BLOCK.search(seen.data or b"")
         after = seen.data
         if was.fits(seen.data):
-            left = apply(data, reverse(was.edits))
-            after = left if was.existed else None
+            remaining = apply(data, reverse(was.edits))
+            after = remaining if was.existed else None
         elif found is not None and _untouched(found):
             inserted = was.edits[-1].inserted if was.edits else b""
             if inserted and data.count(inserted) == 1:
-                left = data.replace(inserted, b"")
+                remaining = data.replace(inserted, b"")
             else:
-                left = data[: found.start()] + re.sub(rb"\A\r?\n", b"", data[found.end() :])
-            after = left if was.existed or left.strip() else None
+                remaining = data[: found.start()] + re.sub(rb"\A\r?\n", b"", data[found.end() :])
+            after = remaining if was.existed or remaining.strip() else None
         elif _BEGUN in data:
             edited.append(seen.path)
         changes.append(ConfigChange(seen, after, None, was))

@@ -25,8 +25,9 @@ from ormahd.rpc.wire import BadRequest
 OWNER: Final = "service"
 """The name under which the records of the service's files are stored."""
 PLACES: Final = (
-    "ORMAH_VAULT", "ORMAH_VAULT_PATH", "ORMAH_CONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME",
-)  # fmt: skip
+    *("ORMAH_VAULT", "ORMAH_VAULT_PATH", "ORMAH_CONFIG"),
+    *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"),
+)
 """Variables that name directories. Every other `ORMAH_*` is a setting of this shell, and belongs into config.toml."""
 SYSTEM_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin")
 HOMEBREW: Final = "/opt/homebrew/bin"

@@ -47,7 +47,7 @@ class HookAnswer:
     ms: float
     trouble: str | None
     """What failed, in words for people, or None."""
-    said: bytes = b""
+    output: bytes = b""
     """What a hook printed; empty if no daemon answered it."""
 
 
@@ -82,7 +82,7 @@ def connected() -> dict[str, list[Mapping[str, Any]]]:
             hooks, served = entries(agent)
         except OrmahError:
             continue  # `doctor` and `setup` name it
-        handlers = [handler for some in hooks.values() for handler in some]
+        handlers = [handler for event_handlers in hooks.values() for handler in event_handlers]
         if handlers or served is not None:
             found[agent.name] = [*handlers, *([served] if served is not None else [])]
     return found
@@ -95,8 +95,8 @@ def lost() -> dict[str, Path]:
     for agent in agents.HARNESSES.values():
         with contextlib.suppress(OrmahError):  # a file that cannot be read is named by `setup`
             named = server_entry(read(agent, agent.server_file())[1], agent.servers)
-            for path, there in ((agent.target(), entries(agent)[0]), (agent.server_file(), named)):
-                if not there and Record.of(agent.name, Path(os.path.realpath(path))) is not None:
+            for path, found_entries in ((agent.target(), entries(agent)[0]), (agent.server_file(), named)):
+                if not found_entries and Record.of(agent.name, Path(os.path.realpath(path))) is not None:
                     found[agent.name] = path
     return found
 
@@ -108,27 +108,27 @@ def standing(agent: Agent, *, socket: str | None, server: Sequence[str]) -> Stan
     """
     path = agent.target() if isinstance(agent, Harness) else agent.server_file()
     try:
-        there, served = entries(agent)
+        hooks, served = entries(agent)
         named = server_entry(read(agent, agent.server_file())[1], agent.servers)
     except OrmahError as exc:
         return Standing(agent, agent.found(), "unreadable", path, trouble=exc.message, mend=exc.hint)
     has: Literal["yes", "no", "outdated", "foreign"] = "no" if named is None else "foreign"
     if served is not None:
         has = "yes" if agent.server(server).items() <= served.items() else "outdated"
-    if not there and served is None:
+    if not hooks and served is None:
         return Standing(agent, agent.found(), "no", path, server=has)
     right, answer, trouble = has in {"yes", "foreign"}, None, None
     if isinstance(agent, Harness):
-        handler = next((there[event][0] for event in PROMPTS if event in there), None)
+        handler = next((hooks[event][0] for event in PROMPTS if event in hooks), None)
         limit = entry.deadline_of(handler)
         wanted = {event: [agent.handler(event, socket=socket, deadline=limit)] for event in agent.wanted()}
-        right = has != "outdated" and there == wanted
+        right = has != "outdated" and hooks == wanted
         answer = ask_hook(handler) if handler is not None else None
         off = agent.off()
         trouble = f"hooks are switched off: {off}" if off else untrusted() if agent.name == "codex" else None
     state: Literal["yes", "outdated"] = "yes" if right else "outdated"
     mend = None if right else f"ormahctl setup {agent.name}"
-    return Standing(agent, agent.found(), state, path, list(there), has, answer, trouble, mend)
+    return Standing(agent, agent.found(), state, path, list(hooks), has, answer, trouble, mend)
 
 
 def ask_hook(handler: Mapping[str, Any]) -> HookAnswer:
@@ -149,9 +149,9 @@ def ask_hook(handler: Mapping[str, Any]) -> HookAnswer:
     except subprocess.TimeoutExpired:
         return HookAnswer(False, limit * 1000, f"did not end within {limit:.1f} s")
     ms = (time.monotonic() - begun) * 1000
-    said = done.stderr.decode("utf-8", "backslashreplace").strip()
-    if said or done.returncode:
-        return HookAnswer(False, ms, said.splitlines()[-1] if said else f"ended with status {done.returncode}")
+    stderr = done.stderr.decode("utf-8", "backslashreplace").strip()
+    if stderr or done.returncode:
+        return HookAnswer(False, ms, stderr.splitlines()[-1] if stderr else f"ended with status {done.returncode}")
     return HookAnswer(True, ms, None, done.stdout)
 
 
@@ -162,11 +162,12 @@ def ask_server(words: Sequence[str]) -> HookAnswer:
         "capabilities": {},
         "clientInfo": {"name": "ormahctl", "version": __version__},
     }
+    recall = {"name": "recall", "arguments": {"query": "who am I"}}
     calls: list[dict[str, Any]] = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "recall", "arguments": {"query": "who am I"}}},
-    ]  # fmt: skip
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": recall},
+    ]
     begun = time.monotonic()
     try:
         replies = converse(words, calls, {1, 2}, SERVER_SECONDS)
@@ -178,8 +179,8 @@ def ask_server(words: Sequence[str]) -> HookAnswer:
     failed = next((one["error"] for one in replies.values() if "error" in one), None)
     result = replies[2].get("result")
     if failed is not None or not isinstance(result, dict) or result.get("isError"):
-        said = failed.get("message") if isinstance(failed, dict) else json.dumps(result)
-        return HookAnswer(False, ms, f"answered with an error: {str(said)[:200]}")
+        reason = failed.get("message") if isinstance(failed, dict) else json.dumps(result)
+        return HookAnswer(False, ms, f"answered with an error: {str(reason)[:200]}")
     return HookAnswer(True, ms, None)
 
 
@@ -194,7 +195,7 @@ def untrusted() -> str | None:
         {"id": 1, "method": "initialize", "params": about},
         {"method": "initialized"},
         {"id": 2, "method": "hooks/list", "params": {"cwds": [str(Path.home())]}},
-    ]  # fmt: skip
+    ]
     try:
         reply = converse(["codex", "app-server"], calls, {2}, CODEX_SECONDS).get(2, {})
         listed = [hook for one in reply["result"]["data"] for hook in one["hooks"]]
@@ -225,7 +226,7 @@ def converse(
         process.stdin.write(b"".join(json.dumps(call).encode() + b"\n" for call in calls))
         with selectors.DefaultSelector() as ready:
             ready.register(process.stdout, selectors.EVENT_READ)
-            while not ids <= set(replies) and (left := until - time.monotonic()) > 0 and ready.select(left):
+            while not ids <= set(replies) and (remaining := until - time.monotonic()) > 0 and ready.select(remaining):
                 piece = os.read(process.stdout.fileno(), 1 << 16)
                 if not piece:
                     break
@@ -271,16 +272,16 @@ def findings(daemon: str | None, socket: Path) -> list[Finding]:
         mend = "enable it: ormahctl setup service --yes; or take it out: ormahctl uninstall service"
         found.append(Finding(level="info", what=what, mend=mend))
     found += _gateway(socket)
-    there = connected()
-    for agent, found_entries in there.items():
+    agents_found = connected()
+    for agent, found_entries in agents_found.items():
         for trouble in dict.fromkeys(trouble for one in found_entries for trouble in _troubles(one)):
             what = trouble.replace("AGENT", agent, 1)
             found.append(Finding(level="warning", what=what, mend=f"ormahctl setup {agent}"))
     for agent, path in lost().items():
         what = f"{agent} wrote {path} without the entry of Ormah that was in it"
         found.append(Finding(level="warning", what=what, mend=f"ormahctl setup {agent}"))
-    if "codex" in there and (said := untrusted()) is not None:
-        what, _, mend = said.partition(": ")
+    if "codex" in agents_found and (distrust := untrusted()) is not None:
+        what, _, mend = distrust.partition(": ")
         found.append(Finding(level="warning", what=what, mend=mend))
     return found
 

@@ -89,6 +89,6 @@ def test_a_process_that_ended_but_was_not_fetched_is_not_alive() -> None:
 
 
 def test_what_a_program_said() -> None:
-    assert offline.said("noise\nerror: what\nhint: next\n") == ("what", "next")
-    assert offline.said("Traceback\nValueError: x\n\n") == ("ValueError: x", None)
-    assert offline.said("") == (None, None)
+    assert offline.parse_error("noise\nerror: what\nhint: next\n") == ("what", "next")
+    assert offline.parse_error("Traceback\nValueError: x\n\n") == ("ValueError: x", None)
+    assert offline.parse_error("") == (None, None)

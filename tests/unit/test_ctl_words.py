@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ormahctl.render import shown
+from ormahctl.render import in_words
 from ormahctl.run import run
 from ormahd import api
 from tests.unit.ctl_desk import on_terminal, open_desk
@@ -32,11 +32,11 @@ def test_undo_alone_shows_the_last_change_and_asks() -> None:
         )
         for number, kind, undone in ((4, "strength", None), (3, "remember", "op9"), (2, "remember", None), (1, "init", None))
     ]  # fmt: skip
-    shown = api.ShowOpResult(**msgspec.to_builtins(rows[2]), notes=[], total=0)
+    in_words = api.ShowOpResult(**msgspec.to_builtins(rows[2]), notes=[], total=0)
     one = api.UndoneOp(op="op2", commit="9" * 40, subject="Change 2", nodes=[], merged=[], changes=[])
     with open_desk() as desk:
         desk.answers |= {
-            "history.list": api.HistoryResult(ops=rows), "history.show": shown,
+            "history.list": api.HistoryResult(ops=rows), "history.show": in_words,
             "history.undo": api.UndoResult(undone=[one], skipped=[], conflicts=[]),
         }  # fmt: skip
         piped = desk.ctl("undo")
@@ -46,13 +46,13 @@ def test_undo_alone_shows_the_last_change_and_asks() -> None:
         assert desk.params("history.undo") == []
         assert "redo: ormahctl undo 99999999" in on_terminal(desk, "undo", typed=[b"y\n"])
         assert [params.ops for params in desk.params("history.undo")] == [[rows[2].commit]]
-        desk.answers["history.show"] = msgspec.structs.replace(shown, run="r1")
+        desk.answers["history.show"] = msgspec.structs.replace(in_words, run="r1")
         desk.ctl("undo", "--run", "2a2b")
         assert desk.params("history.undo")[-1].run == "r1"
 
 
 def test_a_negative_zero_is_a_zero() -> None:
-    assert [shown(value) for value in (-0.0, -0.00001, 0.0, -0.25, 10.0)] == ["0", "0", "0", "-0.25", "10"]
+    assert [in_words(value) for value in (-0.0, -0.00001, 0.0, -0.25, 10.0)] == ["0", "0", "0", "-0.25", "10"]
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,11 @@ from ormahd.rpc.wire import BadRequest, Conflict, OrmahError
 
 FORM: Final = "application/x-www-form-urlencoded"
 EDITED: Final[Mapping[str, Callable[[str], Any]]] = {
-    "title": lambda text: text.strip() or None, "content": str, "type": str, "tier": str, "confidence": float,
-    "space": lambda text: text.strip() or None, "tags": lambda text: [one.strip() for one in text.split(",") if one.strip()],
-}  # fmt: skip
+    **dict.fromkeys(("content", "type", "tier"), str),
+    **dict.fromkeys(("title", "space"), lambda text: text.strip() or None),
+    "tags": lambda text: [one.strip() for one in text.split(",") if one.strip()],
+    "confidence": float,
+}
 """{field of the form that changes a memory: function that makes the parameter of `agent.update` of its text}."""
 
 
@@ -62,9 +64,9 @@ async def edit(visit: Visit) -> Response:
             await visit.ask("agent.update", node_id=node.id, expect=given.get("expect") or None, **wished)
     except (OrmahError, ValueError) as exc:
         error = exc if isinstance(exc, OrmahError) else BadRequest("the confidence is a number from 0 to 1")
-        shown = views.as_fields(node) | own
-        clash = changed_words(node.content, shown["content"]) if isinstance(exc, Conflict) else None
-        return await views.editing(visit, node, shown, error=error, clash=clash, status=STATUS.get(error.code, 500))
+        edited = views.as_fields(node) | own
+        clash = changed_words(node.content, edited["content"]) if isinstance(exc, Conflict) else None
+        return await views.editing(visit, node, edited, error=error, clash=clash, status=STATUS.get(error.code, 500))
     return to(f"/m/{node.id}")
 
 
@@ -104,10 +106,8 @@ async def resolve(visit: Visit) -> Response:
         for name in ("title", "content")
         if not keep and given.get(name) not in (None, given.get(f"was_{name}"))
     }
-    await visit.ask(
-        "agent.resolve_proposal", proposal_id=proposal, action=action, keep=keep or None,
-        **(wording if action == "approved" else {}),
-    )  # fmt: skip
+    text = wording if action == "approved" else {}
+    await visit.ask("agent.resolve_proposal", proposal_id=proposal, action=action, keep=keep or None, **text)
     return to("/waiting")
 
 
@@ -143,8 +143,8 @@ async def undo_all(visit: Visit) -> Response:
     given = await fields(visit)
     wish = {name: given.get(name) or None for name in ("run", "job", "since")}
     done = await visit.ask("history.undo", LONG_SECONDS, **wish)
-    left = len({one.op for one in done.conflicts})
-    effect = f"{count(len(done.undone), 'change')} undone" + f", {left} left alone for later edits" * bool(left)
+    refused = len({one.op for one in done.conflicts})
+    effect = f"{count(len(done.undone), 'change')} undone" + f", {refused} left alone for later edits" * bool(refused)
     return to(f"/changes?{urlencode({'run': done.run if done.undone else '', 'effect': effect})}")
 
 

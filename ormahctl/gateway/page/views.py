@@ -34,7 +34,7 @@ from ormahd.api import METHODS, ErrorBody, Finding, NodeResult, OpResult, StatsR
 from ormahd.rpc.wire import Conflict, NotFound, OrmahError
 
 TODAY_ROWS: Final = 60
-WAITING_SHOWN: Final = 6
+
 LIFE_ROWS: Final = 50
 LIST_ROWS: Final = 50
 SEARCH_ROWS: Final = 20
@@ -55,18 +55,17 @@ PART: Final = "x-ormah-part"
 """A header that the page's script sends with each request. No form of another site can send it."""
 DOCTOR_SECONDS: Final = 600.0
 """Age at which the findings of the doctor are asked for again: it reads every note."""
-STATES: Final = {
-    "starting": "Loading", "reconciling": "Loading", "warming": "Loading", "ready": "Ready", "stopping": "Stopping",
-}  # fmt: skip
+STATES: Final = dict.fromkeys(("starting", "reconciling", "warming"), "Loading") | {
+    "ready": "Ready",
+    "stopping": "Stopping",
+}
 
 CHOICES: Final = ("who", "kind", "run", "space", "month", "before", "at")
 """What the address of the changes may say. `who`: a source, or a kind of source. `before`: the last change of the page
 before. `at`: the change that is open."""
 NARROWED: Final = {"source": "who", "kind": "kind", "run": "run", "space": "space"}
 """{parameter of `history.list`: what it is called in the address}."""
-REASONS: Final = {
-    **FOUND, "temporal": "from the time that the query names", "id": "it has this id",
-}  # fmt: skip
+REASONS: Final = {**FOUND, "temporal": "from the time that the query names", "id": "it has this id"}
 """{how a result was found: in words}; a plain search is not said."""
 
 View = Callable[["Visit"], Awaitable[Response]]
@@ -219,17 +218,19 @@ class Happening(msgspec.Struct, frozen=True):
 async def today(visit: Visit) -> Response:
     """What happened last, what waits for the person, and the state of the daemon."""
     health, history, whispers, waits, counts = await asyncio.gather(
-        visit.ask("admin.health"), visit.ask("history.list", limit=TODAY_ROWS),
-        visit.ask("agent.whispers", limit=5 * TODAY_ROWS), waiting_now(visit), visit.counts(),
-    )  # fmt: skip
+        visit.ask("admin.health"),
+        visit.ask("history.list", limit=TODAY_ROWS),
+        visit.ask("agent.whispers", limit=5 * TODAY_ROWS),
+        waiting_now(visit),
+        visit.counts(),
+    )
     rows = [Happening(one.time, op=one) for one in history.ops]
     rows += [Happening(one.time, whisper=one) for one in whispers.whispers if one.memories]
     rows = sorted(rows, key=lambda one: datetime.fromisoformat(one.time), reverse=True)[:TODAY_ROWS]
-    days = [(name, list(some)) for name, some in groupby(rows, lambda one: words.day(one.time))]
-    return visit.page(
-        "today.html", health=health, state=STATES.get(health.phase, health.phase), days=days, waits=waits, strip=counts.daily,
-        whisper=counts.whisper,
-    )  # fmt: skip
+    days = [(name, list(group)) for name, group in groupby(rows, lambda one: words.day(one.time))]
+    state = STATES.get(health.phase, health.phase)
+    about: dict[str, Any] = {"state": state, "strip": counts.daily, "whisper": counts.whisper}
+    return visit.page("today.html", health=health, days=days, waits=waits, **about)
 
 
 class WaitingItem(msgspec.Struct, frozen=True):
@@ -300,10 +301,8 @@ async def search(visit: Visit) -> Response:
     if chosen.q and chosen.sessions:
         asked = visit.ask("agent.recall", query=chosen.q, sessions=True, limit=SEARCH_ROWS, **whole)
     elif chosen.q and chosen.as_of:
-        asked = visit.ask(
-            "agent.recall", query=chosen.q, as_of=chosen.as_of, space=None, limit=SEARCH_ROWS,
-            explain=bool(chosen.explain), **narrowing,
-        )  # fmt: skip
+        numbers, past = bool(chosen.explain), {"as_of": chosen.as_of, "space": None, **narrowing}
+        asked = visit.ask("agent.recall", query=chosen.q, limit=SEARCH_ROWS, explain=numbers, **past)
     elif chosen.q:
         numbers = bool(chosen.explain)
         asked = visit.ask("ui.search", query=chosen.q, limit=SEARCH_ROWS, explain=numbers, **narrowing)
@@ -332,7 +331,7 @@ async def memory(visit: Visit) -> Response:
         node = await visit.ask("agent.get", node_id=node_id, touch=False)
     except NotFound:
         return await forgotten(visit, node_id)
-    life, told, turns, nearby = await asyncio.gather(
+    life, whispered, turns, nearby = await asyncio.gather(
         visit.ask("history.life", node_id=node.id, limit=LIFE_ROWS),
         visit.ask("agent.whispers", node_id=node.id, limit=5),
         around(visit, node),
@@ -340,13 +339,13 @@ async def memory(visit: Visit) -> Response:
     )
     edges = [("→", one) for one in node.connections.out] + [("←", one) for one in node.connections.incoming]
     edges.sort(key=lambda one: one[1].edge)
-    kinds = [(kind, list(some)) for kind, some in groupby(edges, lambda one: one[1].edge)]
+    kinds = [(kind, list(group)) for kind, group in groupby(edges, lambda one: one[1].edge)]
     return visit.page(
         "memory.html",
         node=node,
         life=life.versions,
         at=opened(visit, life.versions),
-        told=told.whispers,
+        whispers=whispered.whispers,
         turns=turns,
         kinds=kinds,
         nearby=nearby,
@@ -376,8 +375,8 @@ async def around(visit: Visit, node: NodeResult) -> Any:
         found = await visit.ask("agent.sessions", session_id=node.said_in.partition("#")[0])
     except NotFound:
         return None
-    turn = next((one.turn for one in found.memories if one.node_id == node.id), 0)
-    return found.sessions[0], [one for one in found.turns if abs(one.turn - turn) < TURNS_AROUND], turn
+    number = next((one.turn for one in found.memories if one.node_id == node.id), 0)
+    return found.sessions[0], [one for one in found.turns if abs(one.turn - number) < TURNS_AROUND], number
 
 
 async def change(visit: Visit) -> Response:
@@ -415,10 +414,8 @@ def fingerprint(text: str) -> str:
 
 def as_fields(node: NodeResult) -> dict[str, str]:
     """Return the fields of the form that changes a memory, as they stand in it at first."""
-    return {
-        "title": node.title or "", "content": node.content, "type": node.type, "tier": node.tier, "space": node.space or "",
-        "tags": ", ".join(node.tags), "confidence": f"{node.confidence:g}",
-    }  # fmt: skip
+    texts = {"title": node.title or "", "content": node.content, "type": node.type, "tier": node.tier}
+    return {**texts, "space": node.space or "", "tags": ", ".join(node.tags), "confidence": f"{node.confidence:g}"}
 
 
 async def outdated(visit: Visit) -> Response:
@@ -440,13 +437,13 @@ async def waiting(visit: Visit) -> Response:
     kind, decided = given.get("kind", ""), given.get("status") == "all"
     waits = await waiting_now(visit)
     counts = {name: sum(one.kind == name for one in waits) for name in ("proposal", "conflict", "finding")}
-    shown = [one for one in waits if kind in ("", one.kind)]
+    listed = [one for one in waits if kind in ("", one.kind)]
     past = []
     if decided:
         rows = (await visit.ask("agent.proposals", status="all")).proposals
-        past, shown = [one for one in rows if one.status != "pending"], []
+        past, listed = [one for one in rows if one.status != "pending"], []
     return visit.page(
-        "waiting.html", waits=shown, counts=counts, kind=kind, decided=decided, past=past, checked=visit.desk.checked
+        "waiting.html", waits=listed, counts=counts, kind=kind, decided=decided, past=past, checked=visit.desk.checked
     )
 
 
@@ -484,17 +481,15 @@ async def changes(visit: Visit) -> Response:
     picked = {name: visit.request.query_params.get(name, "").strip() for name in CHOICES}
     wanted = {name: picked[key] or None for name, key in NARROWED.items()}
     period = {"since": picked["month"] or None, "before": picked["before"] or picked["month"] or None}
-    found, months, tasks, spaces = await asyncio.gather(
-        visit.ask("history.list", limit=LIST_ROWS, **wanted, **period), visit.ask("history.months", **wanted),
-        visit.ask("admin.tasks"), visit.spaces(),
-    )  # fmt: skip
+    listed = visit.ask("history.list", limit=LIST_ROWS, **wanted, **period)
+    months_asked, tasks_asked = visit.ask("history.months", **wanted), visit.ask("admin.tasks")
+    found, months, tasks, spaces = await asyncio.gather(listed, months_asked, tasks_asked, visit.spaces())
     opened = await visit.ask("history.show", op=picked["at"]) if picked["at"] else None
-    days = [(name, list(some)) for name, some in groupby(found.ops, lambda op: words.day(op.time))]
+    days = [(name, list(group)) for name, group in groupby(found.ops, lambda op: words.day(op.time))]
     older = found.ops[-1].commit[:12] if len(found.ops) == LIST_ROWS else None
-    return visit.page(
-        "changes.html", picked=picked, days=days, months=months.months, opened=opened, older=older, spaces=sorted(spaces),
-        jobs=[(f"job:{one.name}", one.name) for one in tasks.tasks], effect=visit.request.query_params.get("effect"),
-    )  # fmt: skip
+    jobs, effect = [(f"job:{one.name}", one.name) for one in tasks.tasks], visit.request.query_params.get("effect")
+    more = {"months": months.months, "opened": opened, "older": older, "spaces": sorted(spaces), "jobs": jobs}
+    return visit.page("changes.html", picked=picked, days=days, effect=effect, **more)
 
 
 async def undoing(visit: Visit) -> Response:
@@ -510,7 +505,7 @@ async def sessions(visit: Visit) -> Response:
     """The archived sessions by day, newest first."""
     chosen = {name: visit.request.query_params.get(name) or None for name in ("project", "harness", "before")}
     found = await visit.ask("agent.sessions", limit=LIST_ROWS, **chosen)
-    days = [(name, list(some)) for name, some in groupby(found.sessions, lambda one: words.day(one.last))]
+    days = [(name, list(group)) for name, group in groupby(found.sessions, lambda one: words.day(one.last))]
     older = found.sessions[-1].id if len(found.sessions) == LIST_ROWS else None
     return visit.page("sessions.html", found=found, days=days, chosen=chosen, older=older)
 

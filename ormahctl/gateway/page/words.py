@@ -32,11 +32,10 @@ COMPARED: Final = 100_000_000
 """Largest product of two numbers of words that are compared: a tenth of a second."""
 _CHANGED: Final = re.compile("<(?:ins|del)>(.*?)</", re.DOTALL)
 WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
-COMMON: Final = frozenset([
-    "the", "and", "for", "are", "was", "how", "what", "who", "why", "when", "where", "with", "that", "this",
-    "from", "our", "you", "does", "did", "has", "have", "not",
-])  # fmt: skip
-"""Words of a query that are not marked in its results."""
+COMMON: Final = re.compile(
+    "the|and|for|are|was|how|what|who|why|when|where|with|that|this|from|our|you|does|did|has|have|not"
+)
+"""Matches words of a query that are not marked in its results."""
 VERBS: Final = {
     "Remember": "remembered", "Update": "changed", "Forget": "forgot", "Outdated": "marked as outdated", "Edit": "edited",
     "Undo": "took back", "Redo": "brought back", "Feedback": "judged", "Superseded": "marked as superseded",
@@ -50,9 +49,7 @@ EVIDENCE: Final = {
     "certain": "its confidence", "affinity": "earlier judgements", "renewed": "what it replaced",
 }  # fmt: skip
 """{name of a part in the trace of a whisper: what the evidence is}."""
-AS_SHOWN: Final = {
-    "full": "whole text", "title": "title only", "preference": "as a preference", "exploring": "on trial",
-}  # fmt: skip
+GIVEN: Final = {"full": "whole text", "title": "title only", "preference": "as a preference", "exploring": "on trial"}
 """{`shown` of a whispered memory: what the agent got of it}."""
 LEARNED: Final = {"ingest", "remember", "import"}
 
@@ -77,14 +74,18 @@ class DiffLine(msgspec.Struct, frozen=True):
 def environment() -> Environment:
     """Return the environment of all templates, with the filters of this module."""
     found = Environment(
-        autoescape=True, undefined=StrictUndefined, loader=PackageLoader("ormahctl.gateway.page"), trim_blocks=True,
-        lstrip_blocks=True, finalize=lambda value: safe(value) if type(value) is str else value,
-    )  # fmt: skip
+        autoescape=True,
+        undefined=StrictUndefined,
+        loader=PackageLoader("ormahctl.gateway.page"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: safe(value) if type(value) is str else value,
+    )
     found.filters |= {
         "when": when, "who": who, "md": markdown, "diff": diff, "changed_words": changed_words, "marked": marked, "named": named,
         "did": did, "bars": bars, "tally": tally, "group": lambda op: "learned" if op.kind in LEARNED else "changed",
         "line": line, "count": count, "raw": escape, "sentence": sentence, "silence": lambda code: SAID.get(code, code),
-        "as_shown": lambda shown: AS_SHOWN.get(shown, shown),
+        "as_shown": lambda how: GIVEN.get(how, how),
         "address": lambda given: urlencode({name: value for name, value in given.items() if value}),
         "size": size, "lasting": lasting, "twice": lambda text: (text, line(text)), "project": project,
         "month": lambda text: f"{datetime.fromisoformat(f'{text}-01'):%B %Y}",
@@ -122,12 +123,12 @@ def when(text: str | None, style: str = "") -> Markup:
         return escape(line(text))
     if style == "ago":
         seconds = (now - time).total_seconds()
-        shown = "just now" if seconds < 60 else f"{lasting(seconds)} ago"
+        clock = "just now" if seconds < 60 else f"{lasting(seconds)} ago"
     elif style == "clock" or time.date() == now.date():
-        shown = f"{time:%H:%M}"
+        clock = f"{time:%H:%M}"
     else:
-        shown = f"{time.day} {time:%b}" + (f" {time.year}" if time.year != now.year else f" {time:%H:%M}")
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(text, f"{time:%Y-%m-%d %H:%M:%S}", shown)
+        clock = f"{time.day} {time:%b}" + (f" {time.year}" if time.year != now.year else f" {time:%H:%M}")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(text, f"{time:%Y-%m-%d %H:%M:%S}", clock)
 
 
 def who(source: str) -> str:
@@ -188,9 +189,8 @@ def editable(text: str) -> bool:
 
 def marked(text: str, query: str) -> Markup:
     """Return a text with the words of `query` in `<mark>`, by the beginnings of words."""
-    words = [re.escape(word[: max(4, len(word) - 2)]) for word in re.findall(r"\w{3,}", query) if word not in COMMON][
-        :20
-    ]
+    telling = [word for word in re.findall(r"\w{3,}", query) if not COMMON.fullmatch(word)][:20]
+    words = [re.escape(word[: max(4, len(word) - 2)]) for word in telling]
     pieces = re.split(rf"\b((?:{'|'.join(words)})\w*)", safe(text), flags=re.IGNORECASE) if words else [safe(text)]
     return Markup().join(
         Markup("<mark>{}</mark>").format(one) if at % 2 else escape(one) for at, one in enumerate(pieces)
@@ -201,17 +201,16 @@ def changed_words(before: str, after: str, least: float = 0.0) -> tuple[Markup, 
     """Return two texts, the first with its removed words in `<del>`, the second with its added words in `<ins>`. They have
     no marks if they share less than this part of their words."""
     old, new = (WORDS.findall(safe(text)[:TEXT_CHARACTERS]) for text in (before, after))
-    kinds = [{one.casefold() for one in some if one.isalnum()} for some in (old, new)]
+    kinds = [{word.casefold() for word in text if word.isalnum()} for text in (old, new)]
     if len(old) * len(new) > COMPARED or len(kinds[0] & kinds[1]) < least * max(map(len, kinds)):
         return escape("".join(old)), escape("".join(new))
-    left, right = [], []
+    deletes, inserts = [], []
     for one in Indel.opcodes(old, new):
         removed, added = "".join(old[one.src_start : one.src_end]), "".join(new[one.dest_start : one.dest_end])
-        left.append(
-            escape(removed) if one.tag == "equal" else Markup("<del>{}</del>").format(removed) if removed else ""
-        )
-        right.append(escape(added) if one.tag == "equal" else Markup("<ins>{}</ins>").format(added) if added else "")
-    return Markup().join(left), Markup().join(right)
+        marked_removed = Markup("<del>{}</del>").format(removed) if removed else ""
+        deletes.append(escape(removed) if one.tag == "equal" else marked_removed)
+        inserts.append(escape(added) if one.tag == "equal" else Markup("<ins>{}</ins>").format(added) if added else "")
+    return Markup().join(deletes), Markup().join(inserts)
 
 
 def diff(text: str) -> Iterator[DiffLine]:
@@ -232,13 +231,11 @@ def diff(text: str) -> Iterator[DiffLine]:
             at += 1
             continue
         pair = changed_words("\n".join(removed), "\n".join(added))
-        for how, some, html in (("removed", removed, pair[0]), ("added", added, pair[1])):
-            if some:
+        for how, run, html in (("removed", removed, pair[0]), ("added", added, pair[1])):
+            if run:
                 changed = _CHANGED.findall(html)
                 alone = not (removed and added)
-                yield DiffLine(
-                    how, escape("\n".join(some)) if alone else html, sum(len(one.split()) for one in changed)
-                )
+                yield DiffLine(how, escape("\n".join(run)) if alone else html, sum(len(one.split()) for one in changed))
         at += len(removed) + len(added)
 
 
@@ -268,8 +265,8 @@ def tally(text: str) -> str:
     counts = {
         sign: sum(one.words for one in lines if one.how == how) for sign, how in (("+", "added"), ("−", "removed"))
     }
-    shown = [f"{sign}{number:,}" for sign, number in counts.items() if number]
-    return " ".join([*shown, "words"]) if shown else ""
+    parts = [f"{sign}{number:,}" for sign, number in counts.items() if number]
+    return " ".join([*parts, "words"]) if parts else ""
 
 
 # ---------------------------------------------------------------- maps
@@ -287,8 +284,8 @@ def places(node_id: str, nearby: GraphResult) -> dict[str, tuple[float, float]]:
     rings = [ring for ring in (at.keys() & beside, at.keys() - beside) if ring]
     for number, ring in enumerate(rings, 1):
         towards = sorted((math.atan2(at[one][1] - middle[1], at[one][0] - middle[0]), one) for one in ring)
-        for turn, (_, one) in enumerate(towards):
-            angle = towards[0][0] + 2 * math.pi * turn / len(towards)
+        for step, (_, one) in enumerate(towards):
+            angle = towards[0][0] + 2 * math.pi * step / len(towards)
             part = number / len(rings)
             found[one] = (round(part * wide * math.cos(angle), 1), round(part * high * math.sin(angle), 1))
     return found
