@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -49,6 +50,14 @@ def recorded(cwd: str | None, given: Sequence[str]) -> list[str]:
     if len(found) > MAX_EVIDENCE:
         raise BadRequest(f"evidence names {len(found)} files", hint=f"name the {MAX_EVIDENCE} that matter most")
     return list(dict.fromkeys(found))
+
+
+def is_of_then(cwd: str, path: str, time: datetime) -> bool:
+    """Return whether the file `path` of the folder `cwd` is there, and was not written after `time`."""
+    try:
+        return os.stat(Path(cwd) / path).st_mtime <= time.timestamp() + 1
+    except (OSError, ValueError):
+        return False
 
 
 def stale(folder: Path, evidence: Sequence[str]) -> tuple[list[str], list[str]]:

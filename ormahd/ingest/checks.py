@@ -180,6 +180,7 @@ def note_of(one: PlannedMemory, updated: datetime) -> bytes:
         confidence=one.confidence, created=one.created, updated=updated, content=one.content,
         everywhere=ABOUT_SELF in one.tags, said_in=one.said_in, links=one.links,
         standing=NoteStanding.REJECTED if one.because else None, because=one.because or None,
+        evidence=one.evidence,
     )  # fmt: skip
 
 

@@ -7,14 +7,17 @@ again; the checks then refuse what is known.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ormahd.actions.amend import Caller, Outcome, define, outcome, transaction
+from ormahd.actions.evidence import is_of_then, recorded
 from ormahd.actions.projects import home_of, settle
 from ormahd.actions.tombstones import bury, of_statements, turn_of
 from ormahd.actions.views import headline
@@ -140,13 +143,31 @@ def propose(
             found = checks.check(one, some.tail, space, turns)
             if isinstance(found, str):
                 out.refused[found] += 1
-            elif can_be_acted_on(one.type, found.content):
+                continue
+            prompts = {turns[key].asked for key in one.turns if key in turns}
+            found = replace(found, evidence=_evidence(ormah, some, prompts, f"{found.title}\n{found.content}"))
+            if can_be_acted_on(one.type, found.content):
                 out.refused[WAITS] += 1
                 out.held.append(found)
             else:
                 out.memories.append(found)
     out.replaces = checks.replaces - before + sum(bool(one.corrects) for one in out.memories)
     return out
+
+
+def _evidence(ormah: Ormah, some: UnreadTurns, prompts: Collection[int], text: str) -> tuple[str, ...]:
+    """Return the files that a memory names and that the agent edited under its prompts (their places), as `path@blob`.
+
+    A file that was written after the session is left out: its content then is not known.
+    """
+    cwd, last = some.tail.cwd, some.tail.last
+    if cwd is None or last is None:
+        return ()
+    deeds = ormah.sessions.deeds_of(some.turns[0].session)
+    edited = [path for one in deeds if one.turn in prompts and not one.command for path in one.files.splitlines()]
+    named = [path for path in edited if re.search(rf"(?<![\w.-]){re.escape(path.rpartition('/')[2])}(?![\w-])", text)]
+    ended = datetime.fromisoformat(last)
+    return tuple(recorded(cwd, [path for path in named if not path.startswith("/") and is_of_then(cwd, path, ended)]))
 
 
 def learn(

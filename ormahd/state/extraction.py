@@ -44,6 +44,8 @@ class PlannedMemory(Struct, frozen=True):
     """Edges to the memories that it replaces by being said again."""
     because: str = ""
     """Why what it tells of was tried and rejected; "" if it was not."""
+    evidence: tuple[str, ...] = ()
+    """Files that it names and that the agent edited then, each as `path@blob`."""
 
 
 class SessionProgress(Struct, frozen=True):

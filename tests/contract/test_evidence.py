@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,10 @@ from ormahd.actions import admin, lookup, outdated, recall, update
 from ormahd.actions.amend import Caller
 from ormahd.actions.remember import remember
 from ormahd.errors import BadRequest
+from ormahd.ingest.extraction import Extraction
 from ormahd.ormah import Ormah
-from tests.contract.archiving import opened
+from ormahd.sessions.files import Deed, Line, SessionHead
+from tests.contract.archiving import NOW, opened
 
 FILES = {
     "cart/total.py": "def total(items): return sum(items)\n",
@@ -176,3 +180,31 @@ def test_an_outdated_memory_is_no_finding(ormah: Ormah, shop: Path) -> None:
     run(shop, "rm cart/total.py")
     outdated.outdated(ormah, api.OutdatedParams(node_id=node_id, reason="it was dropped"), Caller("agent", str(shop)))
     assert not [one for one in admin.doctor(ormah, iter) if "gone from its project" in one.what]
+
+
+SAID = "remember that totals in cart/total.py are rounded half up, because the till does it too"
+LEARNED: dict[str, tuple[str, list[str], float, list[str]]] = {
+    "named and edited": (SAID, [TOTAL], -60.0, [TOTAL]),
+    "only the last part is named": (SAID.replace("cart/total.py", "total.py"), [TOTAL], -60.0, [TOTAL]),
+    "named, not edited": (SAID, [], -60.0, []),
+    "edited, not named": (SAID, [TAX], -60.0, []),
+    "written since": (SAID, [TOTAL], 3600.0, []),
+    "edited and gone": (SAID, ["cart/other/total.py"], -60.0, []),
+    "of another project": (SAID, ["/elsewhere/total.py"], -60.0, []),
+}
+"""{case: (what is said, files edited under it, when they were written, in seconds after the session, evidence)}."""
+
+
+@pytest.mark.parametrize("case", LEARNED)
+def test_what_a_session_edited_and_named_is_evidence(ormah: Ormah, shop: Path, case: str) -> None:
+    text, edited, written, expected = LEARNED[case]
+    ended = NOW.timestamp() - 3600
+    for file in FILES:
+        os.utime(shop / file, (ended + written, ended + written))
+    time = datetime.fromtimestamp(ended, UTC).isoformat()
+    deeds = [Deed(f"e{number}", files=(file,), by="Edit", time=time) for number, file in enumerate(edited)]
+    lines = [Line("a" * 24, "user", text, time), *deeds, Line("b" * 24, "assistant", "Done, they are.", time)]
+    ormah.sessions.add([(SessionHead("s1", "claude-code", str(shop)), lines)])
+    assert Extraction(ormah).settle() == 1
+    (row,) = ormah.index.notes(list(ormah.index.extracted())).values()
+    assert [one.rpartition("@")[0] for one in row.evidence] == expected
