@@ -356,7 +356,7 @@ def fix_as_text(one: api.KnownFix) -> str:
     return f"What {'fixed it' if one.worked else 'followed (then it failed with another error)'}: {'; '.join(parts)}"
 
 
-def when(time: str) -> str:
-    """Return a date such as `12 Nov`."""
+def when(time: str, now: datetime) -> str:
+    """Return a date such as `12 Nov`; with the year if that is another one."""
     found = datetime.fromisoformat(time).astimezone()
-    return f"{found.day} {found:%b}"
+    return f"{found.day} {found:%b}" + (f" {found.year}" if found.year != now.astimezone().year else "")

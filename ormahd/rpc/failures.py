@@ -76,7 +76,7 @@ def known_fix(
         mark = f"fix {one.session} {one.turn}"
         if one.worked and mark not in known:
             how = fix_as_text(one)
-            text = f"this failed before on {when(one.time)} ({one_line(one.error, ERROR)}). {one_line(how, FIX)}."
+            text = f"this failed before on {when(one.time, ormah.clock())} ({one_line(one.error, ERROR)}). {one_line(how, FIX)}."
             return alone(notice(text)), {mark: "title"}
         return "", {}
     row = _memory(ormah, error, output, space)

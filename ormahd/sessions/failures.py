@@ -22,9 +22,9 @@ _STRONG: Final = re.compile(
 )
 """Matches lines that begin as those by which compilers, tests and tools state an error; `_WEAK` finds words of one."""
 _WEAK: Final = re.compile(
-    r"\b(?:\w*error|\w*exception|fatal|failed|failure|panicked|denied|refused|unauthorized|forbidden|timed out|overflow(?:ed)?|aborted|killed|crashed|"
+    r"(?:error|exception|\b(?:fatal|failed|failure|panicked|denied|refused|unauthorized|forbidden|timed out|overflow(?:ed)?|aborted|killed|crashed|"
     r"segmentation fault|not found|no such|missing|cannot|can't|could not|couldn't|unable to|does ?n[o']t exist|does not exist|"
-    r"unknown|unrecogni[sz]ed|invalid|unexpected|unsupported|already in use|is not (?:\w+ )?(?:installed|running|defined|supported|allowed|checked))\b",
+    r"unknown|unrecogni[sz]ed|invalid|unexpected|unsupported|already in use|is not (?:\w+ )?(?:installed|running|defined|supported|allowed|checked)))\b",
     re.IGNORECASE,
 )
 _CODE: Final = re.compile(r"\s*(?:raise|return|throw|print|assert|if|except|catch|File \"|at |#|//|\d+\s*\|)\s?")
@@ -41,7 +41,7 @@ def error_of(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def terms_of(error: str) -> tuple[str, ...]:
-    """Return the words of an error that do not change from one occurrence to the next: no numbers, and no names in
+    """Return the words of an error that do not change from one occurrence to the next: no numbers, no names in
     quotes."""
     return tuple(dict.fromkeys(word for word in words(_NAME.sub(" ", error)) if _LETTERS.search(word)))
 

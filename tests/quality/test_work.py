@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.ormah import Ormah
+from ormahd.rpc.failures import known_fix
 from ormahd.text.secrets import redact
 from tests.contract.archiving import bring, done, opened
 from tests.quality import work
@@ -42,6 +43,21 @@ def test_the_right_command_and_fix_are_found(ormah: Ormah, half: str) -> None:
     assert found.share("how") >= 0.9
     assert found.share("fix") >= 0.8
     assert found.share("none") == 1.0
+
+
+def test_an_agent_is_told_the_right_fix_or_nothing(ormah: Ormah) -> None:
+    """After a failure, without being asked: in its own project, and in all others."""
+    asked = [one for half in ("fit", "held") for one in work.questions(half) if one.kind != "how"]
+    projects = sorted({one.project for one in asked})
+    right = 0
+    for one in asked:
+        told = {space: known_fix(ormah, one.text, space=space, session=None, known=())[0] for space in projects}
+        assert [space for space, text in told.items() if text and space != one.project] == []
+        fits = any(name.removeprefix("~ ") in told[one.project] for name in one.right if name)
+        assert fits or not told[one.project], "silent rather than wrong"
+        right += fits
+    print(f"told: {right} of {sum(one.kind == 'fix' for one in asked)}")
+    assert right >= 0.85 * sum(one.kind == "fix" for one in asked)
 
 
 def test_nothing_of_outputs_and_contents_is_kept(ormah: Ormah, home: Path) -> None:

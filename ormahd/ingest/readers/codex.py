@@ -255,7 +255,7 @@ def _called(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
         return
     call = call_of(name, given)
     if call is not None:
-        rollout.calls[number] = call, rollout.asked(rollout.now()), time
+        rollout.calls[number] = call, rollout.asked(rollout.exchanges[-1]) if rollout.exchanges else "", time
         if len(rollout.calls) > CALLS:
             del rollout.calls[next(iter(rollout.calls))]
 
