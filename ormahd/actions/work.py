@@ -51,6 +51,8 @@ IN_PART: Final = 0.8
 """Weight of a word of which the command has a part, or that is a part of a word of the command."""
 PART: Final = 4
 """Minimum number of letters of such a part."""
+_FOLDER: Final = re.compile(r"^cd [^&;|]*(?:&&|;) *")
+_AFTER: Final = re.compile(r"(?: *2>&1)?(?: *\| *(?:tail|head|cat|less)\b[^|&;]*)?$")
 _BEFORE: Final = re.compile(
     r"^(?:(?:cd|export|source|\.)\s[^&;|]*(?:&&|;)\s*|\w+=\S*\s+|(?:sudo|time|nohup|exec|env)\s+)+"
 )
@@ -103,7 +105,9 @@ def how(ormah: Ormah, query: str, space: str | None, limit: int) -> list[api.Wor
             if fit >= FITS and (command not in best or fit > best[command][0]):
                 best[command] = fit, row
     runs: dict[str, list[tuple[int, str]]] = {}
-    for command, status, time in ormah.sessions.runs_of(sorted({row.command for _, row in best.values()}), folders):
+    for command, status, time in ormah.sessions.runs_of(
+        sorted({row.command for row in rows if _plain(row.command) in best}), folders
+    ):
         runs.setdefault(_plain(command), []).append((status, time))
     found = []
     for command, (fit, row) in best.items():
@@ -131,7 +135,8 @@ def how(ormah: Ormah, query: str, space: str | None, limit: int) -> list[api.Wor
 
 
 def _plain(command: str) -> str:
-    return " ".join(command.split())
+    """Return a command without what only shortens its output, and without the folder it goes to."""
+    return _AFTER.sub("", _FOLDER.sub("", " ".join(command.split())))
 
 
 def _fit(row: ArchivedDeed, forms: Mapping[str, Collection[str]], rarity: Mapping[str, float]) -> float:

@@ -27,6 +27,7 @@ _WEAK: Final = re.compile(
     r"unknown|unrecogni[sz]ed|invalid|unexpected|unsupported|already in use|is not (?:\w+ )?(?:installed|running|defined|supported|allowed|checked)))\b",
     re.IGNORECASE,
 )
+_COUNTED: Final = re.compile(r"(?<![\w.])[1-9]\d* (?:tests? )?(?:failed|failures?|errors?)\b", re.IGNORECASE)
 _CODE: Final = re.compile(r"\s*(?:raise|return|throw|print|assert|if|except|catch|File \"|at |#|//|\d+\s*\|)\s?")
 
 
@@ -37,6 +38,15 @@ def error_of(text: str) -> str:
     lines = [line for line in lines if line and not _CODE.match(line)]
     found = next(filter(_STRONG.match, lines), None) or next(filter(_WEAK.search, lines), "")
     return re.sub(r"^(?:E|>)\s+", "", found)
+
+
+def error_despite(text: str) -> str:
+    """Return the line that states an error in what a command printed that ended with 0, because it was piped into `tail`,
+    say; "" if no line surely does."""
+    lines = [line.strip() for line in text[-LONGEST:].splitlines() if len(line) < 1_000]
+    return next(
+        (line for line in lines if not _CODE.match(line) and (_STRONG.match(line) or _COUNTED.search(line))), ""
+    )
 
 
 @lru_cache(maxsize=4096)

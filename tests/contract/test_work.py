@@ -137,6 +137,14 @@ def test_the_error_and_the_number_of_runs(ormah: Ormah, tmp_path: Path) -> None:
     bring(ormah, written(tmp_path / "t.jsonl", *LINES))
     (found,) = how(ormah, "fast", None, 5)
     assert (found.command, found.worked, found.failed, found.asked) == ("make fast", 1, 0, "Build it.")
+    more = [
+        asked(5, "Once more."),
+        *ran(5, "cd /src/shop && make fast 2>&1 | tail -20"),
+        *ran(6, "make  fast", error="fatal: x"),
+    ]
+    bring(ormah, written(tmp_path / "s2.jsonl", *(line | {"sessionId": "s2"} for line in more)))
+    (found,) = how(ormah, "fast", None, 5)
+    assert (found.worked, found.failed) == (2, 1), "one command, however its output was cut"
     assert how(ormah, "make all", "elsewhere", 5) == []
     with pytest.raises(BadRequest):
         work(ormah, WorkParams(kind="how", query=" "), Caller("person", None))

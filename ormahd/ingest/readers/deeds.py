@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ormahd.ingest.readers.turns import Reading, SessionDeed
 from ormahd.ingest.readers.values import key_of, text_at
-from ormahd.sessions.failures import error_of
+from ormahd.sessions.failures import error_despite, error_of
 
 SHELLS: Final = frozenset({"bash", "exec_command", "local_shell", "run_shell_command", "shell", "shell_command"})
 EDITS: Final = frozenset({"apply_patch", "edit", "multiedit", "notebookedit", "replace", "write", "write_file"})
@@ -30,6 +30,8 @@ LINES: Final = 3
 """Maximum number of lines of a command that are kept."""
 _PATCH: Final = re.compile(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$", re.MULTILINE)
 _HERE: Final = re.compile(r"(<<-?[ \t]*(['\"]?)(\w+)\2[^\n]*)\n.*?(?:^[ \t]*\3[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_PIPED: Final = re.compile(r"\|\s*(?:tail|head|tee|cat|less|sed|sort|uniq|grep|rg|cut|awk)\b[^|&;]*$|\|\| true$")
+"""Matches commands whose exit status is not that of what they run."""
 _BETWEEN: Final = re.compile(r"&&|\|\|?|;|\n")
 _LOOK: Final = re.compile(
     r"\s*(?:(?:ls|cat|cd|cut|date|echo|file|find|grep|head|less|nl|pwd|rg|sleep|sort|stat|tail|tr|tree|true|type|uniq|wc|which)\b"
@@ -107,6 +109,13 @@ def done(
         return
     reading.edited.update(files if status == 0 else ())
     error = "" if status == 0 else error_of(text) if call.command else _first(text.splitlines())
+    if (
+        call.command
+        and status == 0
+        and _PIPED.search(call.command)
+        and (error := error_despite(text.partition("<hook_context>")[0]))
+    ):
+        status = FAILED
     key = key_of("deed", to, number or len(reading.edited))[:16]
     reading.deeds.append(
         SessionDeed(key, to, session, cwd, time, call.tool, call.command, files, status, error, seconds)
