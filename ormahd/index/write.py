@@ -301,7 +301,10 @@ def properties(note: Note) -> tuple[object, ...]:
 
 
 def acts(note: Note) -> str | None:
-    """Return what a note says of actions, as JSON (`Acts`); None if it says nothing."""
+    """Return what a note says of actions, as JSON (`Acts`); None if it says nothing, or is a section of a source: texts
+    for readers name too many commands."""
+    if note.kind is NoteKind.SOURCE:
+        return None
     rejected = note.standing is NoteStanding.REJECTED
     about = bearing(note.title, note.content, note.type, rejected=rejected)
     said = Acts(
