@@ -25,7 +25,9 @@ NEWEST: Final = 20
 """Number of sessions among which the last one with a request is looked for."""
 WORDS: Final = 4
 """Minimum number of words of a request: a shorter prompt ("yes, go on") says nothing of the work."""
-_QUESTION: Final = re.compile(r"[^.!?\n]{8,}\?\W*\Z")
+SHORTEST: Final = 8
+"""Minimum number of characters of a question."""
+_END: Final = re.compile(r"[.!?\n]")
 
 
 def where(ormah: Ormah, caller: Caller) -> api.WhereResult:
@@ -73,7 +75,7 @@ def _stopped(
 ) -> api.WhereResult:
     edited = [path for deed in reversed(deeds) if not deed.command for path in deed.files.splitlines()]
     failed = _standing(deeds)
-    asked = _QUESTION.search(turns[-1].text) if turns[-1].role == "assistant" else None
+    answer = turns[-1].text if turns[-1].role == "assistant" else ""
     return api.WhereResult(
         session=row.id,
         harness=row.harness,
@@ -82,8 +84,15 @@ def _stopped(
         files=list(dict.fromkeys(edited))[:FILES],
         command=None if failed is None else one_line(failed.command, ERROR),
         error=None if failed is None else one_line(failed.error, ERROR),
-        question=None if asked is None else one_line(asked[0].strip(" *_`"), QUOTED),
+        question=_question(answer),
     )
+
+
+def _question(answer: str) -> str | None:
+    """Return the question with which an answer ends, without its markup; None if it ends otherwise."""
+    end = answer[-2 * QUOTED :].rstrip(' \n*_`"”)')
+    last = _END.split(end[:-1])[-1].strip(' *_`"“(')
+    return one_line(f"{last}?", QUOTED) if end.endswith("?") and len(last) >= SHORTEST else None
 
 
 def _standing(deeds: Sequence[ArchivedDeed]) -> ArchivedDeed | None:

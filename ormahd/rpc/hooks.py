@@ -478,6 +478,7 @@ class Hooks:
         An event without a session id gets no memories, because each memory is shown only once in a session. A guard
         holds each time. Gemini CLI passes no text on before a tool.
         """
+        begun = time.perf_counter()
         act = at_hand.action(event.command, event.files)
         if not (act and self._settings.tools):
             return b"", "nothing_named" if self._settings.tools else "off"
@@ -504,10 +505,30 @@ class Hooks:
         told = Greeting() if silent or refused or event.harness == GEMINI else found.greeting
         if told.shown and not event.disconnected():
             self._whisper.sessions.told(event.session_id, told.shown)
-        if guard is not None and (output := guarded(event, guard, told.text)):
+        output = guarded(event, guard, told.text) if guard is not None else b""
+        ids = [*([guard.id] if guard is not None and output else []), *(key.partition(":")[0] for key in told.shown)]
+        if ids and not event.disconnected():
+            self._log(event, space, ids, (time.perf_counter() - begun) * 1000)
+        if guard is not None and output:
             return output, f"guard_{guard.acts.guard}"
         receipt = self._receipt(len(told.shown), ())
         return context(event.name, told.text, receipt), "injected" if told.text else "nothing_new"
+
+    def _log(self, event: Event, space: str | None, ids: Sequence[str], milliseconds: float) -> None:
+        """Log the memories told before an action, or by a guard, as a whisper for what was about to be done."""
+        doing = f"before: {event.command or ', '.join(event.files)}"
+        whispers.record(
+            self._ormah.state,
+            prompt="" if self._is_unkept(event) else doing,
+            outcome=whispers.SPOKEN,
+            milliseconds=milliseconds,
+            vector=None,
+            model=None,
+            candidates=[whispers.Considered(one, 1.0, 1.0, "full") for one in dict.fromkeys(ids)],
+            space=space,
+            session_id=key_of(event.session_id),
+            agent=f"agent:{event.harness}",
+        )
 
     def _ready(self, space: str | None) -> None:
         """Read what the hook of a tool, which has little time, will need."""

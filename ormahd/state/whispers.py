@@ -117,8 +117,8 @@ def record(
     """Log a prompt with the memories considered for it. Return the id of this whisper (`event`, or a new one), even if
     logging failed.
 
-    `outcome`: `injected`, or the reason for silence. Candidates are logged only with a vector (`model`: the embedder's
-    name), because without it nothing can be learned from them.
+    `outcome`: `injected`, or the reason for silence. With silence, candidates are logged only with a vector (`model`: the
+    embedder's name), because without it nothing can be learned from them. What was told before an action has no vector.
     """
     event = event or new_event()
     text = stored_prompt(prompt)
@@ -127,7 +127,7 @@ def record(
     name = model and model_name(model)
     values = (event, _iso(state.clock()), session_id, agent, space, outcome, milliseconds, text, blob, name)
     try:
-        _write(state, values, rows if blob is not None and name is not None else [])
+        _write(state, values, rows if (blob is not None and name is not None) or outcome == SPOKEN else [])
     except (sqlite3.Error, OrmahError) as exc:  # a failure to log must not fail the whisper
         log.warning("a whisper could not be logged: %s", exc)
     return event
@@ -396,11 +396,11 @@ def shown_memories(state: State, events: Sequence[str]) -> dict[str, list[Logged
 
 
 def told_last(state: State, session_id: str) -> LoggedPrompt | None:
-    """Return the last prompt of a session, if memories were whispered for it."""
+    """Return the last prompt of a session that was searched for, if memories were whispered for it."""
     with state.transaction() as db:
         row = db.execute(
             "SELECT event, time, agent, session_id, space, outcome, milliseconds, prompt FROM whisper_event "
-            "WHERE session_id = ? ORDER BY rowid DESC LIMIT 1",
+            "WHERE session_id = ? AND vector IS NOT NULL ORDER BY rowid DESC LIMIT 1",
             (session_id,),
         ).fetchone()
     return None if row is None or row[5] != SPOKEN else LoggedPrompt(row[0], datetime.fromisoformat(row[1]), *row[2:])

@@ -109,6 +109,11 @@ def test_once_a_session_and_not_what_a_newer_memory_replaced(told: House) -> Non
     assert "make ship" in use(told, "Bash", {"command": "make ship"}, "two")
     assert use(told, "Bash", {"command": "make ship"}, None) == "", "without a session it would be told again and again"
     assert use(told, "Bash", {"command": "make ship"}, "three", agent_id="sub") == ""
+    logged = [one for one in told.call("agent.whispers", limit=9).whispers if one.session_id in ("one", "two", "three")]
+    assert [(one.session_id, one.prompt, [it.shown for it in one.memories]) for one in logged] == [
+        ("two", "before: make ship", ["full"]),
+        ("one", "before: make ship", ["full"]),
+    ]
     node = told.call(
         "agent.remember", content="Run npm publish from the tag only.", type="procedure", space="shop"
     ).node_id
