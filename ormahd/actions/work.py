@@ -52,7 +52,7 @@ IN_PART: Final = 0.8
 PART: Final = 4
 """Minimum number of letters of such a part."""
 _FOLDER: Final = re.compile(r"^cd [^&;|]*(?:&&|;) *")
-_AFTER: Final = re.compile(r"(?: *2>&1)?(?: *\| *(?:tail|head|cat|less)\b[^|&;]*)?$")
+_AFTER: Final = re.compile(r"(?: ?2>&1)?(?: ?\| ?(?:tail|head|cat|less)\b[^|&;]*)?$")
 _BEFORE: Final = re.compile(
     r"^(?:(?:cd|export|source|\.)\s[^&;|]*(?:&&|;)\s*|\w+=\S*\s+|(?:sudo|time|nohup|exec|env)\s+)+"
 )
