@@ -34,12 +34,12 @@ SECONDS = 10.0
     example="ormahctl status\normahctl status --here\normahctl status --verbose\normahctl --json status | jq .phase",
 )
 @click.option("--verbose", is_flag=True, help="Also all numbers.")
-@click.option("--here", is_flag=True, help="Only where the last session in this project stopped.")
+@click.option("--here", "project_only", is_flag=True, help="Only where the last session in this project stopped.")
 @pass_session
-def status(session: Session, verbose: bool, here: bool) -> None:
+def status(session: Session, verbose: bool, project_only: bool) -> None:
     """Show the daemon's phase, the vault, what waits for you, and what does not work. Exit status 69 if the daemon is down."""
     session.starts = False
-    if here:
+    if project_only:
         _stopped(session)
         return
     health = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS)

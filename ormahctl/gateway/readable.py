@@ -96,8 +96,8 @@ def node(found: NodeResult) -> str:
     elif found.older_than:
         lines.append(f"   older than {found.older_than[:SHOWN]}, which seems to replace it")
     lines += [f"   {line(one)}" for one in (found.rejected, found.stale) if one]
-    for name, some in (("paths", found.paths), ("commands", found.commands)):
-        lines += [f"   {name}: {', '.join(map(line, some))}"] if some else []
+    for name, patterns in (("paths", found.paths), ("commands", found.commands)):
+        lines += [f"   {name}: {', '.join(map(line, patterns))}"] if patterns else []
     lines += [f"   guard: {found.guard}"] if found.guard else []
     content = found.content.strip()
     lines += ["", _indented(content[:NODE_CHARACTERS])]

@@ -162,7 +162,7 @@ def bearing(title: str | None, content: str, kind: NodeType, *, rejected: bool =
             things |= dict.fromkeys(map(plain_name, avoided))
         files |= dict.fromkeys(_files(sentence, ruling=ruling, observed=kind is NodeType.OBSERVATION))
     things |= dict.fromkeys(_things(title, content) if rejected else ())
-    return Bearing(*(tuple(some)[:NAMED] for some in (files, commands, things)))
+    return Bearing(*(tuple(listed)[:NAMED] for listed in (files, commands, things)))
 
 
 def _commands(sentence: str, *, advising: bool) -> Iterator[str]:
