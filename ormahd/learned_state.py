@@ -70,7 +70,7 @@ class Learned:
         found = digest(data)
         if found != self._strength:  # called after each batch of a scan: parse only if changed
             self._strength = found
-            self._index.set_strength(read_strength(data, pace=pace))
+            self._index.strength = read_strength(data, pace=pace)
         with self._lock:
             self._look()
 

@@ -131,7 +131,6 @@ class Ormah:
             state = State(paths.private_dir(paths.state_dir(vault.root, vault.id)), clock=clock)
             index = Index.open(
                 paths.private_dir(paths.index_dir(vault.root, vault.id)),
-                config.settings.embedding,
                 config.settings.vectors,
                 clock=clock,
             )

@@ -21,8 +21,8 @@ from ormahd.actions.guards import by_a_person
 from ormahd.actions.past import find_standing, readable
 from ormahd.actions.views import day, headline, iso, node_view, of_row, replaced_today
 from ormahd.errors import NotFound, OrmahError
+from ormahd.index.index import Index
 from ormahd.index.rows import Filter, NodeRow
-from ormahd.index.snapshots import IndexSnapshot
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, Narrowing, Strength, short_id
 from ormahd.model.strength import STRENGTH_FILE as STRENGTH
@@ -37,7 +37,7 @@ from ormahd.watch.snapshot_files import CommitFiles
 @contextmanager
 def looking_back(
     ormah: Ormah, as_of: str, progress: Progress, *, query: str | None = None
-) -> Iterator[tuple[IndexSnapshot, api.AsOf, datetime]]:
+) -> Iterator[tuple[Index, api.AsOf, datetime]]:
     """Context manager: yield the index of the earlier state that `as_of` names, a description of that state, and its
     time.
 
@@ -53,9 +53,8 @@ def looking_back(
         state = CommitFiles(ormah.vault, ormah.reconciler.excluded, standing.commit)
         return state, read_strength(state.file(STRENGTH) or b"")
 
-    with ormah.pasts.at(standing.time, load, progress) as past:
-        if query is not None:
-            past.fill(query_terms(query), progress, stopped=ormah.pasts.stopped)
+    terms = None if query is None else query_terms(query)
+    with ormah.pasts.at(standing.time, load, progress, terms=terms) as past:
         seconds = round(time.perf_counter() - begun, 3)
         now, count = iso(standing.moment), past.count()
         yield past, of_row(api.AsOf, standing, now=now, notes=count, seconds=seconds), standing.moment

@@ -11,10 +11,12 @@ import hashlib
 import importlib.resources
 import os
 import queue
+import secrets
+import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from ormahd.errors import NotReady, Unavailable
@@ -42,9 +44,12 @@ _READ_WAIT_S = 30.0
 _READS_NOTES = ("",)
 _READS_TEXT = ("bearing", "forms", "language", "quoting", "words")
 _MAKES_ROWS = ("history", "rows", "write")
-_DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words_term", "words", "op", "op_file",
-            "undoes")  # fmt: skip
-"""Tables that are filled from the notes. The tables of embeddings are not among them."""
+OF_FILES = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words_term", "words")
+"""Tables that are filled from the vault's files."""
+OF_HISTORY = ("op", "op_file", "undoes")
+"""Tables that are filled from git's history."""
+SCRATCH = "scratch"
+"""Name of the folder, below the index's directory, for databases that answer one question."""
 CHECKED = 64_000_000
 """Largest size in bytes of a file that `check` reads: a fraction of a second."""
 ANEW = "it is made anew from the vault by itself, and nothing is lost: ask again in a moment"
@@ -137,10 +142,10 @@ class Database:
             connection.execute(f"PRAGMA cache_size = -{WRITER_KB}")
             connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
             if found == 0:
-                _create(connection)
+                _fill(connection)
             elif connection.execute("SELECT value FROM meta WHERE key = 'reading'").fetchone() != (reading(),):
                 self.dropped = "the program reads notes differently now"
-                _create(connection, only=_DERIVED)
+                _fill(connection, only=(*OF_FILES, *OF_HISTORY))
             connection.execute("SELECT count(*) FROM file").fetchone()
         except BaseException:
             connection.close()
@@ -275,6 +280,23 @@ class Database:
             target.execute("PRAGMA synchronous = OFF")
             connection.backup(target)
 
+    @contextlib.contextmanager
+    def beside(self) -> Iterator[sqlite3.Connection]:
+        """Context manager: yield a connection, in a transaction, to empty tables `OF_FILES` in a new file that is deleted
+        at the end. All tables of this database are readable in it as `indexed.TABLE`, as they are from the first time that
+        one of them is read; those that are not in `OF_FILES` by their names alone, too."""
+        with self._named(), scratch(self.directory) as directory:
+            path = directory / "rebuilt.sqlite3"
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            with contextlib.closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as connection:
+                connection.execute("PRAGMA journal_mode = OFF")
+                connection.execute("PRAGMA synchronous = OFF")
+                connection.execute(f"PRAGMA cache_size = -{WRITER_KB}")
+                _create(connection, OF_FILES)
+                connection.execute("ATTACH ? AS indexed", (str(self.path),))
+                connection.execute("BEGIN")
+                yield connection
+
     def scour(self) -> None:
         """Rewrite the database file so that no page of it holds deleted data, empty the write-ahead log, and delete
         files that were set aside. Other threads can read meanwhile.
@@ -317,7 +339,7 @@ class Database:
 
 def reading() -> str:
     """Return a hash of the schema and of the source code that reads notes. An index stores this hash; if it is
-    another when the index is opened, all tables made from notes (`_DERIVED`) are emptied and filled again."""
+    another when the index is opened, all tables made from notes are emptied and filled again."""
     sha = hashlib.sha256(_schema().encode())
     for package, names in (("ormahd.note", _READS_NOTES), ("ormahd.text", _READS_TEXT), ("ormahd.index", _MAKES_ROWS)):
         for source in sorted(importlib.resources.files(package).iterdir(), key=lambda file: file.name):
@@ -331,11 +353,20 @@ def _schema() -> str:
     return text.replace("{tokenize}", FTS_TOKENIZE.replace('"', '""'))
 
 
-def _create(connection: sqlite3.Connection, only: tuple[str, ...] = ()) -> None:
-    """Create all tables. With `only` (names of tables), drop these tables and create only them."""
+def _fill(connection: sqlite3.Connection, only: Collection[str] = ()) -> None:
+    """Create all tables; with `only` (names of tables), drop these tables and create only them."""
     connection.execute("BEGIN IMMEDIATE")
     for table in only:
         connection.execute(f"DROP TABLE IF EXISTS {table}")
+    _create(connection, only)
+    connection.execute("DELETE FROM meta WHERE key IN ('head', 'history')")
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('reading', ?)", (reading(),))
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute("COMMIT")
+
+
+def _create(connection: sqlite3.Connection, only: Collection[str] = ()) -> None:
+    """Create all tables, with their indexes; with `only` (names of tables) only these."""
     statement = ""
     for line in _schema().splitlines():
         statement += line + "\n"
@@ -346,7 +377,14 @@ def _create(connection: sqlite3.Connection, only: tuple[str, ...] = ()) -> None:
         if not only or table in only:
             connection.execute(statement)
         statement = ""
-    connection.execute("DELETE FROM meta WHERE key IN ('head', 'history')")
-    connection.execute("INSERT OR REPLACE INTO meta VALUES ('reading', ?)", (reading(),))
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    connection.execute("COMMIT")
+
+
+@contextlib.contextmanager
+def scratch(directory: Path) -> Iterator[Path]:
+    """Context manager: yield a new folder below `directory`, which is deleted at the end."""
+    folder = directory / SCRATCH / secrets.token_hex(8)
+    folder.mkdir(mode=0o700, parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,8 +1,7 @@
 """Embeddings in SQLite, stored by the content that was embedded and tied to the nodes that have that content.
 
-Table `document` has a row for each embedded text (by sha256), `embedded` says which document a node has now, and
-`token_df` counts the nodes in which a token occurs. Every row names its model, so the vectors of a new model can be
-stored beside those of the old one.
+Table `document` has a row for each embedded text (by sha256), and `embedded` says which document a node has now. Every
+row names its model, so the vectors of a new model can be stored beside those of the old one.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ KEEP_FREE_US = 7 * 86_400 * 1_000_000
 week needs no new embedding."""
 PURGE_BATCH = 2000
 """Maximum number of embeddings dropped in one transaction, so that writers need not wait long."""
-UNIT = 0.02
-"""Tolerance for the length of a stored unit vector. Rounding to 16 bits changes the length by up to 0.001."""
 KEEP_FREE_SHARE = 0.1
 """Maximum share of documents that belong to no note. At least 1,000 of them are kept."""
 
@@ -56,7 +53,7 @@ def source(title: str | None, path: str, content: str) -> EmbeddedText:
     return EmbeddedText(name, content, hashlib.sha256(f"{name or ''}\0{content}".encode(errors="replace")).digest())
 
 
-def embed(embedder: Embedder, texts: Collection[EmbeddedText], *, urgent: bool) -> dict[bytes, DocumentVectors]:
+def embed(embedder: Embedder, texts: Sequence[EmbeddedText], *, urgent: bool) -> dict[bytes, DocumentVectors]:
     """Return sha256 -> embedding of each of the texts. `urgent`: whether a request waits for it."""
     if not texts:
         return {}
@@ -144,8 +141,8 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
     """Tie each of the nodes `ids` to the stored embedding of its current text; untie it if that text has none, or if
     the node no longer exists. Return what changed.
 
-    Also updates the counts of tokens in `token_df`, marks embeddings that no longer belong to any node as free, and
-    deletes the record that Chroma holds all vectors. `now`: microseconds since 1970.
+    Also marks embeddings that no longer belong to any node as free, and deletes the record that Chroma holds all
+    vectors. `now`: microseconds since 1970.
     """
     wanted = sources(connection, list(ids))
     had = _had(connection, model, list(ids))
@@ -159,8 +156,8 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
     untied = [had[one][0] for one in changed if one in had]
     delta = Delta(gone=set(changed) - {one for one, _ in ties})
     delta.waiting = delta.gone & wanted.keys()
-    _count(connection, untied, -1, delta.df)
-    _count(connection, [document for _, document in ties], +1, delta.df)
+    delta.df = frequencies(connection, [document for _, document in ties])
+    delta.df.subtract(frequencies(connection, untied))
     sql.among(connection, "DELETE FROM embedded WHERE model = ? AND id IN", changed, first=(model,))
     sql.put(connection, "INSERT INTO embedded", [(model, *tie) for tie in ties])
     sql.among(
@@ -169,10 +166,6 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
     sql.among(
         connection, "UPDATE document SET free = ? WHERE NOT EXISTS (SELECT 1 FROM embedded e WHERE e.document = "
         "document.document) AND document IN", untied, first=(now,)
-    )  # fmt: skip
-    sql.put(
-        connection, "INSERT INTO token_df", [(model, token, n) for token, n in delta.df.items() if n],
-        more="ON CONFLICT DO UPDATE SET n = n + excluded.n",
     )  # fmt: skip
     connection.execute("DELETE FROM meta WHERE key = 'chroma'")
     by_document = _vectors(connection, [document for _, document in ties])
@@ -205,14 +198,18 @@ def _pieces(connection: sqlite3.Connection, column: str, documents: Collection[i
             yield key >> 16, blob
 
 
-def _count(connection: sqlite3.Connection, documents: Sequence[int], sign: int, into: Counter[int]) -> None:
-    times = Counter(documents)
-    sets: dict[int, set[int]] = {}
-    for document, ids in _pieces(connection, "ids", times):
-        sets.setdefault(document, set()).update(np.frombuffer(ids, np.uint32).tolist())
-    for document, tokens in sets.items():
-        for token in tokens:
-            into[token] += sign * times[document]
+def frequencies(connection: sqlite3.Connection, documents: Sequence[int]) -> Counter[int]:
+    """Return token id -> number of the embeddings `documents` that have it. An embedding that is listed twice counts
+    twice."""
+    found: Counter[int] = Counter()
+    for some in sql.chunks(documents):
+        ids: dict[int, list[NDArray[np.uint32]]] = {}
+        for document, blob in _pieces(connection, "ids", some):
+            ids.setdefault(document, []).append(np.frombuffer(blob, np.uint32))
+        each = [np.unique(np.concatenate(ids[document])) for document in some]
+        tokens, counts = np.unique(np.concatenate(each), return_counts=True)
+        found.update(dict(zip(tokens.tolist(), counts.tolist(), strict=True)))
+    return found
 
 
 def _vectors(connection: sqlite3.Connection, documents: Collection[int]) -> dict[int, Half]:
@@ -222,44 +219,18 @@ def _vectors(connection: sqlite3.Connection, documents: Collection[int]) -> dict
     return {document: np.frombuffer(b"".join(some), np.float16).reshape(len(some), -1) for document, some in blobs.items()}  # fmt: skip
 
 
-def drop_bad(connection: sqlite3.Connection, model: int, dimensions: int, late_dimensions: int) -> int:
-    """Delete the damaged ones of a model's stored embeddings, so that their texts are embedded again. Return how
-    many.
-
-    An embedding is damaged if one of its vectors is missing, of the wrong size or not of unit length, or if a piece's
-    token ids or token vectors are missing or differ in number.
-    """
-    bad: set[int] = set()
-    rows = connection.execute(
-        "SELECT document, vector, length(t.ids), length(t.vectors), d.pieces > 0 AND v.key IS NULL FROM document d "
-        "LEFT JOIN vector v ON v.key BETWEEN document << 16 AND (document << 16) + 65535 LEFT JOIN token t USING (key) "
-        "WHERE model = ?", (model,),
-    )  # fmt: skip
-    while some := rows.fetchmany(2000):
-        whole = []
-        for document, blob, ids, packed, gone in some:
-            fits = not gone and isinstance(blob, bytes) and len(blob) == 2 * dimensions
-            if (
-                fits
-                and ids is not None
-                and packed is not None
-                and ids % 4 == 0
-                and 2 * packed == ids // 4 * late_dimensions
-            ):
-                whole.append((document, blob))
-            else:
-                bad.add(document)
-        vectors = np.frombuffer(b"".join(blob for _, blob in whole), np.float16).reshape(len(whole), dimensions)
-        with np.errstate(all="ignore"):
-            lengths = np.linalg.norm(vectors.astype(np.float32), axis=1)
-        far = ~(np.abs(lengths - 1) < UNIT)  # true for NaN as well
-        bad |= {document for (document, _), is_far in zip(whole, far.tolist(), strict=True) if is_far}
-    keys = [(document << 16, document << 16 | 0xFFFF) for document in bad]
-    for table in ("vector", "token"):
-        connection.executemany(f"DELETE FROM {table} WHERE key BETWEEN ? AND ?", keys)
-    for table in ("document", "embedded"):
-        connection.executemany(f"DELETE FROM {table} WHERE document = ?", [(one,) for one in bad])
-    return len(bad)
+def check(connection: sqlite3.Connection, model: int, dimensions: int, late_dimensions: int) -> None:
+    """Raise sqlite3.DatabaseError, as for a damaged database, if a stored embedding of the model lacks a piece, or if a
+    vector or the tokens of a piece have the wrong size."""
+    whole = "length(vector) = ? AND length(vectors) * 8 = length(ids) * ?"
+    (bad,) = connection.execute(
+        f"SELECT count(*) FROM (SELECT 1 FROM document d LEFT JOIN vector v ON v.key BETWEEN document << 16 AND "
+        f"(document << 16) + 65535 LEFT JOIN token t USING (key) WHERE model = ? GROUP BY document "
+        f"HAVING count(*) <> pieces OR NOT coalesce(min({whole}), 0))",
+        (model, 2 * dimensions, late_dimensions),
+    ).fetchone()
+    if bad:
+        raise sqlite3.DatabaseError(f"malformed: {bad} embeddings are not whole")
 
 
 def everything(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str, Half]]:
@@ -288,10 +259,6 @@ def waiting(connection: sqlite3.Connection, model: int) -> list[str]:
         "WHERE n.held = 1 AND e.id IS NULL ORDER BY n.updated DESC, n.id"
     )
     return [row[0] for row in connection.execute(select, (model,))]
-
-
-def df(connection: sqlite3.Connection, model: int) -> dict[int, int]:
-    return dict(connection.execute("SELECT token, n FROM token_df WHERE model = ? AND n > 0", (model,)))
 
 
 class TokenVectors(Struct, frozen=True):
@@ -355,29 +322,15 @@ def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
 
 
 def forget_free(connection: sqlite3.Connection) -> None:
-    """Delete the embeddings of all texts that no note has, for every model, and the counts of tokens that no note
-    has.
-
-    The caller must delete Chroma's files, in which the vectors remain.
-    """
+    """Delete the embeddings of all texts that no note has, for every model. The caller must delete Chroma's files, in
+    which the vectors remain."""
     free = "(SELECT document FROM document WHERE free IS NOT NULL)"
     for table in ("vector", "token"):
         connection.execute(f"DELETE FROM {table} WHERE key >> 16 IN {free}")
     connection.execute("DELETE FROM document WHERE free IS NOT NULL")
-    connection.execute("DELETE FROM token_df WHERE n <= 0")
 
 
 def forget_others(connection: sqlite3.Connection, model: int) -> None:
     """Delete what is left of all models other than `model`, after `purge` has deleted their embeddings."""
-    for table in ("embedded", "token_df", "model"):
+    for table in ("embedded", "model"):
         connection.execute(f"DELETE FROM {table} WHERE model <> ?", (model,))
-
-
-def recount(connection: sqlite3.Connection, model: int) -> dict[int, int]:
-    """Count anew how many nodes contain each token, and store the counts in `token_df`. Return token id -> count."""
-    counts: Counter[int] = Counter()
-    rows = connection.execute("SELECT document FROM embedded WHERE model = ?", (model,)).fetchall()
-    _count(connection, [row[0] for row in rows], +1, counts)
-    connection.execute("DELETE FROM token_df WHERE model = ?", (model,))
-    sql.put(connection, "INSERT INTO token_df", [(model, *item) for item in counts.items()])
-    return dict(counts)

@@ -1,37 +1,40 @@
-"""The index as other packages use it: files go in; nodes, edges and search results come out."""
+"""The index as other packages use it: changes of files go in; nodes, edges and search results come out (`Reader`)."""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import shutil
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from ormahd.api import Difference
 from ormahd.embedding.embedder import DocumentVectors, Embedder
 from ormahd.embedding.token_vectors import Float
-from ormahd.errors import NoRoom
+from ormahd.errors import NoRoom, Unavailable
 from ormahd.index import embedding_cache, reader, verify, write
-from ormahd.index import write as full_text
+from ormahd.index.background import IDLE_S, Background
 from ormahd.index.database import Database
 from ormahd.index.embedding_cache import EmbeddedText
-from ormahd.index.indexer import Indexer
 from ormahd.index.reader import Reader
 from ormahd.index.rows import MEMORIES, micros
 from ormahd.index.vector_store import VectorStore
-from ormahd.index.write import ParsedFile
 from ormahd.model.change import FileState
-from ormahd.model.node import Strength
 from ormahd.note.values import Note
-from ormahd.process import priority
-from ormahd.settings import EmbeddingSettings, VectorSettings
+from ormahd.process import priority, sql
+from ormahd.settings import VectorSettings
+from ormahd.vectors.chroma import ChromaTrouble
 
 Superseded = Callable[[str, str | None], bool]
 """Called with (path, digest of a file's bytes; None: the file was removed). Returns whether the index has, or is about
 to get, a newer version of that file."""
-
 
 BATCH = 1000
 """Number of files in one transaction of a rebuild: large enough to be fast, small enough that other writers wait only
@@ -43,6 +46,12 @@ AT_ONCE = 32
 """Maximum number of texts that `apply` embeds before it returns. If there are more, the background thread embeds all of
 them."""
 AT_ONCE_CHARACTERS = 50_000
+FILL_BATCH = 128
+"""Number of nodes that the background thread embeds and commits together. Other writers wait only during the commit."""
+AHEAD = 2
+"""Number of batches embedded at the same time, so that the next one is embedded while one is written."""
+TIDY_S = 3600.0
+"""Seconds between two searches for embeddings that no note needs."""
 OPEN_S = 10.0
 """How long `verify` waits for Chroma to be opened, in seconds."""
 MANY = 0.05
@@ -51,33 +60,47 @@ MANY = 0.05
 log = logging.getLogger(__name__)
 
 
+class _Batch(Struct, frozen=True):
+    """Nodes whose texts are being embedded."""
+
+    store: VectorStore
+    ids: Sequence[str]
+    made: Future[dict[bytes, DocumentVectors]]
+    """sha256 of a text -> its embedding, for the texts that were not stored already."""
+
+
 class Index(Reader):
-    """The index of one vault: takes in files (`apply`), searches (`Reader`), checks itself (`verify`), and copes with
-    damage and full disks. Reading is safe from any thread at any time; calls of `apply` run one at a time."""
+    """The index of one vault. Applies changes of files: to SQLite in one transaction, and then to the vectors in RAM, while
+    one lock is held. A background thread embeds texts that have no vectors, updates Chroma, and drops embeddings that no
+    note needs.
+
+    Reading is safe from any thread at any time.
+    """
 
     def __init__(
-        self, database: Database, embedding: EmbeddingSettings, vectors: VectorSettings, clock: Callable[[], datetime]
+        self, database: Database, vectors: VectorSettings, clock: Callable[[], datetime], *, background: bool = True
     ) -> None:
+        """`background`: False for a copy that is used for one question, and whose texts the caller has embedded
+        (`embed_waiting`)."""
+        super().__init__(database)
+        self.clock = clock
+        self.next: VectorStore | None = None
+        """The vectors of a model that is filled beside the active one, and replaces it when it is complete."""
+        self._vectors = vectors
         self._applying = threading.Lock()
         self._knowing = threading.Lock()
         self._files: dict[str, FileState] | None = None
-        super().__init__(database, Indexer(database, self._applying, clock))
-        self.embedding = embedding
-        self._vectors = vectors
-        self.clock = clock
+        self._background = Background(self._step, database)
+        self._in_background = background
+        self._embedding = ThreadPoolExecutor(AHEAD, "index-embed")
+        self._batches: deque[_Batch] = deque()
+        self._tidy_at = 0.0
 
     @classmethod
-    def open(
-        cls,
-        directory: Path,
-        embedding: EmbeddingSettings | None = None,
-        vectors: VectorSettings | None = None,
-        *,
-        clock: Callable[[], datetime],
-    ) -> Index:
+    def open(cls, directory: Path, vectors: VectorSettings | None = None, *, clock: Callable[[], datetime]) -> Index:
         """Open or create the index in `directory`. This is fast, because the index has no embedding model until
         `attach` is called."""
-        return cls(Database(directory), embedding or EmbeddingSettings(), vectors or VectorSettings(), clock)
+        return cls(Database(directory), vectors or VectorSettings(), clock)
 
     @property
     def directory(self) -> Path:
@@ -89,29 +112,31 @@ class Index(Reader):
         not."""
         return self.database.dropped
 
-    # Damage
+    @property
+    def _stores(self) -> list[VectorStore]:
+        return [store for store in (self.active, self.next) if store is not None]
 
-    def begin_anew(self, why: str) -> None:
-        """Set the damaged database file aside (rename it). The index is then empty until the next scan of the vault
-        fills it. `why`: the reason, for `dropped`.
+    def close(self) -> None:
+        """Stop the background thread, and close Chroma and the database. Vectors that are not in Chroma yet are
+        written to it after the next start."""
+        self._background.stop()
+        self._embedding.shutdown(cancel_futures=True)
+        for store in self._stores:
+            store.chroma.close()
+        super().close()
 
-        The calling thread must not be reading or writing the index.
-        """
-        with self._applying:
-            self.database.begin_anew(why)
-            with self._knowing:
-                self._files = None
-            self.counted.changed()
-            self.indexer.begin_anew(self.database)
-            self.indexer.wake()
-
-    # Writing
+    # Files
 
     def apply(
-        self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None,
-        notes: Mapping[str, Note | None] | None = None, embed: bool = True,
+        self,
+        upserts: Mapping[str, tuple[bytes, FileState]],
+        removals: Collection[str],
+        *,
+        head: str | None,
+        notes: Mapping[str, Note | None] | None = None,
+        embed: bool = True,
         superseded: Superseded = lambda _path, _digest: False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Index new and changed files (`upserts`: path -> bytes and state on the disk) and remove others (`removals`:
         paths), in one transaction.
 
@@ -122,18 +147,19 @@ class Index(Reader):
         which it returns True are skipped.
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else priority.giving(upserts.items())
-        read = notes or {}
-        entries = [write.entry(path, data, state, note=read.get(path)) for path, (data, state) in files]
+        parsed = notes or {}
+        entries = [write.entry(path, data, state, note=parsed.get(path)) for path, (data, state) in files]
         priority.give()
-        made = self._embed_now(entries) if embed else None
-        now = micros(self.clock())
+        if embed and len(entries) <= MOST_AT_ONCE:
+            self._embed_few(
+                [embedding_cache.source(one.note.title, one.path, one.note.content) for one in entries if one.claims]
+            )
         with self._applying:
             entries = [one for one in entries if not superseded(one.path, one.state.digest)]
             removals = [path for path in removals if not superseded(path, None)]
             with self.database.write() as connection:
                 changed = write.store(connection, entries, removals)
-                if made is not None:
-                    embedding_cache.put(connection, made[0].number, made[1], now)
+                now = micros(self.clock())
                 deltas = {
                     model: embedding_cache.follow(connection, model, changed, now)
                     for model in embedding_cache.models(connection)
@@ -142,9 +168,27 @@ class Index(Reader):
                     connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
             self.counted.changed()
             self._follow_files([*upserts, *removals])
-            for store in self._stores():
+            for store in self._stores:
                 store.take(deltas[store.number])
-        self.indexer.wake()
+        self._background.wake()
+
+    def rebuild(self, files: Iterable[tuple[str, bytes, FileState]], *, head: str | None = None) -> int:
+        """Index all of `files` (path, bytes, state) again, and remove all other files from the index. Texts whose
+        embedding is stored are not embedded again. `head`: see `apply`. Return the number of files."""
+        left = set(self.known())
+        done = 0
+        files = iter(files)
+        while batch := {path: (data, state) for path, data, state in itertools.islice(files, BATCH)}:
+            left -= batch.keys()
+            done += len(batch)
+            self.apply(batch, (), head=None)
+        self.apply({}, left, head=head)
+        with self._applying:
+            with self.database.write() as connection:
+                write.refresh(connection)
+            self.counted.changed()
+        self._wipe_chroma()
+        return done
 
     def touched(self, states: Sequence[FileState]) -> None:
         """Store the new size, mtime and inode of files that were touched. A file whose bytes (`digest`) are not those
@@ -174,32 +218,66 @@ class Index(Reader):
                     self._files.pop(path, None)
                 self._files |= found
 
-    def _embed_now(self, entries: Sequence[ParsedFile]) -> tuple[VectorStore, dict[bytes, DocumentVectors]] | None:
-        """Embed the new texts of `entries` if there are only a few, so that vector search finds them at once.
+    def begin_anew(self, why: str) -> None:
+        """Set the damaged database file aside (rename it). The index is then empty until the next scan of the vault
+        fills it. `why`: the reason, for `dropped`.
 
-        Return (vector store, sha256 of the text -> embedding); None if there are no embeddings to store.
+        The calling thread must not be reading or writing the index.
         """
-        store = self.indexer.active
-        if store is None or len(entries) > MOST_AT_ONCE:
-            return None
-        texts = [embedding_cache.source(one.note.title, one.path, one.note.content) for one in entries if one.claims]
-        missing = self._missing(store, texts)[0]
-        if not missing or len(missing) > AT_ONCE or sum(len(one.content) for one in missing) > AT_ONCE_CHARACTERS:
-            return None
-        try:
-            return store, embedding_cache.embed(store.embedder, missing, urgent=True)
-        except Exception:
-            # The model's library may raise anything. Texts that are not embedded now wait; full text search finds them.
-            log.exception("embedding %d texts failed; they are tried again in the background", len(missing))
-            return None
+        with self._applying:
+            self.database.begin_anew(why)
+            with self._knowing:
+                self._files = None
+            self.counted.changed()
+            self._batches.clear()
+            for store in self._stores:
+                with self.database.write() as connection:
+                    store.load(connection)
+        self._background.wake()
 
-    def _missing(self, store: VectorStore, texts: Sequence[EmbeddedText]) -> tuple[list[EmbeddedText], dict[bytes, int]]:  # fmt: skip
-        """Return (those of `texts` without a stored embedding, each once; sha256 -> number of the embedding of the
-        others)."""
-        wanted = {one.sha: one for one in texts}
-        with self.database.read() as connection:
-            known = embedding_cache.cached(connection, store.number, wanted)
-        return [one for sha, one in wanted.items() if sha not in known], known
+    def scour(self) -> None:
+        """Remove every trace of deleted notes from the index's files: their embeddings, their words, freed pages of
+        the SQLite file, and all files of Chroma, which is filled again.
+
+        Takes about as long as writing the SQLite file; other threads can read meanwhile. Raises Unavailable if their
+        reads block it for too long.
+        """
+        with self._applying:
+            with self.database.write() as connection:
+                embedding_cache.forget_free(connection)
+                write.settle(connection)
+            self.database.scour()
+        self._wipe_chroma()
+
+    def _wipe_chroma(self) -> None:
+        if self.active is not None:
+            self.active.chroma.wipe()
+        else:
+            shutil.rmtree(self.directory / "chroma", ignore_errors=True)
+        self._background.wake()
+
+    # Embeddings
+
+    def attach(self, embedder: Embedder) -> None:
+        """Use this model: load its stored vectors, and embed in the background the nodes that have none.
+
+        If another model (with another fingerprint) is in use, it stays in use until every node has vectors of the new
+        one.
+        """
+        with self._applying:
+            if self.active is not None and self.active.embedder.fingerprint == embedder.fingerprint:
+                self.active.embedder = embedder
+                return
+            store = VectorStore(embedder, self.directory, self._vectors)
+            with self.database.write() as connection:
+                store.load(connection)
+            if self.active is not None:
+                self.next = store
+            else:
+                self.active = store
+                if self._in_background:
+                    self._background.start()
+        self._background.wake()
 
     def embed_ahead(self, texts: Sequence[tuple[str | None, str]], *, urgent: bool = True) -> list[Float] | None:
         """Return a vector (unit, float32[dimensions]) for each of `texts`, pairs of (title, content) that are about
@@ -208,20 +286,19 @@ class Index(Reader):
         The embeddings are stored, so that `apply` finds them: embedding is slow and must not happen under a lock. For
         many texts, pass `urgent=False`: embedding then yields to waiting requests.
         """
-        store = self.indexer.active
+        store = self.active
         if store is None:
             return None
         sources = [embedding_cache.source(title, "", content) for title, content in texts]
-        missing, known = self._missing(store, sources)
-        made = embedding_cache.embed(store.embedder, missing, urgent=urgent)
-        if made:
-            try:
-                self.keep_vectors(store.embedder.fingerprint, made)
-            except NoRoom as full:  # a full disk of the index refuses no write to the vault
-                log.warning("%d texts are embedded again later: %s", len(made), full.message)
-            if not urgent:
-                self.indexer.worked()
+        made = embedding_cache.embed(store.embedder, self._missing(store, sources), urgent=urgent)
+        try:
+            self.keep_vectors(store.embedder.fingerprint, made)
+        except NoRoom as full:  # a full disk of the index refuses no write to the vault
+            log.warning("%d texts are embedded again later: %s", len(made), full.message)
+        if not urgent:
+            self._background.worked()
         with self.database.read() as connection:
+            known = embedding_cache.cached(connection, store.number, {one.sha for one in sources})
             return [
                 made[one.sha].vector if one.sha in made else embedding_cache.vector(connection, known[one.sha])
                 for one in sources
@@ -239,162 +316,192 @@ class Index(Reader):
         """Store embeddings of texts that no note has today. `made`: sha256 of the text -> its embedding, made by the
         model with this fingerprint; nothing is stored if that model is no longer used."""
         with self._applying:
-            store = next((one for one in self._stores() if one.embedder.fingerprint == fingerprint), None)
-            if store is not None:
+            store = next((one for one in self._stores if one.embedder.fingerprint == fingerprint), None)
+            if made and store is not None:
                 with self.database.write() as connection:
                     embedding_cache.put(connection, store.number, made, micros(self.clock()))
 
-    def rebuild(self, files: Iterable[tuple[str, bytes, FileState]], *, head: str | None = None) -> int:
-        """Index all of `files` (path, bytes, state) again, and remove all other files from the index. Texts whose
-        embedding is stored are not embedded again. `head`: see `apply`. Return the number of files."""
-        left = set(self.known())
-        batch: dict[str, tuple[bytes, FileState]] = {}
-        done = 0
-        for path, data, state in files:
-            left.discard(path)
-            batch[path] = (data, state)
-            done += 1
-            if len(batch) >= BATCH:
-                self.apply(batch, (), head=None)
-                batch = {}
-        self.apply(batch, left, head=head)
-        with self._applying:
-            with self.database.write() as connection:
-                full_text.refresh(connection)
-                for store in self._stores():
-                    store.recount(connection)
-            self.counted.changed()
-        if self.indexer.active is not None:
-            self.indexer.active.chroma.wipe()
-        self.indexer.wake()
-        return done
-
-    def holding(self, holds: Callable[[bytes], object], chosen: str = reader.OF_VAULT) -> list[str]:
-        """Return the paths of the files for which `holds` returns a true value. It is called once for each file, with
-        the file's path, id, title and text, joined by newlines, as UTF-8. `chosen`: which files, in SQL."""
+    def _missing(self, store: VectorStore, texts: Iterable[EmbeddedText]) -> list[EmbeddedText]:
+        """Return those of `texts` that have no stored embedding, each once."""
+        wanted = {one.sha: one for one in texts}
         with self.database.read() as connection:
-            rows = connection.execute(
-                "SELECT f.path, coalesce(f.node_id, '') || char(10) || coalesce(n.title, '') || char(10) || t.content "
-                f"FROM file f JOIN text t USING (number) LEFT JOIN node n USING (number) WHERE {chosen}"
-            )
-            return [path for path, text in rows if holds(f"{path}\n{text}".encode("utf-8", "surrogateescape"))]
+            known = embedding_cache.cached(connection, store.number, wanted)
+        return [one for sha, one in wanted.items() if sha not in known]
 
-    def scour(self) -> None:
-        """Remove every trace of deleted notes from the index's files: their embeddings, their words, freed pages of
-        the SQLite file, and all files of Chroma, which is filled again.
+    def _embed_few(self, texts: Sequence[EmbeddedText]) -> None:
+        """Embed the new ones of `texts`, and store their embeddings, if there are only a few."""
+        store = self.active
+        if store is None:
+            return
+        missing = self._missing(store, texts)
+        if len(missing) > AT_ONCE or sum(len(one.content) for one in missing) > AT_ONCE_CHARACTERS:
+            return
+        try:
+            made = embedding_cache.embed(store.embedder, missing, urgent=True)
+        except Exception:
+            # The model's library may raise anything. The texts wait; full text search finds them.
+            log.exception("embedding %d texts failed; they are tried again in the background", len(missing))
+            return
+        self.keep_vectors(store.embedder.fingerprint, made)
 
-        Takes about as long as writing the SQLite file; other threads can read meanwhile. Raises Unavailable if their
-        reads block it for too long.
-        """
+    def embed_waiting(self, ids: Sequence[str], *, urgent: bool) -> dict[bytes, DocumentVectors]:
+        """Embed the texts of nodes without vectors, and give the nodes these vectors. Return sha256 of a text -> its
+        embedding, for the texts that were not stored already."""
+        assert self.active is not None
+        made = self._made(self.active, ids, urgent=urgent)
+        self._tie(self.active, ids, made)
+        return made
+
+    def _made(self, store: VectorStore, ids: Sequence[str], *, urgent: bool) -> dict[bytes, DocumentVectors]:
+        with self.database.read() as connection:
+            sources = embedding_cache.sources(connection, ids)
+        return embedding_cache.embed(store.embedder, self._missing(store, sources.values()), urgent=urgent)
+
+    def _tie(self, store: VectorStore, ids: Sequence[str], made: Mapping[bytes, DocumentVectors]) -> None:
+        now = micros(self.clock())
         with self._applying:
             with self.database.write() as connection:
-                embedding_cache.forget_free(connection)
-                full_text.settle(connection)
-            self.database.scour()
-        if self.indexer.active is not None:
-            self.indexer.active.chroma.wipe()
-        else:
-            shutil.rmtree(self.directory / "chroma", ignore_errors=True)
-        self.indexer.wake()
+                # A text that was deleted meanwhile must leave no embedding behind.
+                wanted = {one.sha for one in embedding_cache.sources(connection, ids).values()}
+                embedding_cache.put(connection, store.number, {sha: made[sha] for sha in made if sha in wanted}, now)
+                delta = embedding_cache.follow(connection, store.number, ids, now)
+            store.take(delta)
+            for node_id in ids:  # also those removed or changed meanwhile (`take` adds the latter again)
+                if node_id not in delta.waiting:
+                    store.waiting.pop(node_id, None)
 
-    def attach(self, embedder: Embedder) -> None:
-        """Use this model: load its stored vectors, and embed in the background the nodes that have none.
+    # The background thread
 
-        If another model (with another fingerprint) is in use, it stays in use until every node has vectors of the new
-        one.
-        """
-        with self._applying:
-            active = self.indexer.active
-            if active is not None and active.embedder.fingerprint == embedder.fingerprint:
-                active.embedder = embedder
-                return
-            store = VectorStore(embedder, self.database.directory, self._vectors)
-            with self.database.write() as connection:
-                store.load(connection)
-            if active is None:
-                self.indexer.active = store
-                self.indexer.start()
-            else:
-                self.indexer.next = store
-        self.indexer.wake()
+    def _step(self) -> float:
+        """Do one step of the background thread's work, see `Background`."""
+        priority.give()
+        for store in self._stores:
+            if store.waiting:
+                self._fill(store)
+                return 0.0
+        if self.next is not None:  # all nodes have vectors of the next model
+            with self._applying:
+                old, self.active, self.next = self.active, self.next, None
+            self._tidy_at = 0.0
+            if old is not None:
+                old.chroma.close()
+            return 0.0
+        active = self.active
+        if active is None:
+            return IDLE_S
+        if time.monotonic() >= self._tidy_at:
+            if self.tidy():
+                return 0.0
+            self._tidy_at = time.monotonic() + TIDY_S
+        try:
+            pause = active.chroma.step(settling=bool(self._background.hurried))
+        except ChromaTrouble as trouble:
+            active.chroma.fail(trouble)
+            raise Unavailable(str(trouble)) from trouble
+        if pause and active.chroma.complete and not active.recorded:
+            with self._applying, self.database.write() as connection:
+                active.record(connection)
+        return pause
+
+    def _fill(self, store: VectorStore) -> None:
+        """Give vectors to a batch of the nodes that wait in `store`, while the next batch is embedded."""
+        while self._batches and self._batches[0].store is not store:
+            self._batches.popleft()
+        under_way = {node_id for one in self._batches for node_id in one.ids}
+        following = [one for one in list(store.waiting)[: (AHEAD + 1) * FILL_BATCH] if one not in under_way]
+        for ids in sql.chunks(following, FILL_BATCH)[: AHEAD - len(self._batches)]:
+            made = self._embedding.submit(self._made, store, ids, urgent=False)
+            self._batches.append(_Batch(store, ids, made))
+        if self._batches:
+            batch = self._batches.popleft()
+            self._tie(store, batch.ids, batch.made.result())
+
+    def tidy(self) -> bool:
+        """Drop some embeddings that no note needs. Return whether there may be more of them."""
+        with self._applying, self.database.write() as connection:
+            if self.next is not None or self.active is None:
+                return False
+            number = self.active.number
+            others = embedding_cache.models(connection) != [number]
+            dropped = embedding_cache.purge(connection, number, micros(self.clock()))
+            if others and not dropped:
+                embedding_cache.forget_others(connection, number)
+        if dropped or others:
+            self.database.checkpoint()
+        return bool(dropped)
+
+    # State
 
     def pending(self) -> int:
         """Return the number of nodes that wait for their vectors."""
-        return self.indexer.pending()
+        return max((len(store.waiting) for store in self._stores), default=0)
 
     def wait_filled(self, timeout: float, *, settled: bool = False) -> bool:
         """Wait up to `timeout` seconds until every node has its vectors; with `settled`, also until Chroma has all
         vectors. Return False on timeout."""
-        return self.indexer.wait(timeout, settled=settled)
+
+        def filled() -> bool:
+            active = self.active
+            if active is None or self.next is not None or active.waiting:
+                return False
+            return active.chroma.complete or not settled
+
+        return self._background.wait(filled, timeout, hurry=settled)
 
     @property
     def degraded(self) -> list[str]:
         """The parts that search has to do without at present: "vectors" (no model, or many nodes without vectors),
         "chroma" (search is then only slower)."""
-        active = self.indexer.active
+        active = self.active
         if active is None:
             return ["vectors"]
         waiting = len(active.waiting)
-        out = ["vectors"] if waiting > max(AT_ONCE, MANY * (waiting + len(active.matrix))) else []
+        enough = max(AT_ONCE, MANY * (waiting + len(active.matrix))) if self._in_background else 0
+        out = ["vectors"] if waiting > enough else []
         return out + (["chroma"] if active.chroma.trouble else [])
 
     @property
     def searched(self) -> str:
         """Where vectors are searched (`VectorStore.searched`); "nowhere" until the model is loaded."""
-        return self.indexer.active.searched if self.indexer.active else "nowhere"
+        return self.active.searched if self.active else "nowhere"
 
     @property
     def trouble(self) -> str | None:
         """Why Chroma cannot be used; None if it can, or is not needed."""
-        return self.indexer.active.chroma.trouble if self.indexer.active else None
-
-    def _stores(self) -> list[VectorStore]:
-        return [one for one in (self.indexer.active, self.indexer.next) if one is not None]
+        return self.active.chroma.trouble if self.active else None
 
     def verify(
-        self, vault: Iterable[tuple[str, bytes, FileState]] | None = None, *, progress: verify.Progress = verify.silent
+        self, vault: Iterable[tuple[str, bytes, FileState]], *, progress: verify.Progress = verify.silent
     ) -> list[Difference]:
-        """Return all differences between the index's tables, the vectors in RAM, Chroma, and the files `vault` (path,
-        bytes, state; None: files are not compared); empty if there are none.
+        """Return all differences between the index's tables and those that are built anew from the files `vault` (path,
+        bytes, state), between stored vectors, vectors in RAM and Chroma; empty if there are none.
 
         Nodes that wait for their vectors are no difference; `pending` counts them. Other threads can write the index
-        meanwhile, because it is compared as it was at one moment. A file written after that moment may be returned as
-        different until it is indexed.
+        meanwhile, because its tables are compared as they were at one moment. A file written after that moment may be
+        returned as different until it is indexed.
         """
+        with self.database.beside() as connection:
+            with self._applying:
+                connection.execute("SELECT 1 FROM indexed.meta").fetchone()  # the snapshot begins here
+                before = self.known()
+            progress(0, 0, "the database")
+            if found := verify.check(connection):
+                return found
+            found = list(verify.tables(connection, vault, progress))
+        now = self.known()  # leave out files that were indexed meanwhile
+        found = [one for one in found if one.path is None or before.get(one.path) == now.get(one.path)]
+        if (active := self.active) is None:
+            return found
         with self.database.read() as connection:
             with self._applying:
-                connection.execute("SELECT 1 FROM meta").fetchone()  # the snapshot begins here
-                active = self.indexer.active
-                memory = None if active is None else active.matrix.frozen()
-            progress(0, 0, "the database")
-            found = list(verify.check(connection))
-            if found:
-                return found
-            differ = [] if vault is None else list(verify.files(connection, vault, progress))
-            was = reader.known_files(connection, [one.path for one in differ if one.path is not None])
-            found += verify.words(connection, progress)
-            found += verify.edges(connection, progress)
-            if active is not None and memory is not None:
-                found += verify.vectors(connection, active.number, memory, progress)
-        if differ:  # leave out files that were indexed meanwhile
-            with self.database.read() as connection:
-                now = reader.known_files(connection, [one.path for one in differ if one.path is not None])
-            found += [one for one in differ if one.path is None or was.get(one.path) == now.get(one.path)]
-        if active is not None:
-            progress(0, 0, "Chroma")
-            active.chroma.trouble = None  # have the indexer open it again now
-            self.indexer.open(OPEN_S)
-            with active.chroma.lock:
-                with self._applying:
-                    memory, pending = active.matrix.frozen(), active.chroma.pending
-                found += verify.chroma(active.chroma, memory, pending, progress)
-        return found
-
-    def set_strength(self, strength: Mapping[str, Strength]) -> None:
-        """Set the strength of all nodes. Nodes that are not in `strength` (node id -> strength) have the default."""
-        self.strength = dict(strength)
-
-    def close(self) -> None:
-        """Stop the background thread, and close Chroma and the database. Vectors that are not in Chroma yet are
-        written to it after the next start."""
-        super().close()
+                connection.execute("SELECT 1 FROM meta").fetchone()
+                memory = active.matrix.frozen()
+            found += verify.vectors(connection, active.number, memory, progress)
+        progress(0, 0, "Chroma")
+        active.chroma.trouble = None  # have the background thread open it again now
+        self._background.wait(lambda: bool(active.chroma.place or active.chroma.trouble), OPEN_S, hurry=True)
+        try:
+            lost = active.chroma.verify(self._applying)
+        except ChromaTrouble as trouble:
+            return [*found, Difference("chroma", None, None, str(trouble))]
+        return found + [Difference("chroma", None, one, "Chroma holds other pieces of it") for one in lost]

@@ -28,7 +28,6 @@ from ormahd.index import rows as links
 from ormahd.index import write as full_text
 from ormahd.index.database import Database
 from ormahd.index.embedding_cache import TokenVectors
-from ormahd.index.indexer import Indexer
 from ormahd.index.rows import (
     CANDIDATE_COLUMNS,
     FROM_SOURCE,
@@ -176,9 +175,10 @@ def top(scores: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
 class Reader:
     """Reads and searches the index: files, nodes, edges, words and vectors. Thread-safe."""
 
-    def __init__(self, database: Database, indexer: Indexer) -> None:
+    def __init__(self, database: Database) -> None:
         self.database = database
-        self.indexer = indexer
+        self.active: VectorStore | None = None
+        """The vectors of the model that questions are embedded with; None until a model is attached."""
         self.strength: Mapping[str, Strength] = {}
         """Strength of nodes, by id. Nodes that are not in it have the default."""
         self.counted = full_text.Frequencies()
@@ -189,10 +189,7 @@ class Reader:
         """Returns whether the index may lack memories of the vault. Set by `Ormah`."""
 
     def close(self) -> None:
-        """Stop the background thread, and close Chroma and the database. Vectors that are not in Chroma yet are
-        written to it after the next start."""
         self._beside.close()
-        self.indexer.stop()
         self.database.close()
 
     # Files
@@ -224,6 +221,16 @@ class Reader:
             select = "SELECT path, size, mtime_ns, inode, f.digest, node_id, space, source FROM file f JOIN node USING (number)"
             return [SourceRow(*row) for row in connection.execute(f"{select} WHERE kind = '{NoteKind.SOURCE}'")]
 
+    def holding(self, holds: Callable[[bytes], object], chosen: str = OF_VAULT) -> list[str]:
+        """Return the paths of the files for which `holds` returns a true value. It is called once for each file, with
+        the file's path, id, title and text, joined by newlines, as UTF-8. `chosen`: which files, in SQL."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                "SELECT f.path, coalesce(f.node_id, '') || char(10) || coalesce(n.title, '') || char(10) || t.content "
+                f"FROM file f JOIN text t USING (number) LEFT JOIN node n USING (number) WHERE {chosen}"
+            )
+            return [path for path, text in rows if holds(f"{path}\n{text}".encode("utf-8", "surrogateescape"))]
+
     def unwritten(self) -> set[str]:
         """Return the ids of the memories whose files Ormah never writes to."""
         with self.database.ask() as connection:
@@ -250,7 +257,7 @@ class Reader:
     def embedder(self) -> Embedder | None:
         """The model whose vectors are searched now; queries must be embedded with it. None until a model is
         attached."""
-        return self.indexer.active.embedder if self.indexer.active else None
+        return self.active.embedder if self.active else None
 
     def embed_query(self, text: str) -> QueryVectors | None:
         """Return the vectors of a question; None until a model is attached."""
@@ -456,7 +463,7 @@ class Reader:
         scored exactly.
         """
         priority.give()
-        store = self.indexer.active
+        store = self.active
         if store is None:
             return []
         if chosen.empty:
@@ -479,7 +486,7 @@ class Reader:
     def search_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
         """Search with several vectors at once (unit, float32[k, dimensions]); this costs little more than a single
         `search_vectors`."""
-        store = self.indexer.active
+        store = self.active
         return [[] for _ in vectors] if store is None else store.search_each(vectors, limit)
 
     def _exact(self, store: VectorStore, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
@@ -494,7 +501,7 @@ class Reader:
 
     def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:
         """Return node id -> exact cosine of `vector` and the node's best piece. Nodes without vectors are left out."""
-        store = self.indexer.active
+        store = self.active
         return store.matrix.cosines(vector, full(ids)) if store else {}
 
     def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]:
@@ -504,12 +511,12 @@ class Reader:
         Shape float64[len(ids), k]; NaN for nodes without vectors.
         """
         priority.give()
-        store = self.indexer.active
+        store = self.active
         return store.matrix.similarities(vectors, ids) if store else np.full((len(ids), len(vectors)), np.nan)
 
     def vectors(self, node_id: str) -> Float | None:
         """Return the vectors of a node's pieces, float32[pieces, dimensions]; None if it has none yet."""
-        store = self.indexer.active
+        store = self.active
         return store.matrix.vectors(node_id) if store else None
 
     def tokens(self, ids: Sequence[str], vector: Float | None = None, *, pieces: int = LATE_PIECES) -> TokenVectors | None:  # fmt: skip
@@ -519,7 +526,7 @@ class Reader:
         None without a model.
         """
         priority.give()
-        store = self.indexer.active
+        store = self.active
         if store is None:
             return None
         chosen = store.best_pieces(ids, vector, pieces)  # leaves out nodes without vectors
@@ -554,7 +561,7 @@ class Reader:
 
     def idf(self, token_ids: NDArray[np.uint32], function_words: NDArray[np.bool_] | bool = False) -> Float:
         """Return how rare each of these token ids of the model is among the notes, see `VectorStore.idf`."""
-        store = self.indexer.active
+        store = self.active
         return store.idf(token_ids, function_words) if store else np.zeros(len(token_ids), np.float32)
 
     def made(self, since: datetime) -> dict[str, int]:
@@ -569,25 +576,29 @@ class Reader:
     def stats(self, tags: int = 0) -> Stats:
         """Count what the index holds. `tags`: how many of the most used tags."""
         ours = f"held = 1 AND NOT {FROM_SOURCE}"
-        by_tier, by_type, by_space, by_edge = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+        by_tier, by_type, by_space = Counter[str](), Counter[str](), Counter[str]()
         with self.database.read() as connection:
             select = "SELECT tier, type, coalesce(space, 'global'), count(*) FROM node n"
             for tier, kind, space, number in connection.execute(f"{select} WHERE {ours} GROUP BY 1, 2, 3"):
                 by_tier[tier] += number
                 by_type[kind] += number
                 by_space[space] += number
-            select = "SELECT e.type, e.target IS NULL, count(*) FROM edge e JOIN node n USING (number)"
-            edges = connection.execute(f"{select} WHERE {ours} AND e.target IS NOT n.id GROUP BY 1, 2").fetchall()
-            for kind, unresolved, number in edges:
-                by_edge[kind] += 0 if unresolved else number
+            select = "SELECT e.type, count(*) FROM edge e JOIN node n USING (number)"
+            by_edge = dict(
+                connection.execute(f"{select} WHERE {ours} AND e.target <> n.id GROUP BY 1 ORDER BY 2 DESC, 1")
+            )
             (files,) = connection.execute(f"SELECT count(*) FROM file WHERE {OF_VAULT}").fetchone()
             by_tag = dict(connection.execute(_BY_TAG, (tags,))) if tags else {}
-            return Stats(
-                nodes=by_tier.total(), by_tier=dict(sorted(by_tier.items())), by_type=dict(sorted(by_type.items())), by_space=dict(sorted(by_space.items())),
-                by_edge=dict((+by_edge).most_common()), by_tag=by_tag, edges=by_edge.total(),
-                unresolved=sum(number for _, unresolved, number in edges if unresolved), plain=files - by_tier.total(),
-                pending=self.indexer.pending(), bytes=self.database.bytes(),
-            )  # fmt: skip
+        return Stats(
+            nodes=by_tier.total(),
+            by_tier=dict(sorted(by_tier.items())),
+            by_type=dict(sorted(by_type.items())),
+            by_space=dict(sorted(by_space.items())),
+            by_edge=by_edge,
+            by_tag=by_tag,
+            edges=sum(by_edge.values()),
+            plain=files - by_tier.total(),
+        )
 
     def by_space(self) -> dict[str, int]:
         """Return {space: number of its memories}; `global` stands for memories without a space."""

@@ -364,12 +364,8 @@ class Stats(Struct, frozen=True):
     by_tag: dict[str, int]
     """The most used tags, most used first."""
     edges: int
-    unresolved: int
     plain: int
     """Number of files that are no nodes, such as templates, drawings, duplicates, and files that hold a secret."""
-    pending: int
-    """Number of nodes that wait for their vectors."""
-    bytes: int
 
 
 FILE, ALIAS, TITLE = 1, 2, 3

@@ -108,8 +108,6 @@ CREATE TABLE embedded (
     model INTEGER NOT NULL, id TEXT NOT NULL, document INTEGER NOT NULL, PRIMARY KEY (model, id)
 ) WITHOUT ROWID;
 CREATE INDEX embedded_document ON embedded (document);
-CREATE TABLE token_df (model INTEGER NOT NULL, token INTEGER NOT NULL, n INTEGER NOT NULL,
-    PRIMARY KEY (model, token)) WITHOUT ROWID;
 
 -- Where memories stand in pictures of the graph, in thousandths: `layout.py`. Not derived from the notes alone: what was
 -- there first keeps its place.

@@ -1,6 +1,6 @@
 """Temporary indexes of another state of the vault: an earlier one (`as_of`), or one that a change would produce.
 
-Today's index is copied, and only the files that differ are indexed again. Embeddings are found by content, so few texts
+Today's index is copied, and the files that differ are applied to the copy. Embeddings are found by content, so few texts
 need a new one. A snapshot takes as much disk as the index itself, and is deleted at the end of its question.
 """
 
@@ -9,27 +9,28 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from ormahd.errors import Unavailable
-from ormahd.index import embedding_cache, write
-from ormahd.index.database import Database
+from ormahd.index.database import SCRATCH, Database, scratch
 from ormahd.index.index import Index
-from ormahd.index.indexer import Indexer
-from ormahd.index.reader import Reader
 from ormahd.index.rows import micros
-from ormahd.index.vector_store import VectorStore
 from ormahd.model.change import FileState
 from ormahd.model.node import Strength
+from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
+from ormahd.process import sql
 from ormahd.settings import VectorSettings
 
+BATCH = 500
+"""Number of files indexed in one transaction. Between two transactions the build can be stopped."""
+SPARE = 100_000_000
+"""Bytes that must stay free on the disk."""
 EMBEDDED = 500
 """Maximum number of texts that are embedded for one question."""
 EMBED_S = 5.0
@@ -38,68 +39,14 @@ only."""
 CANDIDATES = 100
 """Maximum number of notes that are embedded before all others, because they share words with the question."""
 PASS = 32
-"""Number of texts in one forward pass. It runs in the calling thread, which leaves other cores to other requests."""
+"""Number of texts that are embedded at once."""
 
 Progress = Callable[[int, int, str], None]
 """Callback that reports progress: (number of items done, total or 0 if unknown, name of the work)."""
 
 
-class IndexSnapshot(Reader):
-    """Reads and searches a copy of the index, made for one state of the vault, for example of an earlier commit. Its
-    notes never change. Texts without embeddings are embedded when questions need them."""
-
-    def __init__(self, index: Index, database: Database, strength: Mapping[str, Strength]) -> None:
-        """`index`: today's index. `database`: the copy. `strength`: that of the state."""
-        indexer = Indexer(database, threading.Lock(), index.clock)  # its thread is not started: `fill` embeds instead
-        if index.embedder is not None:
-            indexer.active = VectorStore(index.embedder, database.directory, VectorSettings())
-            with database.write() as connection:
-                indexer.active.load(connection)
-        super().__init__(database, indexer)
-        self.strength = strength
-        self._index = index
-
-    @property
-    def degraded(self) -> list[str]:
-        """["vectors"] if some notes can only be found by full text search, else []."""
-        active = self.indexer.active
-        return ["vectors"] if active is None or active.waiting else []
-
-    def fill(self, terms: Sequence[str], progress: Progress, *, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Embed texts that have no vectors yet: first those of notes that share words with the query `terms`, then
-        the newest. Stops after `EMBEDDED` texts or `EMBED_S`, or when `stopped` returns True."""
-        store = self.indexer.active
-        if store is None or not store.waiting:
-            return
-        end = time.monotonic() + EMBED_S
-        near = [node_id for node_id, _ in self.search_text(terms, CANDIDATES) if node_id in store.waiting]
-        chosen = list(dict.fromkeys([*near, *store.waiting]))[:EMBEDDED]
-        for at in range(0, len(chosen), PASS):
-            if time.monotonic() >= end or stopped():
-                break
-            progress(at, len(chosen), "embedding")
-            self._embed(store, chosen[at : at + PASS])
-
-    def _embed(self, store: VectorStore, ids: Sequence[str]) -> None:
-        with self.database.read() as connection:
-            sources = {one.sha: one for one in embedding_cache.sources(connection, ids).values()}
-        made = embedding_cache.embed(store.embedder, sources.values(), urgent=True)
-        now = micros(self._index.clock())
-        with self.database.write() as connection:
-            embedding_cache.put(connection, store.number, made, now)
-            delta = embedding_cache.follow(connection, store.number, ids, now)
-        store.take(delta)
-        self._index.keep_vectors(store.embedder.fingerprint, made)
-
-
-BATCH = 500
-"""Number of files indexed in one transaction. Between two transactions the build can be stopped."""
-SPARE = 100_000_000
-"""Bytes that must stay free on the disk."""
-
-
 class Files(Protocol):
-    """What `Build` needs from one state of the vault: its files. `watch.snapshot_files.State` is such a class."""
+    """What a snapshot needs from one state of the vault: its files. `watch.snapshot_files.State` is such a class."""
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -111,10 +58,6 @@ class Files(Protocol):
         ...
 
 
-FOLDER = "as-of"
-"""Name of the folder for snapshots, below the index's directory."""
-
-
 class Snapshots:
     """Builds snapshots of the index, one at a time: further threads wait."""
 
@@ -122,43 +65,51 @@ class Snapshots:
         """`stopping` is called during a build; if it returns True, the build ends."""
         self._index = index
         self._stopping = stopping
-        self._folder = index.directory / FOLDER
-        shutil.rmtree(self._folder, ignore_errors=True)  # left by an earlier process
+        shutil.rmtree(index.directory / SCRATCH, ignore_errors=True)  # left by an earlier process
         self._one = threading.Lock()
         self._closed = False
 
     @contextlib.contextmanager
     def at(
-        self, when: datetime, load: Callable[[], tuple[Files, Mapping[str, Strength]]], progress: Progress
-    ) -> Iterator[IndexSnapshot]:
+        self,
+        when: datetime,
+        load: Callable[[], tuple[Files, Mapping[str, Strength]]],
+        progress: Progress,
+        *,
+        terms: Sequence[str] | None = None,
+    ) -> Iterator[Index]:
         """Context manager: yield the index as of a commit made at `when`; `load` returns the files and the strength
-        of that state. It is deleted when the block ends.
+        of that state. It is deleted when the block ends. `terms`: the question that will be asked; texts without vectors
+        are embedded for it.
 
         Raises Unavailable if the disk is too full, or if the daemon is stopping.
         """
-        with self._one, self._copy() as database:
+        with self._one, self._copy() as snapshot:
             progress(0, 0, "copying")
-            files, strength = load()
-            self._take_in(database, files, when, progress)
-            with self._opened(database, strength) as snapshot:
-                yield snapshot
+            state, strength = load()
+            snapshot.strength = strength
+            self._take_in(snapshot, state, when, progress)
+            self._attach(snapshot)
+            if terms is not None:
+                self._embed(snapshot, terms, progress)
+            yield snapshot
 
     @contextlib.contextmanager
-    def trial(self, changed: Mapping[str, bytes], when: datetime) -> Iterator[IndexSnapshot]:
+    def trial(self, changed: Mapping[str, bytes], when: datetime) -> Iterator[Index]:
         """Context manager: yield the index as it would be if some files of the present vault changed (`changed`: path
         -> new bytes). It is deleted when the block ends.
 
         Texts whose embeddings are stored in the index have vectors, also new texts after `Index.embed_ahead`. Raises
         what `at` raises.
         """
-        entries = [write.entry(path, data, _state(path, data, when)) for path, data in changed.items()]
-        with self._one, self._copy() as database:
-            self._store(database, entries, ())
-            with self._opened(database, self._index.strength) as snapshot:
-                yield snapshot
+        with self._one, self._copy() as snapshot:
+            snapshot.strength = self._index.strength
+            snapshot.apply({path: (data, _state(path, data, when)) for path, data in changed.items()}, (), head=None)
+            self._attach(snapshot)
+            yield snapshot
 
     @contextlib.contextmanager
-    def _copy(self) -> Iterator[Database]:
+    def _copy(self) -> Iterator[Index]:
         """Context manager: yield a copy of the index, in a new directory that is deleted at the end."""
         needed = 2 * self._index.database.bytes() + SPARE
         free = shutil.disk_usage(self._index.directory).free
@@ -168,53 +119,55 @@ class Snapshots:
                 f"it takes {needed // 1_000_000:,} MB for a while",
                 hint="free some disk space; `git show` and `git grep` in the vault look back without an index",
             )
-        directory = self._folder / secrets.token_hex(8)
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        directory.mkdir(mode=0o700)
-        try:
+        with scratch(self._index.directory) as directory:
             self._index.database.copy(directory)
-            with contextlib.closing(Database(directory, durable=False)) as database:
-                yield database
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
+            database = Database(directory, durable=False)
+            snapshot = Index(database, VectorSettings(), self._index.clock, background=False)
+            try:
+                yield snapshot
+            finally:
+                snapshot.close()
+                snapshot.active = None  # frees the RAM of its vectors at once
 
-    @contextlib.contextmanager
-    def _opened(self, database: Database, strength: Mapping[str, Strength]) -> Iterator[IndexSnapshot]:
-        snapshot = IndexSnapshot(self._index, database, strength)
-        try:
-            yield snapshot
-        finally:
-            snapshot.close()
-            snapshot.indexer.active = None  # frees the RAM of its vectors at once
+    def _attach(self, snapshot: Index) -> None:
+        if self._index.embedder is not None:
+            snapshot.attach(self._index.embedder)
 
-    def _take_in(self, database: Database, files: Files, when: datetime, progress: Progress) -> None:
-        with database.read() as connection:
+    def _take_in(self, snapshot: Index, state: Files, when: datetime, progress: Progress) -> None:
+        """Apply to a copy of today's index the files of `state` that differ, and remove the others."""
+        with snapshot.database.read() as connection:
             # Read as one JSON value: while rows are fetched one by one, other threads interrupt at each of them.
             (known,) = connection.execute("SELECT json_group_object(path, blob) FROM file").fetchone()
         before: dict[str, str] = json.loads(known)
-        gone = [path for path in before if path not in files.files]
-        differing = sorted((path, oid) for path, oid in files.files.items() if before.get(path) != oid)
-        entries: list[write.ParsedFile] = []
-        for number, ((path, oid), data) in enumerate(zip(differing, files.read(differing), strict=True)):
-            one = write.entry(path, data, _state(path, data, when), blob=oid)
-            if one.note.kind is NoteKind.CONFLICTED:
-                gone.append(path)
-            else:
-                entries.append(one)
-            if len(entries) == BATCH:
-                if self.stopped():
-                    raise Unavailable("the daemon is stopping", hint="ask again when it runs")
-                self._store(database, entries, ())
-                entries = []
-                progress(number + 1, len(differing), "reading")
-        self._store(database, entries, gone)
+        differing = sorted((path, oid) for path, oid in state.files.items() if before.get(path) != oid)
+        snapshot.apply({}, before.keys() - state.files.keys(), head=None)
+        contents = state.read(differing)
+        for done, some in zip(range(0, len(differing), BATCH), sql.chunks(differing, BATCH), strict=True):
+            if self.stopped():
+                raise Unavailable("the daemon is stopping", hint="ask again when it runs")
+            data = {path: next(contents) for path, _ in some}
+            notes = {path: parse(one, path) for path, one in data.items()}
+            # Of a file with conflict markers, `apply` would keep today's version.
+            conflicted = [path for path, note in notes.items() if note.kind is NoteKind.CONFLICTED]
+            upserts = {path: (one, _state(path, one, when)) for path, one in data.items() if path not in conflicted}
+            snapshot.apply(upserts, conflicted, head=None, notes=notes)
+            progress(done + len(some), len(differing), "reading")
 
-    def _store(self, database: Database, entries: Sequence[write.ParsedFile], gone: Collection[str]) -> None:
-        now = micros(self._index.clock())
-        with database.write() as connection:
-            ids = write.store(connection, entries, gone)
-            for model in embedding_cache.models(connection):
-                embedding_cache.follow(connection, model, ids, now)
+    def _embed(self, snapshot: Index, terms: Sequence[str], progress: Progress) -> None:
+        """Embed texts of a snapshot that have no vectors: first those of notes that share words with the question
+        `terms`, then the newest. Stops after `EMBEDDED` texts or `EMBED_S`. Today's index keeps the embeddings."""
+        if snapshot.active is None or not snapshot.active.waiting:
+            return
+        end = time.monotonic() + EMBED_S
+        waiting = snapshot.active.waiting
+        near = [node_id for node_id, _ in snapshot.search_text(terms, CANDIDATES) if node_id in waiting]
+        chosen = list(dict.fromkeys([*near, *waiting]))[:EMBEDDED]
+        for at in range(0, len(chosen), PASS):
+            if time.monotonic() >= end or self.stopped():
+                break
+            progress(at, len(chosen), "embedding")
+            made = snapshot.embed_waiting(chosen[at : at + PASS], urgent=True)
+            self._index.keep_vectors(snapshot.active.embedder.fingerprint, made)
 
     def stopped(self) -> bool:
         """Return whether a build must end because the daemon is stopping."""

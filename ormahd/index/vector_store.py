@@ -7,9 +7,9 @@ without Chroma.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,8 +28,6 @@ FEW_NOTES = 100
 """Number of notes with which a function word has half the rarity that is counted (`VectorStore.idf`)."""
 _ONE = (0,)
 
-log = logging.getLogger(__name__)
-
 
 class VectorStore:
     """Holds the vectors of one model in RAM, and searches them. Also knows the model's token frequencies, and which nodes
@@ -47,26 +45,24 @@ class VectorStore:
         """Nodes without vectors, in the order in which they will be embedded."""
         self.recorded = False
         """Whether SQLite has the record that Chroma holds all vectors (see `record`)."""
-        self._df: dict[int, int] = {}
+        self._df = Counter[int]()  # token id -> number of nodes that have it
         self._lock = threading.Lock()
 
     # Loading and updating
 
     def load(self, connection: sqlite3.Connection) -> None:
-        """Load this model's vectors, token counts and pending nodes from SQLite, in place of those in RAM. Damaged
-        embeddings are deleted."""
+        """Load this model's vectors, token counts and pending nodes from SQLite, in place of those in RAM. Raises
+        sqlite3.DatabaseError if they are damaged."""
         self.number = embedding_cache.model_number(connection, self.embedder.fingerprint)
-        bad = embedding_cache.drop_bad(connection, self.number, self.embedder.dimensions, self.embedder.late_dimensions)
-        if bad:
-            log.warning("%d embeddings were damaged; their texts are embedded again", bad)
-            embedding_cache.recount(connection, self.number)
+        embedding_cache.check(connection, self.number, self.embedder.dimensions, self.embedder.late_dimensions)
         old = set(self.matrix.ids())
         self.matrix.remove(old)
         self.matrix.put(embedding_cache.everything(connection, self.number))
-        self._df = embedding_cache.df(connection, self.number)
+        rows = connection.execute("SELECT document FROM embedded WHERE model = ?", (self.number,))
+        self._df = embedding_cache.frequencies(connection, [row[0] for row in rows])
         self.waiting = dict.fromkeys(embedding_cache.waiting(connection, self.number))
         row = connection.execute("SELECT value FROM meta WHERE key = 'chroma'").fetchone()
-        self.recorded = row == (str(self.number),) and not bad
+        self.recorded = row == (str(self.number),)
         if old:
             self.chroma.changed(old.union(self.matrix.ids()))
         else:
@@ -76,8 +72,7 @@ class VectorStore:
         """Make the changes of a committed transaction to the vectors in RAM as well."""
         self.matrix.remove(delta.gone)
         self.matrix.put(delta.vectors.items())
-        for token, n in delta.df.items():
-            self._df[token] = self._df.get(token, 0) + n
+        self._df.update(delta.df)
         changed = delta.gone | delta.vectors.keys()
         self.recorded = self.recorded and not changed
         self.chroma.changed(changed)
@@ -92,9 +87,6 @@ class VectorStore:
         if self.chroma.complete:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('chroma', ?)", (str(self.number),))
             self.recorded = True
-
-    def recount(self, connection: sqlite3.Connection) -> None:
-        self._df = embedding_cache.recount(connection, self.number)
 
     # Search
 
@@ -127,7 +119,7 @@ class VectorStore:
         (`function_words`: whether a token is one) is multiplied by notes / (notes + `FEW_NOTES`).
         """
         notes = len(self.matrix) + 1
-        counts = np.array([self._df.get(int(token), 0) for token in token_ids], np.float32)
+        counts = np.array([self._df[int(token)] for token in token_ids], np.float32)
         scale = np.where(function_words, notes / (notes + FEW_NOTES), 1.0)
         return np.asarray(np.maximum(np.log(notes / (counts + 1)), 0.0) * scale, np.float32)
 

@@ -14,7 +14,7 @@ import math
 import threading
 import time
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -241,19 +241,36 @@ class Chroma:
             collection = self._client.get_or_create_collection(
                 self._name, embedding_function=None, configuration={"hnsw": hnsw}
             )
-            held: dict[str, list[str]] = {}
-            for page in _pages(collection, _PAGE, []):
-                for piece in page["ids"]:
-                    held.setdefault(piece.partition(":")[0], []).append(piece)
+            held = _held(collection)
             if held:  # load the graph now: damage shows here, and the first search is fast
                 near = collection.get(limit=1, include=["embeddings"])["embeddings"]
                 collection.query(query_embeddings=near, n_results=1, include=["distances"])
         self._held, self._writing = held, []
-        memory = self._matrix.frozen()
-        for node_id in priority.giving(held.keys() | memory.places.keys()):
-            if sorted(held.get(node_id, ())) != sorted(piece_ids(node_id, memory.vectors(node_id))):
-                self._pending[node_id] = None
+        self._pending |= dict.fromkeys(self._differing(held))
         self._collection = collection
+
+    def _differing(self, held: Mapping[str, Sequence[str]]) -> list[str]:
+        """Return the nodes whose pieces in `held` are not those of the matrix."""
+        memory = self._matrix.frozen()
+        return [
+            node_id
+            for node_id in priority.giving(held.keys() | memory.places.keys())
+            if sorted(held.get(node_id, ())) != sorted(piece_ids(node_id, memory.vectors(node_id)))
+        ]
+
+    def verify(self, applying: threading.Lock) -> list[str]:
+        """Return the nodes whose pieces in the collection are not those of the matrix, without the nodes that are still to
+        be written. `applying`: held while the matrix is changed. Raises ChromaTrouble."""
+        with self.lock:
+            if self._collection is None:
+                if self.trouble is not None:
+                    raise ChromaTrouble(self.trouble)
+                return []
+            held = _held(self._collection)
+            differing = self._differing(held)
+            with applying:
+                pending = set(self.pending)
+            return [node_id for node_id in differing if node_id not in pending]
 
     def _write(self, most: int) -> None:
         """Make the pieces of up to `most` pending nodes in the collection those of the matrix."""
@@ -276,11 +293,6 @@ class Chroma:
             if new:
                 self._collection.upsert(ids=list(new), embeddings=np.stack(list(new.values())))
         self._writing = []
-
-    def contents(self) -> Iterator[tuple[str, Float]]:
-        """Yield (id, vector) of every piece in the collection, for `verify`; the caller holds `lock`."""
-        for page in _pages(self._collection, _PAGE // 10, ["embeddings"]):
-            yield from zip(page["ids"], np.asarray(page["embeddings"], np.float32), strict=True)
 
     def wipe(self) -> None:
         """Close Chroma and, if it is embedded, delete its files. It is filled again."""
@@ -311,13 +323,14 @@ class Chroma:
             own_files.remove(self._directory)
 
 
-def _pages(collection: Any, size: int, include: list[str]) -> Iterator[Any]:
+def _held(collection: Any) -> dict[str, list[str]]:
+    """Return node id -> ids of its pieces, of all nodes in a collection. Raises ChromaTrouble."""
+    held: dict[str, list[str]] = {}
     with _guarded("read"):
-        count = collection.count()
-    for offset in range(0, count, size):
-        with _guarded("read"):
-            page = collection.get(limit=size, offset=offset, include=include)
-        yield page
+        for offset in range(0, collection.count(), _PAGE):
+            for piece in collection.get(limit=_PAGE, offset=offset, include=[])["ids"]:
+                held.setdefault(piece.partition(":")[0], []).append(piece)
+    return held
 
 
 def server_of(url: str | None) -> str | None:

@@ -28,7 +28,7 @@ def test_a_note_becomes_a_node_with_all_its_fields(index: Index) -> None:
         links=[NoteLink(EdgeType.SUPPORTS, f"fact_b_{B[:8]}", 0.8, NOW, "because")],
     )  # fmt: skip
     apply(index, {"ormah/a.md": data, f"global/fact_b_{B[:8]}.md": note(2, "Coffee.")})
-    index.set_strength({A: Strength(importance=0.9, access_count=3)})
+    index.strength = {A: Strength(importance=0.9, access_count=3)}
     found = index.note(A)
     assert (found.id, found.type, found.tier, found.space, found.title) == (A, "preference", "core", "ormah", "Tea")
     assert (found.content, found.tags, found.source, found.confidence) == (
@@ -242,22 +242,42 @@ def test_a_program_that_reads_notes_differently_reads_them_again_but_keeps_embed
     assert index.position is None
     apply(index, {"a.md": note(1, "some words")})
     assert index.pending() == 0
-    assert index.verify() == []
+    assert index.verify(triples({"a.md": note(1, "some words")})) == []
     index.close()
 
 
+HELD = f"(SELECT number FROM node WHERE id = '{A}')"
+
+
 @pytest.mark.parametrize(
-    "change",
-    ["title = 'x'", "tags = '[\"x\"]'", "confidence = 0.5", "valid_until = 7", "said_in = 'a#1'"],
-)  # fmt: skip
-def test_a_column_that_something_else_changed_is_a_difference(index: Index, change: str) -> None:
-    files = {"a.md": note(1, "some words", tags=["one"]), "b.md": note(2, "others")}
+    ("change", "what", "detail"),
+    [
+        ("DELETE FROM file WHERE path = 'a.md'", "missing", "not in the index"),
+        ("INSERT INTO file SELECT 9, 'x.md', 0, 0, 0, '', 'plain', NULL, ''", "left over", "not there"),
+        ("UPDATE file SET blob = 'x' WHERE path = 'a.md'", "changed", "other bytes"),
+        (f"UPDATE text SET content = 'x' WHERE number = {HELD}", "changed", "another text"),
+        *(
+            (f"UPDATE node SET {column} WHERE id = '{A}'", "changed", "other properties")
+            for column in ("title = 'x'", "tags = '[]'", "confidence = 0.5", "valid_until = 7", "said_in = 'a#1'")
+        ),
+        (f"DELETE FROM tag WHERE number = {HELD}", "changed", "other tags"),
+        (f"UPDATE name SET key = 'x' WHERE number = {HELD}", "changed", "other names"),
+        ("UPDATE edge SET weight = 0.1", "changed", "other links"),
+        ("UPDATE edge SET target = 'x'", "changed", "leads elsewhere"),
+        (f"UPDATE node SET held = 0 WHERE id = '{A}'", "changed", "another file with its id"),
+        ("INSERT INTO words (rowid, content) VALUES (2, 'x')", "words", "other words"),
+        ("INSERT INTO words (rowid, content) VALUES (9, 'x')", "words", "a file that is gone"),
+    ],
+)
+def test_what_something_else_changed_is_a_difference(index: Index, change: str, what: str, detail: str) -> None:
+    files = {"a.md": note(1, "some words [[b]]", tags=["one"]), "b.md": note(2, "others"), "c.md": note(2, "a copy")}
     apply(index, files)
     assert index.verify(triples(files)) == []
     with index.database.write() as connection:
-        connection.execute(f"UPDATE node SET {change} WHERE id = ?", (A,))
-    (found,) = [one for one in index.verify(triples(files)) if one.what == "changed"]  # the words may differ as well
-    assert (found.path, found.detail) == ("a.md", "the index holds other properties")
+        connection.execute(change)
+    (found,) = [one for one in index.verify(triples(files)) if what == "words" or one.what != "words"]
+    assert found.what == what
+    assert detail in (found.detail or "")
 
 
 def test_reading_goes_on_while_writing(tmp_path: Path) -> None:

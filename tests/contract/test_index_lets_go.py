@@ -18,7 +18,7 @@ def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.
     index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
     apply(index, vault(50))
     assert index.wait_filled(60, settled=True)
-    active = index.indexer.active
+    active = index.active
     assert active is not None
     until(lambda: active.chroma.place is None and active.recorded)
     assert index.degraded == []
@@ -30,7 +30,7 @@ def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.
     index.close()
 
     index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
-    active = index.indexer.active
+    active = index.active
     assert active is not None
     time.sleep(0.5)
     assert (active.chroma.place, active.chroma.complete) == (None, True)  # not even opened
@@ -42,7 +42,7 @@ def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.
     index.close()
 
     index = open_index(tmp_path / "index", attach=True, exact_pieces=10)
-    active = index.indexer.active
+    active = index.active
     assert active is not None
     until(lambda: active.chroma.place is not None)  # more vectors than are compared at once
     time.sleep(0.5)
@@ -61,5 +61,5 @@ def test_what_nobody_has_any_more_is_dropped(tmp_path: Path, monkeypatch: pytest
     with index.database.read() as connection:
         for table in ("document", "vector", "token"):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (20,)
-    assert index.verify() == []
+    assert index.verify(triples(vault(20, start=10))) == []
     index.close()

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from ormahd.embedding.embedder import Hashing
 from ormahd.errors import Unavailable
+from ormahd.index.database import SCRATCH
 from ormahd.index.index import Index
-from ormahd.index.snapshots import FOLDER, Snapshots
+from ormahd.index.snapshots import Snapshots
 from ormahd.index.write import git_blob
 from ormahd.model.node import Strength
 from tests.contract.index_notes import NOW, SAVED, apply, node_id, note, open_index, triples
@@ -38,8 +39,10 @@ class Told:
             yield self.blobs[oid]
 
 
-def at(pasts: Snapshots, told: Told, strength: Mapping[str, Strength] | None = None, time: datetime = NOW) -> Any:
-    return pasts.at(time, lambda: (told, strength or {}), silent)
+def at(
+    pasts: Snapshots, told: Told, strength: Mapping[str, Strength] | None = None, *, time: datetime = NOW, ask: str = ""
+) -> Any:
+    return pasts.at(time, lambda: (told, strength or {}), silent, terms=[ask])
 
 
 @pytest.fixture
@@ -54,7 +57,7 @@ def silent(*_: object) -> None:
 
 
 def folders(index: Index) -> list[Path]:
-    place = index.directory / FOLDER
+    place = index.directory / SCRATCH
     return sorted(place.iterdir()) if place.is_dir() else []
 
 
@@ -77,7 +80,6 @@ def test_a_state_is_the_index_of_its_files(before: list[tuple[str, Any]], after:
             untouched = dump(today)
             saved = datetime.fromtimestamp(SAVED, UTC)  # a state of the past knows no times of its files
             with at(pasts, Told(then), time=saved) as past:
-                past.fill([], silent)
                 assert past.degraded == []
                 one, other = dump(past), dump(fresh)
                 for part in one:
@@ -113,8 +115,8 @@ def test_only_what_differs_is_read_and_nothing_is_left(index: Index) -> None:
 
 def test_what_a_killed_daemon_left_is_cleaned_at_the_next_start(index: Index) -> None:
     apply(index, {"a.md": note(1, "alpha")})
-    (index.directory / FOLDER / "left").mkdir(parents=True)
-    (index.directory / FOLDER / "left" / "index.sqlite3").write_bytes(b"x" * 1000)
+    (index.directory / SCRATCH / "left").mkdir(parents=True)
+    (index.directory / SCRATCH / "left" / "index.sqlite3").write_bytes(b"x" * 1000)
     Snapshots(index)
     assert folders(index) == []
 
@@ -124,14 +126,12 @@ def test_without_a_model_words_answer_and_with_it_the_state_is_made_anew(tmp_pat
     apply(index, {"a.md": note(1, "alpha")})
     pasts = Snapshots(index)
     told = Told({"a.md": note(1, "then")})
-    with at(pasts, told) as past:
+    with at(pasts, told, ask="then") as past:
         assert (past.degraded, past.embed_query("then")) == (["vectors"], None)
-        past.fill(["then"], silent)
         assert past.search_text("then", 5)
     index.attach(Hashing())
     assert index.size() > 0
-    with at(pasts, told) as past:
-        past.fill(["then"], silent)
+    with at(pasts, told, ask="then") as past:
         assert past.degraded == []
         question = past.embed_query("then")
         assert question is not None

@@ -81,7 +81,6 @@ def dump(index: Index) -> dict[str, Any]:
         "words": "SELECT path, term, col, offset FROM words_instance JOIN file ON number = doc",
         "documents": "SELECT sha, pieces FROM document WHERE free IS NULL",
         "embedded": "SELECT id, sha FROM embedded JOIN document USING (document)",
-        "df": "SELECT token, n FROM token_df WHERE n > 0",
     }  # fmt: skip
     with index.database.read() as connection:
         return {name: sorted(connection.execute(query).fetchall(), key=repr) for name, query in queries.items()}

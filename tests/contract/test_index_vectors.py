@@ -63,9 +63,7 @@ def embedder_of(index: Index) -> Counting:
 
 def tidy(index: Index) -> None:
     """What the background thread does when it has nothing else to do."""
-    active = index.indexer.active
-    assert active is not None
-    while index.indexer._tidy(active):
+    while index.tidy():
         pass
 
 
@@ -115,7 +113,7 @@ def test_chroma_and_the_exact_vectors_agree(tmp_path: Path) -> None:
     index = start(tmp_path / "index")
     apply(index, vault(500))
     assert index.wait_filled(60, settled=True)
-    active = index.indexer.active
+    active = index.active
     assert active is not None
     assert active.chroma.place == "chroma"
     for number in range(0, 180, 20):
@@ -199,7 +197,8 @@ def test_broken_chroma_is_filled_again_without_embedding(tmp_path: Path, damage:
     assert index.wait_filled(60, settled=True)
     assert nearest(index, "only7 " + " ".join(WORDS[7:17]), 1) == [node_id(7)]
     assert embedder_of(index).texts == 0
-    assert index.verify() == []
+    files = vault(40) | ({path(5): note(5, "changed since")} if damage == "older" else {})
+    assert index.verify(triples(files)) == []
     assert index.degraded == []
     index.close()
 
@@ -210,9 +209,8 @@ def test_a_crash_between_sqlite_and_chroma_is_repaired(tmp_path: Path) -> None:
     index = start(directory)
     apply(index, vault(30))
     assert index.wait_filled(60, settled=True)
-    indexer = index.indexer
-    assert indexer.active is not None
-    teller = indexer.active.chroma
+    assert index.active is not None
+    teller = index.active.chroma
     step, teller.step = teller.step, lambda *_, **__: 0.01  # type: ignore[method-assign]
     apply(
         index, {path(5): note(5, "changed at the last moment"), path(77): note(77, "new at the last moment")}, [path(6)]
@@ -247,7 +245,7 @@ def test_another_model_grows_beside_the_old_one_and_then_answers(tmp_path: Path)
     vector = other.embed_query("written in between").vector
     assert index.search_vectors(vector, 1)[0][0] == node_id(77)
     assert other.texts == 41
-    assert index.verify() == []
+    assert index.verify(triples(vault(40) | {path(77): note(77, "written in between")})) == []
     index.close()
     index = start(tmp_path / "index", "other")
     assert index.wait_filled(60, settled=True)

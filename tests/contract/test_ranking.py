@@ -67,7 +67,7 @@ def test_the_score_follows_from_the_trace_alone(house: House) -> None:
     for number in range(2, 30):
         house.put(number, f"note {number} on the harbor and something else", space="web" if number % 2 else None)
     house.settle()
-    house.index.set_strength({node_id(0): Strength(access_count=9, use_count=7, last_accessed=NOW - timedelta(days=3))})
+    house.index.strength = {node_id(0): Strength(access_count=9, use_count=7, last_accessed=NOW - timedelta(days=3))}
     for words_only in (False, True):
         found = house.ask("harbor cache", space="web", limit=5, words_only=words_only)
         assert found.results[0].node_id == node_id(0)
@@ -191,9 +191,7 @@ def test_what_was_found_often_is_no_better_for_it_and_what_was_used_is(house: Ho
         house.put(number, "harbor light", space=f"s{number}")
     house.settle()
     plain = {hit.node_id: hit.score for hit in house.ask(TEXT_ONLY).results}
-    house.index.set_strength(
-        {node_id(1): Strength(access_count=900), node_id(2): Strength(access_count=9, use_count=9)}
-    )
+    house.index.strength = {node_id(1): Strength(access_count=900), node_id(2): Strength(access_count=9, use_count=9)}
     scores = {hit.node_id: hit.score for hit in house.ask(TEXT_ONLY).results}
     assert scores[node_id(0)] == scores[node_id(1)] == plain[node_id(1)]
     assert scores[node_id(2)] > scores[node_id(1)]
