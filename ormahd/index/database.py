@@ -11,9 +11,8 @@ import hashlib
 import importlib.resources
 import os
 import queue
-import secrets
-import shutil
 import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -44,7 +43,7 @@ _READ_WAIT_S = 30.0
 _READS_NOTES = ("",)
 _READS_TEXT = ("bearing", "forms", "language", "quoting", "words")
 _MAKES_ROWS = ("history", "rows", "write")
-OF_FILES = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words_term", "words")
+OF_FILES = ("file", "text", "node", "tag", "name", "edge", "words_term", "words")
 """Tables that are filled from the vault's files."""
 OF_HISTORY = ("op", "op_file", "undoes")
 """Tables that are filled from git's history."""
@@ -382,9 +381,6 @@ def _create(connection: sqlite3.Connection, only: Collection[str] = ()) -> None:
 @contextlib.contextmanager
 def scratch(directory: Path) -> Iterator[Path]:
     """Context manager: yield a new folder below `directory`, which is deleted at the end."""
-    folder = directory / SCRATCH / secrets.token_hex(8)
-    folder.mkdir(mode=0o700, parents=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    (directory / SCRATCH).mkdir(mode=0o700, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory / SCRATCH, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)

@@ -185,7 +185,7 @@ class Index(Reader):
         self.apply({}, left, head=head)
         with self._applying:
             with self.database.write() as connection:
-                write.refresh(connection)
+                connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
             self.counted.changed()
         self._wipe_chroma()
         return done
@@ -245,7 +245,8 @@ class Index(Reader):
         with self._applying:
             with self.database.write() as connection:
                 embedding_cache.forget_free(connection)
-                write.settle(connection)
+                # Merge the segments of the full text table: no segment then holds words of deleted rows.
+                connection.execute("INSERT INTO words (words) VALUES ('optimize')")
             self.database.scour()
         self._wipe_chroma()
 
@@ -478,18 +479,15 @@ class Index(Reader):
 
         Nodes that wait for their vectors are no difference; `pending` counts them. Other threads can write the index
         meanwhile, because its tables are compared as they were at one moment. A file written after that moment may be
-        returned as different until it is indexed.
+        returned as different.
         """
         with self.database.beside() as connection:
             with self._applying:
                 connection.execute("SELECT 1 FROM indexed.meta").fetchone()  # the snapshot begins here
-                before = self.known()
             progress(0, 0, "the database")
             if found := verify.check(connection):
                 return found
             found = list(verify.tables(connection, vault, progress))
-        now = self.known()  # leave out files that were indexed meanwhile
-        found = [one for one in found if one.path is None or before.get(one.path) == now.get(one.path)]
         if (active := self.active) is None:
             return found
         with self.database.read() as connection:

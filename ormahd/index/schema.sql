@@ -81,14 +81,12 @@ CREATE INDEX edge_file ON edge (file);
 CREATE INDEX edge_whole ON edge (whole) WHERE whole <> file;
 
 -- Columns and weights are positional: `text.WEIGHTS` has one weight for each of these, and a test holds it.
--- Contentless: the words are here, the texts in `text`; a row is taken out with the texts it was put in with.
 CREATE VIRTUAL TABLE words USING fts5 (
     title, content, tags,
     forms,  -- parts of identifiers, initials, names: `text/forms.py`
-    content = '', tokenize = "{tokenize}"
+    tokenize = "{tokenize}"
 );
-CREATE VIRTUAL TABLE words_instance USING fts5vocab (words, instance);  -- for `verify`
-CREATE VIRTUAL TABLE words_term USING fts5vocab (words, row);           -- for terms by their beginning
+CREATE VIRTUAL TABLE words_term USING fts5vocab (words, row);  -- for terms by their beginning, and for `verify`
 
 -- Embeddings are kept by content: a note that moves, or comes back, is not embedded again.
 CREATE TABLE model (model INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE);

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,8 +25,6 @@ T = TypeVar("T")
 
 BATCH = 1000
 """Number of files that are built at once."""
-GIVE_WAY_EVERY = 1000
-"""Number of words between two checks whether a request is waiting."""
 SHOWN_EVERY = 100
 """Number of items between two calls of the progress callback."""
 
@@ -35,20 +33,30 @@ Progress = Callable[[int, int, str], None]
 
 _OF_NODE = ", ".join(("number", "id", "digest", "same", *write.PROPERTIES))
 BY_FILE = (
-    ("the file has other bytes than those that were indexed", "SELECT number, kind, node_id, blob FROM {}.file"),
-    ("the index holds another text", "SELECT number, content FROM {}.text"),
-    ("the index holds other properties", f"SELECT {_OF_NODE} FROM {{}}.node"),
-    ("the index holds other tags", "SELECT number, tag FROM {}.tag"),
-    ("the index holds other names", "SELECT number, key, rank FROM {}.name"),
-    ("the index holds other links", "SELECT number, type, text, weight, created, reason, body FROM {}.edge"),
+    (
+        "changed",
+        "the file has other bytes than those that were indexed",
+        "SELECT number, kind, node_id, blob FROM {}.file",
+    ),
+    ("changed", "the index holds another text", "SELECT number, content FROM {}.text"),
+    ("changed", "the index holds other properties", f"SELECT {_OF_NODE} FROM {{}}.node"),
+    ("changed", "the index holds other tags", "SELECT number, tag FROM {}.tag"),
+    ("changed", "the index holds other names", "SELECT number, key, rank FROM {}.name"),
+    (
+        "changed",
+        "the index holds other links",
+        "SELECT number, type, text, weight, created, reason, body FROM {}.edge",
+    ),
+    ("words", "full text search knows other words than the text has", f"SELECT {write.WORDS} FROM {{}}.words"),
 )
-"""(what a difference means, the rows of a table that follow from one file). Dates of nodes are left out, because a note
-without dates has those of its file."""
+"""(name of a difference, what it means, the rows of a table that follow from one file). Dates of nodes are left out,
+because a note without dates has those of its file."""
 BY_ALL = (
-    ("another file with its id is the memory", "SELECT number, held FROM {}.node"),
-    ("a link leads elsewhere than the index says", "SELECT number, type, text, target FROM {}.edge"),
+    ("changed", "another file with its id is the memory", "SELECT number, held FROM {}.node"),
+    ("changed", "a link leads elsewhere than the index says", "SELECT number, type, text, target FROM {}.edge"),
 )
 """The same, for what follows from several files. It is compared if all files agree."""
+TERMS = "SELECT term, doc, cnt FROM {}.words_term"
 
 
 def silent(_done: int, _total: int, _what: str) -> None:
@@ -79,7 +87,8 @@ def tables(
     sources = [row[0] for row in connection.execute(f"SELECT number FROM file WHERE NOT {OF_VAULT}")]
     for table in ("text", "node", "tag", "name", "edge"):
         sql.among(connection, f"INSERT INTO {table} SELECT * FROM indexed.{table} WHERE number IN", sources)
-    write.put(connection, [write.fts_row(*row) for row in write.stored(connection, sources)])
+    copied = f"INSERT INTO words ({write.WORDS}) SELECT {write.WORDS} FROM indexed.words WHERE rowid IN"
+    sql.among(connection, copied, sources)
 
     # Build: files with conflict markers have no rows, because the index keeps their last version without.
     rest = {row[0] for row in connection.execute(f"SELECT path FROM file WHERE {OF_VAULT}")}
@@ -93,52 +102,44 @@ def tables(
     # Compare file by file. Of a file that differs, nothing else is compared.
     rows = "SELECT number, path, node_id FROM {}.file"
     old, new = (
-        {number: (str(path), node_id) for number, path, node_id in connection.execute(rows.format(name))}
+        {number: (path, node_id) for number, path, node_id in connection.execute(rows.format(name))}
         for name in ("indexed", "main")
     )
-    unequal = {number: place for number, place in old.items() if place[0] in conflicted | rest}
+    unequal: dict[int, tuple[str | None, str | None]] = {
+        number: place for number, place in old.items() if place[0] in conflicted | rest
+    }
     for path, node_id in unequal.values():
         if path in rest:
             yield Difference("left over", path, node_id, "the index knows a file that is not there")
     for number in new.keys() - old.keys():
         unequal[number] = new[number]
         yield Difference("missing", *new[number], "the file is not in the index")
-    for detail, rows in BY_FILE:
-        for number in _unequal(connection, rows) & old.keys() - unequal.keys():
-            unequal[number] = old[number]
-            yield Difference("changed", *old[number], detail)
-    known, wanted = (_words(connection, name, progress) for name in ("indexed", "main"))
-    for number in (known.keys() | wanted.keys()) - unequal.keys():
-        if number not in old:
-            detail = f"full text search knows words of a file that is gone (row {number})"
-            yield Difference("words", None, None, detail)
-        elif known.get(number) != wanted.get(number):
-            yield Difference("words", *old[number], "full text search knows other words than the text has")
+    for what, detail, rows in BY_FILE:
+        for number in _unequal(connection, rows) - unequal.keys():
+            unequal[number] = old.get(number, (None, None))
+            yield Difference(
+                what, *unequal[number], detail if number in old else f"row {number} is of a file that is gone"
+            )
 
+    # Compare what follows from several files.
+    if unequal:
+        return
+    progress(0, 0, "words")
+    if terms := _unequal(connection, TERMS):
+        detail = f"full text search counts {len(terms)} words otherwise, such as {min(terms)!r}"
+        yield Difference("words", None, None, detail)
     progress(0, 0, "links")
-    for detail, rows in BY_ALL if not unequal else ():
-        for number in _unequal(connection, rows) & old.keys():
-            yield Difference("changed", *old[number], detail)
+    for what, detail, rows in BY_ALL:
+        for number in _unequal(connection, rows):
+            yield Difference(what, *old[number], detail)
 
 
-def _unequal(connection: sqlite3.Connection, rows: str) -> set[int]:
-    """Return the numbers of the files for which the index has other rows than the tables beside it. `rows`: in SQL, with
-    the number first."""
+def _unequal(connection: sqlite3.Connection, rows: str) -> set[Any]:
+    """Return the first column of the rows that only the index has, or only the tables beside it. `rows`: in SQL."""
+    priority.give()
     one, other = rows.format("main"), rows.format("indexed")
     both = (f"{one} EXCEPT {other}", f"{other} EXCEPT {one}")
     return {row[0] for question in both for row in connection.execute(question)}
-
-
-def _words(connection: sqlite3.Connection, name: str, progress: Progress) -> dict[int, int]:
-    """Return number of a file -> hash of its words and their positions, of the full text table in the database `name`."""
-    found: dict[int, int] = {}
-    rows = connection.execute(f"SELECT doc, col, term, offset FROM {name}.words_instance")
-    for at, (doc, column, term, offset) in enumerate(rows):
-        if at % GIVE_WAY_EVERY == 0:
-            priority.give()
-            progress(0, 0, "words")
-        found[doc] = found.get(doc, 0) ^ hash((column, term, offset))
-    return found
 
 
 def vectors(

@@ -12,7 +12,7 @@ import json
 import sqlite3
 import threading
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -56,7 +56,8 @@ RANK = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
 
 
 Columns = tuple[str, str, str, str]
-Row = tuple[int, str, str, str, str]
+WORDS = "rowid, title, content, tags, forms"
+"""Columns of the full text table."""
 
 
 def heading(title: str | None, path: str) -> str | None:
@@ -77,17 +78,6 @@ def text_columns(title: str | None, path: str, content: str, tags: Sequence[str]
 def plain_columns(path: str, content: str) -> Columns:
     """Return the texts of a file that is no node for the columns of the full text table. Its path is its title."""
     return fts_text(path.removesuffix(".md")), fts_text(findable(content)), "", ""
-
-
-def put(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    sql.put(connection, "INSERT INTO words (rowid, title, content, tags, forms)", rows)
-
-
-def take(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """Delete rows from the full text table. The texts in `rows` must equal those that were inserted, because the
-    table does not store them."""
-    taken = [("delete", *row) for row in rows]
-    sql.put(connection, "INSERT INTO words (words, rowid, title, content, tags, forms)", taken)
 
 
 class Frequencies:
@@ -200,38 +190,6 @@ def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter
     return found[:limit]
 
 
-def stored(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
-    """Return (row number, path, content, title, tags, aliases) of files. Title, tags and aliases are None for files
-    that are no nodes."""
-    found: list[tuple[Any, ...]] = []
-    for some in sql.sets(numbers):
-        rest = f"FROM file f JOIN text t USING (number) LEFT JOIN node n USING (number) WHERE f.number IN ({sql.marks(some)})"
-        columns = ("f.number", "f.path", "t.content", "n.title", "n.tags", "n.aliases")
-        found += map(tuple, sql.table(connection, columns, rest, some))
-    return found
-
-
-def refresh(connection: sqlite3.Connection) -> None:
-    """Empty the full text table and fill it again from the stored texts."""
-    connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
-    numbers = [row[0] for row in connection.execute("SELECT number FROM file ORDER BY number")]
-    for some in sql.chunks(numbers):
-        put(connection, [fts_row(*row) for row in stored(connection, some)])
-    settle(connection)
-
-
-def settle(connection: sqlite3.Connection) -> None:
-    """Merge the segments of the full text table into one, so that no segment holds words of deleted rows."""
-    connection.execute("INSERT INTO words (words) VALUES ('optimize')")
-
-
-def fts_row(number: int, path: str, content: str, title: str | None, tags: str | None, aliases: str | None) -> Row:  # fmt: skip
-    """Return the row for the full text table, made from one row of the result of `stored`."""
-    if tags is None or aliases is None:
-        return (number, *plain_columns(path, content))
-    return (number, *text_columns(title, path, content, json.loads(tags), json.loads(aliases)))
-
-
 NODES = frozenset({NoteKind.NOTE, NoteKind.SOURCE, NoteKind.BROKEN})
 """Kinds of files that are memories. A file that cannot be read as a note is a memory too, with its whole text as
 content."""
@@ -335,11 +293,13 @@ def store(connection: sqlite3.Connection, entries: Sequence[ParsedFile], removal
     # Any file that claims one of these ids may become or stop being the node, also a file outside of this batch.
     affected = {node_id for _, node_id in old.values() if node_id} | {one.claims for one in entries if one.claims}
     keys = links.keys_of(connection, _claimants(connection, affected), affected)
-    before = [fts_row(*row) for row in stored(connection, [number for number, _ in old.values()])]
-    here = {(old[one.path][0], *one.words) for one in entries if one.path in old}
+    numbers = [number for number, _ in old.values()]
     # Most changes by jobs are to a note's frontmatter (tier, space, link). Its words then stay as they are.
-    same = {row[0] for row in before if row in here}
-    _take(connection, old, [row for row in before if row[0] not in same])
+    words = {(old[one.path][0], *one.words) for one in entries if one.path in old}
+    same = {row[0] for row in _words(connection, numbers) if tuple(row) in words}
+    sql.among(connection, "DELETE FROM words WHERE rowid IN", [number for number in numbers if number not in same])
+    for table in ("text", "node", "tag", "name", "edge"):
+        sql.among(connection, f"DELETE FROM {table} WHERE number IN", numbers)
     sql.among(connection, "DELETE FROM file WHERE path IN", list(removals))
     numbers = _put(connection, entries, old, same)
     _choose(connection, affected)
@@ -374,25 +334,17 @@ def _numbers(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, 
     return found
 
 
+def _words(connection: sqlite3.Connection, numbers: Sequence[int]) -> Iterator[list[Any]]:
+    for some in sql.sets(numbers):
+        yield from sql.table(connection, WORDS.split(", "), f"FROM words WHERE rowid IN ({sql.marks(some)})", some)
+
+
 def _claimants(connection: sqlite3.Connection, ids: Collection[str]) -> list[int]:
     found: list[int] = []
     for some in sql.sets(sorted(ids)):
         (numbers,) = sql.columns(connection, ("number",), f"FROM file WHERE node_id IN ({sql.marks(some)})", some)
         found += map(int, numbers)
     return found
-
-
-def _take(
-    connection: sqlite3.Connection,
-    old: Mapping[str, tuple[int, str | None]],
-    words: Sequence[Row],
-) -> None:
-    """Delete all rows of these files except those in table `file`. `old`: path -> (row number, id); `words`: the rows
-    to delete from the full text table."""
-    numbers = [number for number, _ in old.values()]
-    take(connection, words)
-    for table in ("text", "node", "tag", "name", "edge"):
-        sql.among(connection, f"DELETE FROM {table} WHERE number IN", numbers)
 
 
 def _put(
@@ -430,7 +382,7 @@ def _put(
         linked.append((number, note))
     sql.put(connection, "INSERT OR REPLACE INTO file", files)
     sql.put(connection, "INSERT INTO text", bodies)
-    put(connection, words)
+    sql.put(connection, f"INSERT INTO words ({WORDS})", words)
     columns = ("number", "id", "held", "created", "updated", "digest", "same", *PROPERTIES)
     sql.put(connection, f"INSERT INTO node ({', '.join(columns)})", nodes)
     sql.put(connection, "INSERT INTO tag", tags)

@@ -62,7 +62,7 @@ def test_the_notes_answer_as_they_were(known: tuple[House, dict[str, Any]]) -> N
 def test_a_state_is_deleted_at_the_end_of_its_question(known: tuple[House, dict[str, Any]]) -> None:
     house, _ = known
     recall(house, "garden", "HEAD~2")
-    kept = house.index_dir / "as-of"
+    kept = house.index_dir / "scratch"
     assert list(kept.iterdir()) == []
     assert kept.stat().st_mode & 0o777 == 0o700
 

@@ -78,11 +78,12 @@ def dump(index: Index) -> dict[str, Any]:
         "tags": "SELECT path, tag FROM tag JOIN file USING (number)",
         "names": "SELECT path, key, rank FROM name JOIN file USING (number)",
         "edges": "SELECT path, type, text, weight, e.created, reason, body, target FROM edge e JOIN file USING (number)",
-        "words": "SELECT path, term, col, offset FROM words_instance JOIN file ON number = doc",
+        "words": "SELECT path, term, col, offset FROM instance JOIN file ON number = doc",
         "documents": "SELECT sha, pieces FROM document WHERE free IS NULL",
         "embedded": "SELECT id, sha FROM embedded JOIN document USING (document)",
     }  # fmt: skip
-    with index.database.read() as connection:
+    with index.database.write() as connection:
+        connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.instance USING fts5vocab (main, words, instance)")
         return {name: sorted(connection.execute(query).fetchall(), key=repr) for name, query in queries.items()}
 
 
