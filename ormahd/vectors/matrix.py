@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -32,8 +32,6 @@ DECIMALS = 6
 """The number of decimals of returned cosines. Stored vectors have 16-bit numbers, which justify three or four."""
 ROUNDED = 2.0 * 10**-DECIMALS
 """Two cosines that differ by less may change places by rounding, or by another order of computation."""
-_NOWHERE = (-1, 0)
-"""The (first row, number of rows) used for a node without vectors."""
 
 Places = Mapping[str, tuple[int, int]]
 """{node id: (first row, number of rows)}."""
@@ -43,7 +41,7 @@ class MatrixView(Struct, frozen=True):
     """The rows of a `Matrix` at one moment.
 
     `rows`: float32[used, dimensions]. `owners`: the node id of each row; those after the last row belong to rows that
-    were added later. `dead`: for each row, whether its node was removed or has newer rows.
+    were added later. `dead`: for each row, whether its node was removed or had newer rows.
     """
 
     rows: Float
@@ -148,7 +146,7 @@ class Matrix:
             self._append(node_id, old[first : first + count])
 
     def _view(self) -> MatrixView:
-        return MatrixView(self._rows[: self._used], self._owners, self._dead)
+        return MatrixView(self._rows[: self._used], self._owners, self._dead[: self._used].copy())
 
     def vectors(self, node_id: str) -> Float | None:
         """Return the vectors of a node: float32[pieces, dimensions]; None if it has none."""
@@ -200,62 +198,34 @@ class Matrix:
     def nearest_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
         """Return what `nearest` returns for each of `vectors` (float32[k, dimensions]), with one pass over the rows."""
         with self._lock:
-            view, places = self._view(), self._places
+            view = self._view()
         if not len(view.rows) or limit < 1:
             return [[] for _ in vectors]
         products = view.rows @ vectors.T
-        return [
-            _nearest(view, places, column, vector, limit, self.cosines)
-            for column, vector in zip(products.T, vectors, strict=True)
-        ]
+        return [_nearest(view, column, vector, limit) for column, vector in zip(products.T, vectors, strict=True)]
 
 
-def _nearest(
-    view: MatrixView, places: Places, products: Float, vector: Float, limit: int, cosines: Callable[[Float, Sequence[str]], Mapping[str, float]],
-) -> list[tuple[str, float]]:  # fmt: skip
-    """Return the `limit` nodes nearest to `vector` as (id, cosine), nearest first.
-
-    `products`: the dot products of all rows of `view` with `vector`. `cosines`: `Matrix.cosines`, for nodes that have
-    newer vectors than the view.
-    """
+def _nearest(view: MatrixView, products: Float, vector: Float, limit: int) -> list[tuple[str, float]]:
+    """Return the `limit` nodes nearest to `vector` as (id, cosine), nearest first. `products`: the dot products of all rows
+    of `view` with `vector`."""
     looked = limit + limit // SPARE + 1
     while True:
         looked = min(looked, len(products))
         rows = np.argpartition(products, len(products) - looked)[-looked:]
         exact = row_by_row(view.rows.take(rows, axis=0), vector[None])[:, 0]
         order = np.argsort(-exact)
-        best, changed = _owned(view, places, rows[order], exact[order])
+        best: dict[str, float] = {}  # of the nearest row of each node
+        for row, cosine, dead in zip(
+            rows[order].tolist(), exact[order].tolist(), view.dead[rows[order]].tolist(), strict=True
+        ):
+            if not dead:
+                best.setdefault(view.owners[row], cosine)
+        near = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:limit]
         # Other pieces of the same note and dead rows take up places: examine more rows, until no other node can be as
         # near as the last one.
-        least = float(products[rows].min())
-        if looked == len(products) or (len(best) >= limit and -best[limit - 1][0] - ROUNDED > least):
-            near = {node_id: -less for less, node_id in best}
-            near |= cosines(vector, changed) if changed else {}
-            return sorted(near.items(), key=lambda item: (-item[1], item[0]))[:limit]
+        if looked == len(products) or (len(near) == limit and near[-1][1] - ROUNDED > float(products[rows].min())):
+            return near
         looked *= 2
-
-
-def _owned(
-    view: MatrixView, places: Places, rows: NDArray[np.int64], exact: NDArray[np.float64]
-) -> tuple[list[tuple[float, str]], list[str]]:
-    """Return (the nodes of these rows as (-cosine of the nearest row, id), nearest first; the ids of those among them
-    that got newer vectors after the view was made).
-
-    `rows`: row numbers, nearest first; `exact`: their cosines. A dead row counts only if its node has such newer
-    vectors.
-    """
-    best: dict[str, float] = {}
-    changed: list[str] = []
-    for row, cosine, dead in zip(rows.tolist(), exact.tolist(), view.dead[rows].tolist(), strict=True):
-        node_id = view.owners[row]
-        if node_id in best:
-            continue
-        if dead:
-            if places.get(node_id, _NOWHERE)[0] < len(view.rows):
-                continue
-            changed.append(node_id)
-        best[node_id] = cosine
-    return sorted([(-cosine, node_id) for node_id, cosine in best.items()]), changed
 
 
 def row_by_row(rows: Float, vectors: Float) -> NDArray[np.float64]:
