@@ -24,7 +24,7 @@ from ormahd.errors import NotFound, OrmahError
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter, NodeRow
 from ormahd.model.change import Kind
-from ormahd.model.node import EdgeType, Narrowing, Strength, short_id
+from ormahd.model.node import EdgeType, Narrowing, short_id
 from ormahd.model.strength import STRENGTH_FILE as STRENGTH
 from ormahd.model.strength import read_strength
 from ormahd.ormah import Ormah
@@ -49,12 +49,10 @@ def looking_back(
     standing = find_standing(ormah.vault, ormah.history, as_of, ormah.ranking_clock())
     begun = time.perf_counter()
 
-    def load() -> tuple[CommitFiles, Mapping[str, Strength]]:
-        state = CommitFiles(ormah.vault, ormah.reconciler.excluded, standing.commit)
-        return state, read_strength(state.file(STRENGTH) or b"")
-
+    then = CommitFiles(ormah.vault, ormah.reconciler.excluded, standing.commit)
+    strength = read_strength(then.file(STRENGTH) or b"")
     terms = None if query is None else query_terms(query)
-    with ormah.pasts.at(standing.time, load, progress, terms=terms) as past:
+    with ormah.pasts.at(standing.time, then.files, ormah.vault.blob, strength, progress, terms=terms) as past:
         seconds = round(time.perf_counter() - begun, 3)
         now, count = iso(standing.moment), past.count()
         yield past, of_row(api.AsOf, standing, now=now, notes=count, seconds=seconds), standing.moment

@@ -14,12 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
 
 from ormahd.errors import Unavailable
 from ormahd.index.database import SCRATCH, Database, scratch
 from ormahd.index.index import Index
 from ormahd.index.rows import micros
+from ormahd.index.verify import Progress
 from ormahd.model.change import FileState
 from ormahd.model.node import Strength
 from ormahd.note.read import parse
@@ -41,22 +41,6 @@ CANDIDATES = 100
 PASS = 32
 """Number of texts that are embedded at once."""
 
-Progress = Callable[[int, int, str], None]
-"""Callback that reports progress: (number of items done, total or 0 if unknown, name of the work)."""
-
-
-class Files(Protocol):
-    """What a snapshot needs from one state of the vault: its files. `watch.snapshot_files.State` is such a class."""
-
-    @property
-    def files(self) -> Mapping[str, str]:
-        """Path -> id of the file's blob in git, for each file."""
-        ...
-
-    def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
-        """Yield the bytes of files, given as (path, blob id), in order."""
-        ...
-
 
 class Snapshots:
     """Builds snapshots of the index, one at a time: further threads wait."""
@@ -73,22 +57,23 @@ class Snapshots:
     def at(
         self,
         when: datetime,
-        load: Callable[[], tuple[Files, Mapping[str, Strength]]],
+        files: Mapping[str, str],
+        read: Callable[[str], bytes],
+        strength: Mapping[str, Strength],
         progress: Progress,
         *,
         terms: Sequence[str] | None = None,
     ) -> Iterator[Index]:
-        """Context manager: yield the index as of a commit made at `when`; `load` returns the files and the strength
-        of that state. It is deleted when the block ends. `terms`: the question that will be asked; texts without vectors
-        are embedded for it.
+        """Context manager: yield the index as of a commit made at `when`. It is deleted when the block ends. `files`: path
+        -> blob id of each file of that state; `read`: returns the bytes of a blob; `strength`: of the nodes then. `terms`:
+        the question that will be asked; texts without vectors are embedded for it.
 
         Raises Unavailable if the disk is too full, or if the daemon is stopping.
         """
         with self._one, self._copy() as snapshot:
             progress(0, 0, "copying")
-            state, strength = load()
             snapshot.strength = strength
-            self._take_in(snapshot, state, when, progress)
+            self._take_in(snapshot, files, read, when, progress)
             self._attach(snapshot)
             if terms is not None:
                 self._embed(snapshot, terms, progress)
@@ -133,19 +118,25 @@ class Snapshots:
         if self._index.embedder is not None:
             snapshot.attach(self._index.embedder)
 
-    def _take_in(self, snapshot: Index, state: Files, when: datetime, progress: Progress) -> None:
-        """Apply to a copy of today's index the files of `state` that differ, and remove the others."""
+    def _take_in(
+        self,
+        snapshot: Index,
+        files: Mapping[str, str],
+        read: Callable[[str], bytes],
+        when: datetime,
+        progress: Progress,
+    ) -> None:
+        """Apply to a copy of today's index those of `files` that differ, and remove the others."""
         with snapshot.database.read() as connection:
             # Read as one JSON value: while rows are fetched one by one, other threads interrupt at each of them.
             (known,) = connection.execute("SELECT json_group_object(path, blob) FROM file").fetchone()
         before: dict[str, str] = json.loads(known)
-        differing = sorted((path, oid) for path, oid in state.files.items() if before.get(path) != oid)
-        snapshot.apply({}, before.keys() - state.files.keys(), head=None)
-        contents = state.read(differing)
+        differing = sorted((path, oid) for path, oid in files.items() if before.get(path) != oid)
+        snapshot.apply({}, before.keys() - files.keys(), head=None)
         for done, some in zip(range(0, len(differing), BATCH), sql.chunks(differing, BATCH), strict=True):
             if self.stopped():
                 raise Unavailable("the daemon is stopping", hint="ask again when it runs")
-            data = {path: next(contents) for path, _ in some}
+            data = {path: read(oid) for path, oid in some}
             notes = {path: parse(one, path) for path, one in data.items()}
             # Of a file with conflict markers, `apply` would keep today's version.
             conflicted = [path for path, note in notes.items() if note.kind is NoteKind.CONFLICTED]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from ormahd.vault.excluded import Excluded, is_note_name
 from ormahd.vault.vault import Vault
 
@@ -19,11 +17,6 @@ class CommitFiles:
             path: oid for path, oid in self._tree.items()
             if is_note_name(path.rpartition("/")[2]) and not excluded.by_name(path)
         }  # fmt: skip
-
-    def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
-        """Yield the bytes of each of `files`, given as (path, blob id), in order."""
-        for _, oid in files:
-            yield self._vault.blob(oid)
 
     def file(self, path: str) -> bytes | None:
         """Return the bytes of any file of the vault in this commit; None if there is none at `path`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,16 +33,15 @@ class Told:
         self.blobs = {git_blob(data): data for data in files.values()}
         self.read_oids: list[str] = []
 
-    def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
-        for _, oid in files:
-            self.read_oids.append(oid)
-            yield self.blobs[oid]
+    def read(self, oid: str) -> bytes:
+        self.read_oids.append(oid)
+        return self.blobs[oid]
 
 
 def at(
     pasts: Snapshots, told: Told, strength: Mapping[str, Strength] | None = None, *, time: datetime = NOW, ask: str = ""
 ) -> Any:
-    return pasts.at(time, lambda: (told, strength or {}), silent, terms=[ask])
+    return pasts.at(time, told.files, told.read, strength or {}, silent, terms=[ask])
 
 
 @pytest.fixture

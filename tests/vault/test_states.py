@@ -27,8 +27,7 @@ def test_notes_of_then_and_nothing_that_is_never_looked_at(tmp_path: Path) -> No
     commit(house, "now")
     state = CommitFiles(house.vault, house.reconciler.excluded, then)
     assert {path for path in state.files if not path.startswith("global/")} == {"a.md", "sub/B.MD"}
-    files = [(path, state.files[path]) for path in ("a.md", "sub/B.MD")]
-    assert list(state.read(files)) == [NOTE.encode(), b"text\n"]
+    assert [state.file(path) for path in ("a.md", "sub/B.MD")] == [NOTE.encode(), b"text\n"]
     assert state.file("e.txt") == b"text\n"
     assert state.file("later.md") is None
     house.close()
