@@ -50,6 +50,7 @@ class IndexMender:
         with self._lock:
             self._reports += 1
             if self._thread is None and not self._stopping.is_set():
+                self._index.lags.add("mender")
                 self._thread = threading.Thread(target=self._run, name="mender", daemon=True)
                 self._thread.start()
 
@@ -82,6 +83,7 @@ class IndexMender:
             with self._lock:
                 if reports == self._reports:  # else something was reported during the scan, and may have come too late
                     self._thread = None
+                    self._index.lags.discard("mender")
                     log.info("the index has all of the vault again, %d memories", self._index.count())
                     return
 

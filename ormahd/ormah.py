@@ -95,7 +95,7 @@ class Ormah:
         self.syncing = SyncState()
         self.mender = IndexMender(index, scan=self._bring_in, renewed=self._renewed)
         index.database.found_damaged = self.mender.damaged
-        index.lagging = lambda: bool(self.lacking())
+        index.lags.add("start")
         self.writing = threading.RLock()
         """Held by every edit of existing notes, from reading the note until its change is committed."""
         self.reconciler = Reconciler(
@@ -169,6 +169,8 @@ class Ormah:
         with self._entering:
             stopping = self.phase == "stopping"
             self.phase = "stopping" if stopping else phase
+        if phase in {"warming", "ready"}:
+            self.index.lags.discard("start")
         return not stopping
 
     def _warm(self, enter: Callable[[str], None], last: Callable[[], None]) -> None:
@@ -261,7 +263,7 @@ class Ormah:
     def lacking(self) -> list[str]:
         """Return ["index"] while the index may lack memories of the vault, else []. Call it before you read the
         index."""
-        return ["index"] if self.mender.at_work or self.phase in {"starting", "reconciling"} else []
+        return ["index"] if self.index.lags else []
 
     def troubles(self) -> list[str]:
         """Return a sentence on each disk of Ormah's that is full."""

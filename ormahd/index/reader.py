@@ -185,8 +185,8 @@ class Reader:
         self._compared: dict[tuple[str, str], Compared] = {}
         """(digest of the older note, digest of the newer) -> whether its words show that the newer replaced it."""
         self._beside = priority.ParallelThreads("search-text")
-        self.lagging: Callable[[], bool] = lambda: False
-        """Returns whether the index may lack memories of the vault. Set by `Ormah`."""
+        self.lags = set[str]()
+        """Why the index may lack memories of the vault, such as `start`; empty: it has all."""
 
     def close(self) -> None:
         self._beside.close()
@@ -288,7 +288,7 @@ class Reader:
 
     def _absent(self, absent: NotFound) -> NotFound | NotReady:
         """Return the error for a memory that the index lacks: `absent`, unless it may be in the vault."""
-        if not self.lagging():
+        if not self.lags:
             return absent
         return NotReady(f"the index is still being made from the vault: {absent.message}", hint="ask again in a moment")
 
