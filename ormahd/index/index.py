@@ -291,11 +291,7 @@ class Index(Reader):
         if store is None:
             return None
         sources = [embedding_cache.source(title, "", content) for title, content in texts]
-        made = embedding_cache.embed(store.embedder, self._missing(store, sources), urgent=urgent)
-        try:
-            self.keep_vectors(store.embedder.fingerprint, made)
-        except NoRoom as full:  # a full disk of the index refuses no write to the vault
-            log.warning("%d texts are embedded again later: %s", len(made), full.message)
+        made = self._embed(store, self._missing(store, sources), urgent=urgent)
         if not urgent:
             self._background.worked()
         with self.database.read() as connection:
@@ -338,12 +334,21 @@ class Index(Reader):
         if len(missing) > AT_ONCE or sum(len(one.content) for one in missing) > AT_ONCE_CHARACTERS:
             return
         try:
-            made = embedding_cache.embed(store.embedder, missing, urgent=True)
+            self._embed(store, missing, urgent=True)
         except Exception:
             # The model's library may raise anything. The texts wait; full text search finds them.
             log.exception("embedding %d texts failed; they are tried again in the background", len(missing))
-            return
-        self.keep_vectors(store.embedder.fingerprint, made)
+
+    def _embed(
+        self, store: VectorStore, texts: Sequence[EmbeddedText], *, urgent: bool
+    ) -> dict[bytes, DocumentVectors]:
+        """Embed texts that are about to become notes, and store their embeddings. Return sha256 of a text -> embedding."""
+        made = embedding_cache.embed(store.embedder, texts, urgent=urgent)
+        try:
+            self.keep_vectors(store.embedder.fingerprint, made)
+        except NoRoom as full:  # a full disk of the index refuses no write to the vault
+            log.warning("%d texts are embedded again later: %s", len(made), full.message)
+        return made
 
     def embed_waiting(self, ids: Sequence[str], *, urgent: bool) -> dict[bytes, DocumentVectors]:
         """Embed the texts of nodes without vectors, and give the nodes these vectors. Return sha256 of a text -> its

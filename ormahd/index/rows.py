@@ -369,8 +369,6 @@ class Stats(Struct, frozen=True):
 
 
 FILE, ALIAS, TITLE = 1, 2, 3
-SHORTS = 200
-"""Number of short ids looked up in one statement."""
 
 
 class Target(Struct, frozen=True):
@@ -454,33 +452,17 @@ def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers
         rest = f"FROM edge WHERE number IN ({sql.marks(numbered)})"
         found |= {row[0]: row for row in sql.table(connection, columns, rest, numbered)}
     aims = {edge: Target(short, file, whole) for edge, short, file, whole, _ in found.values()}
-    known = leads(connection, set(aims.values()))
+    known = {aim: lead(connection, aim) for aim in set(aims.values())}
     changed = [(edge, known[aims[edge]]) for edge, *_, before in found.values() if known[aims[edge]] != before]
     by_edge = ") UPDATE edge SET target = (SELECT target FROM new WHERE new.edge = edge.edge) WHERE edge IN (SELECT edge FROM new)"
     sql.put(connection, "WITH new (edge, target) AS (", changed, more=by_edge)
 
 
-def leads(connection: sqlite3.Connection, aims: Collection[Target]) -> dict[Target, str | None]:
-    """Return, for each of the links `aims`, the id of the node that it means, or None, as `lead` does for a single
-    link. Links with a short id that only one node has are looked up together."""
-    begin: dict[str, list[str]] = {}
-    for some in sql.chunks(sorted({aim.short for aim in aims if aim.short}), SHORTS):
-        bounds = ", ".join(["(?, ?)"] * len(some))
-        rest = (  # join order and index are forced: otherwise SQLite scans all nodes for each of the bounds
-            f"FROM (SELECT column1 AS low, column2 AS high FROM (VALUES {bounds})) CROSS JOIN node n INDEXED BY node_held "
-            "WHERE n.held = 1 AND n.id >= low AND n.id < high"
-        )
-        values = [bound for short in some for bound in (short, short + "g")]
-        for short, node_id in zip(*sql.columns(connection, ("low", "n.id"), rest, values), strict=True):
-            begin.setdefault(short, []).append(node_id)
-    only = {short: ids[0] for short, ids in begin.items() if len(ids) == 1}
-    return {aim: only.get(aim.short or "") or lead(connection, aim) for aim in aims}
-
-
 def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
     """Return the id of the one node that a link means; None if it means no node, or several."""
     if aim.short:
-        held = "SELECT id FROM node WHERE held = 1 AND id >= ? AND id < ?"
+        # The index is named: otherwise SQLite scans all nodes.
+        held = "SELECT id FROM node INDEXED BY node_held WHERE held = 1 AND id >= ? AND id < ?"
         ids = {row[0] for row in connection.execute(held, (aim.short, aim.short + "g"))}
         if len(ids) > 1:  # several ids begin with it: the rest of the name may tell them apart
             ids = {row[0] for row in _named(connection, aim.file, FILE) if row[0] in ids}
