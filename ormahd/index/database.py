@@ -42,7 +42,7 @@ LOG_PAGES = 2000
 _READ_WAIT_S = 30.0
 _READS_NOTES = ("",)
 _READS_TEXT = ("bearing", "forms", "language", "quoting", "words")
-_MAKES_ROWS = ("history", "rows", "write")
+_MAKES_ROWS = ("history", "links", "rows", "words", "write")
 OF_FILES = ("file", "text", "node", "tag", "name", "edge", "words_term", "words")
 """Tables that are filled from the vault's files."""
 OF_HISTORY = ("op", "op_file", "undoes")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ormahd.embedding import token_vectors as late
 from ormahd.embedding.embedder import DocumentVectors, Embedder
 from ormahd.embedding.token_vectors import Half
-from ormahd.index.write import heading
+from ormahd.index.words import heading
 from ormahd.process import sql
 from ormahd.text.quoting import language
 

@@ -23,9 +23,7 @@ from numpy.typing import NDArray
 from ormahd.embedding.embedder import Embedder, QueryVectors
 from ormahd.embedding.token_vectors import Float
 from ormahd.errors import Ambiguous, BadRequest, NotFound, NotReady
-from ormahd.index import embedding_cache
-from ormahd.index import rows as links
-from ormahd.index import write as full_text
+from ormahd.index import embedding_cache, links, words
 from ormahd.index.database import Database
 from ormahd.index.embedding_cache import TokenVectors
 from ormahd.index.rows import (
@@ -181,7 +179,7 @@ class Reader:
         """The vectors of the model that questions are embedded with; None until a model is attached."""
         self.strength: Mapping[str, Strength] = {}
         """Strength of nodes, by id. Nodes that are not in it have the default."""
-        self.counted = full_text.Frequencies()
+        self.counted = words.Frequencies()
         self._compared: dict[tuple[str, str], Compared] = {}
         """(digest of the older note, digest of the newer) -> whether its words show that the newer replaced it."""
         self._beside = priority.ParallelThreads("search-text")
@@ -437,7 +435,7 @@ class Reader:
         priority.give()
         terms = query_terms(query) if isinstance(query, str) else list(dict.fromkeys(query))
         with self.database.read() as connection:
-            return full_text.search(connection, terms, limit, chosen, self.counted)
+            return words.search(connection, terms, limit, chosen, self.counted)
 
     def begin_text(self, terms: Sequence[str], limit: int, chosen: Filter) -> Callable[[], list[tuple[str, float]]]:
         """Start `search_text` in another thread and return a function that returns its result."""
@@ -447,7 +445,7 @@ class Reader:
         """Return (term -> number of files that contain it, number of all files). A term of several words must occur as
         a phrase."""
         with self.database.read() as connection:
-            files = full_text.largest(connection)
+            files = words.largest(connection)
             return self.counted.rows(connection, terms, files), files
 
     def terms(self, first: str, limit: int) -> list[str]:

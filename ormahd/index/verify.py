@@ -16,6 +16,7 @@ import numpy as np
 from ormahd.api import Difference
 from ormahd.index import embedding_cache, write
 from ormahd.index.reader import OF_VAULT
+from ormahd.index.words import WORDS
 from ormahd.model.change import FileState
 from ormahd.note.values import NoteKind
 from ormahd.process import priority, sql
@@ -47,7 +48,7 @@ BY_FILE = (
         "the index holds other links",
         "SELECT number, type, text, weight, created, reason, body FROM {}.edge",
     ),
-    ("words", "full text search knows other words than the text has", f"SELECT {write.WORDS} FROM {{}}.words"),
+    ("words", "full text search knows other words than the text has", f"SELECT {WORDS} FROM {{}}.words"),
 )
 """(name of a difference, what it means, the rows of a table that follow from one file). Dates of nodes are left out,
 because a note without dates has those of its file."""
@@ -87,7 +88,7 @@ def tables(
     sources = [row[0] for row in connection.execute(f"SELECT number FROM file WHERE NOT {OF_VAULT}")]
     for table in ("text", "node", "tag", "name", "edge"):
         sql.among(connection, f"INSERT INTO {table} SELECT * FROM indexed.{table} WHERE number IN", sources)
-    copied = f"INSERT INTO words ({write.WORDS}) SELECT {write.WORDS} FROM indexed.words WHERE rowid IN"
+    copied = f"INSERT INTO words ({WORDS}) SELECT {WORDS} FROM indexed.words WHERE rowid IN"
     sql.among(connection, copied, sources)
 
     # Build: files with conflict markers have no rows, because the index keeps their last version without.

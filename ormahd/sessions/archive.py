@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd.errors import Ambiguous, NotFound, Unavailable
-from ormahd.index.write import Frequencies, split
+from ormahd.index.words import Frequencies, split
 from ormahd.process import disk, priority, sql
 from ormahd.sessions import files
 from ormahd.sessions.files import PURGED, RESTORED, WITHDRAWN, Deed, Line, Row, SessionHead

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ormahd.embedding import token_vectors
 from ormahd.embedding.embedder import MOST, WINDOW, Hashing
 from ormahd.embedding.token_vectors import split
-from ormahd.index import rows as links
+from ormahd.index import links
 from ormahd.index.reader import clean_prefix
 from ormahd.vectors.matrix import STEP, Matrix
 from tests.contract.index_notes import node_id

@@ -1,0 +1,178 @@
+"""Links between notes: how they are stored, and which node each one means.
+
+An edge belongs to the note that writes it, and keeps its text as written. The node that the text means is resolved
+again whenever a node with a matching name is added, renamed or removed. So an update of a node never loses the edges of
+others, and a link may be written before its target exists.
+
+A link is matched by these in turn, ignoring case (DESIGN section 12): the short id at the end of the target's stem, the
+file name (with folders, if the target has some), an alias, a title. The first that matches any node decides; if it
+matches several nodes, the link stays unresolved.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ormahd.index.rows import EdgeRow, micros, moment_or_none
+from ormahd.model.node import EdgeType, is_node_id, short_id
+from ormahd.note.values import Note, stem_short_id
+from ormahd.process import sql
+
+FILE, ALIAS, TITLE = 1, 2, 3
+
+
+class Target(Struct, frozen=True):
+    """The parts of a wikilink's text by which its node is looked up: `short`, the id or short id in it; `file`, the
+    text after the last `/`; `whole`, the whole path."""
+
+    short: str | None
+    file: str
+    whole: str
+
+
+def fold(text: str) -> str:
+    """Return a name in the form in which names are compared: composed (NFC; macOS decomposes file names) and
+    case-folded."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).strip()
+
+
+def target(text: str) -> Target:
+    whole = fold(text).removesuffix(".md")
+    parts = [part for part in whole.split("/") if part not in {"", ".", ".."}]
+    whole = "/".join(parts)
+    file = parts[-1].strip() if parts else ""
+    short = file if is_node_id(file) else stem_short_id(file)
+    return Target(short, file, whole)
+
+
+def stem(path: str) -> str:
+    name = path.rsplit("/", 1)[-1]
+    return name[:-3] if name[-3:].lower() == ".md" else name
+
+
+def names(note: Note) -> set[tuple[str, int]]:
+    """Return (name, rank) for each name under which links may find the note; rank: FILE, ALIAS or TITLE. The note's id
+    is not among them, because links by id are looked up in the node table."""
+    found = {(fold(stem(note.path)), FILE)}
+    found |= {(fold(alias), ALIAS) for alias in note.aliases}
+    if note.title:
+        found.add((fold(note.title), TITLE))
+    return {(key, rank) for key, rank in found if key}
+
+
+def put(connection: sqlite3.Connection, notes: Sequence[tuple[int, Note]]) -> None:
+    """Store the names of `notes` in table `name`, and the edges written in these notes in table `edge`. `notes`: (row
+    number of the file, note)."""
+    named = [(key, rank, number) for number, note in notes for key, rank in names(note)]
+    rows = []
+    for number, note in notes:
+        for link in note.links:
+            aim = target(link.target)
+            created = None if link.created is None else micros(link.created)
+            rows.append((number, link.edge, link.target, aim.short, aim.file, aim.whole, link.weight, created,
+                         link.reason, link.body))  # fmt: skip
+    sql.put(connection, "INSERT INTO name", named)
+    into = "INSERT INTO edge (number, type, text, short, file, whole, weight, created, reason, body)"
+    sql.put(connection, into, rows)
+
+
+def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterable[str]) -> set[str]:
+    """Return every text by which a link could mean one of the nodes: the ids `ids` and their short ids, and the names
+    of the files with the row numbers `numbers`."""
+    keys: set[str] = set()
+    for node_id in ids:
+        keys |= {node_id, short_id(node_id)}
+    for some in sql.sets(numbers):
+        rows = sql.table(connection, ("key",), f"FROM name WHERE number IN ({sql.marks(some)})", some)
+        keys |= {row[0] for row in rows}
+    return keys
+
+
+def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers: Sequence[int]) -> None:
+    """Find anew the target of all edges whose text matches one of `keys`, and of all edges that are written in the
+    files with the row numbers `numbers`. Store the targets that changed."""
+    found: dict[int, list[Any]] = {}
+    columns = ("edge", "short", "file", "whole", "target")
+    for some in sql.sets(sorted(keys)):
+        for column in ("short", "file", "whole"):
+            extra = " AND whole <> file" if column == "whole" else ""  # lets SQLite take the partial index
+            rest = f"FROM edge WHERE {column} IN ({sql.marks(some)}){extra}"
+            found |= {row[0]: row for row in sql.table(connection, columns, rest, some)}
+    for numbered in sql.sets(numbers):
+        rest = f"FROM edge WHERE number IN ({sql.marks(numbered)})"
+        found |= {row[0]: row for row in sql.table(connection, columns, rest, numbered)}
+    aims = {edge: Target(short, file, whole) for edge, short, file, whole, _ in found.values()}
+    known = {aim: lead(connection, aim) for aim in set(aims.values())}
+    changed = [(edge, known[aims[edge]]) for edge, *_, before in found.values() if known[aims[edge]] != before]
+    by_edge = ") UPDATE edge SET target = (SELECT target FROM new WHERE new.edge = edge.edge) WHERE edge IN (SELECT edge FROM new)"
+    sql.put(connection, "WITH new (edge, target) AS (", changed, more=by_edge)
+
+
+def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
+    """Return the id of the one node that a link means; None if it means no node, or several."""
+    if aim.short:
+        # The index is named: otherwise SQLite scans all nodes.
+        held = "SELECT id FROM node INDEXED BY node_held WHERE held = 1 AND id >= ? AND id < ?"
+        ids = {row[0] for row in connection.execute(held, (aim.short, aim.short + "g"))}
+        if len(ids) > 1:  # several ids begin with it: the rest of the name may tell them apart
+            ids = {row[0] for row in _named(connection, aim.file, FILE) if row[0] in ids}
+        if ids:
+            return ids.pop() if len(ids) == 1 else None
+    rows = _named(connection, aim.file, FILE)
+    if "/" in aim.whole:
+        there = [row for row in rows if f"/{fold(row[1]).removesuffix('.md')}".endswith(f"/{aim.whole}")]
+        rows = there or rows
+    for rank in (ALIAS, TITLE):
+        rows = rows or _named(connection, aim.whole, rank)
+    found = {row[0] for row in rows}
+    return found.pop() if len(found) == 1 else None
+
+
+def _named(connection: sqlite3.Connection, key: str, rank: int) -> list[tuple[str, str]]:
+    return connection.execute(
+        "SELECT n.id, f.path FROM name JOIN node n USING (number) JOIN file f USING (number) "
+        "WHERE name.key = ? AND name.rank = ? AND n.held = 1", (key, rank)
+    ).fetchall()  # fmt: skip
+
+
+BOTH = 250
+"""Maximum number of nodes whose edges, in both directions, are read in one statement."""
+_EDGE = ("source", "target", "type", "weight", "created", "reason", "body")
+_RESOLVED = (
+    f"SELECT n.id AS source, e.target, e.type, {sql.exact('e.weight')} AS weight, e.created, e.reason, e.body "
+    "FROM edge e JOIN node n USING (number) WHERE n.held = 1 AND e.target IS NOT NULL"
+)
+
+
+def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None) -> list[EdgeRow]:
+    """Return the resolved edges that leave or enter one of `ids` (None: all nodes), without edges from a node to itself.
+
+    Each (source, type, target) is returned once: if a note writes the same edge twice, an edge of its frontmatter wins
+    over a link in the body, then the greater weight.
+    """
+    rows: list[Sequence[Any]] = []
+    if ids is None:
+        rows = connection.execute(_RESOLVED).fetchall()
+    for some in [] if ids is None else sql.sets(ids, BOTH):
+        either = " UNION ALL ".join(f"{_RESOLVED} AND {end} IN ({sql.marks(some)})" for end in ("n.id", "e.target"))
+        rows += sql.table(connection, _EDGE, f"FROM ({either})", [*some, *some])
+    found = [
+        EdgeRow(row[0], row[1], EdgeType(row[2]), float(row[3]), moment_or_none(row[4]), row[5], bool(row[6]))
+        for row in rows
+    ]
+    once: dict[tuple[str, str, str], EdgeRow] = {}
+    for edge in sorted(found, key=_before):
+        if edge.source != edge.target:
+            once.setdefault((edge.source, edge.target, edge.edge), edge)
+    return list(once.values())
+
+
+def _before(edge: EdgeRow) -> tuple[object, ...]:
+    """Return the sort key of an edge. Of several edges with the same ends and type, it puts the preferred one first."""
+    created = 0 if edge.created is None else micros(edge.created)
+    return edge.source, edge.target, edge.edge, edge.body, -edge.weight, created, edge.reason or ""
