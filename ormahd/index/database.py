@@ -273,9 +273,8 @@ class Database:
     def copy(self, directory: Path) -> None:
         """Write a copy of the database as it is now into `directory`. Other threads can read and write the database
         meanwhile."""
-        path = directory / self.path.name
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as target, self.read() as connection:
+        target = sqlite3.connect(directory / self.path.name, isolation_level=None)
+        with contextlib.closing(target), self.read() as connection:
             target.execute("PRAGMA synchronous = OFF")
             connection.backup(target)
 
@@ -285,9 +284,8 @@ class Database:
         at the end. All tables of this database are readable in it as `indexed.TABLE`, as they are from the first time that
         one of them is read; those that are not in `OF_FILES` by their names alone, too."""
         with self._named(), scratch(self.directory) as directory:
-            path = directory / "rebuilt.sqlite3"
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-            with contextlib.closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as connection:
+            connection = sqlite3.connect(directory / "rebuilt.sqlite3", isolation_level=None)
+            with contextlib.closing(connection):
                 connection.execute("PRAGMA journal_mode = OFF")
                 connection.execute("PRAGMA synchronous = OFF")
                 connection.execute(f"PRAGMA cache_size = -{WRITER_KB}")

@@ -7,6 +7,7 @@ row names its model, so the vectors of a new model can be stored beside those of
 from __future__ import annotations
 
 import hashlib
+import itertools
 import sqlite3
 import sys
 from collections import Counter
@@ -107,10 +108,7 @@ def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) 
 def vector(connection: sqlite3.Connection, document: int) -> NDArray[np.float32]:
     """Return one unit vector for a whole embedded text: the normalised mean of its pieces' vectors. `document`: the
     embedding's number in table `document`."""
-    rows = connection.execute(
-        "SELECT vector FROM vector WHERE key >= ? AND key < ?", (document << 16, (document + 1) << 16)
-    )
-    mean = np.mean([np.frombuffer(row[0], np.float16).astype(np.float32) for row in rows], axis=0)
+    mean = np.mean(_vectors(connection, [document])[document].astype(np.float32), axis=0)
     return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12), np.float32)
 
 
@@ -185,8 +183,10 @@ def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict
     return found
 
 
-def _pieces(connection: sqlite3.Connection, column: str, documents: Collection[int]) -> Iterator[tuple[int, bytes]]:
-    """Yield (number of the embedding, blob) for each piece of the embeddings with the numbers `documents`, in order.
+def _pieces(
+    connection: sqlite3.Connection, column: str, documents: Collection[int]
+) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield (number of the embedding, blobs of its pieces in order) for the embeddings with the numbers `documents`.
     `column`: which blob: `vector`, or a column of table `token` (`ids` or `vectors`)."""
     table = "vector" if column == "vector" else "token"
     for some in sql.sets(sorted(set(documents))):
@@ -194,8 +194,9 @@ def _pieces(connection: sqlite3.Connection, column: str, documents: Collection[i
             f"FROM document d JOIN {table} ON key BETWEEN d.document << 16 AND (d.document << 16) + 65535 "
             f"WHERE d.document IN ({sql.marks(some)})"
         )
-        for key, blob in sorted(sql.blobs(connection, "key", column, rest, some).items()):
-            yield key >> 16, blob
+        blobs = sorted(sql.blobs(connection, "key", column, rest, some).items())
+        for document, pieces in itertools.groupby(blobs, key=lambda item: item[0] >> 16):
+            yield document, [blob for _, blob in pieces]
 
 
 def frequencies(connection: sqlite3.Connection, documents: Sequence[int]) -> Counter[int]:
@@ -203,20 +204,20 @@ def frequencies(connection: sqlite3.Connection, documents: Sequence[int]) -> Cou
     twice."""
     found: Counter[int] = Counter()
     for some in sql.chunks(documents):
-        ids: dict[int, list[NDArray[np.uint32]]] = {}
-        for document, blob in _pieces(connection, "ids", some):
-            ids.setdefault(document, []).append(np.frombuffer(blob, np.uint32))
-        each = [np.unique(np.concatenate(ids[document])) for document in some]
-        tokens, counts = np.unique(np.concatenate(each), return_counts=True)
+        ids = {
+            one: np.unique(np.frombuffer(b"".join(blobs), np.uint32)) for one, blobs in _pieces(connection, "ids", some)
+        }
+        tokens, counts = np.unique(np.concatenate([ids[document] for document in some]), return_counts=True)
         found.update(dict(zip(tokens.tolist(), counts.tolist(), strict=True)))
     return found
 
 
 def _vectors(connection: sqlite3.Connection, documents: Collection[int]) -> dict[int, Half]:
-    blobs: dict[int, list[bytes]] = {}
-    for document, blob in _pieces(connection, "vector", documents):
-        blobs.setdefault(document, []).append(blob)
-    return {document: np.frombuffer(b"".join(some), np.float16).reshape(len(some), -1) for document, some in blobs.items()}  # fmt: skip
+    return {document: _joined(blobs) for document, blobs in _pieces(connection, "vector", documents)}
+
+
+def _joined(blobs: Sequence[bytes]) -> Half:
+    return np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)
 
 
 def check(connection: sqlite3.Connection, model: int, dimensions: int, late_dimensions: int) -> None:
@@ -239,16 +240,8 @@ def everything(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str
         "SELECT e.id, v.vector FROM embedded e JOIN vector v ON v.key BETWEEN e.document << 16 "
         "AND (e.document << 16) + 65535 WHERE e.model = ? ORDER BY e.id, v.key"
     )
-    node_id: str | None = None
-    blobs: list[bytes] = []
-    for one, blob in connection.execute(select, (model,)):
-        if one != node_id and node_id is not None:
-            yield node_id, np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)
-            blobs = []
-        node_id = sys.intern(one)  # many structures hold each id: share one copy
-        blobs.append(blob)
-    if node_id is not None:
-        yield node_id, np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)
+    for node_id, rows in itertools.groupby(connection.execute(select, (model,)), key=lambda row: row[0]):
+        yield sys.intern(node_id), _joined([blob for _, blob in rows])  # many structures hold each id: share one copy
 
 
 def waiting(connection: sqlite3.Connection, model: int) -> list[str]:

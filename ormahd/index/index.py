@@ -206,7 +206,8 @@ class Index(Reader):
         vault asks for it."""
         with self._knowing:
             if self._files is None:
-                self._files = super().known()
+                with self.database.read() as connection:
+                    self._files = reader.known_files(connection)
             return self._files.copy()
 
     def _follow_files(self, paths: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -192,11 +193,6 @@ class Reader:
 
     # Files
 
-    def known(self) -> dict[str, FileState]:
-        """Return path -> the file's state when it was indexed, for every indexed file."""
-        with self.database.read() as connection:
-            return known_files(connection)
-
     @property
     def position(self) -> str | None:
         """The commit up to which the vault has been indexed; None if there is none."""
@@ -293,32 +289,27 @@ class Reader:
     def notes(self, ids: Sequence[str]) -> dict[str, NodeRow]:
         """Return full id -> node, in the order of `ids`. Unknown ids are left out."""
         wanted = full(ids)
-        if not wanted:
-            return {}
+        found = {row[0]: row for row in self._rows(NODE_COLUMNS, NODE_FROM, wanted)}
+        return {node_id: node_row(found[node_id], self.strength) for node_id in wanted if node_id in found}
+
+    def candidates(self, ids: Sequence[str]) -> dict[str, CandidateRow]:
+        """Return full id -> the fields of a node that ranking needs. Unknown ids are left out."""
+        rows = self._rows(CANDIDATE_COLUMNS, "node n JOIN text t USING (number)", full(ids))
+        return {row[0]: candidate(row, self.strength) for row in rows}
+
+    def _rows(self, columns: Sequence[str], tables: str, ids: Sequence[str]) -> list[list[Any]]:
         priority.give()
-        found: dict[str, NodeRow] = {}
-        with self._few(wanted) as connection:
-            for some in sql.sets(wanted):
-                rest = f"FROM {NODE_FROM} WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
-                for row in sql.table(connection, NODE_COLUMNS, rest, some):
-                    found[row[0]] = node_row(row, self.strength)
-        return {node_id: found[node_id] for node_id in wanted if node_id in found}
+        found: list[list[Any]] = []
+        with self._few(ids) as connection:
+            for some in sql.sets(ids):
+                rest = f"FROM {tables} WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
+                found += sql.table(connection, columns, rest, some)
+        return found
 
     def _few(self, ids: Sequence[str], most: int = sql.SOME) -> AbstractContextManager[sqlite3.Connection]:
         """Return a context manager that yields a connection for reading the nodes `ids`. If there are at most `most`,
         a single statement reads them, and the connection has no transaction."""
         return self.database.ask() if len(ids) <= most else self.database.read()
-
-    def candidates(self, ids: Sequence[str]) -> dict[str, CandidateRow]:
-        """Return full id -> the fields of a node that ranking needs. Unknown ids are left out."""
-        priority.give()
-        found: dict[str, CandidateRow] = {}
-        with self._few(ids) as connection:
-            for some in sql.sets(full(ids)):
-                rest = f"FROM node n JOIN text t USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
-                for row in sql.table(connection, CANDIDATE_COLUMNS, rest, some):
-                    found[row[0]] = candidate(row, self.strength)
-        return found
 
     def ids(self, chosen: Filter = EVERYTHING) -> list[str]:
         """Return the ids of all nodes that pass the filter."""
