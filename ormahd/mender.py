@@ -34,11 +34,6 @@ class IndexMender:
         self._damage: str | None = None
         self._reports = 0
 
-    @property
-    def at_work(self) -> bool:
-        """Whether the index may lack something that the vault has."""
-        return self._thread is not None
-
     def damaged(self, why: str) -> None:
         """Have the index made anew, because its file cannot be used."""
         with self._lock:

@@ -254,7 +254,7 @@ class Ormah:
     def degraded(self) -> list[str]:
         """Return the names of the parts that are unavailable at the moment."""
         parts = list(self.index.degraded)
-        if self.mender.at_work:
+        if "mender" in self.index.lags:
             parts.append("index")
         if self._watcher is not None and not self._watcher.alive:
             parts.append("watcher")

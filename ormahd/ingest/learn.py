@@ -229,7 +229,7 @@ def bury_the_missing(ormah: Ormah) -> int:
     """
     record = Extractions(ormah.state)
     made = record.made()
-    if not made or ormah.mender.at_work or ormah.vault.busy():
+    if not made or "mender" in ormah.index.lags or ormah.vault.busy():
         return 0
     there = ormah.index.notes(list(made))
     known = ormah.learned.forgotten()
