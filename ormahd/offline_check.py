@@ -22,8 +22,7 @@ from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
 from ormahd.vault.create import CARD, check_ground, check_repository, find_card
 from ormahd.vault.excluded import Excluded
-from ormahd.watch.decide import of_skipped
-from ormahd.watch.scan import walk
+from ormahd.watch.walk import walk
 
 
 def to_dict(finding: Finding) -> dict[str, Any]:
@@ -74,7 +73,7 @@ def _absent(root: Path, origin: str) -> Finding:
 
 def _notes(root: Path, excluded: Excluded) -> list[Finding]:
     met = walk(root, {}, excluded)
-    found = [msgspec.convert(of_skipped(path, why), Finding) for path, why in met.skipped]
+    found = [msgspec.convert(one, Finding) for one in met.skipped.values()]
     first: dict[str, str] = {}
     for path in sorted(met.changed):
         try:

@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,7 +28,6 @@ from ormahd.index.snapshots import Snapshots
 from ormahd.learned_state import Learned
 from ormahd.mender import IndexMender
 from ormahd.model.change import Clock, Committed, FileState, Kind
-from ormahd.note.values import Note, NoteKind
 from ormahd.process import own_files, priority
 from ormahd.process.priority import KeyedLocks
 from ormahd.reworded import Reworded
@@ -41,9 +40,8 @@ from ormahd.vault import merge_driver
 from ormahd.vault.spaces import Spaces
 from ormahd.vault.vault import Vault
 from ormahd.watch.reading import as_files
-from ormahd.watch.reconciler import Reconciler
-from ormahd.watch.scan import ScanAborted
-from ormahd.watch.watcher import Watcher
+from ormahd.watch.reconciler import Reconciler, ScanAborted
+from ormahd.watch.watcher import VaultWatcher
 
 log = logging.getLogger("ormah")
 
@@ -100,17 +98,15 @@ class Ormah:
         """Held by every edit of existing notes, from reading the note until its change is committed."""
         self.reconciler = Reconciler(
             vault,
+            index,
             self.history,
-            known=self._known,
             settings=self.settings.vault,
             clock=clock,
-            apply=self._observed,
-            touched=self.index.touched,
-            position=lambda: self.index.position,
+            observed=self._observed,
             check_secrets=self.settings.secrets.redact,
         )
         self.reworded = Reworded(self.history, index)
-        self._watcher: Watcher | None = None
+        self._watcher: VaultWatcher | None = None
         self.socket: Path | None = None
         """The path of the daemon's socket, once known: git's merge driver connects to it."""
         self.turns = KeyedLocks()
@@ -171,6 +167,8 @@ class Ormah:
             self.phase = "stopping" if stopping else phase
         if phase in {"warming", "ready"}:
             self.index.lags.discard("start")
+        if phase == "stopping":
+            self.reconciler.stopping.set()
         return not stopping
 
     def _warm(self, enter: Callable[[str], None], last: Callable[[], None]) -> None:
@@ -223,14 +221,14 @@ class Ormah:
 
     def watch(self) -> None:
         """Start to watch the folder, so that a person's edits are noticed at once."""
-        watcher = Watcher(self.vault, self.reconciler, self.settings.vault)
-        watcher.start()
+        watcher = VaultWatcher(self.vault, self.reconciler, self.settings.vault)
+        watcher.watch.start()
         self._watcher = watcher  # only now: one that does not run yet would count as degraded
 
     def watch_anew(self) -> None:
         """Watch the folder again after its git directory was replaced by another one."""
         if self._watcher is not None:
-            self._watcher.stop()
+            self._watcher.watch.stop()
             self.watch()
 
     def close(self) -> None:
@@ -239,7 +237,7 @@ class Ormah:
         self.syncing.stopping.set()
         self.mender.stop()
         if self._watcher is not None:
-            self._watcher.stop()
+            self._watcher.watch.stop()
         self.pasts.close()
         self.sessions.close()
         self.index.close()
@@ -280,7 +278,7 @@ class Ormah:
     def polling(self) -> str | None:
         """Return why the vault's folder is scanned every few seconds instead of being watched; None while it is
         watched."""
-        return None if self._watcher is None else self._watcher.polling
+        return None if self._watcher is None else self._watcher.watch.unwatched
 
     # ------------------------------------------------------------ the index follows the vault
 
@@ -298,7 +296,6 @@ class Ormah:
             except (OrmahError, OSError, sqlite3.Error) as exc:
                 # The commit is acknowledged in any case; the next scan brings it to the index.
                 log.warning("the index could not take in what was written: %s", exc)
-                self.reconciler.untold()
                 self.mender.behind()
         self.events.committed(batch)  # after the index: a reader that asks again finds what the event tells
 
@@ -314,7 +311,7 @@ class Ormah:
     def _bring_in(self) -> None:
         """Scan the whole vault. Raises OrmahError; NoRoom if a disk is full."""
         try:
-            self.reconciler.scan(stopping=lambda: self.phase == "stopping")
+            self.reconciler.scan()
         except ScanAborted:
             log.info("the vault is not read to its end: the next start goes on")
         except (OSError, sqlite3.Error) as exc:
@@ -323,37 +320,15 @@ class Ormah:
             raise Unavailable(f"the vault could not be taken in: {exc}") from exc
 
     def _renewed(self, sentence: str) -> None:
-        """After the index was replaced: discard what earlier scans knew of it, and give strength to the new one."""
-        self.reconciler.forget()
+        """After the index was replaced: give strength to the new one."""
         self.learned.forget()
         self.renewed()
         self.warn(sentence)
 
-    def _known(self) -> Mapping[str, FileState]:
-        """Return path -> state of the files that a scan need not read again if they still have that state.
-
-        The first scan of a process reads again all files that are not memories, because the settings that decide
-        about them may have changed.
-        """
-        known = self.index.known()
-        if not self.reconciler.cold:
-            return known
-        notes = {path for path, kind in self.index.kinds().items() if kind == NoteKind.NOTE}
-        return {path: state for path, state in known.items() if path in notes}
-
-    def _observed(
-        self,
-        upserts: Mapping[str, tuple[bytes, FileState]],
-        removals: Collection[str],
-        head: str | None,
-        notes: Mapping[str, Note | None] | None,
-    ) -> None:
-        """Index what a scan found: a person's edits, a checkout, a pull."""
-        self.index.apply(upserts, removals, head=head, notes=notes, superseded=self.reconciler.superseded)
+    def _observed(self, count: int, node_ids: Sequence[str]) -> None:
+        """Take in what a scan has brought to the index: a person's edits, a checkout, a pull."""
         self.learned.read()
-        self.events.observed(
-            len(upserts) + len(removals), [note.id for note in (notes or {}).values() if note is not None]
-        )
+        self.events.observed(count, node_ids)
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
         """Yield every file of the vault that the index should hold, read now."""

@@ -114,7 +114,7 @@ def _carry_out(
         if found.found:
             _remove_from_files(ormah, found, caller, out)
             try:
-                with ormah.reconciler.still(), vault.rewriting() as at:
+                with ormah.reconciler.scanning, vault.rewriting() as at:
                     after = rewrite(vault, wanted, taken, progress, at)
                     out.commits, out.commits_total = after.changed, after.commits
             finally:

@@ -391,5 +391,4 @@ def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, pr
     with ormah.writing:
         # read the card again: another machine may have changed it
         vault.become(read_card(vault.read(CARD) or b"", vault.root))
-        ormah.reconciler.renew()
     ormah.reconciler.scan()

@@ -69,7 +69,7 @@ def take_back(ormah: Ormah, op: Op, caller: Caller, wish: UndoParams, run: str |
         VaultBusy: another git operation is under way; nothing is queued. Conflict: a file changed twice meanwhile.
     """
     ormah.vault.wait_for_git()
-    if ormah.reconciler.told != ormah.vault.head():
+    if ormah.reconciler.behind():
         ormah.reconciler.scan()  # a person moved HEAD by hand: the index must follow first
     pairs = changed(ormah.vault, ormah.vault.git.resolve(f"{op.commit}^1"), op.commit)
     return amending(ormah, lambda: _attempt(ormah, op, pairs, caller, wish, run))
@@ -81,10 +81,7 @@ def _attempt(
     now = _today(ormah, pairs)
     loose = _uncommitted(ormah, pairs, now)
     if loose:
-        # An edit that is complete is taken in here. A missing file may have been moved: only a scan of the whole
-        # folder tells a move from a deletion, and only waiting tells a deletion from a save.
-        gone = any(now[key] is None for key in loose)
-        ormah.reconciler.scan(paths=None if gone else set(loose.values()))
+        ormah.reconciler.scan()  # takes in an edit that is complete
         now = _today(ormah, pairs)
         loose = _uncommitted(ormah, pairs, now)
     if loose:
@@ -121,7 +118,6 @@ def _attempt(
         return NotUndone()
     if any(piece.wanted is not None and piece.wanted.path == CARD for piece in pieces.values()):
         ormah.vault.become(read_card(ormah.vault.read(CARD) or b"", ormah.vault.root))
-        ormah.reconciler.renew()
         ormah.reconciler.scan()
     return _undone(op, tx.committed.commit, changes)
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from ormahd import paths
 from ormahd.ingest.bring_in import ours
-from ormahd.ingest.folders import FolderWatch, resting
 from ormahd.ingest.sources import is_session_file, walk
 from ormahd.ormah import Ormah
 from ormahd.state.sources import SourceLog
+from ormahd.watch.watcher import FolderWatch, resting
 
 SOURCE: Final = "watcher"
 LOOKBACK_S: Final = 72 * 3600.0
@@ -45,16 +45,15 @@ class SessionWatcher:
     def stop(self, seconds: float) -> bool:
         return self._watch.stop(seconds)
 
-    def wants(self, folder: Path, file: Path) -> bool:
-        return is_session_file(file.relative_to(folder)) and not any(
-            one == file or one in file.parents for one in self._without
-        )
+    def wants(self, folder: Path, path: Path, is_folder: bool = False) -> bool:
+        wanted = is_folder or is_session_file(path.relative_to(folder))
+        return wanted and not any(one == path or one in path.parents for one in self._without)
 
-    def scan(self, folder: Path) -> bool:
+    def scan(self, folder: Path) -> float | None:
         written = False
         for file in reversed(walk(folder, self._without)):  # newest first
             if self._watch.stopping:
-                return False
+                return None
             try:
                 changed = file.stat().st_mtime
             except OSError:
@@ -65,7 +64,7 @@ class SessionWatcher:
                 self._read(file)
             else:
                 written = True
-        return written
+        return self._quiet if written else None
 
     def troubled(self, wrong: dict[str, str]) -> None:
         self._log.troubled(SOURCE, wrong)

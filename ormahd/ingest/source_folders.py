@@ -32,7 +32,6 @@ from ormahd.ingest.bring_in import ours
 from ormahd.ingest.documents.finding import hidden, walk_documents
 from ormahd.ingest.documents.in_place import read_in_place
 from ormahd.ingest.documents.reading import DOCUMENTS, Unreadable, read_bytes
-from ormahd.ingest.folders import FolderWatch, resting
 from ormahd.ingest.sources import shown
 from ormahd.model.change import FileState
 from ormahd.note.values import Note
@@ -40,6 +39,7 @@ from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.settings.learning import SourceFolder
 from ormahd.state.sources import SourceLog
+from ormahd.watch.watcher import FolderWatch, resting
 
 SOURCE: Final = "sources"
 IDS: Final = uuid.UUID("6f726d61-6820-4b69-a463-650000000002")
@@ -158,12 +158,14 @@ class SourceFolders:
 
     # ------------------------------------------------------------ the listener
 
-    def wants(self, folder: Path, file: Path) -> bool:
-        """Return whether a file of a source is read, by its path alone."""
-        relative = file.relative_to(folder)
+    def wants(self, folder: Path, path: Path, is_folder: bool = False) -> bool:
+        """Return whether a file of a source is read, by its path alone; folders are looked into."""
+        if is_folder:
+            return True
+        relative = path.relative_to(folder)
         source = self._sources[folder]
         return (
-            file.name.lower().endswith(DOCUMENTS)
+            path.name.lower().endswith(DOCUMENTS)
             and not any(hidden(part) for part in relative.parts)
             and not any(part.casefold() == TEMPLATES for part in relative.parts[:-1])
             and (source.include is None or source.include.match_file(relative.as_posix()))
@@ -174,7 +176,7 @@ class SourceFolders:
         self._missing = wrong
         self._tell()
 
-    def scan(self, folder: Path) -> bool:
+    def scan(self, folder: Path) -> float | None:
         """Compare a folder with the index, and read what changed."""
         source = self._sources[folder]
         rows: dict[Path, list[SourceRow]] = {}
@@ -184,7 +186,7 @@ class SourceFolders:
         if rows and not there:
             self._wrong[folder] = {str(folder): EMPTIED}
             self._tell()
-            return False
+            return None
         fresh = [
             file for file, key in there.items()
             if self._empty.get(file) != key and not _same(rows.get(file, ()), key, source)
@@ -202,7 +204,7 @@ class SourceFolders:
         left = [row.path for file in gone for row in rows[file]]
         for file in fresh:
             if self._watch is not None and self._watch.stopping:
-                return False
+                return None
             priority.give()
             try:
                 digest, found = self._read(file, there[file], source)
@@ -227,7 +229,7 @@ class SourceFolders:
         if not written:
             self._scanned[folder] = self._ormah.moment()
         self._tell()
-        return bool(written)
+        return QUIET if written else None
 
     # ------------------------------------------------------------ files
 

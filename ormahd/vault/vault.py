@@ -388,15 +388,10 @@ class Vault:
                 return False
         return not stopping.is_set()
 
-    def writes(self, path: str, data: bytes | None) -> bool:
-        """Whether an op that is being written replaces or leaves these bytes at `path` (None: no file), and will then be
-        passed to the listeners."""
-        return self._writer.writes(path, data)
-
-    @property
-    def writing(self) -> bool:
-        """Whether another thread is writing: HEAD may already have a commit that no listener knows of."""
-        return self._writer.writing
+    def between_writes(self) -> contextlib.AbstractContextManager[None]:
+        """Context manager: no commit is being written during the block, and the listeners have all earlier ones. Keep it
+        short."""
+        return self._writer.held()
 
     def become(self, card: Card) -> None:
         """Take over the id and self node of the vault that this one has joined. `former` then returns the earlier id."""

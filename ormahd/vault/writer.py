@@ -129,25 +129,6 @@ class Writer:
         """Seconds since the last op was written; infinite before the first."""
         return time.monotonic() - self._wrote
 
-    def writes(self, path: str, data: bytes | None) -> bool:
-        """Whether an op that is being written replaces or leaves these bytes at `path`, and will then be passed to the
-        listeners.
-
-        False for a sync, whose files the reconciler examines like a manual pull's.
-        """
-        with self._queue_lock:
-            ops = [op for op in self._queue if op.plan.joins is None]
-        return any(
-            one.path == path and (one.data == data or (one.base == data and op in self._batch))
-            for op in ops
-            for one in op.plan.changes
-        )
-
-    @property
-    def writing(self) -> bool:
-        """Whether another thread is writing: HEAD may already have a commit that no listener knows of."""
-        return self._holder not in {None, threading.get_ident()}
-
     # A transaction
 
     def commit(self, tx: Transaction) -> Committed | None:
@@ -233,7 +214,7 @@ class Writer:
         with self._queue_lock:
             if op not in self._batch:
                 return self._take_out(op)
-        with self._held(), self._queue_lock:  # wait until the batch is finished
+        with self.held(), self._queue_lock:  # wait until the batch is finished
             return self._take_out(op)
 
     def _take_out(self, op: Queued) -> bool:
@@ -249,7 +230,7 @@ class Writer:
         done). A full disk is such a reason, not an error."""
         sentences: list[str] = []
         try:
-            with self._held():
+            with self.held():
                 return finish(self._applier, sentences), sentences
         except (OrmahError, OSError) as exc:
             if not is_full(exc):
@@ -286,7 +267,7 @@ class Writer:
             priority.give()
             with self._queue_lock:
                 self._changed.wait_for(lambda: not self._asking)
-            with self._held():
+            with self.held():
                 with self._queue_lock:
                     batch = self._next_batch()
                 why = self._write(batch) if batch else None
@@ -355,8 +336,8 @@ class Writer:
             time.sleep(POLL_S)
 
     @contextlib.contextmanager
-    def _held(self) -> Iterator[None]:
-        """Context manager: hold `_writing_lock`."""
+    def held(self) -> Iterator[None]:
+        """Context manager: hold `_writing_lock`. No batch is being written then, and the listeners have all commits."""
         with self._queue_lock:
             self._asking += 1
         self._writing_lock.acquire()
@@ -380,7 +361,7 @@ class Writer:
         self.wait_for_git()
         self._stands(why)
         try:
-            with self._held():
+            with self.held():
                 sentences: list[str] = []
                 held = finish(self._applier, sentences)
                 if held or not self._applier.lock.take(op):

@@ -10,7 +10,6 @@ import os
 import stat
 from collections.abc import Callable, Collection
 from datetime import datetime
-from pathlib import Path
 
 from ormahd.errors import Unavailable
 from ormahd.git.objects import REGULAR
@@ -22,33 +21,23 @@ from ormahd.vault.excluded import is_note_name
 from ormahd.vault.vault import Vault
 
 
-class RepositoryView:
+class HeadFiles:
     """The files of HEAD of one vault, with a cache. Paths are posix and relative to the vault's root."""
 
     def __init__(self, vault: Vault) -> None:
-        self.vault = vault
-        self._tree: tuple[str | None, dict[str, str]] = (None, {})
+        self._vault = vault
+        self._commit: str | None = None
+        self._files: dict[str, str] = {}
 
-    def reopen(self) -> None:
-        """Clear the cache, because the history was replaced."""
-        self._tree = (None, {})
-
-    @property
-    def ignore_files(self) -> list[Path]:
-        """Return the ignore files outside the vault's folder."""
-        return [self.vault.git.git_dir / "info/exclude"]
-
-    def tree(self, head: str | None) -> dict[str, str]:
-        """Return `{path: blob id}` of the regular files of the commit `head`. Only what differs from the last result is
-        read."""
-        at, found = self._tree
-        if at != head:
-            changed = self.differing(at, head)
+    def at(self, commit: str | None) -> dict[str, str]:
+        """Return `{path: blob id}` of the regular files of a commit. Only what differs from the last result is read."""
+        if self._commit != commit:
+            files, changed = self._files, self.differing(self._commit, commit)
             if changed is None:  # the last one is not in the repository any more
-                found, changed = {}, {**self.vault.tree(head)}
-            found = {path: oid for path, oid in {**found, **changed}.items() if oid is not None}
-            self._tree = head, found
-        return found
+                files, changed = {}, {**self._vault.tree(commit)}
+            self._files = {path: oid for path, oid in {**files, **changed}.items() if oid is not None}
+            self._commit = commit
+        return self._files
 
     def differing(self, before: str | None, after: str | None) -> dict[str, str | None] | None:
         """Return `{path: blob id after; None: no file}` of what differs between two commits; None when one of the commits
@@ -56,45 +45,43 @@ class RepositoryView:
         try:
             return {
                 path: entry.oid if entry is not None and entry.mode in REGULAR else None
-                for path, _, entry in self.vault.differences(before, after)
+                for path, _, entry in self._vault.differences(before, after)
             }
         except Unavailable:
             return None
 
 
 class Identity:
-    """Tells, during one scan of the reconciler, which note ids files have in HEAD and in the folder. Call `begin` at
-    the start of a scan, `saw` when a changed file was read, and `took` when it is decided to which file an id
-    belongs."""
+    """Tells, during one scan of the reconciler, which note ids files have in HEAD and in the folder. Call `saw` when a
+    changed file was read, and `took` when it is decided to which file an id belongs."""
 
-    def __init__(self, look: RepositoryView, history: History) -> None:
-        self._look = look
+    def __init__(
+        self,
+        vault: Vault,
+        history: History,
+        tree: dict[str, str],
+        unread: Collection[str],
+        read: Callable[[str], object],
+    ) -> None:
+        """`tree`: HEAD's files. `unread`: changed files that were not read yet. `read` reads one, and calls `saw`."""
+        self._vault = vault
         self._history = history
-        self._root = os.fspath(look.vault.root)
-        self._followed = False
-        self._tree: dict[str, str] = {}
+        self._tree = tree
+        self._unread = set(unread)
+        self._read = read
         self._ids: dict[str, str | None] = {}
         self._paths: dict[str, list[str]] = {}
         self._now: dict[str, str | None] = {}
         self._taken: dict[str, str] = {}
-        self._unread: set[str] = set()
-        self._read: Callable[[str], str | None] = lambda _path: None
-
-    def begin(self, head: str | None, unread: Collection[str], read: Callable[[str], str | None]) -> None:
-        """Start a scan. `unread`: changed files that were not read yet. `read` returns the id that such a file has now."""
         self._followed = False
-        self._tree = self._look.tree(head)
-        for known in (self._ids, self._paths, self._now, self._taken):
-            known.clear()
-        self._unread = set(unread)
-        self._read = read
 
     def saw(self, path: str, note: Note, blob: str | None) -> None:
         """Record that the changed file at `path` was read, as `note`. `blob`: its blob id, if HEAD has exactly the
         same bytes; else None."""
+        self._unread.discard(path)
         self._now[path] = claim(note.kind, note.id)
         if blob is not None:
-            self._ids[blob] = claim(note.kind, note.id)
+            self._ids[blob] = self._now[path]
 
     def took(self, path: str, node_id: str) -> None:
         """Record that the id belongs to the file at `path` from now on."""
@@ -117,15 +104,14 @@ class Identity:
 
     def created(self, path: str) -> datetime | None:
         """Return the date `created` of the note that HEAD has at `path`."""
-        return parse(self._look.vault.blob(self._tree[path]), path).created
+        return parse(self._vault.blob(self._tree[path]), path).created
 
     def paths(self, node_id: str) -> list[str]:
         """Return the paths where HEAD has a note with this id, or one that begins with it."""
         if node_id not in self._paths:
-            self._paths[node_id] = [
-                path for path, oid in self._past().paths(node_id)
-                if self._tree.get(path) == oid and is_note_name(path.rpartition("/")[2])
-            ]  # fmt: skip
+            found = self._past().paths(node_id)
+            notes = [(path, oid) for path, oid in found if is_note_name(path.rpartition("/")[2])]
+            self._paths[node_id] = [path for path, oid in notes if self._tree.get(path) == oid]
         return self._paths[node_id]
 
     def is_taken(self, node_id: str) -> bool:
@@ -137,15 +123,16 @@ class Identity:
 
     def now(self, path: str) -> str | None:
         """Return the id that the file at `path` has in the folder, or None."""
-        if path in self._unread and path not in self._now:
-            self._now[path] = self._read(path)
-        if path in self._now:
-            return self._now[path]
-        return self.at_head(path) if self.present(path) else None
+        if path in self._unread:
+            self._unread.discard(path)
+            self._read(path)
+        if path not in self._now:
+            self._now[path] = self.at_head(path) if self.present(path) else None
+        return self._now[path]
 
     def present(self, path: str) -> bool:
         try:
-            return stat.S_ISREG(os.lstat(f"{self._root}/{path}").st_mode)
+            return stat.S_ISREG(os.lstat(self._vault.root / path).st_mode)
         except OSError:
             return False
 

@@ -11,10 +11,7 @@ from pathlib import Path
 
 from ormahd.model.change import ChangedFile, FileState, Stat, sha256
 from ormahd.vault.excluded import is_note_name
-from ormahd.watch.scan import FileStat, mtime_ns
-
-FORGOTTEN_S = 60.0
-"""Seconds, besides twice the quiet time, after which `RestCheck` forgets a file that it was not asked about again."""
+from ormahd.watch.walk import FileStat
 
 
 def read_stable(root: Path, seen: FileStat) -> bytes | None:
@@ -40,9 +37,7 @@ def read_stable(root: Path, seen: FileStat) -> bytes | None:
 
 
 def _same(found: os.stat_result, seen: FileStat) -> bool:
-    return stat.S_ISREG(found.st_mode) and (found.st_size, mtime_ns(found), found.st_ino) == (
-        seen.size, seen.mtime_ns, seen.inode,
-    )  # fmt: skip
+    return stat.S_ISREG(found.st_mode) and not FileStat.of(seen.path, found).differs(seen.state(""))
 
 
 def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> FileState | None:
@@ -52,58 +47,37 @@ def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> F
     because scans read very recent files in any case.
     """
     try:
-        found = os.lstat(os.path.join(root, path))
-        seen = FileStat(path, found.st_size, mtime_ns(found), found.st_ino, 0)
+        seen = FileStat.of(path, os.lstat(root / path))
         if given != (seen.size, seen.mtime_ns, seen.inode) and read_stable(root, seen) != data:
             return None
     except OSError:
         return None
-    return FileState(path, seen.size, seen.mtime_ns, seen.inode, sha256(data))
+    return seen.state(sha256(data))
 
 
 class RestCheck:
-    """Tells whether a file is at rest: its times are at least `quiet` seconds old, or its stat has been the same for
-    that long.
-
-    The second rule is for files with times in the future.
-    """
+    """Tells whether a file is at rest: its times are at least `quiet` seconds old, or it has been as it is for that long
+    (files with times in the future; absent ones, because an editor may delete a file and then write it again)."""
 
     def __init__(self, quiet: float) -> None:
         self._quiet = quiet
-        self._first: dict[str, tuple[FileStat, float]] = {}
-        self._gone: dict[str, float] = {}
+        self._first: dict[str, tuple[FileStat | None, float]] = {}
 
-    def missing(self, seen: FileStat) -> float:
-        """Return for how many seconds the file must stay unchanged until it is at rest; 0: it is."""
-        age = (time.time_ns() - seen.changed_ns) / 1e9
-        if age >= self._quiet:
-            self._first.pop(seen.path, None)
-            return 0.0
+    def missing(self, path: str, seen: FileStat | None) -> float:
+        """Return for how many seconds the file must stay as it is (`seen`; None: absent) until it is at rest; 0: it is."""
         now = time.monotonic()
-        kept = self._first.get(seen.path)
-        if kept is None or kept[0] != seen:
-            self._first[seen.path] = (seen, now)
-            return min(self._quiet - age, self._quiet) if age >= 0 else self._quiet
-        left = self._quiet - (now - kept[1])
-        if left <= 0:
-            del self._first[seen.path]
-            return 0.0
-        return min(left, self._quiet - age) if age >= 0 else left
+        state, first = self._first.get(path, (seen, now))
+        if state != seen:
+            first = now
+        self._first[path] = (seen, first)
+        left = self._quiet - (now - first)
+        if seen is not None and (age := (time.time_ns() - seen.changed_ns) / 1e9) >= 0:
+            left = min(left, self._quiet - age)
+        return max(0.0, left)
 
-    def missing_gone(self, path: str) -> float:
-        """Return for how many seconds the path must stay absent until the file counts as deleted; 0: it does.
-
-        An editor may delete a file and then write it again.
-        """
-        first = self._gone.setdefault(path, time.monotonic())
-        return max(0.0, self._quiet - (time.monotonic() - first))
-
-    def forget_gone(self, waiting: Collection[str]) -> None:
-        """Forget the absent paths that are not in `waiting`, and files that were not asked about for a long time."""
-        self._gone = {path: first for path, first in self._gone.items() if path in waiting}
-        oldest = time.monotonic() - 2 * self._quiet - FORGOTTEN_S
-        if any(since < oldest for _, since in self._first.values()):
-            self._first = {path: one for path, one in self._first.items() if one[1] >= oldest}
+    def keep(self, waiting: Collection[str]) -> None:
+        """Forget the files that are not in `waiting`. Called after each scan."""
+        self._first = {path: first for path, first in self._first.items() if path in waiting}
 
 
 def as_files(root: Path, changes: Iterable[ChangedFile]) -> tuple[dict[str, tuple[bytes, FileState]], list[str]]:

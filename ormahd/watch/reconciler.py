@@ -1,70 +1,46 @@
 """The reconciler: brings in changes from outside (DESIGN section 5, "What happens outside").
 
-A scan walks the folder (`scan`), reads changed files (`reading`), decides on each (`decide`, with `identity`), commits
-in the person's name what is not in the history, and updates the index. A file that is being edited waits until it is at
-rest. "Our own commits" are those that Ormah makes, in contrast to those of git run by hand.
+A scan walks the folder (`walk`), reads changed files (`reading`), decides on each (`decide`, with `identity`), commits
+in the person's name what is not in the history (`edits`), and updates the index. A file that is being edited waits until it
+is at rest. Commits of Ormah's own reach the index by themselves.
 """
 
 from __future__ import annotations
 
+import errno
+import functools
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ormahd.errors import NotReady
+from ormahd.errors import OrmahError, Unavailable
 from ormahd.git.index import under_way
 from ormahd.index.history import History
-from ormahd.model.change import Committed, FileState, Kind, finding, sha256
+from ormahd.index.index import Index
+from ormahd.model.change import Clock, Committed, FileState, Kind, finding, sha256
+from ormahd.note.markdown import conflict_line
+from ormahd.note.merge import is_lines
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, claim
 from ormahd.process import disk, priority
 from ormahd.settings import VaultSettings
-from ormahd.vault.excluded import Excluded
+from ormahd.vault.create import CARD, read_card
+from ormahd.vault.excluded import Excluded, is_note_name
 from ormahd.vault.vault import Vault
-from ormahd.watch.decide import (
-    BUSY_S,
-    CommitItem,
-    Context,
-    Decision,
-    File,
-    FileAction,
-    Guard,
-    commit,
-    decide,
-    label,
-    of_skipped,
-    plain,
-)  # fmt: skip
-from ormahd.watch.identity import Identity, RepositoryView
-from ormahd.watch.own_data import bring_in_own_data
+from ormahd.watch.decide import Context, Decision, File, FileAction, decide
+from ormahd.watch.edits import BUSY_S, Edit, commit, label
+from ormahd.watch.identity import HeadFiles, Identity
 from ormahd.watch.reading import RestCheck, read_stable
-from ormahd.watch.scan import (
-    FileStat,
-    ScanAborted,
-    ScanResult,
-    WalkResult,
-    behind,
-    below,
-    differs,
-    homes,
-    seen,
-    unseen,
-    walk,
-)  # fmt: skip
+from ormahd.watch.walk import READABLE, FileStat, below, homes, walk
 
-OURS_S = 1.0
-"""The longest time in seconds that a scan waits until a commit of Ormah's own is reported, because otherwise it would
-walk the whole folder needlessly."""
-FEW = 10
-"""The number of paths up to which git is asked about each whether it is ignored. Beyond it, git is not asked about
-folders with files of HEAD, because it compares each with its whole index."""
 BATCH = 500
 """The largest number of files in one update of the index, and in one commit."""
 BATCH_BYTES = 32_000_000
@@ -74,18 +50,44 @@ COLD_NS = 10_000_000_000
 RACY_NS = 2_000_000_000
 """A file whose mtime is less than so many nanoseconds before the time of reading may change again and keep its mtime:
 FAT has a resolution of 2 s. Such a file is read again. Git has the same rule."""
-MASS = 20
-"""The log warns if so many notes or more are deleted at once, and they are more than half of all. They are committed
-nevertheless, because that may be intended, and `git revert` restores them."""
-
-Upserts = Mapping[str, tuple[bytes, FileState]]
+FAULTS: Final = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RecursionError)
+"""Exceptions that unexpected content of one file may cause, in contrast to a failing disk, database or repository."""
+OF_ONE_FILE: Final = frozenset({
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENXIO,
+})  # fmt: skip
+"""Error numbers of the system that concern one path only, in contrast to a full or failing disk."""
+OWN_DATA = ".ormah"
+LOCAL: Final = frozenset({"tmp", "conflicts"})
+"""Folders in `.ormah/` that only the daemon uses and that are not committed."""
 
 log = logging.getLogger(__name__)
 
 
-Apply = Callable[[Upserts, Collection[str], str | None, Mapping[str, Note | None] | None], None]
-"""A function that updates the index. Arguments: {path: (bytes, state)}, the paths of deleted notes, the commit up to which
-the index is then complete (None: as before), {path: the parsed note; None: not parsed yet}."""
+class ScanAborted(Unavailable):
+    """The scan ended before it had read the whole vault, because Ormah is stopping."""
+
+    def __init__(self) -> None:
+        super().__init__("the vault was not read to its end: Ormah is stopping", hint="`ormahctl up` starts it again")
+
+
+class ScanResult(Struct):
+    """The result of a scan. `waiting_until`: when to scan again, in `time.monotonic()`; None: no need."""
+
+    indexed: int = 0
+    """The number of files that were indexed without a commit: the history has them already, or is not to have them."""
+    edited: int = 0
+    """The number of files that a person added, edited or moved, and that were committed."""
+    removed: int = 0
+    skipped: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """{path: finding for `doctor`} of the files that were not read."""
+    waiting: set[str] = field(default_factory=set)
+    """The paths of files that are not at rest yet, or wait for another git to end. "": the whole folder."""
+    waiting_until: float | None = None
+
+    def wait(self, path: str, seconds: float) -> None:
+        self.waiting.add(path)
+        until = time.monotonic() + seconds
+        self.waiting_until = until if self.waiting_until is None else min(self.waiting_until, until)
 
 
 class Reconciler:
@@ -94,139 +96,71 @@ class Reconciler:
     def __init__(
         self,
         vault: Vault,
+        index: Index,
         history: History,
         *,
-        known: Callable[[], Mapping[str, FileState]],
         settings: VaultSettings,
-        clock: Callable[[], datetime],
-        apply: Apply,
-        touched: Callable[[Sequence[FileState]], None],
-        position: Callable[[], str | None],
+        clock: Clock,
+        observed: Callable[[int, Sequence[str]], None] = lambda _count, _ids: None,
         check_secrets: bool = True,
     ) -> None:
-        """The functions connect to the index. `known` returns {path: state in the index}. `apply` updates it, but
-        not for Ormah's own commits, which reach it through `vault.listen`. `touched` stores the new stat of files whose
-        bytes did not change. `position` returns the commit up to which the index is complete."""
+        """`observed` is called after each update of the index with the number of files and the ids of notes in it."""
         self.vault = vault
-        self.look = RepositoryView(vault)
-        self.excluded = Excluded(vault.root, self._ignored, self.look.ignore_files)
-        self.cold = True
-        """Whether no scan of the whole folder has ended yet."""
-        self.told: str | None = None
-        """The commit up to which the index is complete; None: unknown. At HEAD, events in `.git` need no scan."""
-        self._known = known
-        self._quiet = settings.quiet_seconds
-        self._apply = apply
-        self._touched = touched
-        self._position = position
-        self._identity = Identity(self.look, history)
-        self._context = Context(vault.id, self._identity, clock, check_secrets, vault.unwritable_path)
-        self._rest = RestCheck(settings.quiet_seconds)
-        self._scanning = threading.Lock()
-        self._book = threading.Lock()
-        self._walked: str | None = None
-        """The commit that the last walk saw as HEAD, replaced by each later commit of our own on top of it."""
-        self._overlay: dict[str, FileState] = {}
-        """States of files that are newer than those in the index."""
-        self._racy: set[str] = set()
-        """Files that the next scan reads even if their stat is the same."""
-        self._left: dict[str, str] = {}
-        """{path: sha256} of the files that were decided on and not committed."""
-        self._during: dict[str, str | None] = {}
-        """{path: sha256} of the files that our own commits wrote since the scan began; None: deleted, or written by a
-        sync. These commits update the index themselves."""
-        self._anew = 0
-        """How often `forget` was called. A scan that is running then aborts."""
-        self._said: dict[str, tuple[dict[str, Any], ...]] = {}
-        self._said_of_own_data: dict[str, dict[str, Any]] = {}
-        self._skipped: list[tuple[str, str]] = []
-        vault.listen(self._committed)
+        self.index = index
+        self.history = history
+        self.clock = clock
+        self.observed = observed
+        self.check_secrets = check_secrets
+        self.quiet = settings.quiet_seconds
+        self.head_files = HeadFiles(vault)
+        self.excluded = Excluded(vault.root, self._ignored, [vault.git.git_dir / "info/exclude"])
+        self.rest = RestCheck(settings.quiet_seconds)
+        self.findings: dict[str, tuple[dict[str, Any], ...]] = {}
+        """{path: what `doctor` is to say} of files that were read."""
+        self.skipped: Mapping[str, dict[str, Any]] = {}
+        """The same of those that the last scan did not read."""
+        self.trusted_ns: int | None = None
+        """Files with an older mtime are those that the index has, if their stat is the same. None: no scan has ended yet."""
+        self.scanning = threading.Lock()
+        """Held during a scan. A caller that replaces the history holds it too."""
+        self.stopping = threading.Event()
+        """Set once: a scan that runs then aborts."""
+        self.reached: str | None = None
+        """The commit that the last scan found as HEAD, or the last of Ormah's own commits on top of it."""
+        vault.listen(self._follow)
 
-    def renew(self) -> None:
-        """Use the vault's new card from now on. Called after the vault joined another one and got its id."""
-        with self._scanning:
-            self._context = replace(self._context, vault_id=self.vault.id)
-            self.cold = True
-
-    def forget(self) -> None:
-        """Record that the index was emptied: the running scan aborts, and the next one treats every file as new."""
-        with self._book:
-            self._anew += 1
-            self._overlay.clear()
-            self.told = None
-
-    def untold(self) -> None:
-        """Record that the index lacks a commit of our own. The next scan of the whole folder makes it complete."""
-        with self._book:
-            self.told = None
-
-    @contextmanager
-    def still(self) -> Iterator[None]:
-        """Context manager: keep scans from running during the block, which replaces the history; then reload the
-        history.
-
-        The new HEAD counts as known, because it has the same files as the old one.
-        """
-        with self._scanning:
-            yield
-            self.look.reopen()
-            with self._book:
-                self.told = self._walked = self.vault.head()
-
-    # Scans and queries
+    def _follow(self, batch: Sequence[Committed]) -> None:
+        for done in batch:
+            if done.parent == self.reached and done.kind is not Kind.SYNC:
+                self.reached = done.commit
 
     def scan(
-        self,
-        *,
-        paths: Collection[str] | None = None,
-        progress: Callable[[int, int], None] | None = None,
-        stopping: Callable[[], bool] = lambda: False,
+        self, *, rested: Collection[str] = (), progress: Callable[[int, int], None] = lambda _done, _total: None
     ) -> ScanResult:
-        """Find what differs between folder, HEAD and index, and bring it in; with `paths` (files or folders at rest)
-        only there.
+        """Find what differs between folder, HEAD and index, and bring it in. `rested`: paths of files or folders that are
+        known to be at rest, existing or not.
 
-        Raises Unavailable if the vault is missing, and ScanAborted once `stopping` returns true. What was brought in
+        Raises Unavailable if the vault is missing, and ScanAborted once `stopping` is set. What was brought in
         until then stays, and the next scan continues.
         """
-        with self._scanning:
-            first = _Scan(self, paths, progress, stopping)
-            out = first.run()
-            with self._book:
-                missed = self._during.keys() & first.fed
-            # Our own commits wrote files whose older bytes this scan was giving to the index: scan these again.
-            return out if not missed else out + _Scan(self, missed, None, stopping).run()
-
-    def superseded(self, path: str, digest: str | None) -> bool:
-        """Whether a commit of our own wrote something else than `digest` to `path` since the scan began.
-
-        What the scan has read is then outdated, and the commit updates the index itself."""
-        with self._book:
-            return path in self._during and self._during[path] != digest
+        with self.scanning:
+            return _Scan(self).run(below(rested), progress)
 
     def behind(self) -> bool:
-        """Whether HEAD is at a commit that the index does not have yet. If a commit of our own that is just being
-        written may be the cause, wait until it is in the index."""
-        return self._stays(lambda: self.vault.head() != self.told)
-
-    def _stays(self, moving: Callable[[], bool]) -> bool:
-        """Return the last result of `moving`. It is called again as long as it returns True and a commit of our own,
-        which may be the cause, is being written, for at most `OURS_S` seconds."""
-        end = time.monotonic() + OURS_S
-        while moving() and self.vault.writing and time.monotonic() < end:
-            time.sleep(0.005)
-        return moving()
+        """Whether HEAD is at a commit that the index does not have yet."""
+        with self.vault.between_writes():
+            return self.vault.head() != self.index.position
 
     def unread(self, paths: Iterable[str]) -> set[str]:
         """Return those of `paths` that a scan may still have to bring in: HEAD does not have their content, or HEAD has
         moved."""
         if self.behind():
             return set(paths)
-        tree = self.look.tree(self.vault.head())
         found = set()
         for path in paths:
             with suppress(OSError):  # one that may not be read counts as in HEAD
                 data = self.vault.read(path)
-                if data is not None and self.vault.git.oid("blob", data) != tree.get(path):
+                if data is not None and not self.vault.is_committed(path, data):
                     found.add(path)
         return found
 
@@ -238,12 +172,11 @@ class Reconciler:
         if fresh:
             for _ in self.files():
                 pass
-        found = [problem for problems in list(self._said.values()) for problem in problems]
-        found += [of_skipped(path, why) for path, why in self._skipped]
-        found += self._said_of_own_data.values()
+        found = [problem for problems in list(self.findings.values()) for problem in problems]
+        found += self.skipped.values()
         if self.vault.notices():
-            found.append(finding(None, "warning", "HEAD is detached: commits belong to no branch",
-                                 "`git switch -c NAME` in the vault keeps them"))  # fmt: skip
+            what, mend = "HEAD is detached: commits belong to no branch", "`git switch -c NAME` in the vault keeps them"
+            found.append(finding(None, "warning", what, mend))
         return found + [finding(None, "warning", *one) for one in disk.findings(self.vault.root)]
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
@@ -252,174 +185,58 @@ class Reconciler:
         Of a file with conflict markers, or with changes that are not committed yet, the version in HEAD is yielded,
         and of one that may not be read.
         """
-        with self._scanning:
-            self._walked = self.vault.head()
-            found = walk(self.vault.root, {}, self.excluded)
-            self._skipped = found.skipped
-            self._said = {path: said for path, said in self._said.items() if path in found.present}
-            tree = self._begin(found)
-            guard = Guard(self._skipped)
-            for path, met in priority.giving(sorted(found.changed.items(), key=lambda one: (len(one[0]), one[0]))):
-                ought: list[tuple[str, bytes, FileState]] = []
-                with guard.file(path):
-                    file = self._read(met, tree)
-                    ought = [] if file is None else list(self._indexed(file, tree))
-                yield from ought
-            for path in sorted(guard.refused & tree.keys() | behind(found, tree, self.excluded)):
-                data = self.vault.blob(tree[path])
-                yield path, data, FileState(path, 0, 0, 0, sha256(data))
-
-    def _indexed(self, file: File, tree: Mapping[str, str]) -> Iterator[tuple[str, bytes, FileState]]:
-        """Yield (path, bytes, state) of the file as the index should have it; nothing if it should not have it."""
-        decision = decide(file, self._context)
-        self._note(file, decision)
-        if decision.node_id is not None:
-            self._identity.took(file.path, decision.node_id)
-        if decision.act in {FileAction.INDEX, FileAction.PLAIN}:
-            yield file.path, plain(file, decision), _state(file)
-        elif file.path in tree and (data := self._last_whole(file.path, tree[file.path])) is not None:
-            # The next scan must find an edit that is not committed yet: leave its stat unknown.
-            state = _state(file) if decision.act is FileAction.HOLD else FileState(file.path, 0, 0, 0, "")
-            yield file.path, data, replace(state, digest=sha256(data))
-
-    def _last_whole(self, path: str, oid: str) -> bytes | None:
-        """Return the last committed version of a file without conflict markers; None if there is none. `oid`: the blob
-        in HEAD, which another git may have committed with conflict markers."""
-        older = self.vault.git.log("--format=", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", "--", path)
-        for one in chain([oid], (record.split()[3].decode() for record in older if record[:1] == b":")):
-            if parse(data := self.vault.blob(one), path).kind is not NoteKind.CONFLICTED:
-                return data
-        return None
-
-    # Our own commits
-
-    def _committed(self, some: Sequence[Committed]) -> None:
-        """Take in commits of our own. The next scan reads their files again: their mtimes are too recent to trust."""
-        for done in some:
-            with self._book:
-                if done.parent is not None and done.kind is not Kind.SYNC:
-                    # Only if the preceding commit is known: changes from elsewhere reach the index by the next scan.
-                    self.told = done.commit if self.told == done.parent else self.told
-                    self._walked = done.commit if self._walked == done.parent else self._walked
-                for change in done.changes:
-                    self._during[change.path] = (
-                        sha256(change.data) if change.data is not None and done.kind is not Kind.SYNC else None
-                    )
-                    self._racy.add(change.path)
-                    self._overlay.pop(change.path, None)
-
-    # Steps of a scan
-
-    def _begin(self, found: WalkResult) -> dict[str, str]:
-        """Prepare `_identity` for a scan that found these changed files, and return the files of the last known HEAD.
-
-        A commit of our own that `_committed` has not received yet is ignored: to receive it later costs less than to
-        ask git for everything now.
-        """
-        tree = self.look.tree(self._walked)
-
-        def read(path: str) -> str | None:
-            try:
-                file = self._read(found.changed[path], tree)
-            except OSError:  # reported at its own turn; until it can be read, it counts as in HEAD
-                return self._identity.at_head(path)
-            return None if file is None else claim(file.note.kind, file.note.id)
-
-        self._identity.begin(self._walked, found.changed, read)
-        return tree
-
-    def _read(self, met: FileStat, tree: Mapping[str, str]) -> File | None:
-        """Read and parse a changed file; None if its stat is not `met` any more. Raises OSError. `tree`: HEAD's
-        files."""
-        data = read_stable(self.vault.root, met)
-        return None if data is None else self._understand(met, data, tree)
-
-    def _understand(self, met: FileStat, data: bytes, tree: Mapping[str, str]) -> File:
-        oid = tree.get(met.path)
-        note = parse(data, met.path)
-        at_head = oid is not None and self.vault.git.oid("blob", data) == oid
-        self._identity.saw(met.path, note, oid if at_head else None)
-        return File(met, data, note, at_head)
-
-    def _note(self, file: File, decision: Decision) -> None:
-        if decision.problems:
-            self._said[file.path] = decision.problems
-        else:
-            self._said.pop(file.path, None)
+        with self.scanning:
+            yield from _Scan(self).files()
 
     def _ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` that git ignores. To save time, git is not asked about files of HEAD."""
-        tree = self.look.tree(self._walked or self.vault.head())
-        asked = [path for path in paths if path not in tree]
-        if len(asked) > FEW:
-            folders = homes(tree)
-            asked = [path for path in asked if path not in folders]
-        return self.vault.is_ignored(asked)
-
-
-def _state(file: File) -> FileState:
-    met = file.seen
-    return FileState(file.path, met.size, met.mtime_ns, met.inode, file.digest)
+        """Return those of `paths` that git ignores. To save time, git is not asked about files of HEAD and their folders."""
+        tree = self.head_files.at(self.vault.head())
+        folders = homes(tree)
+        return self.vault.is_ignored([path for path in paths if path not in tree and path not in folders])
 
 
 class _Scan:
-    """One scan of the vault or, with `paths`, of some files and folders: finds changes and brings them into index and
-    history."""
+    """One pass over the vault: finds changes, and brings them into index and history."""
 
-    def __init__(
-        self, owner: Reconciler, paths: Collection[str] | None, progress: Callable[[int, int], None] | None,
-        stopping: Callable[[], bool],
-    ) -> None:  # fmt: skip
+    def __init__(self, owner: Reconciler) -> None:
         self.owner = owner
         self.vault = owner.vault
-        self.identity = owner._identity
-        self.quiet = owner._quiet
-        self.paths = paths
-        self.progress = progress
-        self.stopping = stopping
+        self.index = owner.index
         self.out = ScanResult()
-        self.rows: Mapping[str, FileState] = owner._known()
-        with owner._book:
-            self.anew = owner._anew
-            owner._during = {}
-            self.known: Mapping[str, FileState] = {**self.rows, **owner._overlay} if owner._overlay else self.rows
+        self.begun_ns = time.time_ns()
+        with self.vault.between_writes():
+            self.head = owner.reached = self.vault.head()
+            self.position = self.index.position
+            self.rows = self.index.known()
+        self.tree = owner.head_files.at(self.head)
         self.upserts: dict[str, tuple[bytes, FileState]] = {}
         self.notes: dict[str, Note | None] = {}
         self.removals: list[str] = []
-        self.restated: list[FileState] = []
+        self.touched: list[FileState] = []
         self.bytes = 0
-        self.items: dict[str, list[CommitItem]] = {"Add": [], "Move": [], "Edit": []}
+        self.edits: dict[str, list[Edit]] = {"Add": [], "Move": [], "Edit": [], "Delete": []}
         self.waiting_ids: set[str | None] = set()
+        self.decided: set[str] = set()
         self.moved: set[str] = set()
         """Paths that a moved note has left."""
         self.vanished: set[str] = set()
         """Ids that a file lost in this scan."""
         self.outdone: set[str] = set()
         """Files whose id this scan gave to another file."""
-        self.decided: set[str] = set()
-        self.fed: set[str] = set()
-        self.on_its_way = False
-        """Whether the scan left out files because a commit of our own, not reported yet, gives them to the index."""
 
-    def run(self) -> ScanResult:
+    def run(self, rested: Callable[[str], bool], progress: Callable[[int, int], None]) -> ScanResult:
         owner = self.owner
-        last = owner._position()
-        found, rested = self.walk()
-        self.guard = Guard(found.skipped)
-        self.led_elsewhere(found, last)
-        self.tree = owner._begin(found)
         self.why_busy = self.vault.busy()
-        # During a rebase the index keeps its earlier content: notes may be missing from the folder for a while. An empty
-        # index takes what is there.
-        self.half_done = bool(self.rows) and under_way(self.vault.git) is not None
-        self.out.skipped = found.skipped
-        if self.paths is None:
-            owner._skipped = found.skipped
-            if owner.cold or self.behind:
-                missed = unseen(found, self.tree, self.known, owner.excluded)
-                found.gone += [path for path in missed if self.identity.at_head(path) is not None]
-        self.take(found.changed)
-        self.gone(found, rested)
+        if owner.trusted_ns is None:
+            past = [row.mtime_ns for row in self.rows.values() if row.mtime_ns <= self.begun_ns]
+            self.walk(since=max(past, default=0) - COLD_NS)
+        else:
+            self.walk(since=owner.trusted_ns)
+        if self.rows and under_way(self.vault.git):
+            return self.put_off()
+
+        self.take(self.found.changed, progress=progress)
+        self.take_deletions(rested)
         self.feed()
         self.commit_all()
         if self.outdone:  # unchanged files whose id another file has now: they count as copies of it
@@ -427,339 +244,410 @@ class _Scan:
         if self.vanished:
             self.again(self.copies_of_the_vanished())
             self.commit_all()
-        with owner._book:
-            owner._racy |= self.guard.refused  # read again by each scan, so that `doctor` goes on naming them
-        if self.finish() and self.paths is None and not self.half_done:
+        if self.finish():
             self.own_data()
-        if self.paths is None:
-            owner.cold = False
-        else:
-            looked = below(self.paths)
-            kept = [one for one in owner._skipped if not looked(one[0])]
-            owner._skipped = kept + found.skipped
-        self.out.problems = [problem for problems in owner._said.values() for problem in problems]
+        owner.trusted_ns = self.begun_ns - RACY_NS
+        owner.rest.keep(self.out.waiting)
         return self.out
 
-    # Walking
+    def put_off(self) -> ScanResult:
+        """Leave everything to a scan after the rebase or merge that is under way: until then notes may be missing from the
+        folder, and the index keeps what it has. Only record for `doctor` which files have conflict markers."""
+        for path, met in self.found.changed.items():
+            with self.guarded(path):
+                file, row = self.read(met), self.rows.get(path)
+                if file is not None and file.note.kind is NoteKind.CONFLICTED:
+                    self.decide(file)
+                if file is None or row is None or row.digest != file.note.digest:
+                    self.out.wait(path, BUSY_S)
+        for path in self.found.absent(self.rows):
+            self.out.wait(path, BUSY_S)
+        return self.out
 
-    def walk(self) -> tuple[WalkResult, set[str] | None]:
-        """Walk the folder. Return (the result, rested). `rested`: the paths at or below `paths` that do not exist and
-        are known to be at rest; None if no such paths are known."""
+    def walk(self, *, since: int | None) -> None:
+        """Walk the folder, and prepare decisions on what was found."""
         owner = self.owner
-        if owner.cold:
-            now = time.time_ns()
-            latest = max((row.mtime_ns for row in self.known.values() if row.mtime_ns <= now), default=0)
-            with owner._book:
-                owner._racy |= {path for path, row in self.known.items() if row.mtime_ns > latest - COLD_NS}
-        with owner._book:
-            doubted = set(owner._racy)
-            # Before the walk: a commit during it may have been read only in part.
-            owner._walked = self.vault.head()
-        self.behind = owner._stays(self.not_told)
-        found = walk(self.vault.root, self.known, owner.excluded, paths=self.paths, doubted=doubted)
-        if self.paths is None or not (found.gone or self.behind):
-            return found, None
-        # An absent note may have moved: only a walk of the whole folder tells a move from a deletion. And a commit
-        # made by hand may have changed more than the paths at rest.
-        self.paths = None
-        return walk(self.vault.root, self.known, owner.excluded, doubted=doubted), set(found.gone)
+        self.known: Mapping[str, FileState] = {} if since is None else self.rows
+        if owner.trusted_ns is None:
+            # The settings that decide about files that are no memories may have changed since the last process.
+            self.known = {path: row for path, row in self.known.items() if path in self.memories}
+        self.found = walk(self.vault.root, self.known, owner.excluded, since=since)
+        owner.skipped = self.out.skipped = self.found.skipped
+        changed = self.found.changed
 
-    def not_told(self) -> bool:
-        """Whether HEAD, before the walk, was another commit than the one up to which the index is complete."""
-        with self.owner._book:
-            return self.owner.told != self.owner._walked
+        def read(path: str) -> None:
+            with suppress(OSError):  # reported at its own turn; until it can be read, it counts as in HEAD
+                self.read(changed[path])
 
-    def moved_on(self) -> bool:
-        """Whether HEAD is neither where it was before the walk nor at a later commit of our own."""
-        head = self.vault.head()
-        with self.owner._book:
-            return head != self.owner._walked
+        self.identity = Identity(self.vault, owner.history, self.tree, changed, read)
+        self.context = Context(self.vault, self.identity, owner.clock, owner.check_secrets)
+        if since is not None and self.position not in {None, self.head}:
+            # A person may have moved the branch without the files (`git reset --mixed`), which no stat shows.
+            others = owner.head_files.differing(self.position, self.head)
+            moved = self.rows.keys() if others is None else self.rows.keys() & others.keys()
+            changed.update(self.stats(moved - changed.keys()))
 
-    def led_elsewhere(self, found: WalkResult, last: str | None) -> None:
-        """Add to `found.changed` the unchanged files whose content in HEAD has changed since the commit `last`.
+    @functools.cached_property
+    def memories(self) -> set[str]:
+        """The paths of the files that are memories in the index."""
+        return {path for path, kind in self.index.kinds().items() if kind == NoteKind.NOTE}
 
-        A person may have moved the branch without the files (`git reset --soft`, `--mixed`), or to a commit that lacks
-        these notes. The stat of the files does not show that.
-        """
-        now = self.owner._walked
-        if self.paths is not None or last is None or last == now:
-            return
-        others = self.owner.look.differing(last, now)
-        paths = {path for path in self.known if others is None or path in others}
-        found.changed.update(self.seen(paths - found.changed.keys()))
-
-    def seen(self, paths: Iterable[str]) -> dict[str, FileStat]:
+    def stats(self, paths: Iterable[str]) -> dict[str, FileStat]:
         found: dict[str, FileStat] = {}
         for path in filter(self.identity.present, paths):
-            with self.guard.file(path):
-                found[path] = seen(path, (self.vault.root / path).lstat())
+            with self.guarded(path):
+                found[path] = FileStat.of(path, (self.vault.root / path).lstat())
         return found
+
+    @contextmanager
+    def guarded(self, path: str) -> Iterator[None]:
+        """Context manager: catch an error in the block that may be due to the file at `path`, and skip the file."""
+        try:
+            yield
+        except OSError as exc:
+            self.found.present.discard(path)
+            self.found.skip(path, "warning", f"cannot be read or written: {exc.strerror or exc}", READABLE)
+        except FAULTS as exc:
+            log.exception("a file of the vault cannot be taken in; the others are")
+            mend = "change the file or move it out of the vault; please report it, the log has the rest"
+            self.found.skip(path, "error", f"cannot be taken in: {type(exc).__name__}: {exc}", mend)
 
     # Changed files
 
-    def take(self, changed: Mapping[str, FileStat], *, forced: bool = False) -> None:
-        for count, path in enumerate(priority.giving(sorted(changed, key=lambda path: (len(path), path)))):
-            if self.stopping():
+    def read(self, met: FileStat) -> File | None:
+        """Read and parse a changed file; None if its stat is not `met` any more. Raises OSError."""
+        data = read_stable(self.vault.root, met)
+        return None if data is None else self.understand(met, data)
+
+    def understand(self, met: FileStat, data: bytes) -> File:
+        note, at_head = parse(data, met.path), self.is_at_head(met.path, data)
+        self.identity.saw(met.path, note, self.tree[met.path] if at_head else None)
+        return File(met, data, note, at_head)
+
+    def is_at_head(self, path: str, data: bytes) -> bool:
+        return path in self.tree and self.vault.git.oid("blob", data) == self.tree[path]
+
+    def decide(self, file: File) -> Decision:
+        decision = decide(file, self.context)
+        if decision.problems:
+            self.owner.findings[file.path] = decision.problems
+        else:
+            self.owner.findings.pop(file.path, None)
+        if decision.node_id is not None:
+            self.identity.took(file.path, decision.node_id)
+        return decision
+
+    def take(
+        self,
+        changed: Mapping[str, FileStat],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        forced: bool = False,
+    ) -> None:
+        for count, path in enumerate(priority.giving(sorted(changed, key=lambda path: (len(path), path))), 1):
+            if self.owner.stopping.is_set():
                 raise ScanAborted
-            with self.guard.file(path):
+            with self.guarded(path):
                 self.one(changed[path], forced)
-            if self.bytes > BATCH_BYTES or len(self.upserts) + len(self.restated) >= BATCH:
+            if self.bytes > BATCH_BYTES or max(map(len, (self.upserts, self.touched, *self.edits.values()))) >= BATCH:
                 self.feed()
                 self.commit_all()
-            if self.progress is not None:
-                self.progress(count + 1, len(changed))
+            if progress is not None:
+                progress(count, len(changed))
 
     def one(self, met: FileStat, forced: bool) -> None:
-        owner, path = self.owner, met.path
+        path = met.path
         data = read_stable(self.vault.root, met)
         if data is None:
             if self.identity.present(path):
-                self.out.wait(path, self.quiet)
+                self.out.wait(path, self.owner.quiet)
             return
         row = self.known.get(path)
-        digest = sha256(data)
-        if row is not None and row.digest == digest and not forced and self.stands(path, data, digest):
-            self.touched(met, row)
+        if row is not None and row.digest == sha256(data) and self.is_at_head(path, data) and not forced:
+            self.touch(met, row)
             return
-        if not forced and self.ours(path, data, digest):
+        file = self.understand(met, data)
+        if file.note.kind is NoteKind.CONFLICTED:
+            self.decide(file)
+            self.index_head(path, met.state(""))
             return
-        file = owner._understand(met, data, self.tree)
-        wait = 0.0
-        if self.half_done:
-            if file.note.kind is NoteKind.CONFLICTED:
-                owner._note(file, decide(file, owner._context))
-            wait = BUSY_S
-        elif not file.at_head:
-            wait = owner._rest.missing(met)
-            if wait <= 0 and self.why_busy is not None and file.note.kind is not NoteKind.CONFLICTED:
-                wait = BUSY_S
-        if wait > 0:
+        if (wait := self.wait_for(file)) > 0:
             self.waiting_ids.add(file.note.id)
             self.out.wait(path, wait)
+            if row is None:  # until then the index has what HEAD has
+                self.index_head(path, FileState(path, 0, 0, 0, ""))
             return
 
         self.decided.add(path)
-        owner._left.pop(path, None)
-        decision = decide(file, owner._context)
-        owner._note(file, decision)
+        decision = self.decide(file)
         before = self.identity.at_head(path)
         if before is not None and before != decision.node_id:
             self.vanished.add(before)
         if decision.node_id is not None:
-            self.identity.took(path, decision.node_id)
             self.outdone.update(self.identity.paths(decision.node_id))
-        if decision.act is FileAction.HOLD:
-            self.hold(file)
-        elif decision.act in {FileAction.INDEX, FileAction.PLAIN}:
-            if not file.at_head:
-                owner._left[path] = digest
-            self.upsert(file, plain(file, decision))
-        else:
+        if decision.act is FileAction.COMMIT:
             self.enlist(file, decision)
+        elif row is not None and row.digest == file.note.digest and not (file.at_head or path in self.memories):
+            self.touch(met, row)  # it was left uncommitted before
+        else:
+            self.upsert(met.state(file.note.digest), decision.data, file.note if decision.data is data else None)
 
-    def stands(self, path: str, data: bytes, digest: str) -> bool:
-        """Whether a file whose bytes the index has already needs no decision: HEAD has the same bytes, or this process
-        has decided not to commit them."""
-        return self.owner._left.get(path) == digest or self.vault.git.oid("blob", data) == self.tree.get(path)
+    def wait_for(self, file: File) -> float:
+        """Return for how many seconds the file must wait until it can be decided on; 0: now."""
+        wait = 0.0 if file.at_head else self.owner.rest.missing(file.path, file.seen)
+        return BUSY_S if wait <= 0 and not file.at_head and self.why_busy is not None else wait
 
-    def ours(self, path: str, data: bytes, digest: str) -> bool:
-        """Whether a commit of our own has written these bytes to `path` since the scan began, or is about to.
+    def touch(self, met: FileStat, row: FileState) -> None:
+        """Record the new stat of a file of which the index has all that it is to have, so that not every scan reads it."""
+        if met.differs(row):
+            self.touched.append(met.state(row.digest))
 
-        Such a commit updates the index itself. If it fails, a later scan finds the file changed.
-        """
-        with self.owner._book:
-            if self.owner._during.get(path) == digest:
-                return True
-        promised = self.vault.writes(path, data)
-        self.on_its_way |= promised
-        return promised
-
-    def touched(self, met: FileStat, row: FileState) -> None:
-        """Record the new stat of a file whose bytes did not change, so that it is not read by every scan."""
-        if differs(row, met):
-            state = replace(row, size=met.size, mtime_ns=met.mtime_ns, inode=met.inode)
-            with self.owner._book:
-                self.owner._overlay[met.path] = state
-            if row is self.rows.get(met.path):  # else the index has other bytes
-                self.restated.append(state)
-        self.doubt(met)
-
-    def doubt(self, met: FileStat) -> None:
-        with self.owner._book:
-            if abs(time.time_ns() - met.mtime_ns) < RACY_NS:  # a file written now has a time near the present
-                self.owner._racy.add(met.path)
-            else:
-                self.owner._racy.discard(met.path)
-
-    def hold(self, file: File) -> None:
-        """Keep the last committed version of a file with conflict markers in the index, and record the file's state,
-        so that it is not read by every scan."""
-        path, row = file.path, self.rows.get(file.path)
-        data = self.owner._last_whole(path, self.tree[path]) if path in self.tree else None
-        # Also if it is known: an earlier scan may have found it empty, in the middle of being written.
-        if data is not None and (row is None or row.digest != sha256(data)):
-            self.upsert(file, data, sha256(data))
+    def index_head(self, path: str, state: FileState) -> None:
+        """Have the index keep the last committed version of a file without conflict markers, and the file's state."""
+        data = self.last_whole(path)
+        if data is None:
             return
-        with self.owner._book:
-            self.owner._overlay[path] = _state(file)
-        self.doubt(file.seen)
+        row = self.rows.get(path)
+        if row is not None and row.digest == sha256(data):
+            self.touched.append(replace(state, digest=row.digest))
+        else:
+            self.upsert(replace(state, digest=sha256(data)), data, None)
 
-    def upsert(self, file: File, data: bytes, digest: str | None = None) -> None:
-        self.upserts[file.path] = (data, replace(_state(file), digest=digest or file.digest))
-        self.notes[file.path] = file.note if data is file.data else None
+    def last_whole(self, path: str) -> bytes | None:
+        """Return the last committed version of a file without conflict markers; None if there is none. Another git may
+        have committed some with conflict markers."""
+        if path not in self.tree:
+            return None
+        older = self.vault.git.log("--format=", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", "--", path)
+        oids = (record.split()[3].decode() for record in older if record[:1] == b":")
+        for oid in chain([self.tree[path]], oids):
+            if parse(data := self.vault.blob(oid), path).kind is not NoteKind.CONFLICTED:
+                return data
+        return None
+
+    def upsert(self, state: FileState, data: bytes, note: Note | None) -> None:
+        self.upserts[state.path] = (data, state)
+        self.notes[state.path] = note
         self.bytes += len(data)
         self.out.indexed += 1
-        self.doubt(file.seen)
 
     def enlist(self, file: File, decision: Decision) -> None:
         """Put the file among those to commit."""
-        moved: tuple[str, ...] = ()
-        if decision.node_id is not None and file.path not in self.tree:
-            moved = tuple(self.identity.moved_from(decision.node_id, file.path))
+        path, moved = file.path, list[str]()
+        if decision.node_id is not None and path not in self.tree:
+            moved = self.identity.moved_from(decision.node_id, path)
             self.moved.update(moved)
-        verb = "Move" if moved else "Edit" if file.path in self.tree else "Add"
-        self.items[verb].append(
-            CommitItem(file.path, decision.data, decision.node_id, file.digest, label(file.note), moved)
+        verb = "Move" if moved else "Edit" if path in self.tree else "Add"
+        self.edits[verb].append(
+            Edit(path, decision.data, decision.node_id, file.note.digest, label(file.note), tuple(moved))
         )
         self.bytes += len(decision.data)
-        if len(self.items[verb]) >= BATCH:
-            self.commit_all()
 
     # Files that need a new decision although they did not change
 
     def again(self, paths: Iterable[str]) -> None:
-        self.take(self.seen(set(paths).difference(self.decided, self.moved)), forced=True)
+        self.known = self.rows = self.index.known()
+        self.take(self.stats(set(paths).difference(self.decided, self.moved)), forced=True)
         self.feed()
 
     def copies_of_the_vanished(self) -> Iterator[str]:
         """Yield the copies of notes that lost their id or were deleted in this scan: a copy may now have the id."""
-        maybe = {path for path in self.known if path not in self.tree}
+        maybe = {path for path in self.rows if path not in self.tree}
         maybe.update(path for node_id in self.vanished for path in self.identity.paths(node_id))
-        for path, met in self.seen(maybe).items():
-            with self.guard.file(path):
-                file = self.owner._read(met, self.tree)
+        for path, met in self.stats(maybe).items():
+            with self.guarded(path):
+                file = self.read(met)
                 if file is not None and file.note.id in self.vanished:
                     yield path
 
-    # Gone files
+    # Deleted files
 
-    def gone(self, found: WalkResult, rested: set[str] | None) -> None:
-        """Remove from the index the files that no longer exist, and commit their deletion in the person's name.
-        `rested`: as from `walk`."""
-        rest = self.owner._rest
-        deleted = []
-        for path in found.gone:
-            if path in self.moved or self.vault.writes(path, None):
-                self.on_its_way |= path not in self.moved
+    def take_deletions(self, rested: Callable[[str], bool]) -> None:
+        """Remove from the index the files that no longer exist, and commit their deletion in the person's name."""
+        notes = [path for path in self.tree.keys() - self.rows.keys() - self.found.present if is_note(path)]
+        unknown = [path for path in notes if not self.owner.excluded.by_name(path)]
+        absent = self.found.absent([*self.rows, *(one for one in unknown if self.identity.at_head(one) is not None)])
+        for path in absent:
+            if path in self.moved:
                 continue
-            if self.half_done:
-                self.out.wait(path, BUSY_S)
-                continue
-            self.owner._said.pop(path, None)
+            self.owner.findings.pop(path, None)
             node = self.identity.at_head(path)
             if path not in self.tree:
                 self.removals.append(path)
                 self.out.removed += 1
             elif node is not None and node in self.waiting_ids:
-                self.out.wait(path, self.quiet)
+                self.out.wait(path, self.owner.quiet)
                 continue
-            elif (rested is None or path not in rested) and (seconds := rest.missing_gone(path)) > 0:
+            elif not rested(path) and (seconds := self.owner.rest.missing(path, None)) > 0:
                 self.out.wait(path, seconds)
                 continue
             elif self.why_busy is not None:
                 self.out.wait(path, BUSY_S)
                 continue
             else:
-                deleted.append(path)
+                note = parse(self.vault.blob(self.tree[path]), path)
+                self.edits["Delete"].append(Edit(path, None, claim(note.kind, note.id), None, label(note)))
             if node is not None:
                 self.vanished.add(node)
-        if deleted:
-            self.delete(deleted)
-        rest.forget_gone(self.out.waiting)
-
-    def delete(self, paths: list[str]) -> None:
-        if len(paths) >= MASS and len(paths) * 2 > len(self.known):
-            log.warning("%d of %d notes were deleted outside; taken in. `git revert` in the vault brings them back",
-                        len(paths), len(self.known))  # fmt: skip
-        for at in range(0, len(paths), BATCH):
-            items = []
-            for path in paths[at : at + BATCH]:
-                note = parse(self.vault.blob(self.tree[path]), path)
-                items.append(CommitItem(path, None, claim(note.kind, note.id), None, label(note)))
-            self.out.removed += self.commit("Delete", items)
 
     # Output: to the index and to the history
 
     def feed(self) -> None:
-        """Give the collected files to the index, in batches.
+        """Give the collected files to the index.
 
         One call contains both changed and deleted paths, so that a moved note is never twice in the index, or missing
         from it.
         """
-        owner, notes = self.owner, self.notes
-        if self.anew != owner._anew:
-            raise NotReady("the index was begun anew during the scan", hint="it is scanned again by itself")
-        paths = list(self.upserts)
-        for at in range(0, max(len(paths), len(self.removals)), BATCH):
-            part = {path: self.upserts[path] for path in paths[at : at + BATCH]}
-            gone = self.removals[at : at + BATCH]
-            self.fed.update(part, gone)
+        upserts, removals, notes = self.upserts, self.removals, self.notes
 
-            def tell(some: list[str], part: Upserts = part, gone: list[str] = gone) -> None:
-                owner._apply({path: part[path] for path in some}, gone, None, notes)
-                with owner._book:
-                    for path in (*some, *gone):
-                        owner._overlay.pop(path, None)
+        def update(paths: Sequence[str]) -> None:
+            part = {path: upserts[path] for path in paths}
+            rows = functools.cache(self.index.known)
 
-            self.guard.all(list(part), str, tell)
+            def superseded(path: str, _digest: str | None) -> bool:
+                """Whether a commit of Ormah's own has brought another version to the index since the scan began. Called
+                while nothing else can change the index."""
+                return rows().get(path) != self.rows.get(path)
+
+            self.index.apply(part, removals, head=None, notes=notes, superseded=superseded)
+            ids = [note.id for note in map(notes.get, part) if note is not None and note.id is not None]
+            self.owner.observed(len(part) + len(removals), ids)
+
+        if upserts or removals:
+            self.together(list(upserts), update)
         self.upserts, self.notes, self.removals, self.bytes = {}, {}, [], 0
-        if self.restated:
-            owner._touched(self.restated)
-            with owner._book:
-                for state in self.restated:
-                    if owner._overlay.get(state.path) == state:
-                        del owner._overlay[state.path]
-            self.restated = []
+        if self.touched:
+            self.index.touched(self.touched)
+            self.touched = []
+
+    def together(self, paths: Sequence[str], act: Callable[[Sequence[str]], None]) -> None:
+        """Call `act` with all paths. If that fails because of a single file, call it with each alone, and skip those that
+        fail; so a path may be passed twice."""
+        try:
+            act(paths)
+        except (*FAULTS, OSError) as exc:
+            if not paths or (isinstance(exc, OSError) and exc.errno not in OF_ONE_FILE):
+                raise
+            for path in paths:
+                with self.guarded(path):
+                    act([path])
 
     def commit_all(self) -> None:
-        for verb, items in self.items.items():
-            self.items[verb] = []
-            self.out.edited += self.commit(verb, items)
+        for verb, edits in self.edits.items():
+            self.edits[verb] = []
+            for at in range(0, len(edits), BATCH):
+                self.commit(verb, edits[at : at + BATCH])
 
-    def commit(self, verb: str, items: list[CommitItem]) -> int:
-        done = 0
+    def commit(self, verb: str, edits: Sequence[Edit]) -> None:
+        named = {one.path: one for one in edits}
 
-        def some(part: list[CommitItem]) -> None:
-            nonlocal done
-            done += commit(self.vault, verb, part, quiet=self.quiet, wait=self.out.wait)
+        def together(paths: Sequence[str]) -> None:
+            done, waiting = commit(self.vault, verb, [named[path] for path in paths], quiet=self.owner.quiet)
+            if verb == "Delete":
+                self.out.removed += done
+            else:
+                self.out.edited += done
+            for path, seconds in waiting.items():
+                self.out.wait(path, seconds)
 
-        self.guard.all(items, lambda item: item.path, some)
-        return done
-
-    def own_data(self) -> None:
-        owner = self.owner
-        if self.why_busy is None:
-            done, owner._said_of_own_data = bring_in_own_data(
-                self.vault, self.tree, owner._rest, self.guard, self.quiet, lambda seconds: self.out.wait("", seconds)
-            )
-            self.out.edited += done
-        else:
-            self.out.wait("", BUSY_S)
+        self.together(list(named), together)
 
     def finish(self) -> bool:
         """If the index now has everything of HEAD, record HEAD in the index. Return False only if HEAD has moved
         during the scan; another scan is then scheduled."""
-        owner = self.owner
-        if owner._stays(self.moved_on):
+        with self.vault.between_writes():
+            head, position = self.vault.head(), self.index.position
+            reached = self.owner.reached
+        if head not in {reached, position}:
             self.out.wait("", 0.0)
             return False
-        with owner._book:
-            walked = owner._walked
-        if owner.told == walked or self.paths is not None or self.out.waiting or self.half_done:
-            return True
-        if self.on_its_way:  # HEAD may have that commit already, and the index not
-            self.out.wait("", self.quiet)
-        else:
-            owner._apply({}, (), walked, None)
-            owner.told = walked or owner.told
+        if head != position and not self.out.waiting:
+            self.index.apply({}, (), head=head)
+            self.owner.observed(0, [])
         return True
+
+    # The vault's own data: the card and the `.jsonl` files in `.ormah/`
+
+    def own_data(self) -> None:
+        """Commit the own data that a person changed, or moved the branch without (`git reset --mixed`)."""
+        root, owner = self.vault.root, self.owner
+        if self.why_busy is not None:
+            self.out.wait("", BUSY_S)
+        if self.why_busy is not None or CARD not in self.tree or not os.path.lexists(root / CARD):
+            return
+        paths = {path for path in self.tree if path == CARD or (path.startswith(f"{OWN_DATA}/") and is_lines(path))}
+        for folder, inner, names in os.walk(root / OWN_DATA):
+            inner[:] = [name for name in inner if name not in LOCAL]
+            paths |= {os.path.relpath(os.path.join(folder, name), root) for name in names if name.endswith(".jsonl")}
+        edits = []
+        for path in sorted(paths):
+            met = None
+            if os.path.lexists(root / path):
+                if not self.identity.present(path):
+                    continue
+                met = FileStat.of(path, os.lstat(root / path))
+            with self.guarded(path):
+                data = None if met is None else read_stable(root, met)
+                owner.findings.pop(path, None)
+                if (met is None and path == CARD) or (data is not None and self.vault.is_committed(path, data)):
+                    continue
+                wait = owner.quiet if met is not None and data is None else owner.rest.missing(path, met)
+                if wait > 0:
+                    self.out.wait(path, wait)
+                elif (why := _unfit(self.vault, path, data)) is not None:
+                    mend = f"mend it, or have what is in the history: git -C {root} restore {path}"
+                    owner.findings[path] = (finding(path, "warning", f"{why}: it is not committed", mend),)
+                else:
+                    expect = None if data is None else sha256(data)
+                    edits.append(Edit(path, data or b"", None, expect, path.removeprefix(f"{OWN_DATA}/")))
+        if edits:
+            self.commit("Edit", edits)
+
+    # For `rebuild` and `verify`
+
+    def files(self) -> Iterator[tuple[str, bytes, FileState]]:
+        self.walk(since=None)
+        found, owner = self.found, self.owner
+        for path in [path for path in owner.findings if is_note(path) and path not in found.present]:
+            del owner.findings[path]
+        for path, met in priority.giving(sorted(found.changed.items(), key=lambda one: (len(one[0]), one[0]))):
+            ought: list[tuple[str, bytes, FileState]] = []
+            with self.guarded(path):
+                file = self.read(met)
+                ought = [] if file is None else list(self.indexed(file))
+            yield from ought
+        skipped = below(found.skipped)
+        for path in sorted(path for path in self.tree if skipped(path) and is_note(path)):
+            if path not in found.present and not owner.excluded.by_name(path):
+                data = self.vault.blob(self.tree[path])
+                yield path, data, FileState(path, 0, 0, 0, sha256(data))
+
+    def indexed(self, file: File) -> Iterator[tuple[str, bytes, FileState]]:
+        """Yield (path, bytes, state) of the file as the index should have it; nothing if it should not have it."""
+        decision, path = self.decide(file), file.path
+        if decision.act is FileAction.INDEX:
+            yield path, decision.data, file.seen.state(file.note.digest)
+        elif (data := self.last_whole(path)) is not None:
+            # The next scan must find an edit that is not committed yet: leave its stat unknown.
+            state = file.seen.state("") if decision.act is FileAction.HOLD else FileState(path, 0, 0, 0, "")
+            yield path, data, replace(state, digest=sha256(data))
+
+
+def is_note(path: str) -> bool:
+    return is_note_name(path.rpartition("/")[2])
+
+
+def _unfit(vault: Vault, path: str, data: bytes | None) -> str | None:
+    """Return why a file of own data cannot be committed as it is, or None."""
+    if data is None:
+        return None
+    try:
+        if path == CARD:
+            read_card(data, vault.root)
+        elif b"\0" in data or conflict_line(data.decode()):
+            return "it has marks of a conflict, or is no text"
+    except UnicodeDecodeError:
+        return "it is no text"
+    except OrmahError as exc:
+        return exc.message
+    return None

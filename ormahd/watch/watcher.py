@@ -1,11 +1,12 @@
-"""Watch the vault's folder, wait until a changed file is at rest, and start the reconciler.
+"""Watch folders: scan a folder once something in it has changed. `FolderWatch` does so for the folders of transcripts and of
+the person's notes, and `VaultWatcher` with it for the vault.
 
 Events come from watchdog's observer for this system (inotify, FSEvents, kqueue), recursively below the added folders.
 Only watchdog's documented interface is used. On Linux watchdog silently skips folders for which the kernel has no
 watches left; `add` and `check` detect that by requesting one more watch. An observer that dies is replaced.
 
-The kernel may drop events, so a full scan also runs at a fixed interval. If the kernel has no watches left, scans run
-every few seconds. Scans are spaced so that they use at most a fifth of a core.
+The kernel may drop events, so a folder is also scanned at a fixed interval, and more often if the kernel has no watches
+left. Scans use at most a fifth of a core.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Final, Protocol
 
 from watchdog.events import (
     DirCreatedEvent,
     DirDeletedEvent,
-    DirModifiedEvent,
     DirMovedEvent,
     FileCreatedEvent,
     FileDeletedEvent,
@@ -33,55 +35,70 @@ from watchdog.events import (
 from watchdog.observers import Observer
 
 from ormahd.errors import OrmahError
+from ormahd.process import priority
 from ormahd.settings import VaultSettings
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.vault import Vault
-from ormahd.watch.reconciler import Reconciler
-from ormahd.watch.scan import ScanAborted, ScanResult
+from ormahd.watch.reconciler import Reconciler, ScanAborted
+from ormahd.watch.walk import FileStat
 
-KINDS: list[type[FileSystemEvent]] = [
-    DirCreatedEvent, DirDeletedEvent, DirModifiedEvent, DirMovedEvent, FileCreatedEvent, FileDeletedEvent, FileModifiedEvent,
-    FileMovedEvent,
+KINDS: Final[list[type[FileSystemEvent]]] = [
+    DirCreatedEvent, DirDeletedEvent, DirMovedEvent, FileCreatedEvent, FileDeletedEvent, FileModifiedEvent, FileMovedEvent,
 ]  # fmt: skip
-"""The kinds of events to receive: all except the opening, reading and closing of a file."""
-CHANGES: list[type[FileSystemEvent]] = [kind for kind in KINDS if kind is not DirModifiedEvent]
-"""`KINDS` without the event of a folder in which a file was created or deleted: the file has an event of its own."""
+"""The kinds of events to receive: not the opening, reading and closing of a file, and not the change of a folder in which
+a file was created or deleted, because the file has an event of its own."""
+HEARTBEAT_S = 5.0
+"""Seconds between two checks that all folders exist and are watched."""
+SCAN_S = 300.0
+"""Seconds between two scans of a folder, because events can be lost."""
+POLL_S = 2.0
+"""Seconds between two scans of the vault while nothing is watched, so that an edit is found at most 3 s after the file is at
+rest."""
+RETRY_S = 60.0
+"""Seconds after which watches are asked for again where the system allowed no more."""
+SHARE = 4
+"""The pause between two scans of a folder, as a multiple of what the last one took."""
+GAP_S = 2.0
+"""The longest such pause in seconds."""
+PAUSE_S = (1.0, 10.0)
+"""The shortest and the longest pause in seconds after a scan of the vault that failed, or could do nothing because another
+git is at work. It doubles each time."""
+NICE: Final = 10
+MISSING: Final = "it is not there"
 
-Told = Callable[[str, bool], None]
+Notify = Callable[[str, bool], None]
 """A function that is called for each event, with (absolute path, whether it is a folder)."""
+
+log = logging.getLogger(__name__)
+# watchdog calls it an error that a thread is being stopped while it waits for events
+logging.getLogger("watchdog.observers.inotify").addFilter(lambda line: "thread is inactive" not in line.getMessage())
 
 
 class FolderEvents(FileSystemEventHandler):
-    """Calls `told` for each change at or below the added folders, from a thread of its own, until `stop`."""
+    """Calls `notify` for each change at or below the added folders, from a thread of its own, until `stop`."""
 
-    def __init__(self, told: Told, kinds: list[type[FileSystemEvent]] = KINDS) -> None:
-        """`kinds`: the types of events for which `told` is called. Raises OSError if the system's limits allow no
-        further watcher."""
-        self._told = told
-        self._kinds = kinds
+    def __init__(self, notify: Notify) -> None:
+        """Raises OSError if the system's limits allow no further watcher."""
+        self._notify = notify
         self._observer = Observer()
         self._observer.start()
-        self._folders: dict[str, tuple[int, int]] = {}
-        """{folder: its device and inode when it was added}."""
+        self._folders = set[str]()
 
     def add(self, folder: str) -> None:
         """Watch a folder and everything below it. Raises OSError if it is missing, or the system's limits do not allow
         so many watches."""
-        if folder in self._folders:
-            return
-        identity = _identity(folder)
-        self._observer.schedule(self, folder, recursive=True, event_filter=self._kinds)
-        self._folders[folder] = identity
-        self.check()
+        if folder not in self._folders:
+            self._observer.schedule(self, folder, recursive=True, event_filter=KINDS)
+            self._folders.add(folder)
+            self.check()
 
     def check(self) -> None:
         """Raise OSError if the system's limits allow no further watch: some folders may then be unwatched (Linux)."""
-        if not sys.platform.startswith("linux"):
-            return
-        for folder in self._folders:
-            above = os.path.dirname(folder)
-            spare = self._observer.schedule(FileSystemEventHandler(), above, event_filter=[DirMovedEvent])
-            self._observer.unschedule(spare)
+        if sys.platform.startswith("linux"):
+            for folder in self._folders:
+                above = os.path.dirname(folder)
+                spare = self._observer.schedule(FileSystemEventHandler(), above, event_filter=[DirMovedEvent])
+                self._observer.unschedule(spare)
 
     def stop(self) -> None:
         self._observer.stop()
@@ -89,365 +106,331 @@ class FolderEvents(FileSystemEventHandler):
 
     @property
     def alive(self) -> bool:
-        """Whether all threads run, and no added folder was replaced by another one at its path."""
-        threads = [self._observer, *self._observer.emitters]
-        return all(thread.is_alive() for thread in threads) and not any(map(self._replaced, self._folders))
-
-    def _replaced(self, folder: str) -> bool:
-        try:
-            return _identity(folder) != self._folders[folder]
-        except OSError:
-            return False  # missing, and perhaps soon back: a scan reports it
+        return all(thread.is_alive() for thread in [self._observer, *self._observer.emitters])
 
     def on_any_event(self, event: FileSystemEvent) -> None:
         for path in (event.src_path, event.dest_path):
             if path:
-                self._told(os.fsdecode(path), event.is_directory)
+                self._notify(os.fsdecode(path), event.is_directory)
 
 
-def _identity(folder: str) -> tuple[int, int]:
-    found = os.stat(folder)
-    return found.st_dev, found.st_ino
+class FolderListener(Protocol):
+    """What `FolderWatch` needs from its listener. `wants` is called in watchdog's thread, the others in the watch's own."""
+
+    def wants(self, folder: Path, path: Path, is_folder: bool) -> bool:
+        """Return whether the folder is to be scanned when this file or folder in it changes. Decides by the path alone."""
+
+    def scan(self, folder: Path) -> float | None:
+        """Called when something in a folder may have changed. Returns after how many seconds the folder is to be scanned
+        again, because a file is still being written; None: after the next event."""
+
+    def troubled(self, wrong: dict[str, str]) -> None:
+        """Called when the set of folders that cannot be watched, or one of the reasons, has changed. `wrong`: all
+        these folders now, path -> reason."""
 
 
-SCAN_S = 300.0
-"""Seconds between two scans of the whole vault, which find changes whose file events were lost."""
-POLL_S = 2.0
-"""Seconds between scans while nothing is watched, so that an edit is found at most 3 s after the file is at rest."""
-RETRY_S = 60.0
-"""Least time in seconds between two attempts to create a source of events; until then, scans run every `POLL_S`."""
-BACKOFF_S = (1.0, 60.0)
-"""The shortest and the longest pause in seconds after a failed scan. It doubles with each failure in a row."""
+class _Watched:
+    """The state of one watched folder. `real`: its path without links; `identity`: its device and inode, None if it cannot
+    be read. Times are of `time.monotonic`: `changed_at`: when to scan because of events; `full_at`: when to scan in any
+    case; `rests_until`: when the next scan may begin."""
 
-log = logging.getLogger(__name__)
-# watchdog calls it an error that a thread is being stopped while it waits for events
-logging.getLogger("watchdog.observers.inotify").addFilter(lambda line: "thread is inactive" not in line.getMessage())
-
-
-class Watches:
-    """Creates, checks and replaces the source of events (`FolderEvents`) for one vault. Only the watcher's thread
-    calls its methods."""
-
-    def __init__(self, vault: Vault, told: Told, make: Callable[[Told], FolderEvents]) -> None:
-        self._root = os.fspath(vault.root)
-        self._make = make
-        self._told = told
-        self._source: FolderEvents | None = None
-        self._retry_at = 0.0
-        self.why_none: str | None = None
-        """Why the folder is not watched and scans run every `POLL_S` instead; None while it is watched."""
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.real = os.path.realpath(path)
+        self.identity: tuple[int, int] | None = None
+        self.changed_at = math.inf
+        self.full_at = 0.0
+        self.rests_until = 0.0
 
     @property
-    def state(self) -> str:
-        if self.why_none is not None:
-            return f"polling every {POLL_S:g} s: {self.why_none}"
-        return "starting" if self._source is None else "watching"
+    def due(self) -> float:
+        return max(min(self.changed_at, self.full_at), self.rests_until)
 
-    def unwell(self) -> bool:
-        """Whether it is time to call `mend`: the source died, or there is none and the delay before the next try is
-        over."""
-        return self._retry_at <= time.monotonic() if self._source is None else not self._source.alive
 
-    def mend(self) -> bool:
-        """Create the source if there is none, or replace it if it died. Return whether a new one was created.
+class FolderWatch:
+    """Watches folders in a thread, from `start` to `stop`, and has its listener scan those in which something changed."""
 
-        If the system's limits do not allow one, `why_none` says so, and a later call tries again.
-        """
+    def __init__(
+        self, name: str, folders: Sequence[Path], listener: FolderListener, *, quiet: float, optional: bool = False,
+        poll: float | None = None, nice: int = NICE,
+    ) -> None:  # fmt: skip
+        """`name`: the name of the thread. `quiet`: seconds between a change and the scan of its folder. `optional`: a
+        folder that does not exist is no trouble of which the listener is told. `poll`: seconds between two scans while
+        nothing is watched; None: as otherwise."""
+        self._optional = optional
+        self._folders = [_Watched(path) for path in dict.fromkeys(folders)]
+        self._listener = listener
+        self._quiet = quiet
+        self._poll = poll
+        self._nice = nice
+        self._changed = threading.Condition()
+        self._source: FolderEvents | None = None
+        self._retry_at = 0.0
+        self._wrong: dict[str, str] = {}
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.stopping = False
+        self.scanning = False
+        self.everything = False
+        """Whether this scan is not because of an event alone: some may have been lost."""
+        self.unwatched: str | None = None
+        """Why the system sends no events; None while it does."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, seconds: float | None = None) -> bool:
+        """Stop the thread. Return False if it still runs after `seconds`."""
+        with self._changed:
+            self.stopping = True
+            self._changed.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def scan_all(self) -> None:
+        """Have all folders scanned now, by the thread."""
+        with self._changed:
+            for one in self._folders:
+                one.full_at = 0.0
+            self._changed.notify_all()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no scan runs or is due."""
         now = time.monotonic()
-        if self._source is not None:
-            if self._source.alive:
-                return False
-            log.warning("the watcher of the vault is renewed: it died, or the folder is another one")
-            self.end()
-            self.why_none = "it died"
-        if self._retry_at > now:
-            return False
-        self._retry_at = now + RETRY_S
-        try:
-            self._source = self._make(self._told)
-            self._source.add(self._root)
-        except OSError as exc:
-            self._give_up(exc)
-            return False
-        self.why_none = None
-        return True
+        return not self.scanning and all(one.changed_at == math.inf and one.full_at > now for one in self._folders)
 
-    def check(self) -> None:
-        """Stop watching and poll instead if the system's limits may have left a new folder unwatched."""
+    def _notified(self, path: str, is_folder: bool) -> None:
+        one = next((one for one in self._folders if path.startswith(f"{one.real}/")), None)
+        if one is not None and self._listener.wants(one.path, one.path / path[len(one.real) + 1 :], is_folder):
+            with self._changed:
+                if one.changed_at == math.inf:
+                    one.changed_at = time.monotonic() + self._quiet
+                    self._changed.notify_all()
+
+    # The thread
+
+    def _run(self) -> None:
+        if self._nice:
+            priority.step_back(self._nice)
+        while not self.stopping:
+            try:
+                self._turn()
+            except OrmahError as error:
+                log.warning("%s: %s", self._thread.name, error.message)
+            except Exception:
+                log.exception("%s met a fault; it goes on", self._thread.name)
+                with self._changed:
+                    self._changed.wait_for(lambda: self.stopping, HEARTBEAT_S)
+        self._end_source()
+
+    def _turn(self) -> None:
+        self._look()
+        for one in self._folders:
+            if one.identity and one.due <= time.monotonic() and not self.stopping:
+                self._scan(one)
+        with self._changed:
+            now = time.monotonic()
+            if not self.stopping:
+                due = [one.due for one in self._folders if one.identity]
+                self._changed.wait(max(0.0, min([*due, now + HEARTBEAT_S]) - now))
+
+    def _scan(self, one: _Watched) -> None:
+        began = time.monotonic()
+        self.scanning, self.everything = True, one.full_at <= began
+        with self._changed:
+            one.changed_at = math.inf
+            if self.everything:
+                one.full_at = began + (SCAN_S if self.unwatched is None or self._poll is None else self._poll)
         try:
+            again = self._listener.scan(one.path)
+            now = time.monotonic()
+            one.rests_until = now + min(GAP_S, SHARE * (now - began))
+            if again is not None:
+                with self._changed:
+                    one.changed_at = min(one.changed_at, now + again)
             if self._source is not None:
                 self._source.check()
-        except OSError as exc:
-            self._give_up(exc)
+        except OSError as error:
+            self._give_up(error)
+        finally:
+            self.scanning = False
+
+    def _look(self) -> None:
+        """Check whether each folder exists and can be read, and watch those that can. If other folders than before
+        cannot be watched, tell the listener."""
+        wrong: dict[str, str] = {}
+        for one in self._folders:
+            identity, why = None, None
+            try:
+                with os.scandir(one.path) as entries:
+                    next(entries, None)
+                found = one.path.stat()
+                identity = found.st_dev, found.st_ino
+            except FileNotFoundError:
+                why = None if self._optional else MISSING
+            except OSError as error:
+                why = error.strerror or str(error)
+            if why is not None:
+                wrong[str(one.path)] = why
+            if identity != one.identity:
+                if one.identity is not None:  # the watches are on a folder that is not at this path any more
+                    self._end_source()
+                one.identity, one.real, one.full_at = identity, os.path.realpath(one.path), 0.0
+        self._watch()
+        if wrong != self._wrong:
+            for path in wrong.keys() - self._wrong.keys():
+                log.warning("%s cannot be watched: %s", path, wrong[path])
+            self._wrong = wrong
+            self._listener.troubled(wrong)
+
+    def _watch(self) -> None:
+        """Have the system send events for all folders that exist."""
+        if self._source is not None and not self._source.alive:
+            log.warning("%s: the watches are renewed, because they died", self._thread.name)
+            self._end_source()
+        if self._source is None and self._retry_at > time.monotonic():
+            return
+        try:
+            if self._source is None:
+                self._source = FolderEvents(self._notified)
+                for one in self._folders:  # scan all, because events were lost while nothing watched
+                    one.full_at = 0.0
+            for one in self._folders:
+                if one.identity:
+                    self._source.add(one.real)
+            self.unwatched = None
+        except FileNotFoundError:
+            return  # a folder was deleted in the meantime; the next `_look` notices that
+        except OSError as error:
+            self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
-        """Stop the source, because the system's limits do not allow enough watches, and poll until the next try."""
-        self.end()
+        """Watch nothing until the next try, because the system's limits do not allow it."""
         why = error.strerror or str(error)
-        if why != self.why_none:
-            log.warning("no watcher (%s): the vault is scanned every %g s instead", why, POLL_S)
-        self.why_none = why
+        if why != self.unwatched:
+            log.warning("%s: no watches (%s); folders are scanned more often instead", self._thread.name, why)
+        self.unwatched = why
         self._retry_at = time.monotonic() + RETRY_S
+        self._end_source()
 
-    def end(self) -> None:
-        """Stop the source, if there is one."""
+    def _end_source(self) -> None:
         source, self._source = self._source, None
         if source is not None:
             source.stop()
 
 
-GAP_S = (0.2, 2.0)
-"""The shortest and the longest time in seconds from the start of a scan to the earliest start of the next. Between
-these limits it is four times what the last scan of its kind (of some paths, or of everything) took."""
-HEARTBEAT_S = 5.0
-"""The longest time in seconds between two checks whether the source of events is alive."""
-PATIENCE_S = 10.0
-"""The longest time in seconds between two scans while files wait for another git to end."""
-STARVED_S = 30.0
-"""Seconds after the first event in the git directory at which the repository is checked, even if events go on."""
-MANY = 5000
-"""The number of changed paths above which everything is scanned, because that is faster."""
+def resting(changed: float, quiet: float) -> bool:
+    """Return whether a file that was last written at `changed` (seconds since 1970) was left alone for `quiet`
+    seconds."""
+    return not 0.0 <= time.time() - changed < quiet
 
 
-class Watcher:
-    """A thread that watches and scans the vault, from `start` to `stop`. `alive` and `state` are for health reports."""
+class VaultWatcher:
+    """Watches the vault, and has the reconciler scan it when a changed file is at rest."""
 
-    def __init__(
-        self,
-        vault: Vault,
-        reconciler: Reconciler,
-        settings: VaultSettings,
-        *,
-        source: Callable[[Told], FolderEvents] = FolderEvents,
-        scan_s: float = SCAN_S,
-    ) -> None:
+    def __init__(self, vault: Vault, reconciler: Reconciler, settings: VaultSettings) -> None:
         self._vault = vault
         self._reconciler = reconciler
-        self._settings = settings
-        self._scan_s = scan_s
-        self._root = os.fspath(vault.root)
-        self._watches = Watches(vault, self._told, source)
-        self._wake = threading.Condition()
-        self._pending: dict[str, float] = {}
-        self._git_event: tuple[float, float] | None = None
-        self._full_at = 0.0
-        self._wakes_at = 0.0
-        self._scanning = False
-        self._stopping = False
-        self._failures = 0
-        self._patience = 1.0
-        # Whether files wait for another git: an event in `.git` then starts a scan even if HEAD is the same.
-        self._held = False
+        self._quiet = settings.quiet_seconds
+        self._lock = threading.Lock()
+        self._touched: dict[str, float] = {}
+        """{path: time of its last event}. ".git": anything in the repository."""
+        self._unfinished = True
+        """Whether the last scan left something to the next one."""
+        self._pause = PAUSE_S[0]
         self._trouble: str | None = None
-        self._began = -math.inf
-        self._took = {False: 0.0, True: 0.0}
-        self._thread: threading.Thread | None = None
-        self.scans = 0
-        """The number of scans since `start`."""
-
-    # Called from other threads
-
-    def start(self) -> None:
-        """Start the thread, which begins with a full scan once the folders are watched. Returns at once."""
-        self._thread = threading.Thread(target=self._run, name="vault-watch", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread and its source of events, and wait for it. A running scan aborts at its next file."""
-        with self._wake:
-            self._stopping = True
-            self._wake.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-
-    def poke(self) -> None:
-        """Request a full scan as soon as possible."""
-        with self._wake:
-            self._full_at = 0.0
-            self._wake.notify_all()
-
-    def wait_idle(self, timeout: float) -> bool:
-        """Wait until nothing is pending and no scan runs. False after `timeout` seconds."""
-        with self._wake:
-            return self._wake.wait_for(self._idle, timeout)
-
-    def _idle(self) -> bool:
-        return not (self._pending or self._git_event or self._scanning) and self._full_at > time.monotonic()
+        self.watch = FolderWatch("vault-watch", [vault.root], self, quiet=self._quiet, poll=POLL_S, nice=0)
 
     @property
     def alive(self) -> bool:
         """Whether edits are found soon after they happen, by watching or by polling."""
-        thread = self._thread
-        return thread is not None and thread.is_alive() and self._trouble is None
-
-    @property
-    def polling(self) -> str | None:
-        """Why the folder is scanned every few seconds instead of being watched; None while it is watched."""
-        return self._watches.why_none
+        return self.watch.alive and self._trouble is None
 
     @property
     def state(self) -> str:
-        thread = self._thread
-        if thread is None or not thread.is_alive():
+        if not self.watch.alive:
             return "stopped"
-        return self._watches.state if self._trouble is None else f"trouble: {self._trouble}"
+        if self._trouble is not None:
+            return f"trouble: {self._trouble}"
+        why = self.watch.unwatched
+        return "watching" if why is None else f"polling every {POLL_S:g} s: {why}"
 
-    # Events: called from the source's thread, and short
+    # What `FolderWatch` calls
 
-    def _told(self, path: str, is_folder: bool) -> None:
-        now = time.monotonic()
-        quiet = self._settings.quiet_seconds
-        with self._wake:
-            if path.startswith(self._root + "/.git/"):
-                if "/objects/" in path:
-                    return  # an event for the ref that names them follows
-                self._git_event = (now, self._git_event[1] if self._git_event else now)
-            elif not path.startswith(self._root + "/"):
-                return
-            else:
-                relative = path[len(self._root) + 1 :]
-                name = relative.rpartition("/")[2]
-                if name == ".gitignore":
-                    self._full_at = min(self._full_at, now + quiet)
-                elif any(part.startswith(".") for part in relative.split("/")) or not (is_folder or is_note_name(name)):
-                    return
-                else:
-                    self._pending[relative] = now
-            if now + quiet < self._wakes_at:
-                self._wakes_at = now + quiet
-                self._wake.notify_all()
+    def wants(self, folder: Path, path: Path, is_folder: bool) -> bool:
+        parts = path.relative_to(folder).parts
+        if parts[0] == ".git":
+            wanted = parts[1:2] != ("objects",)  # an event for the ref that names them follows
+            parts = parts[:1]
+        elif parts[-1] == ".gitignore":
+            wanted = True
+        else:
+            wanted = (is_folder or is_note_name(path.name)) and not any(part.startswith(".") for part in parts)
+        if wanted:
+            with self._lock:
+                self._touched["/".join(parts)] = time.monotonic()
+        return wanted
 
-    # The thread
+    def troubled(self, wrong: dict[str, str]) -> None:
+        self._trouble = next(iter(wrong.values()), None)
 
-    def _run(self) -> None:
+    def scan(self, folder: Path) -> float | None:
+        rested_since = time.monotonic() - self._quiet
+        with self._lock:
+            touched, self._touched = self._touched, {}
         try:
-            while not self._stopping:
-                try:
-                    self._turn()
-                except ScanAborted:
-                    return
-                except (OrmahError, OSError) as exc:
-                    self._failed(str(exc))
-                except Exception as exc:
-                    log.exception("the watcher met a fault; it goes on")
-                    self._failed(repr(exc))
-        finally:
-            self._watches.end()
-            with self._wake:
-                self._scanning = False
-                self._wake.notify_all()
-
-    def _turn(self) -> None:
-        """Repair the source of events if needed, wait until a scan is due, and run it."""
-        if self._watches.mend():
-            self.poke()
-        if self._watches.why_none:
-            with self._wake:
-                self._full_at = min(self._full_at, time.monotonic() + POLL_S)
-        due = self._next()
-        if due is None:
-            return
-        paths, everything, moved = due
-        if moved or everything:
+            if not (self.watch.everything or self._unfinished or self._differs(folder, touched)):
+                return None
+            self._unfinished = True
             self._vault.look_after()
-        if moved and not everything and (self._held or self._reconciler.behind()):
-            everything = True
-            with self._wake:
-                self._full_at = self._scans_again()
-        if everything or paths:
-            result = self._reconciler.scan(paths=None if everything else paths, stopping=lambda: self._stopping)
-            self._took[everything] = time.monotonic() - self._began
-            self.scans += 1
-            self._trouble = None
-            self._failures = 0
-            self._come_back(result)
-        if everything:
-            self._watches.check()
+            result = self._reconciler.scan(rested=[path for path, last in touched.items() if last <= rested_since])
+        except ScanAborted:
+            return None
+        except (OrmahError, OSError) as exc:
+            return self._failed(str(exc))
+        except Exception as exc:
+            log.exception("the watcher met a fault; it goes on")
+            return self._failed(repr(exc))
+        self._trouble = None
+        self._unfinished = result.waiting_until is not None
+        if (
+            result.waiting_until is not None
+            and self._vault.busy()
+            and not (result.indexed + result.edited + result.removed)
+        ):
+            return self._back_off()
+        self._pause = PAUSE_S[0]
+        return None if result.waiting_until is None else max(0.0, result.waiting_until - time.monotonic())
 
-    def _next(self) -> tuple[list[str], bool, bool] | None:
-        """Wait until something is due. Return (paths to scan, whether to scan everything, whether to check the
-        repository because of events in the git directory).
+    def _differs(self, folder: Path, touched: Collection[str]) -> bool:
+        """Whether anything at these paths is not as the index has it. After commits of Ormah's own nothing differs."""
+        if ".git" in touched and self._reconciler.behind():
+            return True
+        rows = self._reconciler.index.known()
+        for path in touched:
+            row = rows.get(path)
+            try:
+                found = os.lstat(folder / path)
+            except OSError:
+                if row is not None or not is_note_name(path):
+                    return True
+                continue
+            if path != ".git" and (row is None or FileStat.of(path, found).differs(row)):
+                return True
+        return False
 
-        None: the caller has to stop, or to repair the source of events first.
-        """
-        quiet = self._settings.quiet_seconds
-        with self._wake:
-            self._scanning = False
-            self._wake.notify_all()
-            while True:
-                now = time.monotonic()
-                if self._stopping:
-                    return None
-                some, all_of_it = self._due(quiet)
-                due = min(some, all_of_it)
-                if due <= now:
-                    break
-                self._wakes_at = min(due, now + HEARTBEAT_S)
-                self._wake.wait(self._wakes_at - now)
-                if self._watches.unwell():
-                    return None
-            self._scanning = True
-            self._began = now
-            paths = [path for path, last in self._pending.items() if last + quiet <= now]
-            large = all_of_it <= now
-            everything = (large and self._full_at <= now) or len(paths) > MANY
-            moved = large and self._git_event is not None and self._git_due(self._git_event, quiet) <= now
-            if moved:
-                self._git_event = None
-                self._patience = 1.0
-            for path in paths:
-                del self._pending[path]
-            if everything:
-                self._full_at = self._scans_again()
-        return paths, everything, moved
-
-    def _scans_again(self) -> float:
-        """Return when (`time.monotonic`) the next full scan is due if there is no event."""
-        return time.monotonic() + (POLL_S if self._watches.why_none else self._scan_s)
-
-    def _due(self, quiet: float) -> tuple[float, float]:
-        """Return (when a scan of some paths is due, when a full scan or a check of the repository is due).
-
-        Times are those of `time.monotonic`; infinity: never."""
-        some = min((last + quiet for last in self._pending.values()), default=math.inf)
-        moved = math.inf if self._git_event is None else self._git_due(self._git_event, quiet)
-        return max(some, self._may(False)), max(min(self._full_at, moved), self._may(True))
-
-    def _may(self, everything: bool) -> float:
-        """Return the earliest time of the next scan of some paths or, with `everything`, of all."""
-        return self._began + max(GAP_S[0], min(GAP_S[1], 4 * self._took[everything]))
-
-    @staticmethod
-    def _git_due(event: tuple[float, float], quiet: float) -> float:
-        return min(event[0] + quiet, event[1] + STARVED_S)
-
-    def _come_back(self, result: ScanResult) -> None:
-        """Schedule a scan for the files that waited in this one: not at rest yet, or another git was at work."""
-        if result.waiting_until is None:
-            self._held, self._patience = False, 1.0
-            return
-        done = result.indexed + result.edited + result.removed
-        self._held = self._vault.busy() is not None
-        busy = self._held and done == 0
-        until = time.monotonic() + self._patience if busy else result.waiting_until
-        self._patience = min(PATIENCE_S, 2 * self._patience) if busy else 1.0
-        with self._wake:
-            for path in result.waiting:
-                if path:
-                    self._pending.setdefault(path, until - self._settings.quiet_seconds)
-                else:
-                    self._full_at = min(self._full_at, until)
-
-    def _failed(self, why: str) -> None:
-        """Wait after a failed scan, longer each time in a row; then a full scan is due. Log the reason if it is new."""
+    def _failed(self, why: str) -> float:
+        """Return the pause after a failed scan, and log the reason if it is new."""
         if why != self._trouble:
             log.warning("the vault cannot be followed at the moment: %s", why)
         self._trouble = why
-        wait = min(BACKOFF_S[1], BACKOFF_S[0] * 2**self._failures)
-        self._failures = min(self._failures + 1, 10)
-        with self._wake:
-            self._scanning = False
-            self._wake.notify_all()
-            self._full_at = 0.0
-            self._wake.wait_for(lambda: self._stopping, wait)
+        return self._back_off()
+
+    def _back_off(self) -> float:
+        pause, self._pause = self._pause, min(PAUSE_S[1], 2 * self._pause)
+        return pause

@@ -123,7 +123,7 @@ def take_away(ormah: Ormah, way: str) -> None:
         else:
             path = ormah.index.note(node_id).path
             (ormah.vault.root / path).unlink()
-            assert ormah.reconciler.scan(paths=[path]).removed == 1
+            assert ormah.reconciler.scan(rested=[path]).removed == 1
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -191,7 +191,7 @@ def test_the_watcher_is_off_until_it_is_configured(tmp_path: Path) -> None:
 def test_a_folder_that_comes_goes_and_comes_is_named_and_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ormahd.ingest.folders.HEARTBEAT", 0.1)
+    monkeypatch.setattr("ormahd.watch.watcher.HEARTBEAT_S", 0.1)
     place = tmp_path / "usb"
     with opened(tmp_path, watch="true", folders=str(place), **QUIET) as ormah, sources(ormah) as intake:
 

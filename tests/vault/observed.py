@@ -31,14 +31,24 @@ class SmallIndex:
         self.head: str | None = None
         self.calls: list[tuple[set[str], set[str]]] = []
         self.commits: list[Committed] = []
-        self.changed = threading.Condition()
+        self.changed = threading.Condition(threading.RLock())
+
+    @property
+    def position(self) -> str | None:
+        return self.head
+
+    def kinds(self) -> dict[str, NoteKind]:
+        with self.changed:
+            return {path: self.note(path).kind for path in self.rows}
 
     def known(self) -> dict[str, FileState]:
         with self.changed:
             return {path: state for path, (_, state) in self.rows.items()}
 
-    def apply(self, upserts, removals, head, notes=None) -> None:
+    def apply(self, upserts, removals, *, head, notes=None, superseded=lambda _path, _digest: False) -> None:
         with self.changed:
+            upserts = {path: one for path, one in upserts.items() if not superseded(path, one[1].digest)}
+            removals = [path for path in removals if not superseded(path, None)]
             self.calls.append((set(upserts), set(removals)))
             self._store(upserts, removals, head)
 
@@ -111,8 +121,7 @@ class House:
         self.reconciler = self.new_reconciler()
 
     def new_reconciler(self, clock: Callable[[], datetime] = now) -> Reconciler:
-        return Reconciler(self.vault, history_of(self.vault), known=self.index.known, settings=self.settings, clock=clock, apply=self.index.apply,
-                          touched=self.index.touched, position=lambda: self.index.head)  # fmt: skip
+        return Reconciler(self.vault, self.index, history_of(self.vault), settings=self.settings, clock=clock)
 
     def close(self) -> None:
         self.vault.close()

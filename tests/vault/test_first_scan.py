@@ -7,19 +7,18 @@ import itertools
 import pytest
 
 from ormahd.watch import reconciler
-from ormahd.watch.scan import ScanAborted
+from ormahd.watch.reconciler import ScanAborted
 from tests.vault.observed import House, uuid
 
 
 def test_a_scan_ends_where_the_daemon_does_and_the_next_start_takes_the_rest(house: House, monkeypatch) -> None:
     monkeypatch.setattr(reconciler, "BATCH", 50)
-    asked = itertools.count()
     for number in range(300):
         house.write(f"Note {number}.md", f"---\nid: {uuid(number + 1)}\n---\ntext of {number}\n")
     house.git("add", "-A")
     house.git("commit", "-qm", "by hand")
     with pytest.raises(ScanAborted):
-        house.scan(stopping=lambda: next(asked) >= 200)
+        house.scan(progress=lambda done, _of: done == 200 and house.reconciler.stopping.set())
     assert 100 <= len(house.index.rows) < 300
     assert house.index.head != house.git("rev-parse", "HEAD"), "it claims to have everything of that commit"
     house.reconciler = house.new_reconciler()

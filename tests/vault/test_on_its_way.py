@@ -1,4 +1,4 @@
-"""A scan while a commit of ours is between the branch and the telling: it is waited for, not taken for somebody else's."""
+"""A scan while a commit of ours is between the branch and the listeners: it waits for it, and does not take it for a person's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.watch import reconciler
 from tests.vault.observed import ONE, TWO, House, uuid
 
 THREE = uuid(3)
@@ -45,24 +44,25 @@ class Slow:
 
 
 @pytest.fixture
-def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
-    monkeypatch.setattr(reconciler, "OURS_S", 120.0)  # the disk of a busy machine takes longer than a second
+def slow(tmp_path: Path) -> Iterator[Slow]:
     slow = Slow(tmp_path / "vault")
     yield slow
     slow.go_on.set()
     slow.house.close()
 
 
-def test_a_scan_waits_for_what_is_being_told_and_looks_at_its_part_alone(slow: Slow) -> None:
+@pytest.mark.parametrize("step", ["ref", "placed"])
+def test_a_scan_waits_for_a_commit_of_ours_and_leaves_its_files_alone(slow: Slow, step: str) -> None:
     house = slow.house
-    house.write("far/away.md", "not looked at")
+    slow.step = step
     writer = slow.write("on its way", TWO)
+    calls = len(house.index.calls)
     slow.let_go(0.1)
-    result = house.scan(paths=[slow.path])
+    result = house.scan()
     writer.join()
-    assert (result.waiting, result.waiting_until, result.edited) == (set(), None, 0)
-    assert house.index.head == house.reconciler.told == house.git("rev-parse", "HEAD")
-    assert house.scan().edited == 1
+    assert (result.indexed, result.edited, result.waiting, len(house.index.calls)) == (0, 0, set(), calls)
+    assert house.index.head == house.git("rev-parse", "HEAD")
+    assert len(house.index.find("on its way")) == 1
     house.settle()
 
 
@@ -80,7 +80,7 @@ def test_a_commit_that_comes_during_a_scan_asks_for_no_other(slow: Slow) -> None
     result = house.scan(progress=progress)
     writers[0].join()
     assert (result.indexed, result.waiting, result.waiting_until) == (1, set(), None)
-    assert house.index.head == house.reconciler.told == house.git("rev-parse", "HEAD")
+    assert house.index.head == house.git("rev-parse", "HEAD")
     house.settle()
 
 
@@ -95,57 +95,7 @@ def test_whether_the_index_is_behind_is_asked_once_ours_are_told(slow: Slow) -> 
     assert house.reconciler.behind()
 
 
-def test_a_commit_of_somebody_else_is_seen_though_we_write_all_the_time(
-    slow: Slow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reconciler, "OURS_S", 0.2)
-    house = slow.house
-    other = house.remember("first other", title="Other", node_id=TWO)
-    house.write(other, house.read(other).replace(b"first", b"second"))
-    house.git("commit", "-qam", "by hand")
-    writer = slow.write("on its way", THREE)
-    begun = time.monotonic()
-    result = house.scan(paths=[slow.path])  # ours is not told before the scan has ended
-    assert time.monotonic() - begun >= 0.2
-    assert result.indexed >= 1
-    assert house.index.find("second other") == [other]
-    assert result.waiting_until is None or result.waiting == {""}
-    slow.go_on.set()
-    writer.join()
-    house.settle()
-    assert house.index.head == house.git("rev-parse", "HEAD")
-    assert len(house.index.find("on its way")) == 1
-
-
-@pytest.mark.parametrize("step", ["ref", "placed"])
-def test_a_file_that_is_on_its_way_is_left_to_whoever_writes_it(
-    slow: Slow, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    """Its commit tells the index of it: a scan that is quicker would read it, decide on it and index it for nothing."""
-    monkeypatch.setattr(reconciler, "OURS_S", 0.05)
-    house = slow.house
-    slow.step = step
-    told: list[str] = []
-    apply = house.reconciler._apply
-
-    def counted(upserts, removals, head) -> None:  # type: ignore[no-untyped-def]
-        told.extend(upserts)
-        apply(upserts, removals, head)
-
-    house.reconciler._apply = counted
-    writer = slow.write("on its way", TWO)
-    result = house.scan()
-    assert (result.indexed, result.edited, told) == (0, 0, [])
-    assert house.reconciler.told != house.git("rev-parse", "HEAD")
-    slow.go_on.set()
-    writer.join()
-    assert len(house.index.find("on its way")) == 1
-    house.settle()
-    assert house.index.head == house.reconciler.told == house.git("rev-parse", "HEAD")
-
-
-def test_an_edit_over_a_file_that_is_on_its_way_is_taken_in(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconciler, "OURS_S", 0.05)
+def test_an_edit_over_a_file_that_is_on_its_way_is_taken_in(slow: Slow) -> None:
     house = slow.house
     slow.step = "placed"
     writer = slow.write("on its way", TWO)

@@ -173,7 +173,7 @@ def test_a_file_that_is_being_written_waits(tmp_path: Path) -> None:
     path = house.remember("text", title="Title", node_id=ONE)
     (house.root / path).unlink()
     assert path in house.scan().waiting
-    assert house.scan(paths=[path]).removed == 1  # whoever names a path has waited already
+    assert house.scan(rested=[path]).removed == 1  # whoever names a path has waited already
     house.close()
 
 

@@ -49,20 +49,6 @@ def test_a_checkout_of_an_older_state_is_indexed_and_not_committed(house: House)
     house.settle()
 
 
-def test_a_part_that_rested_stands_for_no_whole_commit(house: House) -> None:
-    """Several notes changed by one commit from outside: an event told of one of them so far."""
-    one = house.remember("first version", title="Title", node_id=ONE)
-    other = house.remember("first other", title="Other", node_id=TWO)
-    house.scan()
-    for path in (one, other):
-        house.write(path, house.read(path).replace(b"first", b"second"))
-    house.git("commit", "-qam", "by hand")
-    house.scan(paths=[one])
-    assert house.index.find("second version") == [one]
-    assert house.index.find("second other") == [other]
-    assert house.index.head == house.git("rev-parse", "HEAD")
-
-
 def test_an_own_commit_on_top_of_an_unseen_one_claims_nothing(house: House) -> None:
     path = house.remember("first version", title="Title", node_id=ONE)
     house.scan()
@@ -71,9 +57,9 @@ def test_an_own_commit_on_top_of_an_unseen_one_claims_nothing(house: House) -> N
     house.write(path, house.read(path).replace(b"first", b"second"))
     house.git("commit", "-qam", "by hand")
     house.remember("another", title="Other", node_id=TWO)
-    assert house.reconciler.told == before
+    assert house.index.head == before
     assert house.scan().indexed == 1
-    assert house.index.head == house.reconciler.told == house.git("rev-parse", "HEAD")
+    assert house.index.head == house.git("rev-parse", "HEAD")
 
 
 def test_commits_by_hand_are_only_indexed(house: House) -> None:
@@ -133,6 +119,24 @@ def test_conflict_markers_that_another_git_committed_leave_the_last_whole_versio
         house.reconciler = house.new_reconciler()
         house.scan()
     house.settle()
+
+
+@pytest.mark.parametrize("text", [b"<<<<<<< HEAD\na\n=======\nb\n>>>>>>> other\n", b"an edit of this moment\n"])
+@pytest.mark.parametrize("rebasing", [True, False])
+def test_without_an_index_a_file_that_is_not_at_rest_is_found_as_head_has_it(
+    tmp_path: Path, text: bytes, rebasing: bool
+) -> None:
+    house = House(tmp_path / "vault", quiet=3600)
+    path = house.remember("our version", title="Title", node_id=ONE)
+    house.write(path, house.read(path) + text)
+    if rebasing:
+        (house.root / ".git/rebase-merge").mkdir()
+    house.index.rows.clear()
+    for _ in range(2):
+        house.scan()
+        assert house.index.nodes()[ONE] == path
+        assert house.index.note(path).content.strip() == "our version"
+    house.close()
 
 
 def test_nothing_is_committed_during_a_merge(house: House) -> None:

@@ -61,11 +61,11 @@ def test_a_tree_of_ours_is_the_one_that_git_makes(tmp_path: Path, seed: int) -> 
 
 def test_the_tree_that_is_kept_is_what_head_has(tmp_path: Path) -> None:
     house = House(tmp_path / "vault")
-    look, vault = house.reconciler.look, house.vault
+    look, vault = house.reconciler.head_files, house.vault
 
     def same() -> None:
         head = vault.head()
-        assert look.tree(head) == vault.tree()
+        assert look.at(head) == vault.tree()
 
     same()
     for number in range(5):
@@ -75,7 +75,7 @@ def test_the_tree_that_is_kept_is_what_head_has(tmp_path: Path) -> None:
     remove(vault, "n2.md")
     put(vault, ("n2.md", b"back\n"))
     same()
-    first = look.tree(vault.head())
+    first = look.at(vault.head())
     put(vault, ("later.md", b"later\n"))
     assert "later.md" not in first
     same()

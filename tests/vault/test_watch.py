@@ -15,7 +15,7 @@ import pytest
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
 from ormahd.watch import watcher as watch
-from ormahd.watch.watcher import FolderEvents, Watcher
+from ormahd.watch.watcher import FolderEvents, VaultWatcher
 from tests.house import wait_until
 from tests.vault.observed import House, uuid
 
@@ -24,29 +24,26 @@ QUIET = 0.3
 
 
 class Watched(House):
-    def __init__(self, root: Path, source=FolderEvents, *, scan_seconds: float = 300.0, **options) -> None:
+    def __init__(self, root: Path, **options) -> None:
         super().__init__(root, quiet=QUIET, **options)
-        self.sources = []
-
-        def make(told):
-            self.sources.append(source(told))
-            return self.sources[-1]
-
-        self.watcher = Watcher(self.vault, self.reconciler, self.settings, source=make, scan_s=scan_seconds)
+        self.watcher = VaultWatcher(self.vault, self.reconciler, self.settings)
 
     def start(self) -> None:
-        self.watcher.start()
-        assert self.watcher.wait_idle(120), self.watcher.state
+        self.watcher.watch.start()
+        self.wait_idle()
+
+    def wait_idle(self) -> None:
+        wait_until(lambda: self.watcher.watch.idle, self.watcher.state)
 
     def close(self) -> None:
-        self.watcher.stop()
+        self.watcher.watch.stop()
         super().close()
 
     def found(self, words: str, *paths: str) -> None:
         self.index.wait(lambda index: index.find(words) == sorted(paths))
 
     def log_is(self, subject: str) -> None:
-        assert self.watcher.wait_idle(120)
+        self.wait_idle()
         assert self.log() == [subject]
         assert self.clean()
 
@@ -145,7 +142,7 @@ def test_deleted_and_a_folder_deleted(house: Watched) -> None:
 def test_duplicated(house: Watched) -> None:
     shutil.copy(house.root / house.path, house.root / "copy.md")
     house.found("first words", house.path, "copy.md")
-    assert house.watcher.wait_idle(120)
+    house.wait_idle()
     assert house.index.nodes()[ONE] == house.path
     assert house.log() == ["remember: Other"]
 
@@ -158,7 +155,7 @@ def test_created_without_frontmatter_in_new_folders(house: Watched) -> None:
         data = house.read(f"new/{number}/deep/idea.md")
         assert parse(data, "x.md").kind is NoteKind.NOTE
         assert data.endswith(b"# Idea\r\n\r\nabout rivers %d" % number)
-    assert house.watcher.wait_idle(120)
+    house.wait_idle()
     assert house.clean()
     house.write("new/1/deep/another.md", "about hills")
     house.found("about hills", "new/1/deep/another.md")
@@ -183,12 +180,12 @@ def test_git_checkout_revert_and_branches(house: Watched) -> None:
 
 
 def test_touch_and_chmod_change_nothing(house: Watched) -> None:
-    calls, scans = len(house.index.calls), house.watcher.scans
-    os.utime(house.root / house.path)
-    (house.root / house.path).chmod(0o600)
-    house.watcher.poke()
-    wait_until(lambda: house.watcher.scans > scans, "it is scanned")
-    assert house.watcher.wait_idle(120)
+    calls, file = len(house.index.calls), house.root / house.path
+    os.utime(file)
+    file.chmod(0o600)
+    house.watcher.watch.scan_all()
+    wait_until(lambda: house.index.known()[house.path].mtime_ns == file.stat().st_mtime_ns, "it is scanned")
+    house.wait_idle()
     assert len(house.index.calls) == calls
     assert house.log() == ["remember: Other"]
 
@@ -201,7 +198,7 @@ def test_a_merge_in_progress_is_waited_for(house: Watched) -> None:
     house.write(house.path, house.read(house.path).replace(b"first", b"our"))
     house.git("commit", "-qam", "ours")
     house.found("our words", house.path)
-    assert house.watcher.wait_idle(120)
+    house.wait_idle()
     house.git("merge", "side", ok=False)
     house.write(house.other, house.read(house.other).replace(b"other", b"edited"))
     wait_until(lambda: any(one["path"] == house.path for one in house.reconciler.problems()), "the conflict is named")
@@ -212,7 +209,7 @@ def test_a_merge_in_progress_is_waited_for(house: Watched) -> None:
     house.git("commit", "-qm", "merged")
     house.found("edited words", house.other)
     house.found("their words", house.path)
-    assert house.watcher.wait_idle(120)
+    house.wait_idle()
     assert house.log(2) == ["Edit: Other", "merged"]
 
 
@@ -226,7 +223,7 @@ def test_what_is_no_note_is_left_alone(plain: Watched) -> None:
         plain.write(name, "about lakes")
     plain.write("more/real/c.md", "about lakes")
     plain.found("about lakes", "more/real/c.md")
-    assert plain.watcher.wait_idle(120)
+    plain.wait_idle()
     assert plain.index.find("about lakes") == ["more/real/c.md"]
 
 
@@ -241,12 +238,13 @@ def test_a_folder_with_notes_in_the_history_is_watched_whatever_git_ignores(plai
 def test_without_room_for_watches_it_polls_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "POLL_S", 0.3)
 
-    def full(told):
+    def full(_notify):
         raise OSError(errno.ENOSPC, "inotify watch limit reached")
 
-    house = Watched(tmp_path / "vault", full)
+    monkeypatch.setattr(watch, "FolderEvents", full)
+    house = Watched(tmp_path / "vault")
     path = house.remember("first words", title="Title", node_id=ONE)
-    house.watcher.start()
+    house.watcher.watch.start()
     house.write("idea.md", "about rivers")
     house.found("about rivers", "idea.md")
     (house.root / path).unlink()
@@ -256,8 +254,10 @@ def test_without_room_for_watches_it_polls_and_says_so(tmp_path: Path, monkeypat
     house.close()
 
 
-def test_lost_events_are_found_by_the_scan(tmp_path: Path) -> None:
-    house = Watched(tmp_path / "vault", lambda _told: FolderEvents(lambda *_: None), scan_seconds=0.5)
+def test_lost_events_are_found_by_the_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "SCAN_S", 0.5)
+    monkeypatch.setattr(watch, "FolderEvents", lambda _notify: FolderEvents(lambda *_: None))
+    house = Watched(tmp_path / "vault")
     house.start()
     house.write("new/idea.md", "about rivers")
     house.found("about rivers", "new/idea.md")
@@ -266,40 +266,40 @@ def test_lost_events_are_found_by_the_scan(tmp_path: Path) -> None:
 
 def test_another_folder_at_the_vaults_path_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "HEARTBEAT_S", 0.05)
-    monkeypatch.setattr(watch, "RETRY_S", 0.1)
     house = Watched(tmp_path / "vault")
     house.start()
+    source = house.watcher.watch._source
     shutil.copytree(house.root, tmp_path / "copy")
     house.root.rename(tmp_path / "old")
     (tmp_path / "copy").rename(house.root)
-    wait_until(lambda: len(house.sources) > 1 and house.watcher.state == "watching", "the new folder is watched")
+    wait_until(lambda: house.watcher.watch._source not in {None, source}, "the new folder is watched")
+    house.write("idea.md", "about rivers")
+    house.found("about rivers", "idea.md")
     house.close()
 
 
 def test_a_dead_source_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "HEARTBEAT_S", 0.05)
-    monkeypatch.setattr(watch, "RETRY_S", 0.1)
     house = Watched(tmp_path / "vault")
     house.start()
-    house.sources[0].stop()
+    house.watcher.watch._source.stop()
     house.write("idea.md", "about rivers")
     house.found("about rivers", "idea.md")
     house.close()
-    assert len(house.sources) == 2
 
 
 def test_a_vault_that_goes_away_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "BACKOFF_S", (0.1, 0.2))
+    monkeypatch.setattr(watch, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(watch, "PAUSE_S", (0.1, 0.2))
     house = Watched(tmp_path / "vault")
     house.remember("first words", title="Title", node_id=ONE)
     house.start()
     away = house.root.with_name("away")
     house.root.rename(away)
-    house.watcher.poke()
     wait_until(lambda: not house.watcher.alive, "the watcher has lost the vault")
     away.rename(house.root)
     wait_until(lambda: house.watcher.alive, "the watcher has the vault again")
-    assert house.watcher.wait_idle(120)
+    house.wait_idle()
     assert ONE in house.index.nodes()
     house.write("idea.md", "about rivers")
     house.found("about rivers", "idea.md")
@@ -308,14 +308,14 @@ def test_a_vault_that_goes_away_and_comes_back(tmp_path: Path, monkeypatch: pyte
 
 def test_stop_leaves_nothing_behind(plain: Watched) -> None:
     plain.start()
-    plain.watcher.stop()
+    plain.watcher.watch.stop()
     threads, files = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
     for _ in range(5):
-        watcher = Watcher(plain.vault, plain.reconciler, plain.settings)
-        watcher.start()
-        assert watcher.wait_idle(120)
+        watcher = VaultWatcher(plain.vault, plain.reconciler, plain.settings)
+        watcher.watch.start()
+        wait_until(lambda watcher=watcher: watcher.watch.idle, "nothing is left to scan")
         assert watcher.state == "watching"
-        watcher.stop()
+        watcher.watch.stop()
         assert watcher.state == "stopped"
     assert set(threading.enumerate()) <= threads  # one of an earlier test may end meanwhile
     assert len(os.listdir("/proc/self/fd")) == files
@@ -348,6 +348,6 @@ def test_own_writes_start_no_commits(plain: Watched) -> None:
     plain.start()
     for number in range(20):
         plain.remember(f"text {number}", title=f"T{number}", node_id=uuid(number + 100))
-    assert plain.watcher.wait_idle(30)
+    plain.wait_idle()
     assert plain.index.calls == [] or all(not gone for _, gone in plain.index.calls)
     assert plain.log() == ["remember: T19"]

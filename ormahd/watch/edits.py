@@ -1,0 +1,77 @@
+"""Commit what a person did to files of the vault, in the person's name: new notes, edits, moves and deletions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ormahd.errors import Conflict, VaultBusy
+from ormahd.model.change import Kind
+from ormahd.note.values import Note
+from ormahd.vault.vault import Vault
+
+BUSY_S = 1.0
+"""Seconds after which a commit is tried again while another git is at work."""
+
+
+class Edit(Struct, frozen=True):
+    """One file of a commit.
+
+    `data`: its new bytes; None: it was deleted. `expect`: the sha256 of the bytes that were read (None: no file).
+    `name`: its name in the commit's subject. `moved`: the note's earlier paths.
+    """
+
+    path: str
+    data: bytes | None
+    node_id: str | None
+    expect: str | None
+    name: str
+    moved: tuple[str, ...] = ()
+
+
+def label(note: Note) -> str:
+    """Return the name that a note has in a commit's subject: its title, or its file name without `.md`."""
+    return note.title or os.path.basename(note.path)[:-3] or note.path
+
+
+def subject(verb: str, names: Sequence[str]) -> str:
+    """Return a commit's subject: `Edit: Title`, `Edit 2 notes: A, B`, or `Edit 12 notes: A, B and 10 more`."""
+    if len(names) == 1:
+        return f"{verb}: {names[0]}"
+    if len(names) <= 3:
+        return f"{verb} {len(names)} notes: {', '.join(names)}"
+    return f"{verb} {len(names)} notes: {', '.join(names[:2])} and {len(names) - 2} more"
+
+
+def commit(vault: Vault, verb: str, edits: Sequence[Edit], *, quiet: float) -> tuple[int, dict[str, float]]:
+    """Commit the files as one op. Return (how many were committed, `{path: seconds until it is tried again}` of the others:
+    files that were saved again since they were read, or all because another git is at work)."""
+    waiting: dict[str, float] = {}
+    with vault.between_writes():
+        pass  # these bytes may be those of an op that is being written: HEAD has it now
+    while edits:
+        try:
+            with vault.transaction(
+                subject(verb, [one.name for one in edits]), kind=Kind.EDIT, source="person", person=True
+            ) as tx:
+                for one in edits:
+                    for old in one.moved:
+                        tx.remove(old, node_id=one.node_id, expect=None)
+                    if one.data is None:
+                        tx.remove(one.path, node_id=one.node_id, expect=one.expect)
+                    else:
+                        tx.put(one.path, one.data, node_id=one.node_id, expect=one.expect)
+        except Conflict as exc:
+            path = exc.data.get("path")
+            lost = {one.path for one in edits if path in {one.path, *one.moved}} or {one.path for one in edits}
+            waiting |= dict.fromkeys(lost, quiet)
+            edits = [one for one in edits if one.path not in lost]
+        except VaultBusy:
+            return 0, waiting | {one.path: BUSY_S for one in edits}
+        else:
+            if tx.committed is None:  # HEAD has the content already: the next scan indexes it
+                return 0, waiting | {one.path: 0.0 for one in edits}
+            return len(edits), waiting
+    return 0, waiting

@@ -1,0 +1,240 @@
+"""Walk the vault and list the files whose `stat` differs from the known one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from ormahd.errors import Unavailable
+from ormahd.model.change import FileState, finding
+from ormahd.process import priority
+from ormahd.vault.excluded import Excluded, is_note_name
+
+MAX_NOTE_BYTES = 10_000_000
+"""Largest file that is read. A memory holds 1,000,000 characters, so a larger file is no note."""
+STRIDE = 64
+"""The number of files of a folder that are examined between two calls of `priority.give`."""
+MARKER = ".ormah/vault.toml"
+"""If this file is missing, the vault counts as missing: the mount point of an unmounted disk is an empty folder."""
+NS = 2**63 - 1
+"""The largest distance from 1970, in nanoseconds, that an mtime may have here: the largest integer in SQLite. Some file
+systems store later times."""
+READABLE = "make it readable, or move it out of the vault"
+NOTHING = "nothing need be done"
+LINK = f"{NOTHING}; a note is read where it lies itself in the vault"
+RENAME = "rename it; `convmv -f latin1 -t utf-8` does many"
+
+
+class FileStat(Struct, frozen=True):
+    """What is known of a file by its stat alone. `changed_ns`: the later of mtime and ctime."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    inode: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, path: str, found: os.stat_result) -> FileStat:
+        changed = max(found.st_mtime_ns, found.st_ctime_ns)
+        return cls(path, found.st_size, max(-NS, min(found.st_mtime_ns, NS)), found.st_ino, changed)
+
+    def differs(self, row: FileState) -> bool:
+        return row.mtime_ns != self.mtime_ns or row.size != self.size or row.inode != self.inode
+
+    def state(self, digest: str) -> FileState:
+        return FileState(self.path, self.size, self.mtime_ns, self.inode, digest)
+
+
+class WalkResult(Struct):
+    """The result of a walk. Paths are posix and relative to the vault's root. "Known" means known to the index."""
+
+    changed: dict[str, FileStat] = field(default_factory=dict)
+    """New files and those whose stat differs from what is known."""
+    present: set[str] = field(default_factory=set)
+    """The paths of all notes that exist, known or not."""
+    skipped: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """{path: finding for `doctor`} of what was not read as a note: too large, unreadable, a link, a pipe, another
+    repository."""
+
+    def skip(self, path: str, level: str, what: str, mend: str) -> None:
+        self.skipped[path] = finding(path, level, what, mend)
+
+    def absent(self, paths: Iterable[str]) -> list[str]:
+        """Return those of `paths` that do not exist any more, or are excluded now. What lies at or below a skipped path
+        does not count as absent."""
+        skipped = below(self.skipped)
+        return [path for path in paths if path not in self.present and not skipped(path)]
+
+
+def homes(paths: Iterable[str]) -> set[str]:
+    """Return all folders that contain one of these files, directly or in subfolders."""
+    found: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return found
+
+
+def below(tops: Collection[str]) -> Callable[[str], bool]:
+    """Return a function that tells whether a path is one of `tops`, or below one."""
+    exact, prefixes = set(tops), tuple(top + "/" for top in tops)
+    return lambda path: path in exact or path.startswith(prefixes)
+
+
+def check_root(root: Path) -> None:
+    """Raise Unavailable if the vault is missing, because otherwise all its notes would count as deleted."""
+    if not (root / MARKER).is_file():
+        what = "is gone" if not root.is_dir() else f"lacks {MARKER}"
+        raise Unavailable(
+            f"the vault {root} {what}",
+            hint="is its disk mounted? Put the folder back; nothing was taken for deleted",
+            data={"path": str(root)},
+        )
+
+
+def walk(root: Path, known: Mapping[str, FileState], excluded: Excluded, *, since: int | None = None) -> WalkResult:
+    """Find the files of the folder that differ from `known` ({path: state}).
+
+    `since`: an mtime in nanoseconds; files that are not older count as changed even if their stat is the same. Raises
+    Unavailable if the vault is missing or disappears during the walk.
+    """
+    check_root(root)
+    excluded.refresh()
+    walker = _Walker(str(root), known, excluded, NS if since is None else since)
+    # level by level, so that git is asked once per level about all new folders
+    level = [""]
+    while level:
+        level = walker.allowed([inner for folder in level for inner in walker.folder(folder)])
+    walker.settle()
+    check_root(root)
+    return walker.out
+
+
+class _Walker:
+    def __init__(self, root: str, known: Mapping[str, FileState], excluded: Excluded, since: int) -> None:
+        self.root = root
+        self.known = known
+        self.known_folders = homes(known)
+        self.excluded = excluded
+        self.since = since
+        self.out = WalkResult()
+        self.fresh: dict[str, FileStat] = {}
+        """Files that are not known: git is to be asked whether it ignores them."""
+
+    def folder(self, folder: str) -> list[str]:
+        """Examine the files of one folder, and return the paths of its subfolders."""
+        prefix = folder + "/" if folder else ""
+        inner: list[str] = []
+        notes: list[os.DirEntry[str]] = []
+        ignore: os.stat_result | None = None
+        try:
+            with os.scandir(self.root + "/" + folder if folder else self.root) as entries:
+                for entry in entries:
+                    name = entry.name
+                    if name.startswith("."):
+                        if name == ".git" and folder:
+                            self.out.skip(folder, "warning", "a git repository of its own", READABLE)
+                            return []
+                        if name == ".gitignore":
+                            ignore = entry.stat(follow_symlinks=False)
+                    elif entry.is_dir(follow_symlinks=False):
+                        inner.append(prefix + name)
+                    elif is_note_name(name):
+                        notes.append(entry)
+                    elif entry.is_symlink():
+                        self.out.skip(prefix + name, "info", "a link; links are not followed", LINK)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as exc:
+            if not folder:
+                hint = "look at the folder's permissions"
+                raise Unavailable(f"the vault {self.root} cannot be read: {exc.strerror}", hint=hint) from exc
+            self.out.skip(folder, "warning", f"the folder cannot be read: {exc.strerror}", READABLE)
+            return []
+        if ignore is not None and stat.S_ISFIFO(ignore.st_mode):
+            what = ".gitignore is a pipe there, for which git would wait for ever"
+            self.out.skip(folder, "warning", what, "put a regular file there, or remove it")
+            return []
+        self.excluded.ignore_file(prefix + ".gitignore", ignore)
+        for number, entry in enumerate(notes):
+            if not number % STRIDE:
+                priority.give()
+            try:
+                self.file(prefix + entry.name, entry.stat(follow_symlinks=False))
+            except FileNotFoundError:
+                continue
+            except OSError as exc:
+                what = f"cannot be looked at: {exc.strerror}"
+                self.out.skip(prefix + entry.name, "warning", what, READABLE)
+        return inner
+
+    def allowed(self, folders: list[str]) -> list[str]:
+        """Return those of `folders` that are to be walked: not templates, and not ignored by git.
+
+        Folders with known notes count as not ignored, because git does not ignore tracked files.
+        """
+        named = []
+        for folder in folders:
+            if not _is_text(folder):
+                self.out.skip(_shown(folder), "warning", "the folder's name is not UTF-8", RENAME)
+            elif not self.excluded.template(folder):
+                named.append(folder)
+        ignored = self.excluded.by_git([folder for folder in named if folder not in self.known_folders])
+        return [folder for folder in named if folder not in ignored]
+
+    def file(self, path: str, found: os.stat_result) -> None:
+        if not stat.S_ISREG(found.st_mode):
+            kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+            what = f"{kinds.get(stat.S_IFMT(found.st_mode), 'a device')}, no regular file"
+            self.out.skip(path, "info", what, LINK if stat.S_ISLNK(found.st_mode) else NOTHING)
+            return
+        row = self.known.get(path)
+        if row is None:
+            if not _is_text(path):
+                self.out.skip(_shown(path), "warning", "the name is not UTF-8", RENAME)
+            elif original := self.excluded.conflicted(path):
+                what = f"a conflicted copy of {original}: take over what it has more, and delete it"
+                self.out.skip(path, "warning", what, READABLE)
+            elif not self.excluded.template(path):
+                self.fresh[path] = FileStat.of(path, found)
+            return
+        path = row.path  # an equal string that is already in memory
+        self.out.present.add(path)
+        mtime = max(-NS, min(found.st_mtime_ns, NS))
+        if row.mtime_ns != mtime or row.size != found.st_size or row.inode != found.st_ino or mtime >= self.since:
+            self.out.changed[path] = FileStat.of(path, found)
+
+    def settle(self) -> None:
+        """Add the new files that git does not ignore to the result, and skip the files that are too large.
+
+        If ignore files changed, git is asked about the known files as well; those that it now ignores count as absent.
+        """
+        old = [*self.out.present] if self.excluded.changed else []
+        ignored = self.excluded.by_git([*self.fresh, *old])
+        self.excluded.changed = False
+        for path, state in self.fresh.items():
+            if path not in ignored:
+                self.out.present.add(path)
+                self.out.changed[path] = state
+        for path in ignored.intersection(old):
+            self.out.present.discard(path)
+            self.out.changed.pop(path, None)
+        for path in [path for path, state in self.out.changed.items() if state.size > MAX_NOTE_BYTES]:
+            what = f"too large: {self.out.changed.pop(path).size:,} bytes, at most {MAX_NOTE_BYTES:,} are read"
+            self.out.skip(path, "warning", what, "divide it")
+
+
+def _shown(path: str) -> str:
+    return path.encode("utf-8", "replace").decode()
+
+
+def _is_text(path: str) -> bool:
+    return path.isascii() or not any("\ud800" <= c <= "\udfff" for c in path)
