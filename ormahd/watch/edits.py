@@ -16,7 +16,7 @@ BUSY_S = 1.0
 """Seconds after which a commit is tried again while another git is at work."""
 
 
-class Edit(Struct, frozen=True):
+class FileEdit(Struct, frozen=True):
     """One file of a commit.
 
     `data`: its new bytes; None: it was deleted. `expect`: the sha256 of the bytes that were read (None: no file).
@@ -45,7 +45,7 @@ def subject(verb: str, names: Sequence[str]) -> str:
     return f"{verb} {len(names)} notes: {', '.join(names[:2])} and {len(names) - 2} more"
 
 
-def commit(vault: Vault, verb: str, edits: Sequence[Edit], *, quiet: float) -> tuple[int, dict[str, float]]:
+def commit(vault: Vault, verb: str, edits: Sequence[FileEdit], *, quiet: float) -> tuple[int, dict[str, float]]:
     """Commit the files as one op. Return (how many were committed, `{path: seconds until it is tried again}` of the others:
     files that were saved again since they were read, or all because another git is at work)."""
     waiting: dict[str, float] = {}

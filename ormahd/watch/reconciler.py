@@ -36,7 +36,7 @@ from ormahd.vault.create import CARD, read_card
 from ormahd.vault.excluded import Excluded, is_note_name
 from ormahd.vault.vault import Vault
 from ormahd.watch.decide import Context, Decision, File, FileAction, decide
-from ormahd.watch.edits import BUSY_S, Edit, commit, label
+from ormahd.watch.edits import BUSY_S, FileEdit, commit, label
 from ormahd.watch.identity import HeadFiles, Identity
 from ormahd.watch.reading import RestCheck, read_stable
 from ormahd.watch.walk import READABLE, FileStat, below, homes, walk
@@ -214,7 +214,7 @@ class _Scan:
         self.removals: list[str] = []
         self.touched: list[FileState] = []
         self.bytes = 0
-        self.edits: dict[str, list[Edit]] = {"Add": [], "Move": [], "Edit": [], "Delete": []}
+        self.edits: dict[str, list[FileEdit]] = {"Add": [], "Move": [], "Edit": [], "Delete": []}
         self.waiting_ids: set[str | None] = set()
         self.decided: set[str] = set()
         self.moved: set[str] = set()
@@ -371,7 +371,10 @@ class _Scan:
             self.decide(file)
             self.index_head(path, met.state(""))
             return
-        if (wait := self.wait_for(file)) > 0:
+        wait = 0.0
+        if not file.at_head:
+            wait = self.owner.rest.missing(path, met) or (BUSY_S if self.why_busy else 0.0)
+        if wait > 0:
             self.waiting_ids.add(file.note.id)
             self.out.wait(path, wait)
             if row is None:  # until then the index has what HEAD has
@@ -391,11 +394,6 @@ class _Scan:
             self.touch(met, row)  # it was left uncommitted before
         else:
             self.upsert(met.state(file.note.digest), decision.data, file.note if decision.data is data else None)
-
-    def wait_for(self, file: File) -> float:
-        """Return for how many seconds the file must wait until it can be decided on; 0: now."""
-        wait = 0.0 if file.at_head else self.owner.rest.missing(file.path, file.seen)
-        return BUSY_S if wait <= 0 and not file.at_head and self.why_busy is not None else wait
 
     def touch(self, met: FileStat, row: FileState) -> None:
         """Record the new stat of a file of which the index has all that it is to have, so that not every scan reads it."""
@@ -439,7 +437,7 @@ class _Scan:
             self.moved.update(moved)
         verb = "Move" if moved else "Edit" if path in self.tree else "Add"
         self.edits[verb].append(
-            Edit(path, decision.data, decision.node_id, file.note.digest, label(file.note), tuple(moved))
+            FileEdit(path, decision.data, decision.node_id, file.note.digest, label(file.note), tuple(moved))
         )
         self.bytes += len(decision.data)
 
@@ -471,22 +469,21 @@ class _Scan:
             if path in self.moved:
                 continue
             self.owner.findings.pop(path, None)
-            node = self.identity.at_head(path)
+            node, wait = self.identity.at_head(path), 0.0
+            if node is not None and node in self.waiting_ids:
+                wait = self.owner.quiet
+            elif path in self.tree:
+                wait = 0.0 if rested(path) else self.owner.rest.missing(path, None)
+                wait = wait or (BUSY_S if self.why_busy else 0.0)
+            if wait > 0:
+                self.out.wait(path, wait)
+                continue
             if path not in self.tree:
                 self.removals.append(path)
                 self.out.removed += 1
-            elif node is not None and node in self.waiting_ids:
-                self.out.wait(path, self.owner.quiet)
-                continue
-            elif not rested(path) and (seconds := self.owner.rest.missing(path, None)) > 0:
-                self.out.wait(path, seconds)
-                continue
-            elif self.why_busy is not None:
-                self.out.wait(path, BUSY_S)
-                continue
             else:
                 note = parse(self.vault.blob(self.tree[path]), path)
-                self.edits["Delete"].append(Edit(path, None, claim(note.kind, note.id), None, label(note)))
+                self.edits["Delete"].append(FileEdit(path, None, claim(note.kind, note.id), None, label(note)))
             if node is not None:
                 self.vanished.add(node)
 
@@ -538,10 +535,10 @@ class _Scan:
             for at in range(0, len(edits), BATCH):
                 self.commit(verb, edits[at : at + BATCH])
 
-    def commit(self, verb: str, edits: Sequence[Edit]) -> None:
+    def commit(self, verb: str, edits: Sequence[FileEdit]) -> None:
         named = {one.path: one for one in edits}
 
-        def together(paths: Sequence[str]) -> None:
+        def act(paths: Sequence[str]) -> None:
             done, waiting = commit(self.vault, verb, [named[path] for path in paths], quiet=self.owner.quiet)
             if verb == "Delete":
                 self.out.removed += done
@@ -550,7 +547,7 @@ class _Scan:
             for path, seconds in waiting.items():
                 self.out.wait(path, seconds)
 
-        self.together(list(named), together)
+        self.together(list(named), act)
 
     def finish(self) -> bool:
         """If the index now has everything of HEAD, record HEAD in the index. Return False only if HEAD has moved
@@ -573,7 +570,7 @@ class _Scan:
         root, owner = self.vault.root, self.owner
         if self.why_busy is not None:
             self.out.wait("", BUSY_S)
-        if self.why_busy is not None or CARD not in self.tree or not os.path.lexists(root / CARD):
+        if self.why_busy is not None or CARD not in self.tree:
             return
         paths = {path for path in self.tree if path == CARD or (path.startswith(f"{OWN_DATA}/") and is_lines(path))}
         for folder, inner, names in os.walk(root / OWN_DATA):
@@ -599,7 +596,7 @@ class _Scan:
                     owner.findings[path] = (finding(path, "warning", f"{why}: it is not committed", mend),)
                 else:
                     expect = None if data is None else sha256(data)
-                    edits.append(Edit(path, data or b"", None, expect, path.removeprefix(f"{OWN_DATA}/")))
+                    edits.append(FileEdit(path, data or b"", None, expect, path.removeprefix(f"{OWN_DATA}/")))
         if edits:
             self.commit("Edit", edits)
 

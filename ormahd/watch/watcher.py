@@ -49,7 +49,7 @@ KINDS: Final[list[type[FileSystemEvent]]] = [
 a file was created or deleted, because the file has an event of its own."""
 HEARTBEAT_S = 5.0
 """Seconds between two checks that all folders exist and are watched."""
-SCAN_S = 300.0
+SCAN_S = 120.0
 """Seconds between two scans of a folder, because events can be lost."""
 POLL_S = 2.0
 """Seconds between two scans of the vault while nothing is watched, so that an edit is found at most 3 s after the file is at
@@ -232,7 +232,11 @@ class FolderWatch:
         self._look()
         for one in self._folders:
             if one.identity and one.due <= time.monotonic() and not self.stopping:
-                self._scan(one)
+                try:
+                    self._scan(one)
+                finally:
+                    self.scanning = False
+                self._check()
         with self._changed:
             now = time.monotonic()
             if not self.stopping:
@@ -246,19 +250,20 @@ class FolderWatch:
             one.changed_at = math.inf
             if self.everything:
                 one.full_at = began + (SCAN_S if self.unwatched is None or self._poll is None else self._poll)
+        again = self._listener.scan(one.path)
+        now = time.monotonic()
+        one.rests_until = now + min(GAP_S, SHARE * (now - began))
+        if again is not None:
+            with self._changed:
+                one.changed_at = min(one.changed_at, now + again)
+
+    def _check(self) -> None:
+        """Stop watching if the system's limits may have left a new folder unwatched."""
         try:
-            again = self._listener.scan(one.path)
-            now = time.monotonic()
-            one.rests_until = now + min(GAP_S, SHARE * (now - began))
-            if again is not None:
-                with self._changed:
-                    one.changed_at = min(one.changed_at, now + again)
             if self._source is not None:
                 self._source.check()
         except OSError as error:
             self._give_up(error)
-        finally:
-            self.scanning = False
 
     def _look(self) -> None:
         """Check whether each folder exists and can be read, and watch those that can. If other folders than before
@@ -316,6 +321,8 @@ class FolderWatch:
             log.warning("%s: no watches (%s); folders are scanned more often instead", self._thread.name, why)
         self.unwatched = why
         self._retry_at = time.monotonic() + RETRY_S
+        for one in self._folders:
+            one.full_at = 0.0
         self._end_source()
 
     def _end_source(self) -> None:
