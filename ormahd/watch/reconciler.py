@@ -464,9 +464,11 @@ class _Scan:
         """Remove from the index the files that no longer exist, and commit their deletion in the person's name."""
         notes = [path for path in self.tree.keys() - self.rows.keys() - self.found.present if is_note(path)]
         unknown = [path for path in notes if not self.owner.excluded.by_name(path)]
-        absent = self.found.absent([*self.rows, *(one for one in unknown if self.identity.at_head(one) is not None)])
-        for path in absent:
-            if path in self.moved:
+        absent = set(self.found.absent([*self.rows, *unknown]))
+        for path in set(unknown) - absent:  # those that cannot be read are found as HEAD has them
+            self.index_head(path, FileState(path, 0, 0, 0, ""))
+        for path in sorted(absent):
+            if path in self.moved or (path not in self.rows and self.identity.at_head(path) is None):
                 continue
             self.owner.findings.pop(path, None)
             node, wait = self.identity.at_head(path), 0.0

@@ -221,3 +221,7 @@ def test_a_folder_that_is_moved_out_and_linked_back_is_no_deletion(house: House)
     assert [(one["path"], one["what"]) for one in house.reconciler.problems()] == [
         (top, "a link; links are not followed")
     ]
+    house.index.rows.clear()  # an index that is made anew has it too
+    house.reconciler = house.new_reconciler()
+    house.settle()
+    assert house.index.find("the words that moved out") == [path]
