@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 
 from ormahd.errors import Unavailable
@@ -19,6 +20,8 @@ from ormahd.note.read import parse
 from ormahd.note.values import Note, claim
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.vault import Vault
+from ormahd.watch.reading import read_stable
+from ormahd.watch.walk import FileStat
 
 
 class HeadFiles:
@@ -55,20 +58,12 @@ class Identity:
     """Tells, during one scan of the reconciler, which note ids files have in HEAD and in the folder. Call `saw` when a
     changed file was read, and `took` when it is decided to which file an id belongs."""
 
-    def __init__(
-        self,
-        vault: Vault,
-        history: History,
-        tree: dict[str, str],
-        unread: Collection[str],
-        read: Callable[[str], object],
-    ) -> None:
-        """`tree`: HEAD's files. `unread`: changed files that were not read yet. `read` reads one, and calls `saw`."""
+    def __init__(self, vault: Vault, history: History, tree: dict[str, str], changed: Mapping[str, FileStat]) -> None:
+        """`tree`: HEAD's files. `changed`: the files that this scan looks at."""
         self._vault = vault
         self._history = history
         self._tree = tree
-        self._unread = set(unread)
-        self._read = read
+        self._changed = changed
         self._ids: dict[str, str | None] = {}
         self._paths: dict[str, list[str]] = {}
         self._now: dict[str, str | None] = {}
@@ -78,7 +73,6 @@ class Identity:
     def saw(self, path: str, note: Note, blob: str | None) -> None:
         """Record that the changed file at `path` was read, as `note`. `blob`: its blob id, if HEAD has exactly the
         same bytes; else None."""
-        self._unread.discard(path)
         self._now[path] = claim(note.kind, note.id)
         if blob is not None:
             self._ids[blob] = self._now[path]
@@ -123,9 +117,11 @@ class Identity:
 
     def now(self, path: str) -> str | None:
         """Return the id that the file at `path` has in the folder, or None."""
-        if path in self._unread:
-            self._unread.discard(path)
-            self._read(path)
+        if path in self._changed and path not in self._now:
+            with suppress(OSError):  # until it can be read, it counts as in HEAD
+                data = read_stable(self._vault.root, self._changed[path])
+                if data is not None:
+                    self.saw(path, parse(data, path), None)
         if path not in self._now:
             self._now[path] = self.at_head(path) if self.present(path) else None
         return self._now[path]

@@ -239,11 +239,8 @@ class _Scan:
         self.take_deletions(rested)
         self.feed()
         self.commit_all()
-        if self.outdone:  # unchanged files whose id another file has now: they count as copies of it
-            self.again(self.outdone)
-        if self.vanished:
-            self.again(self.copies_of_the_vanished())
-            self.commit_all()
+        if self.outdone or self.vanished:
+            self.again()
         if self.finish():
             self.own_data()
         owner.trusted_ns = self.begun_ns - RACY_NS
@@ -274,12 +271,7 @@ class _Scan:
         self.found = walk(self.vault.root, self.known, owner.excluded, since=since)
         owner.skipped = self.out.skipped = self.found.skipped
         changed = self.found.changed
-
-        def read(path: str) -> None:
-            with suppress(OSError):  # reported at its own turn; until it can be read, it counts as in HEAD
-                self.read(changed[path])
-
-        self.identity = Identity(self.vault, owner.history, self.tree, changed, read)
+        self.identity = Identity(self.vault, owner.history, self.tree, changed)
         self.context = Context(self.vault, self.identity, owner.clock, owner.check_secrets)
         if since is not None and self.position not in {None, self.head}:
             # A person may have moved the branch without the files (`git reset --mixed`), which no stat shows.
@@ -344,7 +336,7 @@ class _Scan:
         progress: Callable[[int, int], None] | None = None,
         forced: bool = False,
     ) -> None:
-        for count, path in enumerate(priority.giving(sorted(changed, key=lambda path: (len(path), path))), 1):
+        for count, path in enumerate(priority.giving(shortest_first(changed)), 1):
             if self.owner.stopping.is_set():
                 raise ScanAborted
             with self.guarded(path):
@@ -443,20 +435,15 @@ class _Scan:
 
     # Files that need a new decision although they did not change
 
-    def again(self, paths: Iterable[str]) -> None:
+    def again(self) -> None:
+        """Decide again on files whose id another file has now, and on the copies of notes that lost their id or were deleted:
+        a copy may now have the id."""
         self.known = self.rows = self.index.known()
-        self.take(self.stats(set(paths).difference(self.decided, self.moved)), forced=True)
+        paths = self.rows.keys() - self.tree.keys() if self.vanished else set[str]()
+        paths = paths.union(self.outdone, *map(self.identity.paths, self.vanished))
+        self.take(self.stats(paths.difference(self.decided, self.moved)), forced=True)
         self.feed()
-
-    def copies_of_the_vanished(self) -> Iterator[str]:
-        """Yield the copies of notes that lost their id or were deleted in this scan: a copy may now have the id."""
-        maybe = {path for path in self.rows if path not in self.tree}
-        maybe.update(path for node_id in self.vanished for path in self.identity.paths(node_id))
-        for path, met in self.stats(maybe).items():
-            with self.guarded(path):
-                file = self.read(met)
-                if file is not None and file.note.id in self.vanished:
-                    yield path
+        self.commit_all()
 
     # Deleted files
 
@@ -467,7 +454,7 @@ class _Scan:
         absent = set(self.found.absent([*self.rows, *unknown]))
         for path in set(unknown) - absent:  # those that cannot be read are found as HEAD has them
             self.index_head(path, FileState(path, 0, 0, 0, ""))
-        for path in sorted(absent):
+        for path in shortest_first(absent):
             if path in self.moved or (path not in self.rows and self.identity.at_head(path) is None):
                 continue
             self.owner.findings.pop(path, None)
@@ -609,10 +596,10 @@ class _Scan:
         found, owner = self.found, self.owner
         for path in [path for path in owner.findings if is_note(path) and path not in found.present]:
             del owner.findings[path]
-        for path, met in priority.giving(sorted(found.changed.items(), key=lambda one: (len(one[0]), one[0]))):
+        for path in priority.giving(shortest_first(found.changed)):
             ought: list[tuple[str, bytes, FileState]] = []
             with self.guarded(path):
-                file = self.read(met)
+                file = self.read(found.changed[path])
                 ought = [] if file is None else list(self.indexed(file))
             yield from ought
         skipped = below(found.skipped)
@@ -630,6 +617,10 @@ class _Scan:
             # The next scan must find an edit that is not committed yet: leave its stat unknown.
             state = file.seen.state("") if decision.act is FileAction.HOLD else FileState(path, 0, 0, 0, "")
             yield path, data, replace(state, digest=sha256(data))
+
+
+def shortest_first(paths: Iterable[str]) -> list[str]:
+    return sorted(paths, key=lambda path: (len(path), path))
 
 
 def is_note(path: str) -> bool:

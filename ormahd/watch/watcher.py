@@ -169,7 +169,6 @@ class FolderWatch:
         self._wrong: dict[str, str] = {}
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.stopping = False
-        self.scanning = False
         self.everything = False
         """Whether this scan is not because of an event alone: some may have been lost."""
         self.unwatched: str | None = None
@@ -197,12 +196,6 @@ class FolderWatch:
     @property
     def alive(self) -> bool:
         return self._thread.is_alive()
-
-    @property
-    def idle(self) -> bool:
-        """Whether no scan runs or is due."""
-        now = time.monotonic()
-        return not self.scanning and all(one.changed_at == math.inf and one.full_at > now for one in self._folders)
 
     def _notified(self, path: str, is_folder: bool) -> None:
         one = next((one for one in self._folders if path.startswith(f"{one.real}/")), None)
@@ -232,11 +225,7 @@ class FolderWatch:
         self._look()
         for one in self._folders:
             if one.identity and one.due <= time.monotonic() and not self.stopping:
-                try:
-                    self._scan(one)
-                finally:
-                    self.scanning = False
-                self._check()
+                self._scan(one)
         with self._changed:
             now = time.monotonic()
             if not self.stopping:
@@ -245,7 +234,7 @@ class FolderWatch:
 
     def _scan(self, one: _Watched) -> None:
         began = time.monotonic()
-        self.scanning, self.everything = True, one.full_at <= began
+        self.everything = one.full_at <= began
         with self._changed:
             one.changed_at = math.inf
             if self.everything:
@@ -256,10 +245,7 @@ class FolderWatch:
         if again is not None:
             with self._changed:
                 one.changed_at = min(one.changed_at, now + again)
-
-    def _check(self) -> None:
-        """Stop watching if the system's limits may have left a new folder unwatched."""
-        try:
+        try:  # the system's limits may have left a new folder unwatched
             if self._source is not None:
                 self._source.check()
         except OSError as error:

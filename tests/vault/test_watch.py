@@ -29,11 +29,16 @@ class Watched(House):
         self.watcher = VaultWatcher(self.vault, self.reconciler, self.settings)
 
     def start(self) -> None:
-        self.watcher.watch.start()
-        self.wait_idle()
+        scanned_with(self.watcher, self)
 
     def wait_idle(self) -> None:
-        wait_until(lambda: self.watcher.watch.idle, self.watcher.state)
+        """Wait until a scan finds nothing to do."""
+
+        def idle() -> bool:
+            last = self.scan()
+            return (last.indexed, last.edited, last.removed, last.waiting) == (0, 0, 0, set())
+
+        wait_until(idle, self.watcher.state)
 
     def close(self) -> None:
         self.watcher.watch.stop()
@@ -46,6 +51,22 @@ class Watched(House):
         self.wait_idle()
         assert self.log() == [subject]
         assert self.clean()
+
+
+def scanned_with(watcher: VaultWatcher, house: House) -> None:
+    """Start a watcher, and wait for the end of its first scan."""
+    before = house.reconciler.trusted_ns
+    watcher.watch.start()
+    wait_until(lambda: house.reconciler.trusted_ns != before, watcher.state)
+
+
+@pytest.fixture
+def sources(monkeypatch: pytest.MonkeyPatch) -> list[FolderEvents]:
+    """The sources of events that were made."""
+    made: list[FolderEvents] = []
+    monkeypatch.setattr(watch, "FolderEvents", lambda notify: made.append(FolderEvents(notify)) or made[-1])
+    monkeypatch.setattr(watch, "HEARTBEAT_S", 0.05)
+    return made
 
 
 @pytest.fixture
@@ -264,25 +285,22 @@ def test_lost_events_are_found_by_the_scan(tmp_path: Path, monkeypatch: pytest.M
     house.close()
 
 
-def test_another_folder_at_the_vaults_path_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "HEARTBEAT_S", 0.05)
+def test_another_folder_at_the_vaults_path_is_watched(tmp_path: Path, sources: list[FolderEvents]) -> None:
     house = Watched(tmp_path / "vault")
     house.start()
-    source = house.watcher.watch._source
     shutil.copytree(house.root, tmp_path / "copy")
     house.root.rename(tmp_path / "old")
     (tmp_path / "copy").rename(house.root)
-    wait_until(lambda: house.watcher.watch._source not in {None, source}, "the new folder is watched")
+    wait_until(lambda: len(sources) > 1, "the new folder is watched")
     house.write("idea.md", "about rivers")
     house.found("about rivers", "idea.md")
     house.close()
 
 
-def test_a_dead_source_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "HEARTBEAT_S", 0.05)
+def test_a_dead_source_is_noticed(tmp_path: Path, sources: list[FolderEvents]) -> None:
     house = Watched(tmp_path / "vault")
     house.start()
-    house.watcher.watch._source.stop()
+    sources[0].stop()
     house.write("idea.md", "about rivers")
     house.found("about rivers", "idea.md")
     house.close()
@@ -312,8 +330,7 @@ def test_stop_leaves_nothing_behind(plain: Watched) -> None:
     threads, files = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
     for _ in range(5):
         watcher = VaultWatcher(plain.vault, plain.reconciler, plain.settings)
-        watcher.watch.start()
-        wait_until(lambda watcher=watcher: watcher.watch.idle, "nothing is left to scan")
+        scanned_with(watcher, plain)
         assert watcher.state == "watching"
         watcher.watch.stop()
         assert watcher.state == "stopped"
