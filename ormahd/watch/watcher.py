@@ -21,17 +21,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from watchdog.events import (
-    DirCreatedEvent,
-    DirDeletedEvent,
-    DirMovedEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-    FileSystemEvent,
-    FileSystemEventHandler,
-)
+from watchdog import events
 from watchdog.observers import Observer
 
 from ormahd.errors import OrmahError
@@ -42,8 +32,9 @@ from ormahd.vault.vault import Vault
 from ormahd.watch.reconciler import Reconciler, ScanAborted
 from ormahd.watch.walk import FileStat
 
-KINDS: Final[list[type[FileSystemEvent]]] = [
-    DirCreatedEvent, DirDeletedEvent, DirMovedEvent, FileCreatedEvent, FileDeletedEvent, FileModifiedEvent, FileMovedEvent,
+KINDS: Final[list[type[events.FileSystemEvent]]] = [
+    events.DirCreatedEvent, events.DirDeletedEvent, events.DirMovedEvent, events.FileCreatedEvent, events.FileDeletedEvent,
+    events.FileModifiedEvent, events.FileMovedEvent,
 ]  # fmt: skip
 """The kinds of events to receive: not the opening, reading and closing of a file, and not the change of a folder in which
 a file was created or deleted, because the file has an event of its own."""
@@ -74,7 +65,7 @@ log = logging.getLogger(__name__)
 logging.getLogger("watchdog.observers.inotify").addFilter(lambda line: "thread is inactive" not in line.getMessage())
 
 
-class FolderEvents(FileSystemEventHandler):
+class FolderEvents(events.FileSystemEventHandler):
     """Calls `notify` for each change at or below the added folders, from a thread of its own, until `stop`."""
 
     def __init__(self, notify: Notify) -> None:
@@ -97,7 +88,7 @@ class FolderEvents(FileSystemEventHandler):
         if sys.platform.startswith("linux"):
             for folder in self._folders:
                 above = os.path.dirname(folder)
-                spare = self._observer.schedule(FileSystemEventHandler(), above, event_filter=[DirMovedEvent])
+                spare = self._observer.schedule(events.FileSystemEventHandler(), above, event_filter=KINDS[:1])
                 self._observer.unschedule(spare)
 
     def stop(self) -> None:
@@ -108,7 +99,7 @@ class FolderEvents(FileSystemEventHandler):
     def alive(self) -> bool:
         return all(thread.is_alive() for thread in [self._observer, *self._observer.emitters])
 
-    def on_any_event(self, event: FileSystemEvent) -> None:
+    def on_any_event(self, event: events.FileSystemEvent) -> None:
         for path in (event.src_path, event.dest_path):
             if path:
                 self._notify(os.fsdecode(path), event.is_directory)
