@@ -145,16 +145,17 @@ class History:
         anew = not (known and head)
         commits = list(read_commits(self._git, head if anew else f"{known}...{head}")) if head else []
         fresh = [one for one in commits if not one.only_in_a]
+        # Where the clocks of commits differ, git lists some that both have.
+        both = set(self._git.run("rev-list", head).decode().split()) if len(fresh) < len(commits) else set[str]()
         nodes = self._notes([file for one in fresh for file in one.files], anew=anew)
         with self._database.write() as connection:
             if not anew and _known(connection) != known:
                 return  # the index was begun anew meanwhile
-            gone = [(one.commit,) for one in commits if one.only_in_a]
+            removed = [(one.commit,) for one in commits if one.only_in_a and one.commit not in both]
+            where = "" if anew else f"WHERE number IN {_NUMBER}"
             for table in ("op_file", "undoes", "op"):
-                if anew:
-                    connection.execute(f"DELETE FROM {table}")
-                else:
-                    connection.executemany(f"DELETE FROM {table} WHERE number IN {_NUMBER}", gone)
+                connection.executemany(f"DELETE FROM {table} {where}", [()] if anew else removed)
+            fresh = [one for one in fresh if not [*connection.execute(f"SELECT 1 WHERE {_NUMBER}", [one.commit])]]
             _insert(connection, fresh, nodes)
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('history', ?)", (head,))
 

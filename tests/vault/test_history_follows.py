@@ -88,6 +88,26 @@ def test_two_lines_of_history_go_together_by_time(tmp_path: Path) -> None:
         as_read_anew(vault)
 
 
+def test_lines_of_history_whose_clocks_differ_by_years(vault: Vault) -> None:
+    """Git then lists commits of `A...B` that both have."""
+
+    def commit(year: int, *arguments: str) -> None:
+        date = f"{year}-01-01T00:00:00Z"
+        git(vault.root, *arguments, env={"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date})
+
+    for number in range(3):
+        commit(2030, "commit", "-q", "--allow-empty", "-m", f"base {number}")
+    git(vault.root, "switch", "-q", "-c", "other")
+    commit(2031, "commit", "-q", "--allow-empty", "-m", "theirs")
+    git(vault.root, "switch", "-q", "main")
+    for number in range(10):
+        commit(2001, "commit", "-q", "--allow-empty", "-m", f"ours {number}")
+    commit(2032, "merge", "-q", "--no-edit", "other")
+    for tip in ["main~1", "main", "other", "main~1", "main"]:
+        git(vault.root, "switch", "-q", "--detach", tip)
+        as_read_anew(vault)
+
+
 def test_many_threads_see_one_history(vault: Vault) -> None:
     seen: list[list[str | None]] = []
     made = []
