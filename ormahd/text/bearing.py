@@ -107,7 +107,7 @@ _AROUND: Final = re.compile(
     r"(?<![\w-])(?:before|after|running|run|call|vor|avant)\s+([a-z]\w*[_-][\w-]+)", re.IGNORECASE
 )
 _FILE: Final = re.compile(
-    r"(?<![\w/:@.*-])(?:\.{0,2}/)?(?:[\w.@*+-]+/)+[\w.@*+-]*|(?<![\w/:@*.-])\.?[\w*-]+(?:\.[\w-]+){0,5}\.[A-Za-z]\w{0,9}(?![\w/(-])"
+    r"(?<![\w/:@.*+-])(?:\.{0,2}/)?(?:[\w.@*+-]+/)+[\w.@*+-]*|(?<![\w/:@*.-])\.?[\w*-]+(?:\.[\w-]+){0,5}\.[A-Za-z]\w{0,9}(?![\w/(-])"
 )
 _USED: Final = re.compile(
     r"(?:(?<![\w-])(?:with|by|via|see|like|from|into|than|using|run|siehe|voir)|(?:described|documented|explained) in|similar to|out of)\s+[`\"(]?$",
