@@ -70,6 +70,13 @@ def print_session(found: SessionsResult) -> None:
         render.out(render.paint(head, "bold" if turn.role == "user" else "dim"))
         for text in turn.text.splitlines():
             render.out(f"   {render.line(text)}".rstrip(), hang=0)
+        for deed in found.deeds if turn.role == "user" else ():
+            if deed.turn == turn.turn:
+                what = (
+                    f"$ {render.line(deed.command)}" if deed.command else f"edited {render.line(', '.join(deed.files))}"
+                )
+                failed = render.paint(f"  failed: {render.line(deed.error)}", "yellow") if deed.status else ""
+                render.out(f"   {render.paint(what, 'dim')}{failed}", hang=2)
 
 
 def project(cwd: str | None) -> str:

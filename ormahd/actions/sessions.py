@@ -228,6 +228,7 @@ def sessions(archive: SessionArchive, index: Index, params: api.SessionsParams) 
         total=total,
         total_turns=turns,
         turns=[of_row(api.SessionLine, one, turn=one.place, withdrawn=bool(one.withdrawn)) for one in lines],
+        deeds=[of_row(api.SessionStep, one, files=one.files.splitlines()) for one in archive.deeds_of(row.number)],
         memories=_learned(index, row, lines, extracted),
     )
 

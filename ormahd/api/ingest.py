@@ -250,6 +250,21 @@ class SessionLine(Result):
     """Whether the person took the turn back: it is kept, and not found by a search."""
 
 
+class SessionStep(Result):
+    """What the agent did under a prompt: it ran `command`, or edited `files`."""
+
+    turn: int
+    """The turn of the prompt."""
+    time: str | None
+    command: str
+    """Empty for an edit."""
+    files: list[str]
+    status: int
+    """The exit status; -1 for a failure without one."""
+    error: str
+    """The first line of the error."""
+
+
 class LearnedMemory(Result):
     """A memory that was made of a session. `turn`: where it was said; 0 if that turn is not archived any more."""
 
@@ -266,5 +281,7 @@ class SessionsResult(Result):
     total_turns: int
     turns: list[SessionLine] = []
     """The turns of the session that `session_id` names."""
+    deeds: list[SessionStep] = []
+    """What was done in it, in order."""
     memories: list[LearnedMemory] = []
     """The memories that were made of it."""

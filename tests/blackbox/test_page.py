@@ -18,6 +18,7 @@ import pytest
 
 from ormahctl.gateway.page import words
 from tests.blackbox.two_houses import in_conflict
+from tests.contract.archiving import answered, asked, ran, written
 from tests.house import open_house, wait_until, write_notes
 from tests.page import Document, Reader
 from tests.pages import fault
@@ -173,6 +174,21 @@ def test_a_session_is_a_dialogue_with_its_memories(reader: Reader, ids: dict[str
     assert "No turn has these words" in reader.get(f"{address.partition('?')[0]}?q=nonsense").text
     found = reader.get("/search?q=Tuesdays&sessions=1")
     assert any(one.get("href", "").startswith(address.partition("?")[0]) for one in found.all("a"))
+
+
+def test_a_session_shows_what_was_done(reader: Reader) -> None:
+    steps = [
+        asked(0, "Print the sign, please."),
+        *ran(0, "printf '<b>stop</b>'", error="Error: <i>no</i> printer"),
+        answered(0, "It fails."),
+    ]
+    house = reader.web.house
+    assert house.ctl("ingest", str(written(house.home / "s1.jsonl", *steps))).returncode == 0
+    shown = reader.get("/sessions/s1")
+    assert "1 thing done, some failed" in shown.text
+    assert "printf '<b>stop</b>' failed: Error: <i>no</i> printer" in " ".join(shown.text.split())
+    printed = house.ctl("show", "s1").stdout
+    assert "   $ printf '<b>stop</b>'  failed: Error: <i>no</i> printer\n" in printed
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, "tagged", "forgotten"])

@@ -12,7 +12,9 @@ import pytest
 
 from ormahd.actions.amend import Caller
 from ormahd.actions.remember import store_memory
+from ormahd.actions.sessions import sessions
 from ormahd.actions.where import CHARACTERS, as_lines, last_work
+from ormahd.api import SessionsParams
 from ormahd.model.node import CreateNodeRequest, Tier
 from ormahd.ormah import Ormah
 from ormahd.rpc.hooks import Hooks
@@ -149,3 +151,13 @@ def test_after_a_compaction_it_is_this_session_and_stands_before_the_memories(or
     assert told.index("it edited src/client.py") < told.index("Money is integer cents")
     assert "parser" not in told
     assert "something else" not in told
+
+
+def test_a_session_shows_what_was_done_under_each_prompt(ormah: Ormah, shop: Path) -> None:
+    archive(ormah, "s1", shop, [ASK, FAIL, "~ src/client.py", "< Done.", "> now run all of the tests", "$ make test"])
+    shown = sessions(ormah.sessions, ormah.index, SessionsParams(session_id="s1")).deeds
+    assert [(one.turn, one.command or one.files[0], one.status) for one in shown] == [
+        (1, "pytest tests/test_client.py", 1),
+        (1, "src/client.py", 0),
+        (3, "make test", 0),
+    ]
