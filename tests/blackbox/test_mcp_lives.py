@@ -67,7 +67,7 @@ def test_the_gateway_is_killed_and_the_session_goes_on(shared: House, era: str) 
         assert ids(talk.fine("recall", query=content))[0] == node
         assert gateway_pid(shared) != before
         kill_gateway(shared)
-        assert len(talk.do(talk.client.list_tools).tools) == 10
+        assert len(talk.do(talk.client.list_tools).tools) == 11
 
 
 def test_a_daemon_that_hangs_is_an_error_and_no_silence(shared: House) -> None:
@@ -127,7 +127,7 @@ def test_the_daemon_is_killed_and_the_session_goes_on(daemon: House) -> None:
 
 def test_without_a_daemon_the_session_begins_and_says_so(house: House) -> None:
     with talking(house) as talk:
-        assert len(talk.do(talk.client.list_tools).tools) == 10
+        assert len(talk.do(talk.client.list_tools).tools) == 11
         assert "is not running" in talk.wrong("recall", query="heron")
 
 

@@ -89,7 +89,11 @@ def test_every_command_that_an_agent_is_told_runs_as_it_stands(house: House, tmp
         assert done.returncode == (1 if nothing else 0), (exact, done.stderr)
         assert "error" not in done.stderr
     assert "agent:claude-code" in house.ctl("history", "--limit", "20").stdout
-    kept = [house.json("show", one["short_id"]) for one in house.json("recall", "-n", "50") if one["title"] == "…"]
+    kept = [
+        house.json("show", one["short_id"])
+        for one in house.json("recall", "-n", "50")["results"]
+        if one["title"] == "…"
+    ]
     assert {one["source"] for one in kept} == {"agent:claude-code"}
 
 
