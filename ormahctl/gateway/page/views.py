@@ -10,6 +10,7 @@ import hashlib
 import importlib.resources
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from itertools import groupby
@@ -49,6 +50,8 @@ LONG_SECONDS: Final = 3_600.0
 TRIED_FILES: Final = 50
 """Number of files of a change up to which its undo is tried before it is asked for: of 1,000 that takes a second."""
 COUNTED_SECONDS: Final = 30.0
+COUNTED_WAIT_S: Final = 0.05
+"""Seconds that a page waits for new numbers."""
 STRIP_DAYS: Final = 14
 TAGS: Final = 40
 PART: Final = "x-ormah-part"
@@ -84,11 +87,23 @@ class Visit:
         return await self.desk.daemon.call(method, kind(**params), result, asker=asker(self.request), timeout=seconds)
 
     async def counts(self) -> StatsResult:
-        """Return the numbers of the vault, at most `COUNTED_SECONDS` old: they are counted each time."""
+        """Return the numbers of the vault. If they are older than `COUNTED_SECONDS` they are counted again: of a large vault
+        that takes longer than a page may, so the next visit gets the new ones."""
         asked, found = self.desk.counts
-        if found is None or time.monotonic() - asked > COUNTED_SECONDS:
-            found = await self.ask("admin.stats", days=STRIP_DAYS, tags=TAGS)
-            self.desk.counts = (time.monotonic(), found)
+        if found is None:
+            return await self._count()
+        if time.monotonic() - asked > COUNTED_SECONDS and (self.desk.counting is None or self.desk.counting.done()):
+            self.desk.counting = asyncio.create_task(self._recount())
+            await asyncio.wait({self.desk.counting}, timeout=COUNTED_WAIT_S)
+        return self.desk.counts[1] or found
+
+    async def _recount(self) -> None:
+        with suppress(OrmahError):  # a daemon that is down is said by the page's other questions
+            await self._count()
+
+    async def _count(self) -> StatsResult:
+        found: StatsResult = await self.ask("admin.stats", days=STRIP_DAYS, tags=TAGS)
+        self.desk.counts = (time.monotonic(), found)
         return found
 
     async def spaces(self) -> dict[str, int]:
@@ -114,6 +129,7 @@ class Desk:
         """When the doctor looked last, as an ISO time; None: not yet."""
         self.counts: tuple[float, StatsResult | None] = (0.0, None)
         """When the vault was counted last, and what came of it."""
+        self.counting: asyncio.Task[None] | None = None
         self._looked = -DOCTOR_SECONDS
         self._look: asyncio.Task[None] | None = None
 
