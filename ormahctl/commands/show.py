@@ -77,7 +77,7 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
         render.out(render.paint(render.line(node.stale), "yellow"))
     if node.rejected:
         render.out(render.paint(render.line(node.rejected), "yellow"))
-    for name, some in (("paths", node.paths), ("commands", node.commands)):
+    for name, some in (("paths", node.paths), ("commands", node.commands), ("evidence", node.evidence)):
         if some:
             render.out(f"{name}: {', '.join(map(render.line, some))}")
     if node.guard:

@@ -87,12 +87,17 @@ def mark_stale(row: NodeRow, cwd: str | None, space: str | None) -> NodeRow:
     return replace(row, stale="; ".join(parts) or None)
 
 
+def folder_of(ormah: Ormah, space: str | None) -> Path | None:
+    """Return the folder of the project that belongs to a space; None if none on this machine does."""
+    folders = [lengthen(line.folder) for line in ormah.spaces.lines()[0] if line.folder and line.space == space]
+    return next((folder for folder in reversed(folders) if folder.is_dir()), None)
+
+
 def without_files(ormah: Ormah) -> Iterator[tuple[NodeRow, list[str]]]:
     """Yield (memory, its files) of the memories that rest on files of a project on this machine, all of which are gone."""
-    folders = {line.space: lengthen(line.folder) for line in ormah.spaces.lines()[0] if line.folder}
     for row in ormah.index.notes(ormah.index.having("evidence")).values():
-        folder = folders.get(row.space) if row.space is not None and not row.expired(ormah.clock()) else None
-        if folder is not None and folder.is_dir():
+        folder = folder_of(ormah, row.space)
+        if folder is not None and not row.expired(ormah.clock()):
             _, missing = stale(folder, row.evidence)
             if len(missing) == len(row.evidence):
                 yield row, missing

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ormahd import api
 from ormahd.actions.amend import Progress, silent
-from ormahd.actions.evidence import mark_stale
+from ormahd.actions.evidence import folder_of, mark_stale
 from ormahd.actions.guards import by_a_person
 from ormahd.actions.past import find_standing, readable
 from ormahd.actions.views import day, headline, iso, node_view, of_row, replaced_today
@@ -82,6 +82,9 @@ def get(
         now = ormah.ranking_clock()
         ormah.state.asked(now)
         ormah.state.touch([row.id], how="get", session_id=params.session_id, at=now)
+    if row.evidence and space != row.space:  # from elsewhere, as on the page
+        folder = folder_of(ormah, row.space)
+        cwd, space = None if folder is None else str(folder), row.space
     row = mark_stale(row, cwd, space)
     shown = node_view(ormah.index, row, older_than=replaced_today(ormah, [row.id]).get(row.id))
     return replace(shown, guard_waits=row.guard is not None and not by_a_person(ormah, row))

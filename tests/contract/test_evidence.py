@@ -130,6 +130,7 @@ def test_what_is_said_of_files_that_changed(ormah: Ormah, shop: Path, case: str)
     assert hit.stale == expected
     node = lookup.get(ormah, api.NodeParams(node_id=node_id), cwd=str(shop), space="shop")
     assert node.stale == expected
+    assert lookup.get(ormah, api.NodeParams(node_id=node_id)).stale == expected, "from anywhere"
     assert expected is None or expected in node.text
     gone = [one for one in admin.doctor(ormah, iter) if "gone from its project" in one.what]
     assert bool(gone) == (expected is not None and "changed" not in expected)
