@@ -41,11 +41,12 @@ def last_work(ormah: Ormah, cwd: str | None, *, but: str | None = None, of: str 
     `but`: the id of a session that does not count; `of`: the id of the only one that counts.
     """
     folder = project_folder(cwd)
-    rows = [] if folder is None else ormah.sessions.newest(NEWEST, project=str(folder))
-    for row in rows:
+    if folder is None:
+        return api.WhereResult()
+    for row in ormah.sessions.newest(NEWEST, project=str(folder)):
         turns = ormah.sessions.turns_of(row.path) if row.id != but and of in (None, row.id) else []
         request = next((turn for turn in reversed(turns) if _is_request(turn)), None)
-        if folder is not None and request is not None:
+        if request is not None:
             found = _stopped(row, request, turns, ormah.sessions.deeds_of(row.number))
             found.branch = read_branch(folder)
             return found

@@ -74,19 +74,23 @@ def find_project(folder: Path, nowhere: frozenset[Path]) -> Project | None:
 
 
 def project_folder(cwd: str | None) -> Path | None:
-    """Return the folder of the project around `cwd`: the nearest one with `.git`, else `cwd` itself; None without one."""
-    if not cwd or not os.path.isabs(cwd):
+    """Return the folder of the project around `cwd`: the root of the repository's worktree, else `cwd` itself.
+
+    As for `find_project`, the home directory and `/` are no projects, whatever is in them: None for these, and without a `cwd`.
+    """
+    if not cwd or not os.path.isabs(cwd) or "\x00" in cwd:
         return None
     folder = Path(os.path.normpath(cwd))
-    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
+    nowhere = frozenset({known_home() or Path(folder.anchor), Path(folder.anchor)})
+    found = _repository(folder, nowhere)
+    return found[1] if found is not None else None if folder in nowhere else folder
 
 
 def read_branch(folder: Path) -> str | None:
     """Return the branch that is checked out in the repository `folder`; None if there is none."""
+    own = _own_dir(folder / ".git")
     try:
-        dot = folder / ".git"
-        git = folder / dot.read_text("utf-8").partition("gitdir:")[2].strip() if dot.is_file() else dot
-        head = (git / "HEAD").read_text("utf-8").strip()
+        head = _small(own / "HEAD").strip() if own is not None else ""
     except (OSError, ValueError):
         return None
     branch = head.removeprefix("ref: refs/heads/")
@@ -169,16 +173,23 @@ def _git_dir(dot_git: Path) -> Path | None:
     return git if git is not None and (git / "HEAD").exists() and all(_opens(git / name) for name in READ) else None
 
 
-def _led_to(dot_git: Path) -> Path | None:
+def _own_dir(dot_git: Path) -> Path | None:
+    """Return the directory with the worktree's own HEAD: `.git` itself, or what the `.git` file of a worktree names."""
+    if dot_git.is_dir():
+        return dot_git
     try:
         first = _small(dot_git).splitlines()[0]
     except (OSError, IndexError):
         return None
     if not first.startswith("gitdir: ") or "\x00" in first:
         return None
-    own = Path(os.path.normpath(dot_git.parent / first.removeprefix("gitdir: ").strip()))
-    common = own / "commondir"
-    if not os.path.lexists(common):
+    return Path(os.path.normpath(dot_git.parent / first.removeprefix("gitdir: ").strip()))
+
+
+def _led_to(dot_git: Path) -> Path | None:
+    own = _own_dir(dot_git)
+    common = own / "commondir" if own is not None else dot_git
+    if own is None or not os.path.lexists(common):
         return own
     try:
         return Path(os.path.normpath(own / _small(common).strip()))

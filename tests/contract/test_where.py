@@ -161,3 +161,27 @@ def test_a_session_shows_what_was_done_under_each_prompt(ormah: Ormah, shop: Pat
         (1, "src/client.py", 0),
         (3, "make test", 0),
     ]
+
+
+def test_a_home_under_git_is_no_project(ormah: Ormah, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, notes = tmp_path / "home", tmp_path / "home/notes"
+    notes.mkdir(parents=True)
+    (home / ".git").mkdir()
+    (home / ".git/HEAD").write_text("ref: refs/heads/dotfiles\n")
+    monkeypatch.setenv("HOME", str(home))
+    archive(ormah, "s1", home / "shop", [ASK])
+    assert last_work(ormah, str(notes)).request is None
+    assert last_work(ormah, str(home)).request is None
+
+
+def test_the_branch_of_a_worktree_is_its_own(ormah: Ormah, shop: Path, tmp_path: Path) -> None:
+    own = shop / ".git/worktrees/hotfix"
+    own.mkdir(parents=True)
+    (own / "HEAD").write_text("ref: refs/heads/hotfix\n")
+    (own / "commondir").write_text("../..\n")
+    (tmp_path / "hotfix").mkdir()
+    (tmp_path / "hotfix/.git").write_text(f"gitdir: {own}\n")
+    archive(ormah, "s1", tmp_path / "hotfix", [ASK])
+    assert last_work(ormah, str(tmp_path / "hotfix")).branch == "hotfix"
+    archive(ormah, "s2", shop, [ASK])
+    assert last_work(ormah, str(shop)).branch == "retry"
