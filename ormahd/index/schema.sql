@@ -47,6 +47,7 @@ CREATE UNIQUE INDEX node_held ON node (id) WHERE held = 1;
 CREATE INDEX node_filter ON node (tier, type, space, created, valid_until, id, source, held) WHERE held = 1;
 CREATE INDEX node_until ON node (valid_until, id) WHERE held = 1 AND valid_until IS NOT NULL;
 CREATE INDEX node_created ON node (created) WHERE held = 1;
+CREATE INDEX node_acts ON node (space) WHERE held = 1 AND acts IS NOT NULL;
 CREATE INDEX node_same ON node (same) WHERE held = 1;
 CREATE INDEX node_said_in ON node (said_in) WHERE held = 1 AND said_in IS NOT NULL;
 
