@@ -95,8 +95,10 @@ def folder_of(ormah: Ormah, space: str | None) -> Path | None:
 
 def without_files(ormah: Ormah) -> Iterator[tuple[NodeRow, list[str]]]:
     """Yield (memory, its files) of the memories that rest on files of a project on this machine, all of which are gone."""
-    for row in ormah.index.notes(ormah.index.having("evidence")).values():
-        folder = folder_of(ormah, row.space)
+    rows = ormah.index.notes(ormah.index.having("evidence")).values()
+    folders = {space: folder_of(ormah, space) for space in {row.space for row in rows}}
+    for row in rows:
+        folder = folders[row.space]
         if folder is not None and not row.expired(ormah.clock()):
             _, missing = stale(folder, row.evidence)
             if len(missing) == len(row.evidence):

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
-from msgspec.structs import replace
 
 from ormahd.actions.amend import Caller, Progress, check_space, silent
 from ormahd.actions.evidence import mark_stale
@@ -89,12 +88,8 @@ def search(
     that the query names by its id is recorded as used.
     """
     now = ormah.ranking_clock()
-    ranked, hits = _found(ormah, ormah.index, query, now=now, reworded=ormah.reworded, space=space, explain=explain)
-    if cwd is not None:
-        rows = ormah.index.notes([hit.id for hit in hits])
-        hits = [
-            replace(hit, stale=mark_stale(rows[hit.id], cwd, space).stale) if hit.id in rows else hit for hit in hits
-        ]
+    context: dict[str, Any] = {"space": space, "cwd": cwd, "explain": explain}
+    ranked, hits = _found(ormah, ormah.index, query, now=now, reworded=ormah.reworded, **context)
     if touch:
         ormah.state.asked(now)
         first = [hit.id for hit in hits[:GLANCED] if hit.source in ("search", "temporal")]
@@ -117,6 +112,7 @@ def _found(
     reworded: Reworded,
     space: str | None,
     explain: bool,
+    cwd: str | None = None,
 ) -> tuple[Ranked, list[RecallHit]]:
     asked, spare = query, 0
     while True:
@@ -137,7 +133,7 @@ def _found(
     against = _against(index, [found.node_id for found, _ in groups])
     hits: list[RecallHit] = []
     for place, twins in groups:
-        row = rows[place.node_id]
+        row = mark_stale(rows[place.node_id], cwd, space)
         hits.append(
             _hit(
                 row,
@@ -150,7 +146,7 @@ def _found(
         )
     named = None if explain else _named(index, query)
     if named is not None:
-        row, certain = named
+        row, certain = mark_stale(named[0], cwd, space), named[1]
         others = [] if certain else [hit for hit in hits if hit.id != row.id]
         hits = [_hit(row, score=1.0, source="id"), *others[: query.limit - 1]]
     return ranked, hits

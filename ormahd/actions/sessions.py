@@ -195,16 +195,21 @@ def opening(row: SessionRow) -> str:
     }.get(row.harness, ours)
 
 
+def dialogue(one: api.Exchange) -> list[str]:
+    """Return what was said in an exchange, a line for each side, for an agent."""
+    return [
+        f"   {'You' if line.role == 'user' else 'Agent'}: {shortened(' '.join(line.text.split()), 400)}"
+        for line in one.said
+    ]
+
+
 def _prose(query: SearchQuery, exchanges: Sequence[api.Exchange], degraded: Sequence[str]) -> str:
     lines = [] if exchanges else [f"Nothing in the archive of sessions fits: {headline(None, query.query)}"]
     for number, one in enumerate(exchanges, 1):
         lines.append(
             f"{number}. {day(one.time) if one.time else 'at an unknown time'} | {one.cwd or one.harness} | session {one.session} turn {one.turn}"
         )
-        lines += [
-            f"   {'You' if line.role == 'user' else 'Agent'}: {shortened(' '.join(line.text.split()), 400)}"
-            for line in one.said
-        ]
+        lines += dialogue(one)
         lines.append(f"   open: {one.open}")
     if degraded:
         lines += ["", "Degraded: the model is not loaded; the order is that of words alone"]

@@ -19,7 +19,7 @@ from msgspec import Struct, UnsetType
 from ormahd import api
 from ormahd.actions.amend import Caller, check_space
 from ormahd.actions.projects import home_of, space_of
-from ormahd.actions.sessions import opening, passage
+from ormahd.actions.sessions import dialogue, opening, passage
 from ormahd.actions.views import day, headline, of_row
 from ormahd.errors import BadRequest
 from ormahd.index.rows import GLOBAL, Filter
@@ -288,7 +288,8 @@ def about_file(ormah: Ormah, path: str, space: str | None, limit: int) -> api.Wo
         )
     memories = _naming(ormah, name, space, limit)
     lines = [
-        f"{day(one.time or '')} | session {one.session} turn {one.turn}\n" + "\n".join(_said(one)) for one in exchanges
+        f"{day(one.time or '')} | session {one.session} turn {one.turn}\n" + "\n".join(dialogue(one))
+        for one in exchanges
     ]
     lines += [f"memory {one.node_id} ({one.type}): {one.title}" for one in memories]
     text = "\n\n".join(lines) or f"Nothing was said or decided about {name}, as far as the archive and the memories go."
@@ -321,13 +322,6 @@ def _naming(ormah: Ormah, name: str, space: str | None, limit: int) -> list[api.
 
 
 # ------------------------------------------------------------ as text, for agents
-
-
-def _said(one: api.Exchange) -> list[str]:
-    return [
-        f"   {'You' if turn.role == 'user' else 'Agent'}: {shortened(' '.join(turn.text.split()), 400)}"
-        for turn in one.said
-    ]
 
 
 def _commands_as_text(query: str, commands: Sequence[api.WorkedCommand]) -> str:

@@ -237,7 +237,7 @@ def context(event: str, text: str, receipt: str = "") -> bytes:
     return json.dumps(output, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def told(number: int, titles: Sequence[str | None]) -> str:
+def receipt_of(number: int, titles: Sequence[str | None]) -> str:
     """Return the receipt of `number` memories, which names the first of `titles`; "" if there are none."""
     named = [one_line(title or "untitled", TITLE) for title in titles[:NAMED]] + ["…"] * (len(titles) > NAMED)
     what = f"{number} {'memory' if number == 1 else 'memories'} told"
@@ -378,9 +378,7 @@ class Hooks:
             mark = f"greeting {last_compression(event.transcript)}"
             if mark not in self._whisper.sessions.before(event.session_id).named:
                 self._whisper.sessions.compacted(event.session_id)
-                stopped = self._stopped(event)
-                marks: dict[str, Shown] = {mark: "title", **({STOPPED: "title"} if stopped else {})}
-                greeting, greeted = self._greeting(event, marks, stopped)
+                greeting, greeted = self._greeting(event, {mark: "title"})
         space, session, agent = self._space(event), key_of(event.session_id), f"agent:{event.harness}"
         asked = Asked(
             event.prompt,
@@ -389,7 +387,7 @@ class Hooks:
             agent,
             event.disconnected,
             unkept=self._is_unkept(event),
-            cwd=event.project or self._began(event),
+            cwd=self._place(event),
         )
         found = self._whisper.whisper(asked)
         text = found.text
@@ -412,14 +410,13 @@ class Hooks:
         self._began(event)
         if event.harness == GEMINI:
             return b"", "with_a_prompt"
-        stopped = self._stopped(event)
-        text, shown = self._greeting(event, {STOPPED: "title"} if stopped else {}, stopped)
+        text, shown = self._greeting(event, {})
         return context(event.name, text, self._receipt(len(shown), ())), "injected" if text else "known"
 
     def _stopped(self, event: Event) -> list[str]:
         """Return lines about where the project's last session stopped: once a day, and after a compaction where this one
         did."""
-        place = event.project or self._began(event)
+        place = self._place(event)
         folder, key = project_folder(place), key_of(event.session_id)
         if folder is None or key is None or event.source == RESUMED:
             return []
@@ -434,27 +431,25 @@ class Hooks:
         return []
 
     def _receipt(self, number: int, titles: Sequence[str | None]) -> str:
-        return told(number, titles) if self._settings.receipt else ""
+        return receipt_of(number, titles) if self._settings.receipt else ""
 
     def _status(self, event: Event) -> str:
         """Return a line about what the session was told, for a harness's status line."""
         before = self._whisper.sessions.before(event.session_id)
         number = sum(":" in key for key in before.known | before.named)  # the others are no memories
-        last = whispers.told_last(self._ormah.state, key_of(event.session_id) or "")
+        last = whispers.last_of_session(self._ormah.state, key_of(event.session_id) or "")
         shown = whispers.shown_memories(self._ormah.state, [last.event]).get(last.event, ()) if last is not None else ()
         rows = self._ormah.index.notes([one.node_id for one in shown])
-        return told(number, [row.title for row in rows.values()]) or "Ormah: nothing told yet"
+        return receipt_of(number, [row.title for row in rows.values()]) or "Ormah: nothing told yet"
 
-    def _greeting(
-        self, event: Event, also: Mapping[str, Shown], stopped: Sequence[str] = ()
-    ) -> tuple[str, Mapping[str, Shown]]:
+    def _greeting(self, event: Event, also: Mapping[str, Shown]) -> tuple[str, Mapping[str, Shown]]:
         """Return (the greeting, what it shows), without memories that the session's context contains, and record what it
         shows, and `also`. Both are empty where whispers are off."""
         sessions, session_id = self._whisper.sessions, event.session_id
         space = self._space(event)
-        name = "global" if space is None else space
-        if not self._settings.enabled or name in self._settings.silent_spaces:
+        if self._is_silent(space):
             return "", {}
+        stopped = self._stopped(event)
         before = sessions.before(session_id)
         greeting = greet(
             self._ormah.index,
@@ -465,10 +460,11 @@ class Hooks:
             commands=self._whisper.wiring.of(event.harness),
             replaced=self._replaced,
             stopped=stopped,
-            cwd=event.project or self._began(event),
+            cwd=self._place(event),
         )
         if not event.disconnected():
-            sessions.told(session_id, {**greeting.shown, **also})
+            marks: dict[str, Shown] = {STOPPED: "title"} if stopped else {}
+            sessions.told(session_id, {**greeting.shown, **also, **marks})
         return greeting.text, greeting.shown
 
     def _tool(self, event: Event) -> tuple[bytes, str]:
@@ -486,9 +482,7 @@ class Hooks:
         matches = self._acts.matches(act, space)
         if not matches:
             return b"", "nothing_known"
-        name = "global" if space is None else space
-        silent = not self._settings.enabled or name in self._settings.silent_spaces
-        silent = silent or event.session_id is None or event.of_sub_agent
+        silent = self._is_silent(space) or event.session_id is None or event.of_sub_agent
         before = self._whisper.sessions.before(event.session_id)
         found = at_hand.about(
             self._ormah.index,
@@ -498,7 +492,7 @@ class Hooks:
             commands=self._whisper.wiring.of(event.harness),
             replaced=self._replaced,
             space=space,
-            cwd=event.project or self._began(event),
+            cwd=self._place(event),
         )
         guard = next((row for row in found.guards if self._is_by_a_person(row)), None)
         refused = guard is not None and guard.guard is NoteGuard.DENY  # the reason tells it
@@ -550,10 +544,10 @@ class Hooks:
     def _failed(self, event: Event) -> tuple[bytes, str]:
         """Return text that says what fixed the error of a failed command before, once in a session, and the outcome in one
         word."""
-        if not event.printed or event.session_id is None or not (self._settings.enabled and self._settings.tools):
+        if not event.printed or event.session_id is None or not self._settings.tools:
             return b"", "worked" if not event.printed else "off"
         space = self._space(event)
-        if ("global" if space is None else space) in self._settings.silent_spaces:
+        if self._is_silent(space):
             return b"", "off"
         before = self._whisper.sessions.before(event.session_id)
         text, shown = failures.known_fix(
@@ -569,7 +563,7 @@ class Hooks:
 
     def _heed(self, event: Event) -> None:
         """Record which of the memories told for the session's last prompt the agent's reply uses. They count as used."""
-        logged = whispers.told_last(self._ormah.state, key_of(event.session_id) or "") if event.ending else None
+        logged = whispers.last_of_session(self._ormah.state, key_of(event.session_id) or "") if event.ending else None
         if logged is None:
             return
         shown = whispers.shown_memories(self._ormah.state, [logged.event]).get(logged.event, ())
@@ -580,6 +574,15 @@ class Hooks:
         whispers.heed(self._ormah.state, logged.event, used)
         counted = [one for one in used if whispers.claim_use(self._ormah.state, logged.event, one)]
         self._ormah.state.touch(counted, how="feedback", session_id=logged.session_id, at=self._ormah.ranking_clock())
+
+    def _is_silent(self, space: str | None) -> bool:
+        """Return whether nothing is whispered in a space."""
+        settings = self._settings
+        return not settings.enabled or ("global" if space is None else space) in settings.silent_spaces
+
+    def _place(self, event: Event) -> str | None:
+        """Return the folder in which the event's session began."""
+        return event.project or self._began(event)
 
     def _hand_over(self, event: Event) -> None:
         if self._on_transcript is not None:

@@ -354,10 +354,11 @@ def prompts(
     space: str | None = None,
     outcome: str | None = None,
     node_id: str | None = None,
+    session_id: str | None = None,
 ) -> list[LoggedPrompt]:
     """Return the prompts between two times, newest first. `space`: only prompts of this space; "global": only prompts
     without a space; None: all. `outcome`: only prompts with this outcome. `node_id`: only prompts for which this memory
-    was shown."""
+    was shown. `session_id`: only prompts of this session that were searched for."""
     conditions, values = ["1"], list[Any]()
     for sign, bound in ((">=", since), ("<=", before)):
         if bound is not None:
@@ -372,6 +373,9 @@ def prompts(
     if node_id is not None:
         conditions.append("event IN (SELECT event FROM whisper_log WHERE node_id = ? AND shown IS NOT NULL)")
         values.append(node_id)
+    if session_id is not None:
+        conditions.append("session_id = ? AND vector IS NOT NULL")
+        values.append(session_id)
     select = (
         "SELECT event, time, agent, session_id, space, outcome, milliseconds, prompt FROM whisper_event "
         f"WHERE {' AND '.join(conditions)} ORDER BY time DESC, rowid DESC LIMIT ?"
@@ -395,15 +399,10 @@ def shown_memories(state: State, events: Sequence[str]) -> dict[str, list[Logged
     return found
 
 
-def told_last(state: State, session_id: str) -> LoggedPrompt | None:
+def last_of_session(state: State, session_id: str) -> LoggedPrompt | None:
     """Return the last prompt of a session that was searched for, if memories were whispered for it."""
-    with state.transaction() as db:
-        row = db.execute(
-            "SELECT event, time, agent, session_id, space, outcome, milliseconds, prompt FROM whisper_event "
-            "WHERE session_id = ? AND vector IS NOT NULL ORDER BY rowid DESC LIMIT 1",
-            (session_id,),
-        ).fetchone()
-    return None if row is None or row[5] != SPOKEN else LoggedPrompt(row[0], datetime.fromisoformat(row[1]), *row[2:])
+    found = next(iter(prompts(state, limit=1, session_id=session_id)), None)
+    return found if found is not None and found.outcome == SPOKEN else None
 
 
 def heed(state: State, event: str, node_ids: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ SHORT, LONGER = 5, 4
 RULES: Final = frozenset({NodeType.DECISION, NodeType.PREFERENCE, NodeType.PROCEDURE})
 """Types of memories that say what to do, and so are about what they name."""
 TOLD: Final = frozenset({NodeType.EVENT, NodeType.PERSON})
-"""Types of memories that tell what happened or who somebody is: about no command and no file."""
+"""Types of memories that tell of an event or a person: about no command and no file."""
 EVERYWHERE: Final = frozenset({
     "__init__.py", "__main__.py", "index.html", "index.js", "index.ts", "index.tsx", "init.py", "lib.rs", "main.go", "main.py",
     "main.rs", "mod.rs", "package.json", "readme.md", "setup.py",

@@ -28,7 +28,8 @@ def is_used(memory: str, prompt: str, reply: str) -> bool:
     reply = reply[:READ]
     if (_names(memory) - _names(prompt)) & _names(reply):
         return True
-    if any(code in fold(reply) and code not in fold(prompt) for code in map(fold, _CODE.findall(memory))):
+    answered, asked = fold(reply), fold(prompt)
+    if any(code in answered and code not in asked for code in map(fold, _CODE.findall(memory))):
         return True
     own = stems(topical_words(memory, None)) - stems(topical_words(prompt, None))
     shared = own & stems(topical_words(reply, None))
