@@ -52,12 +52,15 @@ def recorded(cwd: str | None, given: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def is_of_then(cwd: str, path: str, time: datetime) -> bool:
-    """Return whether the file `path` of the folder `cwd` is there, and was not written after `time`."""
-    try:
-        return os.stat(Path(cwd) / path).st_mtime <= time.timestamp() + 1
-    except (OSError, ValueError):
-        return False
+def of_that_time(cwd: str, paths: Sequence[str], time: datetime) -> tuple[str, ...]:
+    """Return as evidence those of `paths`, from `cwd`, that are files of the project and were not written after `time`. Others
+    are left out: the content that they had then is not known. At most `MAX_EVIDENCE`."""
+    folder, found = project_folder(cwd), []
+    for file in (Path(os.path.normpath(Path(cwd) / path)) for path in dict.fromkeys(paths)):
+        blob = _blob_at(file) if folder is not None and file.is_relative_to(folder) else None
+        if folder is not None and blob is not None and os.stat(file).st_mtime <= time.timestamp() + 1:
+            found.append(f"{file.relative_to(folder)}@{blob}")
+    return tuple(found[:MAX_EVIDENCE])
 
 
 def stale(folder: Path, evidence: Sequence[str]) -> tuple[list[str], list[str]]:

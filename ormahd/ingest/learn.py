@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd.actions.amend import Caller, Outcome, define, outcome, transaction
-from ormahd.actions.evidence import is_of_then, recorded
+from ormahd.actions.evidence import of_that_time
 from ormahd.actions.projects import home_of, settle
 from ormahd.actions.tombstones import bury, of_statements, turn_of
 from ormahd.actions.views import headline
@@ -33,7 +33,7 @@ from ormahd.model.node import ABOUT_SELF, NodeType
 from ormahd.note.values import path_for
 from ormahd.ormah import Ormah
 from ormahd.process import priority
-from ormahd.sessions.archive import Archived, SessionTail
+from ormahd.sessions.archive import Archived, ArchivedDeed, SessionTail
 from ormahd.sessions.excluded import is_excluded
 from ormahd.state.extraction import KEYS_KEPT, Extractions, PlannedMemory, SessionProgress, Way
 from ormahd.text.quoting import shortened
@@ -138,6 +138,7 @@ def propose(
     home = home_of(ormah, some.tail.cwd)
     space = None if home is None else home.space
     before = checks.replaces
+    deeds = ormah.sessions.deeds_of(some.turns[0].session) if some.turns else []
     for one in candidates:
         if any(turn in fresh for turn in one.turns):
             found = checks.check(one, some.tail, space, turns)
@@ -145,7 +146,7 @@ def propose(
                 out.refused[found] += 1
                 continue
             prompts = {turns[key].asked for key in one.turns if key in turns}
-            found = replace(found, evidence=_evidence(ormah, some, prompts, f"{found.title}\n{found.content}"))
+            found = replace(found, evidence=_evidence(some, deeds, prompts, f"{found.title}\n{found.content}"))
             if can_be_acted_on(one.type, found.content):
                 out.refused[WAITS] += 1
                 out.held.append(found)
@@ -155,19 +156,15 @@ def propose(
     return out
 
 
-def _evidence(ormah: Ormah, some: UnreadTurns, prompts: Collection[int], text: str) -> tuple[str, ...]:
+def _evidence(some: UnreadTurns, deeds: Sequence[ArchivedDeed], prompts: Collection[int], text: str) -> tuple[str, ...]:
     """Return the files that a memory names and that the agent edited under its prompts (their places), as `path@blob`.
-
-    A file that was written after the session is left out: its content then is not known.
-    """
+    `deeds`: what was done in the session."""
     cwd, last = some.tail.cwd, some.tail.last
     if cwd is None or last is None:
         return ()
-    deeds = ormah.sessions.deeds_of(some.turns[0].session)
     edited = [path for one in deeds if one.turn in prompts and not one.command for path in one.files.splitlines()]
     named = [path for path in edited if re.search(rf"(?<![\w.-]){re.escape(path.rpartition('/')[2])}(?![\w-])", text)]
-    ended = datetime.fromisoformat(last)
-    return tuple(recorded(cwd, [path for path in named if not path.startswith("/") and is_of_then(cwd, path, ended)]))
+    return of_that_time(cwd, named, datetime.fromisoformat(last))
 
 
 def learn(

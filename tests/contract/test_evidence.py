@@ -192,6 +192,15 @@ LEARNED: dict[str, tuple[str, list[str], float, list[str]]] = {
     "written since": (SAID, [TOTAL], 3600.0, []),
     "edited and gone": (SAID, ["cart/other/total.py"], -60.0, []),
     "of another project": (SAID, ["/elsewhere/total.py"], -60.0, []),
+    "too large": (SAID, ["cart/large/total.py"], -60.0, []),
+    "outside of the project": (SAID, ["../total.py"], -60.0, []),
+    "a folder": (SAID, ["cart/folder/total.py"], -60.0, []),
+    "more than a memory may have": (
+        SAID,
+        [f"many/{n}/total.py" for n in range(20)],
+        -60.0,
+        [f"many/{n}/total.py" for n in range(16)],
+    ),
 }
 """{case: (what is said, files edited under it, when they were written, in seconds after the session, evidence)}."""
 
@@ -200,8 +209,15 @@ LEARNED: dict[str, tuple[str, list[str], float, list[str]]] = {
 def test_what_a_session_edited_and_named_is_evidence(ormah: Ormah, shop: Path, case: str) -> None:
     text, edited, written, expected = LEARNED[case]
     ended = NOW.timestamp() - 3600
-    for file in FILES:
-        os.utime(shop / file, (ended + written, ended + written))
+    (shop / "cart/folder/total.py").mkdir(parents=True)
+    (shop / "cart/large").mkdir()
+    (shop / "cart/large/total.py").write_bytes(bytes(8_000_001))
+    (shop.parent / "total.py").write_text("x = 1\n")
+    for number in range(20):
+        (shop / f"many/{number}").mkdir(parents=True)
+        (shop / f"many/{number}/total.py").write_text("x = 1\n")
+    for file in (*shop.rglob("*.py"), shop.parent / "total.py"):
+        os.utime(file, (ended + written, ended + written))
     time = datetime.fromtimestamp(ended, UTC).isoformat()
     deeds = [Deed(f"e{number}", files=(file,), by="Edit", time=time) for number, file in enumerate(edited)]
     lines = [Line("a" * 24, "user", text, time), *deeds, Line("b" * 24, "assistant", "Done, they are.", time)]
@@ -209,3 +225,19 @@ def test_what_a_session_edited_and_named_is_evidence(ormah: Ormah, shop: Path, c
     assert Extraction(ormah).settle() == 1
     (row,) = ormah.index.notes(list(ormah.index.extracted())).values()
     assert [one.rpartition("@")[0] for one in row.evidence] == expected
+
+
+def test_a_session_in_the_home_folder_is_learned_without_evidence(
+    ormah: Ormah, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    time = NOW.isoformat()
+    (tmp_path / "total.py").write_text("x = 1\n")
+    os.utime(tmp_path / "total.py", (0, 0))
+    lines = [Line("a" * 24, "user", SAID, time), Deed("e", files=("total.py",), by="Edit", time=time)]
+    ormah.sessions.add(
+        [(SessionHead("s1", "claude-code", str(tmp_path)), [*lines, Line("b" * 24, "assistant", "Done.", time)])]
+    )
+    assert Extraction(ormah).settle() == 1
+    (row,) = ormah.index.notes(list(ormah.index.extracted())).values()
+    assert row.evidence == ()
