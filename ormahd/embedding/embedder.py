@@ -65,8 +65,9 @@ class QueryVectors(Struct, frozen=True):
     """The tokens' vectors before the projection: unit, float32[m, dimensions]."""
     read: float = 1.0
     """How well the model reads the text's language, from 0 to 1, see `reading.read_share`."""
-    fitted: bool = True
-    """Whether weights that were fitted to the vectors of the default model apply to these."""
+    fitted: str | None = ""
+    """End of the names of the files with the weights that were fitted to this model's vectors (the default model's files
+    end with nothing); None if none were."""
     function_words: NDArray[np.bool_] | bool = False
     """Which of its tokens are function words, as bool[m]; False: none, as far as is known."""
 

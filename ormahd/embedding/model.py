@@ -108,7 +108,8 @@ class Model:
         self.query_prefix = about.query or (family.query if family else "")
         self.document_prefix = about.document or (family.document if family else "")
         self.fingerprint = self._fingerprint(identity)
-        self._fitted = model_files.is_default(settings.model)
+        own = f"_{model_files.MULTILINGUAL}" if settings.model == model_files.MULTILINGUAL else None
+        self._fitted = "" if model_files.is_default(settings.model) else own
         self._middle, self._token_middle, self._basis = self._load_frame(directory)
         self.dimensions = len(self.embed_query("dimensions").vector)
         self.late_dimensions = int(self._basis.shape[1])

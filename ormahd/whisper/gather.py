@@ -27,7 +27,7 @@ from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, stems, words
 from ormahd.whisper.by_words import relevance_by_words, weights
 from ormahd.whisper.named import by_names, has_twin, unknown_names
-from ormahd.whisper.relevance import FEW, RIVAL, TEXT_ALONE, asks, away, common_words, few_words, relevance
+from ormahd.whisper.relevance import FEW, RIVAL, TEXT_ALONE, asks, away, common_words, few_words, fitted, relevance
 from ormahd.whisper.types import Asked, Candidate, Heard, Intent
 
 OVERLAP: Final = 20_000
@@ -92,6 +92,8 @@ class Pool(Struct, frozen=True):
     degraded: tuple[str, ...] = ()
     rows: Mapping[str, CandidateRow] = field(default_factory=dict)
     """`{node id: row}` of all memories that the searches considered. `renew` looks for newer memories among them."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """The weight of each evidence on relevance."""
 
 
 class PromptEvidence(Struct, frozen=True):
@@ -107,6 +109,8 @@ class PromptEvidence(Struct, frozen=True):
     """Exact names in the prompt that no memory contains."""
     asks: float
     """The log odds that the prompt needs a memory (`relevance.asks`)."""
+    fitted: str | None
+    """Which weights the relevance is computed with (`QueryVectors.fitted`)."""
     away: float
     """How clearly other projects fit the prompt better (`relevance.away`)."""
 
@@ -146,7 +150,8 @@ def gather(
         stems=_rarities(index, query_terms(heard.query)),
         words=weights(index, heard.query, embed),
         unknown=unknown,
-        asks=asks(None if vectors is None else vectors.vector, fitted=vectors is not None and vectors.fitted),
+        asks=asks(vectors),
+        fitted=None if vectors is None else vectors.fitted,
         away=-1.0 if asked.space is None else away(here, elsewhere),
     )
     home = [
@@ -175,6 +180,7 @@ def gather(
         better,
         tuple(ranked.degraded),
         {**standing.pool, **archive.pool, **ranked.pool},
+        fitted(prompt.fitted).weights,
     )
 
 
@@ -234,7 +240,7 @@ def _candidates(
             numbers["rare"] = sum(prompt.stems[stem] for stem in shared) / total if total else 0.0
             numbers |= {"place_found": float(found_at), "asks": prompt.asks, "away": prompt.away}
         # a memory found by an edge has no numbers of its own text, and so no relevance
-        numbers |= relevance(numbers)
+        numbers |= relevance(numbers, prompt.fitted)
         fits = numbers.get(TEXT_ALONE, 0.0)
         if prompt.words and hit.source == "search":
             fits = numbers["by_words"] = relevance_by_words(row, prompt.words)

@@ -33,7 +33,6 @@ from ormahd.whisper.affinity import Verdict
 from ormahd.whisper.gather import Pool, gather, stemmed
 from ormahd.whisper.greet import AgentCommands
 from ormahd.whisper.intents import small_talk
-from ormahd.whisper.relevance import fitted
 from ormahd.whisper.session import CONTENT, Sessions
 from ormahd.whisper.trace import trace
 from ormahd.whisper.types import Asked, Candidate, Heard, Intent, Said, Silence, context_key
@@ -302,7 +301,7 @@ class _Course:
             review=held.node_id if held is not None and text.reviewed else None,
             resting=None if found.resting is None else _view(found.resting),
             archived=len(self.ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,)))) if found.resting is not None else 0,
-            trace=trace(found, self.asked, fitted().weights) if self.explain else UNSET,
+            trace=trace(found, self.asked) if self.explain else UNSET,
         )
 
     def _log(self, event: str, found: Answer, nodes: Sequence[Candidate], begun: float) -> bool:

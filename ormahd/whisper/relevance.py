@@ -1,8 +1,8 @@
 """Relevance: the chance that a memory belongs to a prompt. This one number decides whether the memory is told.
 
 It is a logistic regression over evidence on the text, on the other memories found, and on the prompt (`WITNESSES`).
-Its weights are in `relevance.json`, and those of `asks` in `asks.json`; `python -m tests.bench fit-relevance` fits
-both. `tests/quality/README.md` shows how well calibrated it is: of the memories with a relevance of 0.7, some 70 %
+Its weights are in `relevance.json`, and those of `asks` in `asks.json`, fitted by `python -m tests.bench
+fit-relevance` to the default model; those of the multilingual one are beside them. `tests/quality/README.md` shows how well calibrated it is: of the memories with a relevance of 0.7, some 70 %
 belong to the prompt.
 """
 
@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from ormahd.embedding.embedder import DIMENSIONS
+from ormahd.embedding.embedder import DIMENSIONS, QueryVectors
 from ormahd.model.chance import FittedWeights, sigmoid
 from ormahd.whisper.types import Float
 
@@ -66,7 +66,7 @@ EVEN: Final = 0.01
 SLIGHT: Final = 0.02
 """A difference of similarities that is small for `away`; differences far above it all count the same."""
 UNSURE: Final = 0.0
-"""Value of `asks` for a prompt without a vector of the default model."""
+"""Value of `asks` for a prompt without a vector of a model that it was fitted to."""
 MOST_ASKS: Final = 4.0
 """Largest absolute value of `asks`."""
 
@@ -79,15 +79,15 @@ class Chances(FittedWeights, frozen=True):
         return {PART + "base": self.base} | {PART + name: self.weights[name] * evidence[name] for name in WITNESSES}
 
 
-def asks(vector: Float | None, *, fitted: bool) -> float:
-    """Return the log odds that a prompt needs a memory, by what it means: "how do we deploy?", not "make it bold".
-
-    `vector`: its unit vector; `fitted`: whether the weights, fitted to the default model, apply to it.
-    """
-    base, weights = fitted_asks()
-    if vector is None or not fitted or len(vector) != len(weights):
+def asks(vectors: QueryVectors | None) -> float:
+    """Return the log odds that a prompt needs a memory, by what its vectors mean: "how do we deploy?", not "make it
+    bold"."""
+    if vectors is None or vectors.fitted is None:
         return UNSURE
-    return max(-MOST_ASKS, min(MOST_ASKS, base + float(vector @ weights)))
+    base, weights = fitted_asks(vectors.fitted)
+    if len(vectors.vector) != len(weights):
+        return UNSURE
+    return max(-MOST_ASKS, min(MOST_ASKS, base + float(vectors.vector @ weights)))
 
 
 def away(here: float, elsewhere: float) -> float:
@@ -120,28 +120,28 @@ def witnesses(numbers: Mapping[str, float]) -> dict[str, float] | None:
     }  # fmt: skip
 
 
-def relevance(numbers: Mapping[str, float]) -> dict[str, float]:
+def relevance(numbers: Mapping[str, float], model: str | None = "") -> dict[str, float]:
     """Return one candidate's relevance by its text (key `text_alone`) and the contributions (keys with `PART`).
 
-    Empty if `numbers` have no late interaction.
+    `model`: `QueryVectors.fitted` of the model in use. Empty if `numbers` have no late interaction.
     """
     evidence = witnesses(numbers)
     if evidence is None:
         return {}
-    parts = fitted().contributions(evidence)
+    parts = fitted(model).contributions(evidence)
     return {**parts, TEXT_ALONE: sigmoid(sum(parts.values()))}
 
 
 @cache
-def fitted() -> Chances:
-    """Return the weights in `relevance.json`."""
-    return Chances.shipped(__package__, "relevance.json", WITNESSES)
+def fitted(model: str | None = "") -> Chances:
+    """Return the weights that were fitted to a model (`QueryVectors.fitted`), or to the default one if none were."""
+    return Chances.shipped(__package__, f"relevance{model or ''}.json", WITNESSES)
 
 
 @cache
-def fitted_asks() -> tuple[float, Float]:
-    """Return the base and the weight of each dimension of a prompt's vector, as in `asks.json`."""
-    table = FittedWeights.shipped(__package__, "asks.json", map(str, range(DIMENSIONS)))
+def fitted_asks(model: str = "") -> tuple[float, Float]:
+    """Return the base and the weight of each dimension of a prompt's vector, as they were fitted to a model."""
+    table = FittedWeights.shipped(__package__, f"asks{model}.json", map(str, range(DIMENSIONS)))
     return table.base, np.array(list(table.weights.values()), np.float32)
 
 

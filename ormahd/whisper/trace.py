@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from ormahd.whisper.pipeline import Answer
 
 
-def trace(found: Answer, asked: Asked, weights: Mapping[str, float]) -> dict[str, Any]:
-    """Return the values that `--explain` shows of a whisper, as plain dicts, lists and scalars. `weights`: those of the
-    evidence on relevance."""
+def trace(found: Answer, asked: Asked) -> dict[str, Any]:
+    """Return the values that `--explain` shows of a whisper, as plain dicts, lists and scalars."""
     heard, pool = found.heard, found.pool
     told: dict[str, Any] = {
         "space": asked.space,
@@ -36,7 +35,7 @@ def trace(found: Answer, asked: Asked, weights: Mapping[str, float]) -> dict[str
         told |= {"request": found.request.shown()}
     if pool is not None:
         told |= {
-            "weights": dict(weights),
+            "weights": dict(pool.weights),
             "fits_better": pool.better,
             "candidates": [shown(one) for one in pool.candidates],
             "preferences": [shown(one) for one in pool.preferences],

@@ -226,12 +226,12 @@ def _utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def gather_all(shared: Path, keep: Path) -> None:
+def gather_all(shared: Path, keep: Path, settings: EmbeddingSettings) -> None:
     """Search every question in an index of its set, its own space alone and all spaces, and keep the evidence in `keep`."""
     held: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
     place = keep.with_suffix("")
-    embedder = load(EmbeddingSettings(), place / "models")
+    embedder = load(settings, place / "models")
     known = sets(shared)
     every = [*((name, *one) for name, one in known.items()), *small_vaults(known)]
     for number, (name, notes, questions) in enumerate(every):
@@ -404,17 +404,20 @@ def options(args: list[str], description: str | None, *, evidence: str, written:
         "--shared", type=Path, default=Path("../shared/bench"), help="the directory of the shared benchmarks"
     )
     parser.add_argument("--evidence", type=Path, default=Path(tempfile.gettempdir(), evidence))
+    parser.add_argument("--model", default=EmbeddingSettings().model, help="the embedding model, as in the settings")
     parser.add_argument("--write", action="store_true", help=f"write {written}")
     return parser.parse_args(args)
 
 
-def gathered(chosen: argparse.Namespace, gather_all: Callable[[Path, Path], None], what: str) -> bool:
+def gathered(
+    chosen: argparse.Namespace, gather_all: Callable[[Path, Path, EmbeddingSettings], None], what: str
+) -> bool:
     """Gather the evidence unless it is kept. Return False, and say why, where there is nothing to gather it from."""
     if not chosen.evidence.exists():
         if not (chosen.shared / "locomo.py").exists():
             print(f"{chosen.shared} is missing: the shared benchmarks are needed to fit {what}")
             return False
-        gather_all(chosen.shared.resolve(), chosen.evidence)
+        gather_all(chosen.shared.resolve(), chosen.evidence, EmbeddingSettings(model=chosen.model))
     return True
 
 

@@ -1,11 +1,11 @@
 """Fits the weights of `ormahd/whisper/relevance.json` on the shared benchmarks' dev sets and on the dev halves of
 `tests/quality`.
 
-    python -m tests.bench fit-relevance [--shared DIR] [--evidence FILE] [--write]
+    python -m tests.bench fit-relevance [--shared DIR] [--evidence FILE] [--model NAME] [--write]
 
 The first run asks the whisper each prompt and keeps the evidence of all candidates in FILE, which takes some minutes; later
 runs only fit, which takes seconds and gives the same table. Without the shared directory (`../shared/bench`) there is
-nothing to fit on, and it says so. `--write` writes the table.
+nothing to fit on, and it says so. `--write` writes the table; that of another model has its name at its end.
 
 A candidate is right as the gate's benchmark counts: a dialogue's turn if it is of a session that holds a turn with the
 answer, a fact if it is planted for the question, a memory if the set names it. Each set also has prompts for which
@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from ormahd.embedding.model import load
+from ormahd.embedding.model_files import is_default
 from ormahd.settings import EmbeddingSettings
 from ormahd.whisper import relevance
 from ormahd.whisper.relevance import MOST_ASKS, WITNESSES
@@ -44,8 +45,7 @@ from tests.contract.index_notes import NOW
 from tests.quality import calibration
 from tests.quality.calibration import Judged, Labelled, Stored
 
-TABLE = Path(relevance.__file__).with_name("relevance.json")
-ASKS_TABLE = TABLE.with_name("asks.json")
+TABLES = Path(relevance.__file__).parent
 AGAINST = ("far", "rank", "away")
 """Evidence that may only lower the chance."""
 EITHER = ("asks", "lead")
@@ -100,11 +100,11 @@ def sets(shared: Path) -> dict[str, tuple[list[Stored], list[Labelled], Any]]:
     return {**found, "memory": calibration.memory_set(silent), **calibration.own_sets("dev")}
 
 
-def gather_all(shared: Path, keep: Path) -> None:
-    """Judge the candidates of all sets, and keep them in `keep`."""
+def gather_all(shared: Path, keep: Path, settings: EmbeddingSettings) -> None:
+    """Judge the candidates of all sets with the model of `settings`, and keep them in `keep`."""
     held: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
-        model = load(EmbeddingSettings(), Path(place, "models"))
+        model = load(settings, Path(place, "models"))
 
         def judged(name: str, asked: tuple[list[Stored], list[Labelled], Any]) -> Judged:
             notes, prompts, now = asked
@@ -242,14 +242,15 @@ def report(title: str, some: Mapping[str, Judged], chances: Mapping[str, Any]) -
 
 
 def main(args: list[str]) -> None:
-    chosen = fit.options(args, __doc__, evidence="ormah-relevance-evidence.npz", written=TABLE.name)
+    chosen = fit.options(args, __doc__, evidence="ormah-relevance-evidence.npz", written="the tables of weights")
     if not fit.gathered(chosen, gather_all, "the relevance"):
         return
     gathered = kept(chosen.evidence)
     some = with_asks(gathered)
     chances, every = held_folds(some)
     report("held folds", some, chances)
-    now = relevance.fitted()
+    model = "" if is_default(chosen.model) else f"_{chosen.model}"
+    now = relevance.fitted(model)
     shipped = np.array([now.weights[one] for one in WITNESSES])
     report("shipped table", some, {name: _chance(one, shipped, now.base) for name, one in some.items()})
     weights, base = fitted(some)
@@ -259,10 +260,13 @@ def main(args: list[str]) -> None:
     print(f"  base     {base:+8.3f}")
     if chosen.write:
         counts = {name: len(one.right) for name, one in some.items()}
-        fit.write_table(TABLE, counts, base, dict(zip(WITNESSES, weights.tolist(), strict=True)))
+        fit.write_table(
+            TABLES / f"relevance{model}.json", counts, base, dict(zip(WITNESSES, weights.tolist(), strict=True))
+        )
         slopes, constant = fitted_asks(gathered)
         known = {name: int((~np.isnan(one.needs)).sum()) for name, one in gathered.items()}
-        fit.write_table(ASKS_TABLE, known, constant, {str(at): slope for at, slope in enumerate(slopes.tolist())})
+        each = {str(at): slope for at, slope in enumerate(slopes.tolist())}
+        fit.write_table(TABLES / f"asks{model}.json", known, constant, each)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Ask a real daemon the task prompts: `python -m tests.quality.tasks [dev|held] [--misses]`.
+"""Ask a real daemon the task prompts: `python -m tests.quality.tasks [dev|held] [--model NAME] [--misses]`.
 
 hit: a wanted memory is told with its text. right: of the memories told, those that are wanted or acceptable. silent: of the
 prompts that want nothing, those that were told nothing but what is acceptable.
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ormahd.embedding.model_files import DEFAULT_MODEL
 from tests.house import open_house
 from tests.quality.tasks import NOW, Prompt, TaskVault, vaults
 
@@ -33,7 +34,7 @@ class Told:
         return [key for key, _ in self.shown if key not in self.prompt.must | self.prompt.may]
 
 
-def ask(vault: TaskVault) -> list[Told]:
+def ask(vault: TaskVault, model: str) -> list[Told]:
     """Ask one vault's prompts, each on its own."""
     id_of = {one.key: str(uuid.uuid5(uuid.NAMESPACE_URL, f"{vault.name} {one.key}")) for one in vault.memories}
     key_of = {node_id: key for key, node_id in id_of.items()}
@@ -43,7 +44,7 @@ def ask(vault: TaskVault) -> list[Told]:
             "created": one.created.isoformat(), "updated": one.created.isoformat(), "source": "person",
         }) for one in vault.memories
     ]  # fmt: skip
-    with open_house(ORMAH_EMBEDDING_MODEL="all-MiniLM-L6-v2", ORMAH_DAEMON_FIXED_TIME=NOW.isoformat()) as house:
+    with open_house(ORMAH_EMBEDDING_MODEL=model, ORMAH_DAEMON_FIXED_TIME=NOW.isoformat()) as house:
         house.start()
         done = house.call("admin.import", lines=lines)
         assert not done.failed, done.failed
@@ -77,11 +78,12 @@ def _share(some: Sequence[bool]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("half", nargs="?", default="dev", choices=("dev", "held"))
+    parser.add_argument("--model", default=DEFAULT_MODEL, help="the embedding model")
     parser.add_argument("--misses", action="store_true", help="also print each prompt that went wrong")
     chosen = parser.parse_args()
     everything: list[Told] = []
     for vault in vaults(chosen.half):
-        told = ask(vault)
+        told = ask(vault, chosen.model)
         everything += told
         print(table(vault.name, told), flush=True)
         for one in told if chosen.misses else ():

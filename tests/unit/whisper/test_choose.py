@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from ormahd.embedding.embedder import Hashing
 from ormahd.index.rows import NodeRow
 from ormahd.model.chance import sigmoid, times_odds
 from ormahd.model.judgement import Int8Vector, Judgement
@@ -101,10 +102,10 @@ def test_the_contributions_to_a_relevance_add_up() -> None:
 
 
 def test_whether_a_prompt_needs_a_memory_is_not_guessed_by_another_models_vector() -> None:
-    assert asks(None, fitted=True) == asks(np.ones(768, np.float32), fitted=True) == 0.0
-    direction = np.full(384, 1 / 384**0.5, np.float32)
-    assert asks(direction, fitted=False) == 0.0
-    assert 0.0 != asks(direction, fitted=True) <= 4.0
+    read, one = Hashing().embed_query("how do we deploy?"), np.full(384, 1 / 384**0.5, np.float32)
+    assert asks(None) == asks(structs.replace(read, vector=np.ones(768, np.float32))) == 0.0
+    assert asks(structs.replace(read, vector=one, fitted=None)) == 0.0
+    assert 0.0 != asks(structs.replace(read, vector=one)) <= 4.0
 
 
 def test_odds_are_multiplied_and_never_leave_the_scale() -> None:
