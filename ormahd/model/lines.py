@@ -163,9 +163,6 @@ class MonthFiles(Struct, Generic[T], frozen=True):
     def put(self, data: bytes, value: T) -> bytes:
         """Return the content `data` of a file with `value` added. A value that has the same id is removed. Unreadable
         lines move to the end."""
-        before = b"".join(
-            line + b"\n"
-            for line in data.splitlines()
-            if not isinstance(known := self.decode(line), str) and known.id == value.id
-        )
-        return merge_lines(before, data, self.encode(value) + b"\n")
+        lines = [(line, self.decode(line)) for line in data.splitlines()]
+        old = [line + b"\n" for line, known in lines if not isinstance(known, str) and known.id == value.id]
+        return merge_lines(b"".join(old), data, self.encode(value) + b"\n")
