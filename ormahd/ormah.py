@@ -68,7 +68,7 @@ class Ormah:
         self.vault = vault
         self.index = index
         self.history = History(index.database, vault.git)
-        self.pasts = Snapshots(index, stopping=lambda: self.phase == "stopping")
+        self.pasts = Snapshots(index)
         self.state = state
         self.sessions = SessionArchive(
             lambda: paths.sessions_dir(vault.id),
@@ -169,6 +169,7 @@ class Ormah:
             self.index.lags.discard("start")
         if phase == "stopping":
             self.reconciler.stopping.set()
+            self.pasts.stopping.set()
         return not stopping
 
     def _warm(self, enter: Callable[[str], None], last: Callable[[], None]) -> None:

@@ -33,7 +33,7 @@ KEEP_FREE_SHARE = 0.1
 """Maximum share of documents that belong to no note. At least 1,000 of them are kept."""
 
 
-UNSPOKEN = 500
+NO_PROSE_CHARACTERS = 500
 """Number of characters that are embedded if a text has no heading and no prose."""
 
 
@@ -48,7 +48,7 @@ class EmbeddedText(Struct, frozen=True):
 
 def source(title: str | None, path: str, content: str) -> EmbeddedText:
     name = heading(title, path)
-    content = language(content) or ("" if name else content[:UNSPOKEN])
+    content = language(content) or ("" if name else content[:NO_PROSE_CHARACTERS])
     if name and content[: len(name)].casefold() == name.casefold():
         name = None  # the text already begins with its heading
     return EmbeddedText(name, content, hashlib.sha256(f"{name or ''}\0{content}".encode(errors="replace")).digest())
@@ -58,9 +58,9 @@ def embed(embedder: Embedder, texts: Sequence[EmbeddedText], *, urgent: bool) ->
     """Return sha256 -> embedding of each of the texts. `urgent`: whether a request waits for it."""
     if not texts:
         return {}
-    contents, headings = [one.content for one in texts], [one.heading for one in texts]
+    contents, headings = [text.content for text in texts], [text.heading for text in texts]
     vectors = embedder.embed_documents(contents, headings, urgent=urgent)
-    return {one.sha: document for one, document in zip(texts, vectors, strict=True)}
+    return {text.sha: document for text, document in zip(texts, vectors, strict=True)}
 
 
 class Delta(Struct):
@@ -69,7 +69,7 @@ class Delta(Struct):
 
     vectors: dict[str, Half] = field(default_factory=dict)
     """Nodes whose vectors changed, with the new ones: float16[pieces, dimensions]."""
-    gone: set[str] = field(default_factory=set)
+    removed: set[str] = field(default_factory=set)
     """Nodes that have no vectors now: removed, or changed and not embedded yet."""
     waiting: set[str] = field(default_factory=set)
     """The nodes of `gone` that still exist."""
@@ -87,9 +87,9 @@ def models(connection: sqlite3.Connection) -> list[int]:
 
 def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, EmbeddedText]:
     found: dict[str, EmbeddedText] = {}
-    for some in sql.sets(ids):
-        rest = f"FROM node n JOIN text t USING (number) JOIN file f USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
-        rows = sql.table(connection, ("n.id", "n.title", "f.path", "t.content"), rest, some)
+    for chunk in sql.sets(ids):
+        rest = f"FROM node n JOIN text t USING (number) JOIN file f USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(chunk)})"
+        rows = sql.table(connection, ("n.id", "n.title", "f.path", "t.content"), rest, chunk)
         found |= {row[0]: source(*row[1:]) for row in rows}
     return found
 
@@ -98,9 +98,9 @@ def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) 
     """Return which of the texts with these sha256 digests have a stored embedding: sha256 -> the embedding's number
     in table `document`."""
     found: dict[bytes, int] = {}
-    for some in sql.sets(list(shas)):
-        rest = f"FROM document WHERE model = ? AND sha IN ({sql.marks(some)})"
-        known = sql.lookup(connection, "hex(sha)", "document", rest, (model, *some))
+    for chunk in sql.sets(list(shas)):
+        rest = f"FROM document WHERE model = ? AND sha IN ({sql.marks(chunk)})"
+        known = sql.lookup(connection, "hex(sha)", "document", rest, (model, *chunk))
         found |= {bytes.fromhex(sha): document for sha, document in known.items()}
     return found
 
@@ -144,42 +144,38 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
     """
     wanted = sources(connection, list(ids))
     had = _had(connection, model, list(ids))
-    tied = {one: document[1] for one, document in had.items()}
-    now_is = {one: text.sha for one, text in wanted.items()}
-    changed = [one for one in ids if tied.get(one) != now_is.get(one)]
+    tied = {node_id: sha for node_id, (_, sha) in had.items()}
+    current = {node_id: text.sha for node_id, text in wanted.items()}
+    changed = [node_id for node_id in ids if tied.get(node_id) != current.get(node_id)]
     if not changed:
         return Delta()
-    there = cached(connection, model, {wanted[one].sha for one in changed if one in wanted})
-    ties = [(one, there[wanted[one].sha]) for one in changed if one in wanted and wanted[one].sha in there]
-    untied = [had[one][0] for one in changed if one in had]
-    delta = Delta(gone=set(changed) - {one for one, _ in ties})
-    delta.waiting = delta.gone & wanted.keys()
+    present = [node_id for node_id in changed if node_id in current]
+    known = cached(connection, model, {current[node_id] for node_id in present})
+    ties = [(node_id, known[current[node_id]]) for node_id in present if current[node_id] in known]
+    untied = [had[node_id][0] for node_id in changed if node_id in had]
+    delta = Delta(removed=set(changed) - {node_id for node_id, _ in ties})
+    delta.waiting = delta.removed & wanted.keys()
     delta.df = frequencies(connection, [document for _, document in ties])
     delta.df.subtract(frequencies(connection, untied))
     sql.among(connection, "DELETE FROM embedded WHERE model = ? AND id IN", changed, first=(model,))
     sql.put(connection, "INSERT INTO embedded", [(model, *tie) for tie in ties])
-    sql.among(
-        connection, "UPDATE document SET free = NULL WHERE free IS NOT NULL AND document IN", [tie[1] for tie in ties]
-    )
-    sql.among(
-        connection, "UPDATE document SET free = ? WHERE NOT EXISTS (SELECT 1 FROM embedded e WHERE e.document = "
-        "document.document) AND document IN", untied, first=(now,)
-    )  # fmt: skip
+    used = [document for _, document in ties]
+    sql.among(connection, "UPDATE document SET free = NULL WHERE free IS NOT NULL AND document IN", used)
+    unused = "NOT EXISTS (SELECT 1 FROM embedded e WHERE e.document = document.document)"
+    sql.among(connection, f"UPDATE document SET free = ? WHERE {unused} AND document IN", untied, first=(now,))
     connection.execute("DELETE FROM meta WHERE key = 'chroma'")
-    by_document = _vectors(connection, [document for _, document in ties])
-    delta.vectors = {one: by_document[document] for one, document in ties}
+    by_document = _vectors(connection, used)
+    delta.vectors = {node_id: by_document[document] for node_id, document in ties}
     return delta
 
 
-def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes, int]]:
-    """Return the embedding to which each node is tied: node id -> (number in table `document`, sha256 of the text,
-    number of pieces)."""
-    found: dict[str, tuple[int, bytes, int]] = {}
-    for some in sql.sets(ids):
-        rest = f"FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(some)})"
-        names = ("e.id", "d.document", "hex(d.sha)", "d.pieces")
-        rows = sql.table(connection, names, rest, (model, *some))
-        found |= {row[0]: (row[1], bytes.fromhex(row[2]), row[3]) for row in rows}
+def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes]]:
+    """Return the embedding to which each node is tied: node id -> (number in table `document`, sha256 of the text)."""
+    found: dict[str, tuple[int, bytes]] = {}
+    for chunk in sql.sets(ids):
+        rest = f"FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(chunk)})"
+        rows = sql.table(connection, ("e.id", "d.document", "hex(d.sha)"), rest, (model, *chunk))
+        found |= {node_id: (document, bytes.fromhex(sha)) for node_id, document, sha in rows}
     return found
 
 
@@ -189,12 +185,12 @@ def _pieces(
     """Yield (number of the embedding, blobs of its pieces in order) for the embeddings with the numbers `documents`.
     `column`: which blob: `vector`, or a column of table `token` (`ids` or `vectors`)."""
     table = "vector" if column == "vector" else "token"
-    for some in sql.sets(sorted(set(documents))):
+    for chunk in sql.sets(sorted(set(documents))):
         rest = (
             f"FROM document d JOIN {table} ON key BETWEEN d.document << 16 AND (d.document << 16) + 65535 "
-            f"WHERE d.document IN ({sql.marks(some)})"
+            f"WHERE d.document IN ({sql.marks(chunk)})"
         )
-        blobs = sorted(sql.blobs(connection, "key", column, rest, some).items())
+        blobs = sorted(sql.blobs(connection, "key", column, rest, chunk).items())
         for document, pieces in itertools.groupby(blobs, key=lambda item: item[0] >> 16):
             yield document, [blob for _, blob in pieces]
 
@@ -203,11 +199,10 @@ def frequencies(connection: sqlite3.Connection, documents: Sequence[int]) -> Cou
     """Return token id -> number of the embeddings `documents` that have it. An embedding that is listed twice counts
     twice."""
     found: Counter[int] = Counter()
-    for some in sql.chunks(documents):
-        ids = {
-            one: np.unique(np.frombuffer(b"".join(blobs), np.uint32)) for one, blobs in _pieces(connection, "ids", some)
-        }
-        tokens, counts = np.unique(np.concatenate([ids[document] for document in some]), return_counts=True)
+    for chunk in sql.chunks(documents):
+        pieces = _pieces(connection, "ids", chunk)
+        ids = {document: np.unique(np.frombuffer(b"".join(blobs), np.uint32)) for document, blobs in pieces}
+        tokens, counts = np.unique(np.concatenate([ids[document] for document in chunk]), return_counts=True)
         found.update(dict(zip(tokens.tolist(), counts.tolist(), strict=True)))
     return found
 
@@ -274,21 +269,21 @@ def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Piec
     """Return node id -> token vectors, packed by `late.pack`, of those pieces whose numbers `pieces` gives for the
     node. Nodes without token vectors are left out."""
     documents: dict[str, int] = {}
-    for some in sql.sets(list(pieces)):
-        rest = f"FROM embedded WHERE model = ? AND id IN ({sql.marks(some)})"
-        documents |= sql.lookup(connection, "id", "document", rest, (model, *some))
-    keys = {one: [document << 16 | piece for piece in pieces[one]] for one, document in documents.items()}
+    for chunk in sql.sets(list(pieces)):
+        rest = f"FROM embedded WHERE model = ? AND id IN ({sql.marks(chunk)})"
+        documents |= sql.lookup(connection, "id", "document", rest, (model, *chunk))
+    keys = {node_id: [document << 16 | piece for piece in pieces[node_id]] for node_id, document in documents.items()}
     found: dict[int, bytes] = {}
-    for part in sql.sets([key for some in keys.values() for key in some]):
+    for part in sql.sets([key for of_node in keys.values() for key in of_node]):
         found |= sql.blobs(connection, "key", "vectors", f"FROM token WHERE key IN ({sql.marks(part)})", part)
-    joined = {one: b"".join(found.get(key, b"") for key in some) for one, some in keys.items()}
-    return {one: packed for one, packed in joined.items() if packed}
+    joined = {node_id: b"".join(found.get(key, b"") for key in of_node) for node_id, of_node in keys.items()}
+    return {node_id: packed for node_id, packed in joined.items() if packed}
 
 
 def token_vectors(packed: Mapping[str, bytes], width: int) -> TokenVectors:
     """Concatenate the result of `tokens` into one array for MaxSim, in the same order. `width`: number of dimensions of
     a token vector."""
-    ends = np.cumsum([0, *(len(one) // (width // 2) for one in packed.values())])
+    ends = np.cumsum([0, *(len(blob) // (width // 2) for blob in packed.values())])
     both = np.frombuffer(b"".join(packed.values()), np.ubyte).reshape(-1, width // 2)
     return TokenVectors(list(packed), ends, both)
 

@@ -70,10 +70,10 @@ class VectorStore:
 
     def take(self, delta: embedding_cache.Delta) -> None:
         """Make the changes of a committed transaction to the vectors in RAM as well."""
-        self.matrix.remove(delta.gone)
+        self.matrix.remove(delta.removed)
         self.matrix.put(delta.vectors.items())
         self._df.update(delta.df)
-        changed = delta.gone | delta.vectors.keys()
+        changed = delta.removed | delta.vectors.keys()
         self.recorded = self.recorded and not changed
         self.chroma.changed(changed)
         with self._lock:
@@ -123,17 +123,17 @@ class VectorStore:
         scale = np.where(function_words, notes / (notes + FEW_NOTES), 1.0)
         return np.asarray(np.maximum(np.log(notes / (counts + 1)), 0.0) * scale, np.float32)
 
-    def best_pieces(self, ids: Sequence[str], vector: Float | None, most: int) -> dict[str, Pieces]:
+    def best_pieces(self, ids: Sequence[str], vector: Float | None, limit: int) -> dict[str, Pieces]:
         """Return node id -> the pieces whose tokens are compared with those of a query: all pieces, or of a long note
-        only the `most` nearest to `vector`. Nodes without vectors are left out."""
+        only the `limit` nearest to `vector`. Nodes without vectors are left out."""
         chosen: dict[str, Pieces] = {}
         for node_id, count in zip(ids, self.matrix.counts(ids), strict=True):
             if count == 1:
                 chosen[node_id] = _ONE
-            elif count > most and vector is not None:
+            elif count > limit and vector is not None:
                 vectors = self.matrix.vectors(node_id)
                 if vectors is not None:
-                    chosen[node_id] = tuple(sorted(np.argsort(-(vectors @ vector), kind="stable")[:most].tolist()))
+                    chosen[node_id] = tuple(sorted(np.argsort(-(vectors @ vector), kind="stable")[:limit].tolist()))
             elif count:
-                chosen[node_id] = tuple(range(min(count, most)))
+                chosen[node_id] = tuple(range(min(count, limit)))
         return chosen

@@ -488,14 +488,7 @@ class _Scan:
 
         def update(paths: Sequence[str]) -> None:
             part = {path: upserts[path] for path in paths}
-            rows = functools.cache(self.index.known)
-
-            def superseded(path: str, _digest: str | None) -> bool:
-                """Whether a commit of Ormah's own has brought another version to the index since the scan began. Called
-                while nothing else can change the index."""
-                return rows().get(path) != self.rows.get(path)
-
-            self.index.apply(part, removals, head=None, notes=notes, superseded=superseded)
+            self.index.apply(part, removals, head=None, notes=notes, seen=self.rows)
             ids = [note.id for note in map(notes.get, part) if note is not None and note.id is not None]
             self.owner.observed(len(part) + len(removals), ids)
 
