@@ -71,11 +71,7 @@ class Ormah:
         self.pasts = Snapshots(index)
         self.state = state
         self.sessions = SessionArchive(
-            lambda: paths.sessions_dir(vault.id),
-            lambda: index.directory / "sessions.sqlite3",
-            lambda: paths.purged_file(vault.id),
-            keep_days=self.settings.sessions.keep_days,
-            clock=clock,
+            lambda: vault.id, index.directory, keep_days=self.settings.sessions.keep_days, clock=clock
         )
         self.learned = Learned(vault, index, state)
         self.spaces = Spaces(vault)

@@ -202,11 +202,11 @@ def _copy(ormah: Ormah, file: Path, wanted: Forgotten, change: bool) -> int:
 
 
 def _turns(ormah: Ormah, _place: Path, wanted: Forgotten, change: bool) -> int:
-    return ormah.sessions.purge(wanted.holds, wanted.turns, change=change)
+    return ormah.sessions.purge(wanted, change=change)
 
 
 def _rows(ormah: Ormah, _file: Path, wanted: Forgotten, change: bool) -> int:
-    return ormah.state.scour(wanted.holds, change=change)
+    return ormah.state.scour(wanted, change=change)
 
 
 STORES: tuple[tuple[str, str, str, Callable[[Ormah, Path, Forgotten, bool], int]], ...] = (

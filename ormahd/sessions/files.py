@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ormahd.process import disk
 
@@ -42,21 +42,21 @@ RESTORED: Final = "restored"
 
 
 class Line(Struct, frozen=True, omit_defaults=True):
-    """One turn, as stored in a line of a session's file. `gone`: what became of it, "" if nothing; `to`: of an answer,
+    """One turn, as stored in a line of a session's file. `mark`: what became of it, "" if nothing; `to`: of an answer,
     the key of its prompt."""
 
     key: str
     role: str = ""
     text: str = ""
     time: str | None = None
-    gone: str = ""
+    mark: str = field(default="", name="gone")
     to: str = ""
 
 
 class Deed(Struct, frozen=True, omit_defaults=True):
     """What an agent did, as stored in a line of a session's file. `deed`: its key; `did`: the command; `by`: the tool that
     edited `files`; `status`: the exit status, -1 for a failure without one; `error`: the first line of the error.
-    `to`: the key of its prompt, "" if that is the last prompt above; `gone`: `PURGED`, or ""."""
+    `to`: the key of its prompt, "" if that is the last prompt above; `mark`: `PURGED`, or ""."""
 
     deed: str
     did: str = ""
@@ -67,7 +67,7 @@ class Deed(Struct, frozen=True, omit_defaults=True):
     seconds: float | None = None
     time: str | None = None
     to: str = ""
-    gone: str = ""
+    mark: str = field(default="", name="gone")
 
     @property
     def key(self) -> str:

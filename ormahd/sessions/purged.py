@@ -44,7 +44,7 @@ class PurgedTurns:
         if fresh:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             rows = [self._salt, *sorted(self._hashes | fresh)]
-            disk.write_durably(self._file, "".join(f"{one}\n" for one in rows).encode(), mode=0o600)
+            disk.write_durably(self._file, "".join(f"{row}\n" for row in rows).encode(), mode=0o600)
             self._hashes |= fresh
 
     def _look(self) -> None:
@@ -56,7 +56,7 @@ class PurgedTurns:
             salt, hashes = "", []
         whole = _HASH.fullmatch(salt) is not None
         self._salt = salt if whole else ""
-        self._hashes = {one for one in hashes if _HASH.fullmatch(one)} if whole else set()
+        self._hashes = {digits for digits in hashes if _HASH.fullmatch(digits)} if whole else set()
         self._read = True
 
     def _sealed(self, key: str) -> str:
