@@ -18,13 +18,12 @@ from ormahd.api import Difference
 from ormahd.embedding.embedder import DocumentVectors, Embedder
 from ormahd.embedding.token_vectors import Float
 from ormahd.errors import NoRoom, Unavailable
-from ormahd.index import embedding_cache, reader, verify, write
+from ormahd.index import embeddings, reader, verify, write
 from ormahd.index.background import IDLE_S, Background
 from ormahd.index.database import Database
-from ormahd.index.embedding_cache import EmbeddedText
+from ormahd.index.embeddings import EmbeddedText, VectorStore
 from ormahd.index.reader import Reader
 from ormahd.index.rows import MEMORIES, micros
-from ormahd.index.vector_store import VectorStore
 from ormahd.model.change import Clock, FileState
 from ormahd.note.values import Note
 from ormahd.process import priority, sql
@@ -145,7 +144,7 @@ class Index(Reader):
         priority.give()
         if embed and len(entries) <= AT_ONCE_FILES:
             nodes = (entry for entry in entries if entry.claims)
-            self._embed_few([embedding_cache.source(node.note.title, node.path, node.note.content) for node in nodes])
+            self._embed_few([embeddings.source(node.note.title, node.path, node.note.content) for node in nodes])
         with self._applying:
             if seen is not None:
                 present = self.known()
@@ -155,8 +154,7 @@ class Index(Reader):
                 changed = write.store(connection, entries, removals)
                 now = micros(self.clock())
                 deltas = {
-                    model: embedding_cache.follow(connection, model, changed, now)
-                    for model in embedding_cache.models(connection)
+                    model: embeddings.follow(connection, model, changed, now) for model in embeddings.models(connection)
                 }
                 if head is not None:
                     connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
@@ -239,7 +237,7 @@ class Index(Reader):
         """
         with self._applying:
             with self.database.write() as connection:
-                embedding_cache.forget_free(connection)
+                embeddings.forget_free(connection)
                 # Merge the segments of the full text table: no segment then holds words of deleted rows.
                 connection.execute("INSERT INTO words (words) VALUES ('optimize')")
             self.database.scour()
@@ -285,14 +283,14 @@ class Index(Reader):
         store = self.active
         if store is None:
             return None
-        sources = [embedding_cache.source(title, "", content) for title, content in texts]
+        sources = [embeddings.source(title, "", content) for title, content in texts]
         made = self._embed(store, self._missing(store, sources), urgent=urgent)
         if not urgent:
             self._background.worked()
         with self.database.read() as connection:
-            known = embedding_cache.cached(connection, store.number, {source.sha for source in sources})
+            known = embeddings.cached(connection, store.number, {source.sha for source in sources})
             return [
-                made[source.sha].vector if source.sha in made else embedding_cache.vector(connection, known[source.sha])
+                made[source.sha].vector if source.sha in made else embeddings.vector(connection, known[source.sha])
                 for source in sources
             ]
 
@@ -311,13 +309,13 @@ class Index(Reader):
             store = {store.embedder.fingerprint: store for store in self._stores}.get(fingerprint)
             if made and store is not None:
                 with self.database.write() as connection:
-                    embedding_cache.put(connection, store.number, made, micros(self.clock()))
+                    embeddings.put(connection, store.number, made, micros(self.clock()))
 
     def _missing(self, store: VectorStore, texts: Iterable[EmbeddedText]) -> list[EmbeddedText]:
         """Return those of `texts` that have no stored embedding, each once."""
         wanted = {text.sha: text for text in texts}
         with self.database.read() as connection:
-            known = embedding_cache.cached(connection, store.number, wanted)
+            known = embeddings.cached(connection, store.number, wanted)
         return [text for sha, text in wanted.items() if sha not in known]
 
     def _embed_few(self, texts: Sequence[EmbeddedText]) -> None:
@@ -338,7 +336,7 @@ class Index(Reader):
         self, store: VectorStore, texts: Sequence[EmbeddedText], *, urgent: bool
     ) -> dict[bytes, DocumentVectors]:
         """Embed texts that are about to become notes, and store their embeddings. Return sha256 of a text -> embedding."""
-        made = embedding_cache.embed(store.embedder, texts, urgent=urgent)
+        made = embeddings.embed(store.embedder, texts, urgent=urgent)
         try:
             self.keep_vectors(store.embedder.fingerprint, made)
         except NoRoom as full:  # a full disk of the index refuses no write to the vault
@@ -355,17 +353,17 @@ class Index(Reader):
 
     def _made(self, store: VectorStore, ids: Sequence[str], *, urgent: bool) -> dict[bytes, DocumentVectors]:
         with self.database.read() as connection:
-            sources = embedding_cache.sources(connection, ids)
-        return embedding_cache.embed(store.embedder, self._missing(store, sources.values()), urgent=urgent)
+            sources = embeddings.sources(connection, ids)
+        return embeddings.embed(store.embedder, self._missing(store, sources.values()), urgent=urgent)
 
     def _tie(self, store: VectorStore, ids: Sequence[str], made: Mapping[bytes, DocumentVectors]) -> None:
         now = micros(self.clock())
         with self._applying:
             with self.database.write() as connection:
                 # A text that was deleted meanwhile must leave no embedding behind.
-                wanted = {text.sha for text in embedding_cache.sources(connection, ids).values()}
-                embedding_cache.put(connection, store.number, {sha: made[sha] for sha in made if sha in wanted}, now)
-                delta = embedding_cache.follow(connection, store.number, ids, now)
+                wanted = {text.sha for text in embeddings.sources(connection, ids).values()}
+                embeddings.put(connection, store.number, {sha: made[sha] for sha in made if sha in wanted}, now)
+                delta = embeddings.follow(connection, store.number, ids, now)
             store.take(delta)
             for node_id in ids:  # also those removed or changed meanwhile (`take` adds the latter again)
                 if node_id not in delta.waiting:
@@ -424,10 +422,10 @@ class Index(Reader):
             if self.next is not None or self.active is None:
                 return False
             number = self.active.number
-            others = embedding_cache.models(connection) != [number]
-            dropped = embedding_cache.purge(connection, number, micros(self.clock()))
+            others = embeddings.models(connection) != [number]
+            dropped = embeddings.purge(connection, number, micros(self.clock()))
             if others and not dropped:
-                embedding_cache.forget_others(connection, number)
+                embeddings.forget_others(connection, number)
         if dropped or others:
             self.database.checkpoint()
         return bool(dropped)

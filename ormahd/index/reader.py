@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from ormahd.embedding.embedder import Embedder, QueryVectors
 from ormahd.embedding.token_vectors import Float
 from ormahd.errors import Ambiguous, BadRequest, NotFound, NotReady
-from ormahd.index import embedding_cache, links, words
+from ormahd.index import embeddings, links, words
 from ormahd.index.database import Database
-from ormahd.index.embedding_cache import TokenVectors
+from ormahd.index.embeddings import TokenVectors, VectorStore
 from ormahd.index.rows import (
     CANDIDATE_COLUMNS,
     FROM_SOURCE,
@@ -44,7 +44,6 @@ from ormahd.index.rows import (
     micros,
     node_row,
 )
-from ormahd.index.vector_store import VectorStore
 from ormahd.index.write import fingerprint
 from ormahd.model.change import FileState
 from ormahd.model.node import EdgeType, NodeType, Strength, is_node_id
@@ -262,7 +261,11 @@ class Reader:
         """Return a new random id whose short id no memory has. `taken`: further short ids that it must not have."""
         for _ in range(DRAWS):
             drawn = str(uuid.uuid4())
-            if drawn[:8] not in taken and self.has_short(drawn[:8]) is None:
+            short = drawn[:8]
+            with self.database.ask() as connection:
+                select = "SELECT 1 FROM node WHERE held = 1 AND id >= ? AND id < ?"
+                known = connection.execute(select, (short, short + "g")).fetchone()
+            if known is None and short not in taken:
                 return drawn
         raise BadRequest("no free short id was found", hint="this vault holds too many notes for 8-character ids")
 
@@ -518,9 +521,9 @@ class Reader:
             return None
         chosen = store.best_pieces(ids, vector, pieces)  # leaves out nodes without vectors
         with self.database.read() as connection:
-            found = embedding_cache.tokens(connection, store.number, chosen)
+            found = embeddings.tokens(connection, store.number, chosen)
         ordered = {node_id: found[node_id] for node_id in chosen if node_id in found}
-        return embedding_cache.token_vectors(ordered, store.embedder.late_dimensions)
+        return embeddings.token_vectors(ordered, store.embedder.late_dimensions)
 
     def on_one_matter(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
         """Return (older id, newer id) -> comparison for those of `pairs` (older id, newer id, cosine) in which the

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ormahd.api import Difference
-from ormahd.index import embedding_cache, write
+from ormahd.index import embeddings, write
 from ormahd.index.reader import OF_VAULT
 from ormahd.index.words import WORDS
 from ormahd.model.change import FileState
@@ -145,12 +145,12 @@ def vectors(
     question = "SELECT id, sha FROM embedded JOIN document USING (document) WHERE embedded.model = ?"
     tied = dict(connection.execute(question, (model,)))
     for chunk in priority.giving(sql.chunks(ids)):
-        for node_id, source in embedding_cache.sources(connection, chunk).items():
+        for node_id, source in embeddings.sources(connection, chunk).items():
             if tied.pop(node_id, source.sha) != source.sha:
                 yield Difference("vectors", None, node_id, "its vectors were made of another text")
     for node_id in tied:
         yield Difference("vectors", None, node_id, "there are vectors of a node that is gone")
-    stored = dict(embedding_cache.everything(connection, model))
+    stored = dict(embeddings.everything(connection, model))
     both = stored.keys() | memory.places.keys()
     for node_id in reported(both, len(both), "vectors", progress):
         ours, theirs = memory.vectors(node_id), stored.get(node_id)

@@ -15,6 +15,11 @@ from ormahd.model import strength
 from ormahd.model.node import read_time, write_time
 
 
+def is_lines(path: str) -> bool:
+    """Whether a file holds JSON lines with ids, which merge as a set."""
+    return path.endswith(".jsonl") and ".ormah" in path.split("/")[:-1]
+
+
 def one_side(base: Any, ours: Any, theirs: Any) -> tuple[bool, Any]:
     """Return (True, merged value) if a three-way merge has no conflict, otherwise (False, any value).
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd.errors import InvalidNote
-from ormahd.model.lines import merge_lines, one_side
+from ormahd.model.lines import is_lines, merge_lines, one_side
 from ormahd.model.node import Tier
 from ormahd.note.edit import Editor
 from ormahd.note.fields import KNOWN, LISTS, ORDER, SINGLE, InvalidValue, NoteReader
@@ -239,11 +239,6 @@ class Merged(Struct, frozen=True):
     conflicts: tuple[MergeConflict, ...] = ()
     reasons: tuple[str, ...] = ()
     """A sentence for each choice between two changes, for the commit message."""
-
-
-def is_lines(path: str) -> bool:
-    """Whether a file holds JSON lines with ids, which merge as a set."""
-    return path.endswith(".jsonl") and ".ormah" in path.split("/")[:-1]
 
 
 def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, keep_ours: bool = False) -> Merged:

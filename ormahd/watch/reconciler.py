@@ -26,8 +26,8 @@ from ormahd.git.index import under_way
 from ormahd.index.history import History
 from ormahd.index.index import Index
 from ormahd.model.change import Clock, Committed, FileState, Kind, finding, sha256
+from ormahd.model.lines import is_lines
 from ormahd.note.markdown import conflict_line
-from ormahd.note.merge import is_lines
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, claim
 from ormahd.process import disk, priority

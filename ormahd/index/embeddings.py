@@ -1,7 +1,9 @@
-"""Embeddings in SQLite, stored by the content that was embedded and tied to the nodes that have that content.
+"""The embeddings of notes: stored in SQLite by content, and one model's vectors in memory (`VectorStore`).
 
 Table `document` has a row for each embedded text (by sha256), and `embedded` says which document a node has now. Every
-row names its model, so the vectors of a new model can be stored beside those of the old one.
+row names its model, so the vectors of a new model can be stored beside those of the old one. Chroma is a fast
+approximate index over them (`chroma.py`). Nodes that Chroma does not hold yet are searched exactly, so a node can be
+found as soon as it is embedded, with or without Chroma.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ import hashlib
 import itertools
 import sqlite3
 import sys
+import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from msgspec import Struct, field
@@ -19,10 +23,13 @@ from numpy.typing import NDArray
 
 from ormahd.embedding import token_vectors as late
 from ormahd.embedding.embedder import DocumentVectors, Embedder
-from ormahd.embedding.token_vectors import Half
+from ormahd.embedding.token_vectors import Float, Half
 from ormahd.index.words import heading
 from ormahd.process import sql
+from ormahd.settings import VectorSettings
 from ormahd.text.quoting import language
+from ormahd.vectors.chroma import Chroma
+from ormahd.vectors.matrix import Matrix
 
 KEEP_FREE_US = 7 * 86_400 * 1_000_000
 """Time for which an embedding is kept after the last note with its text is gone, in microseconds. An undo within that
@@ -322,3 +329,117 @@ def forget_others(connection: sqlite3.Connection, model: int) -> None:
     """Delete what is left of all models other than `model`, after `purge` has deleted their embeddings."""
     for table in ("embedded", "model"):
         connection.execute(f"DELETE FROM {table} WHERE model <> ?", (model,))
+
+
+FEW_NOTES = 100
+"""Number of notes with which a function word has half the rarity that is counted (`VectorStore.idf`)."""
+
+
+class VectorStore:
+    """Holds the vectors of one model in RAM, and searches them. Also knows the model's token frequencies, and which nodes
+    are still to be embedded.
+
+    Reading is safe from any thread; a writer must hold the index's apply lock.
+    """
+
+    def __init__(self, embedder: Embedder, directory: Path, settings: VectorSettings) -> None:
+        self.embedder = embedder
+        self.matrix = Matrix(embedder.dimensions, quick=settings.exact_pieces if settings.url is None else 0)
+        self.chroma = Chroma(directory, settings, embedder.fingerprint, self.matrix)
+        self.number = 0
+        self.waiting: dict[str, None] = {}
+        """Nodes without vectors, in the order in which they will be embedded."""
+        self.recorded = False
+        """Whether SQLite has the record that Chroma holds all vectors (see `record`)."""
+        self._df = Counter[int]()  # token id -> number of nodes that have it
+        self._lock = threading.Lock()
+
+    # Loading and updating
+
+    def load(self, connection: sqlite3.Connection) -> None:
+        """Load this model's vectors, token counts and pending nodes from SQLite, in place of those in RAM. Raises
+        sqlite3.DatabaseError if they are damaged."""
+        self.number = model_number(connection, self.embedder.fingerprint)
+        check(connection, self.number, self.embedder.dimensions, self.embedder.late_dimensions)
+        old = set(self.matrix.ids())
+        self.matrix.remove(old)
+        self.matrix.put(everything(connection, self.number))
+        rows = connection.execute("SELECT document FROM embedded WHERE model = ?", (self.number,))
+        self._df = frequencies(connection, [row[0] for row in rows])
+        self.waiting = dict.fromkeys(waiting(connection, self.number))
+        row = connection.execute("SELECT value FROM meta WHERE key = 'chroma'").fetchone()
+        self.recorded = row == (str(self.number),)
+        if old:
+            self.chroma.changed(old.union(self.matrix.ids()))
+        else:
+            self.chroma.compared = self.recorded
+
+    def take(self, delta: Delta) -> None:
+        """Make the changes of a committed transaction to the vectors in RAM as well."""
+        self.matrix.remove(delta.removed)
+        self.matrix.put(delta.vectors.items())
+        self._df.update(delta.df)
+        changed = delta.removed | delta.vectors.keys()
+        self.recorded = self.recorded and not changed
+        self.chroma.changed(changed)
+        with self._lock:
+            for node_id in changed:
+                self.waiting.pop(node_id, None)
+            self.waiting |= dict.fromkeys(sorted(delta.waiting))
+
+    def record(self, connection: sqlite3.Connection) -> None:
+        """If Chroma holds all vectors, record that in SQLite, so that the next process need not open it. The next
+        change to the vectors deletes the record (`follow`)."""
+        if self.chroma.complete:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('chroma', ?)", (str(self.number),))
+            self.recorded = True
+
+    # Search
+
+    @property
+    def searched(self) -> str:
+        """Where vectors are searched: "memory" (in RAM), "chroma" (Chroma in this process) or "server" (a Chroma
+        server). It is "memory" whenever Chroma is not open."""
+        return (None if self.matrix.quick else self.chroma.place) or "memory"
+
+    def search(self, vector: Float, limit: int) -> list[tuple[str, float]]:
+        """Return the nearest nodes: (id, cosine of the best piece), best first. If Chroma finds the candidates, their
+        exact cosines are still computed from the vectors in RAM."""
+        near = None if self.matrix.quick else self.chroma.nearest(vector, limit)
+        if near is None:
+            return self.matrix.nearest(vector, limit)
+        scores = self.matrix.cosines(vector, near)
+        return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
+
+    def search_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
+        """Search with several vectors, float32[k, dimensions], as `search` does."""
+        if self.matrix.quick:
+            return self.matrix.nearest_each(vectors, limit)
+        return [self.search(vector, limit) for vector in vectors]
+
+    def idf(self, token_ids: NDArray[np.uint32], function_words: NDArray[np.bool_] | bool = False) -> Float:
+        """Return how rare each of these token ids is among the notes: ln((notes + 1) / (notes with the token + 1)),
+        at least 0.
+
+        Few notes do not show which words are common: "why" may be in none of them. So the value of function words
+        (`function_words`: whether a token is one) is multiplied by notes / (notes + `FEW_NOTES`).
+        """
+        notes = len(self.matrix) + 1
+        counts = np.array([self._df[int(token)] for token in token_ids], np.float32)
+        scale = np.where(function_words, notes / (notes + FEW_NOTES), 1.0)
+        return np.asarray(np.maximum(np.log(notes / (counts + 1)), 0.0) * scale, np.float32)
+
+    def best_pieces(self, ids: Sequence[str], vector: Float | None, limit: int) -> dict[str, Pieces]:
+        """Return node id -> the pieces whose tokens are compared with those of a query: all pieces, or of a long note
+        only the `limit` nearest to `vector`. Nodes without vectors are left out."""
+        chosen: dict[str, Pieces] = {}
+        for node_id, count in zip(ids, self.matrix.counts(ids), strict=True):
+            if count == 1:
+                chosen[node_id] = (0,)
+            elif count > limit and vector is not None:
+                vectors = self.matrix.vectors(node_id)
+                if vectors is not None:
+                    chosen[node_id] = tuple(sorted(np.argsort(-(vectors @ vector), kind="stable")[:limit].tolist()))
+            elif count:
+                chosen[node_id] = tuple(range(min(count, limit)))
+        return chosen
