@@ -83,34 +83,6 @@ def clean_prefix(text: str) -> str:
     return prefix
 
 
-def resolve(connection: sqlite3.Connection, text: str) -> str:
-    """Return the full id of a node. `text`: the beginning of its id, or the path of its file (ends in `.md`).
-
-    Raises BadRequest, NotFound or Ambiguous.
-    """
-    if text.strip()[-3:].lower() == ".md":
-        path = text.strip()
-        found = "SELECT n.id FROM file JOIN node n USING (number) WHERE path = ? AND held = 1"
-        row = connection.execute(found, (path,)).fetchone()
-        if row is None:
-            hint = "paths are relative to the vault; look for it with `ormahctl recall`"
-            raise NotFound(f"no memory lies at {path!r}", hint=hint)
-        return str(row[0])
-    prefix = clean_prefix(text)
-    select = "SELECT id FROM node WHERE held = 1 AND id >= ? AND id < ? ORDER BY id LIMIT ?"
-    ids = [row[0] for row in connection.execute(select, (prefix, prefix + "g", AMBIGUOUS_IDS + 1))]
-    if not ids:
-        raise NotFound(f"no memory has the id {text.strip()!r}", hint="look for it with `ormahctl recall`")
-    if len(ids) > 1:
-        count = f"more than {AMBIGUOUS_IDS}" if len(ids) > AMBIGUOUS_IDS else len(ids)
-        raise Ambiguous(
-            f"{text.strip()!r} is the beginning of {count} ids",
-            hint="give more characters of the id",
-            data={"ids": ids[:AMBIGUOUS_IDS]},
-        )
-    return str(ids[0])
-
-
 OF_VAULT = f"kind <> '{NoteKind.SOURCE}'"
 """Condition in SQL on a row of table `file`: it is a file of the vault."""
 
@@ -237,8 +209,28 @@ class Reader:
 
     def resolve_known(self, prefix: str) -> str:
         """Do what `resolve` does, but raise NotFound also while the index lags behind the vault."""
+        text = prefix.strip()
+        if text[-3:].lower() == ".md":
+            select = "SELECT n.id FROM file JOIN node n USING (number) WHERE path = ? AND held = 1"
+            with self.database.ask() as connection:
+                row = connection.execute(select, (text,)).fetchone()
+            if row is None:
+                hint = "paths are relative to the vault; look for it with `ormahctl recall`"
+                raise NotFound(f"no memory lies at {text!r}", hint=hint)
+            return str(row[0])
+
+        beginning = clean_prefix(prefix)
+        select = "SELECT id FROM node WHERE held = 1 AND id >= ? AND id < ? ORDER BY id LIMIT ?"
         with self.database.ask() as connection:
-            return resolve(connection, prefix)
+            rows = connection.execute(select, (beginning, beginning + "g", AMBIGUOUS_IDS + 1)).fetchall()
+        ids = [str(node_id) for (node_id,) in rows]
+        if not ids:
+            raise NotFound(f"no memory has the id {text!r}", hint="look for it with `ormahctl recall`")
+        if len(ids) > 1:
+            count = f"more than {AMBIGUOUS_IDS}" if len(ids) > AMBIGUOUS_IDS else len(ids)
+            hint = "give more characters of the id"
+            raise Ambiguous(f"{text!r} is the beginning of {count} ids", hint=hint, data={"ids": ids[:AMBIGUOUS_IDS]})
+        return ids[0]
 
     @property
     def embedder(self) -> Embedder | None:

@@ -28,9 +28,8 @@ from ormahd.model.change import Clock
 from ormahd.note.forgetting import Forgotten
 from ormahd.process import disk, priority, sql
 from ormahd.sessions import files
-from ormahd.sessions.files import PURGED, RESTORED, WITHDRAWN, Deed, Line, Row, SessionHead
+from ormahd.sessions.files import PURGED, RESTORED, WITHDRAWN, Deed, Line, PurgedTurns, Row, SessionHead
 from ormahd.sessions.passages import PassageVectors
-from ormahd.sessions.purged import PurgedTurns
 from ormahd.text.words import FTS_TOKENIZE, fts_match, fts_text, query_terms, stem
 
 log = logging.getLogger("ormah")
