@@ -40,7 +40,6 @@ from ormahd.rpc import sockets
 from ormahd.rpc.handlers import Dispatcher, Parts
 from ormahd.rpc.hooks import Hooks
 from ormahd.rpc.server import Server
-from ormahd.sessions.excluded import is_excluded
 from ormahd.state import whispers
 from ormahd.whisper.pipeline import Whisper
 
@@ -315,7 +314,7 @@ class _Life:
     def _tidy_journal(self) -> None:
         days, exclude = self._ormah.settings.whisper.keep_days, self._ormah.settings.sessions.exclude
         if exclude:
-            whispers.unkeep(self._ormah.state, lambda folder: is_excluded(folder, exclude))
+            whispers.unkeep(self._ormah.state, exclude)
         self._ormah.learned.tidy(days, stopping=self._leaving.is_set)
 
     def _pack_repository(self) -> None:

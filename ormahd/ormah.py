@@ -68,14 +68,10 @@ class Ormah:
         self.vault = vault
         self.index = index
         self.history = History(index.database, vault.git)
-        self.pasts = Snapshots(index, stopping=lambda: self.phase == "stopping")
+        self.pasts = Snapshots(index)
         self.state = state
         self.sessions = SessionArchive(
-            lambda: paths.sessions_dir(vault.id),
-            lambda: index.directory / "sessions.sqlite3",
-            lambda: paths.purged_file(vault.id),
-            keep_days=self.settings.sessions.keep_days,
-            clock=clock,
+            lambda: vault.id, index.directory, keep_days=self.settings.sessions.keep_days, clock=clock
         )
         self.learned = Learned(vault, index, state)
         self.spaces = Spaces(vault)
@@ -169,6 +165,7 @@ class Ormah:
             self.index.lags.discard("start")
         if phase == "stopping":
             self.reconciler.stopping.set()
+            self.pasts.stopping.set()
         return not stopping
 
     def _warm(self, enter: Callable[[str], None], last: Callable[[], None]) -> None:

@@ -126,6 +126,6 @@ def _effect(signal: int, source: Source) -> str:
 def _why(logged: Logged, source: str, before: Judgement | None) -> str:
     """Return the body of the commit that records a judgement. `before`: the judgement that it replaces. The body
     omits the prompt, because git would keep it forever."""
-    treatment = f"shown ({logged.shown})" if logged.shown else "held back" if logged.relevance else "not considered"
+    treatment = f"shown ({logged.how})" if logged.how else "held back" if logged.relevance else "not considered"
     reason = f"{source.capitalize()}, on the whisper {logged.event}, in which it was {treatment} at relevance {logged.relevance:.2f}."
     return reason if before is None else f"{reason}\nBefore, it was judged the other way."

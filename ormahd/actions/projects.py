@@ -17,8 +17,8 @@ from ormahd.model.node import write_time
 from ormahd.model.spaces import FILE, ProjectKey, with_line
 from ormahd.note.read import digest
 from ormahd.ormah import Ormah
-from ormahd.sessions.excluded import is_excluded
 from ormahd.state import sessions
+from ormahd.state.sessions import is_excluded
 from ormahd.text.secrets import redact_name
 from ormahd.vault.spaces import GLOBAL, Project, ProjectSpace, find_project
 
@@ -113,7 +113,7 @@ def assign(ormah: Ormah, params: AssignSpaceParams, caller: Caller) -> AssignSpa
         found = ormah.spaces.home(project, ormah.clock())
         if found.space != space or found.line is not None:
             since = write_time(ormah.clock(), "auto")
-            line = ProjectKey(key=found.key, space=space, since=since, folder=project.folder, root=root, told=True)
+            line = ProjectKey(key=found.key, space=space, since=since, folder=project.folder, root=root, chosen=True)
             _write(ormah, caller, line)
     return AssignSpaceResult(space=space, key=found.key)
 

@@ -21,7 +21,7 @@ from ormahd.git.history import Store, drop_unused
 from ormahd.index.reader import OF_VAULT
 from ormahd.model.change import Kind
 from ormahd.model.node import is_node_id
-from ormahd.note.forgetting import GONE, MIN_SECRET, Forgotten, is_structure
+from ormahd.note.forgetting import MIN_SECRET, PURGED, Forgotten, is_structure
 from ormahd.note.read import digest, parse
 from ormahd.ormah import Ormah
 from ormahd.process import own_files
@@ -174,7 +174,7 @@ def _lines(_ormah: Ormah, file: Path, wanted: Forgotten, change: bool) -> int:
     with open(file, "r+b") as opened:
         lines = opened.read().splitlines(keepends=True)
         held = {
-            line: _WORDS.sub(lambda found: GONE.encode().ljust(len(found[0]))[: len(found[0])], line)
+            line: _WORDS.sub(lambda found: PURGED.encode().ljust(len(found[0]))[: len(found[0])], line)
             for line in lines
             if wanted.holds(line)
         }
@@ -202,11 +202,11 @@ def _copy(ormah: Ormah, file: Path, wanted: Forgotten, change: bool) -> int:
 
 
 def _turns(ormah: Ormah, _place: Path, wanted: Forgotten, change: bool) -> int:
-    return ormah.sessions.purge(wanted.holds, wanted.turns, change=change)
+    return ormah.sessions.purge(wanted, change=change)
 
 
 def _rows(ormah: Ormah, _file: Path, wanted: Forgotten, change: bool) -> int:
-    return ormah.state.scour(wanted.holds, change=change)
+    return ormah.state.scour(wanted, change=change)
 
 
 STORES: tuple[tuple[str, str, str, Callable[[Ormah, Path, Forgotten, bool], int]], ...] = (
@@ -242,7 +242,7 @@ def resume(ormah: Ormah) -> None:
     answers any request."""
     wanted = pending(ormah.vault)
     if wanted is not None:
-        named = ormah.index.holding(wanted.mentions)
+        named = [path for path, text in ormah.index.texts() if wanted.mentions(text)]
         ormah.index.apply({}, named, head=None)  # the first scan indexes again what the vault still has
         _clean(ormah, wanted, lambda *_: None, change=True)
         finish(ormah.vault)
@@ -253,7 +253,7 @@ def _left(ormah: Ormah, wanted: Forgotten, dry_run: bool) -> list[PurgeLeft]:
     configuration. With `dry_run`: those that a purge would leave. Of the git directory each object is checked before."""
     root, state = ormah.vault.root, ormah.state.path.parent
     ours = ormah.vault.tree() if dry_run else {}
-    sources = ormah.index.holding(wanted.mentions, f"NOT {OF_VAULT}")
+    sources = [path for path, text in ormah.index.texts(f"NOT {OF_VAULT}") if wanted.mentions(text)]
     found = [PurgeLeft(path=path, why="is a file of a source, which Ormah never writes") for path in sources]
     for file in [paths.config_file(), *sorted(root.rglob("*")), *([] if dry_run else sorted(state.rglob("*")))]:
         path = file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)

@@ -18,7 +18,7 @@ from ormahd.actions.views import day, headline, iso, of_row
 from ormahd.embedding import token_vectors
 from ormahd.embedding.embedder import DocumentVectors, QueryVectors
 from ormahd.errors import BadRequest
-from ormahd.index.embedding_cache import TokenVectors
+from ormahd.index.embeddings import TokenVectors
 from ormahd.index.index import Index
 from ormahd.model.node import SearchQuery
 from ormahd.process import priority

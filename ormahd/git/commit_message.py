@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ormahd.errors import BadRequest
 from ormahd.model.change import Kind
-from ormahd.note.forgetting import GONE, Forgotten
+from ormahd.note.forgetting import PURGED, Forgotten
 from ormahd.text.quoting import shortened
 
 MAX_SUBJECT = 200
@@ -138,7 +138,7 @@ def purged(text: str, forgotten: Forgotten, *, whole: bool = False) -> str:
     words = lines[:start]
     nothing = whole or forgotten.node_id in message.nodes or forgotten.quoted(message.subject)
     if whole := nothing or forgotten.quoted(text):
-        words = [GONE if nothing else lines[0]]
+        words = [PURGED if nothing else lines[0]]
         words += [f"\n{line}" for line in lines[1:start] if _REVERTS_LINE.match(line)]
     trailers = []
     for line in lines[start:]:

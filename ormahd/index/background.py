@@ -37,7 +37,7 @@ class Background:
     def __init__(self, step: Callable[[], float], database: Database) -> None:
         self._step = step
         self._database = database
-        self._turn = threading.Condition()
+        self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._woken = False  # remembers a `wake` that comes during a step
@@ -56,9 +56,9 @@ class Background:
 
     def wake(self) -> None:
         """Have the next step begin at once."""
-        with self._turn:
+        with self._condition:
             self._woken = True
-            self._turn.notify_all()
+            self._condition.notify_all()
 
     def worked(self) -> None:
         """Record that there was work just now: `GIVE_BACK_S` after the last such call, freed memory is returned."""
@@ -69,23 +69,23 @@ class Background:
         `hurry`: see `hurried`."""
         end = time.monotonic() + timeout
         self.wake()
-        with self._turn:
+        with self._condition:
             self.hurried += hurry
             try:
                 while not done():
-                    left = end - time.monotonic()
-                    if left <= 0 or self._stopping:
+                    remaining = end - time.monotonic()
+                    if remaining <= 0 or self._stopping:
                         return False
-                    self._turn.wait(min(left, 1.0))
+                    self._condition.wait(min(remaining, 1.0))
             finally:
                 self.hurried -= hurry
         return True
 
     def stop(self) -> None:
         """Wait for the end of the step that runs, and end the thread."""
-        with self._turn:
+        with self._condition:
             self._stopping = True
-            self._turn.notify_all()
+            self._condition.notify_all()
         if self._thread is not None:
             self._thread.join()
 
@@ -105,10 +105,10 @@ class Background:
                     pause = min(pause, IDLE_S, self._give_back())
                 else:
                     self.worked()
-            with self._turn:
-                self._turn.notify_all()
+            with self._condition:
+                self._condition.notify_all()
                 if pause and not self._stopping and not self._woken:
-                    self._turn.wait(pause)
+                    self._condition.wait(pause)
                 self._woken = False
 
     def _give_back(self) -> float:
@@ -116,9 +116,9 @@ class Background:
         this is due again."""
         now = time.monotonic()
         again = self._given_back + GIVE_BACK_AGAIN_S - now
-        left = again if self._worked is None else min(self._worked + GIVE_BACK_S - now, again)
-        if left > 0:
-            return left
+        remaining = again if self._worked is None else min(self._worked + GIVE_BACK_S - now, again)
+        if remaining > 0:
+            return remaining
         self._given_back = now
         if self._worked is None and time.process_time() - self._cpu < GIVE_BACK_CPU_S:
             return IDLE_S

@@ -8,6 +8,7 @@ A note is followed by its id, whatever its path.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import sqlite3
@@ -32,9 +33,9 @@ from ormahd.process import sql
 
 MIN_PREFIX = 4
 """Minimum length of a prefix, as for ids of nodes."""
-SHOWN = 10
-"""How many matches of an ambiguous prefix are named."""
-UNTOLD = (Kind.UNDO, Kind.SYNC, Kind.STRENGTH, Kind.FEEDBACK, Kind.PURGE, Kind.SPACE)
+AMBIGUOUS_IDS = 10
+"""Maximum number of ids that an `Ambiguous` error lists."""
+NOT_CREATING = (Kind.UNDO, Kind.SYNC, Kind.STRENGTH, Kind.FEEDBACK, Kind.PURGE, Kind.SPACE)
 """Kinds of ops that do not create the memories that they name."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -144,29 +145,30 @@ class History:
         """Bring the tables from the commit `known` to `head` ("": without commits)."""
         anew = not (known and head)
         commits = list(read_commits(self._git, head if anew else f"{known}...{head}")) if head else []
-        fresh = [one for one in commits if not one.only_in_a]
+        fresh = [logged for logged in commits if not logged.only_in_a]
         # Where the clocks of commits differ, git lists some that both have.
         both = set(self._git.run("rev-list", head).decode().split()) if len(fresh) < len(commits) else set[str]()
-        nodes = self._notes([file for one in fresh for file in one.files], anew=anew)
+        nodes = self._notes([file for logged in fresh for file in logged.files], anew=anew)
         with self._database.write() as connection:
             if not anew and _known(connection) != known:
                 return  # the index was begun anew meanwhile
-            removed = [(one.commit,) for one in commits if one.only_in_a and one.commit not in both]
+            removed = [(logged.commit,) for logged in commits if logged.only_in_a and logged.commit not in both]
             where = "" if anew else f"WHERE number IN {_NUMBER}"
             for table in ("op_file", "undoes", "op"):
                 connection.executemany(f"DELETE FROM {table} {where}", [()] if anew else removed)
-            fresh = [one for one in fresh if not [*connection.execute(f"SELECT 1 WHERE {_NUMBER}", [one.commit])]]
+            inserted = f"SELECT 1 WHERE {_NUMBER}"
+            fresh = [logged for logged in fresh if connection.execute(inserted, [logged.commit]).fetchone() is None]
             _insert(connection, fresh, nodes)
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('history', ?)", (head,))
 
     def _notes(self, files: Sequence[FileDiff], *, anew: bool) -> dict[str, str | None]:
         """Return `{blob: id of the note in it}` of these markdown files, before and after their change."""
-        paths = {oid: one.path for one in files if is_markdown(one.path) for oid in (one.old, one.new) if oid}
+        paths = {oid: file.path for file in files if is_markdown(file.path) for oid in (file.old, file.new) if oid}
         found: dict[str, str | None] = {}
         with self._database.read() as connection:
-            for some in () if anew else sql.sets(list(paths)):
-                rest = f"FROM op_file WHERE new IN ({sql.marks(some)}) AND node IS NOT NULL"
-                found |= dict(map(tuple, sql.table(connection, ("new", "node"), rest, some)))
+            for chunk in () if anew else sql.sets(list(paths)):
+                rest = f"FROM op_file WHERE new IN ({sql.marks(chunk)}) AND node IS NOT NULL"
+                found |= dict(map(tuple, sql.table(connection, ("new", "node"), rest, chunk)))
         return {oid: found[oid] if oid in found else self._note(oid, path) for oid, path in paths.items()}
 
     def _note(self, oid: str, path: str) -> str | None:
@@ -223,10 +225,8 @@ class History:
         if (source := wanted.get("source")) is not None:
             terms.append(("? IN (source, substr(source, 1, instr(source, ':') - 1))", (source,)))
         if (space := wanted.get("space")) is not None:
-            folder, members = (
-                space_folder(None if space[0] == GLOBAL_FOLDER else space[0]),
-                json.dumps(sorted(space[1])),
-            )
+            folder = space_folder(None if space[0] == GLOBAL_FOLDER else space[0])
+            members = json.dumps(sorted(space[1]))
             terms.append((_IN_SPACE, (f"{folder}/", f"{folder}0", members, members)))
         if (since := wanted.get("since")) is not None:
             terms.append(("time >= ?", (moment(since).timestamp(),)))
@@ -260,8 +260,8 @@ class History:
         exact = [op for op in found if wanted in (op.op, op.commit)]
         # `git cherry-pick` keeps the trailers: two commits of one op count as one op, and its latest commit is returned.
         if not exact and len({op.name for op in found}) > 1:
-            shown = [op.op if (op.op or "").startswith(wanted) else op.commit for op in found[:SHOWN]]
-            raise Ambiguous(f"'{wanted}' names {len(found)} changes", hint="give more of the id", data={"ids": shown})
+            ids = [op.op if (op.op or "").startswith(wanted) else op.commit for op in found[:AMBIGUOUS_IDS]]
+            raise Ambiguous(f"'{wanted}' names {len(found)} changes", hint="give more of the id", data={"ids": ids})
         return (exact or found)[0]
 
     def find_node(self, prefix: str) -> str:
@@ -281,7 +281,8 @@ class History:
                 f"no memory's id begins with '{wanted}', now or earlier", hint="`ormahctl history` names ids"
             )
         if len(found) > 1:
-            raise Ambiguous(f"'{wanted}' begins {len(found)} ids", hint="give more of it", data={"ids": found[:SHOWN]})
+            data = {"ids": found[:AMBIGUOUS_IDS]}
+            raise Ambiguous(f"'{wanted}' begins {len(found)} ids", hint="give more of it", data=data)
         return str(found[0])
 
     def beginning(self) -> datetime | None:
@@ -314,27 +315,27 @@ class History:
                 twins = added.get(was or old, [])
                 twin = twins.pop(0) if twins else Changed(None, None, None, None)
                 found.append(Changed(path, old, twin.path, twin.new))
-        return sorted([*found, *(one for some in added.values() for one in some)], key=lambda one: one.place)
+        return sorted([*found, *itertools.chain(*added.values())], key=lambda file: file.place)
 
     def of_node(self, commit: str, node_id: str) -> Changed | None:
         """Return the change that a commit made to one note; None: no change."""
         found = self.changed(commit, node_id)
-        return min(found, key=lambda one: None in (one.old, one.new), default=None)  # rather than of a copy
+        return min(found, key=lambda file: None in (file.old, file.new), default=None)  # rather than of a copy
 
-    def pair(self, one: Changed) -> tuple[Text | None, Text | None]:
+    def pair(self, file: Changed) -> tuple[Text | None, Text | None]:
         """Return (the file before the commit, the file after it); None: no such file."""
-        old = None if one.old is None else (one.old_path or "", self._git.read(one.old, "blob"))
-        return old, None if one.new is None else (one.path or "", self._git.read(one.new, "blob"))
+        old = None if file.old is None else (file.old_path or "", self._git.read(file.old, "blob"))
+        return old, None if file.new is None else (file.path or "", self._git.read(file.new, "blob"))
 
     def first_kinds(self, ids: Iterable[str]) -> dict[str, str | None]:
         """Return `{node id: kind of the first op on it}` of ids that the history has. The kind is None for a commit made by
-        hand. Kinds in `UNTOLD` do not count."""
+        hand. Kinds in `NOT_CREATING` do not count."""
         found: dict[str, str | None] = {}
         with self._read() as connection:
-            for some in sql.sets(list(ids)):
+            for chunk in sql.sets(list(ids)):
                 question = f"""SELECT node, kind, min(place) FROM op_file JOIN op USING (number)
-                    WHERE node IN ({sql.marks(some)}) AND coalesce(kind, '') NOT IN ({sql.marks(UNTOLD)}) GROUP BY node"""
-                found |= {node: kind for node, kind, _ in connection.execute(question, (*some, *UNTOLD))}
+                    WHERE node IN ({sql.marks(chunk)}) AND coalesce(kind, '') NOT IN ({sql.marks(NOT_CREATING)}) GROUP BY node"""
+                found |= {node: kind for node, kind, _ in connection.execute(question, (*chunk, *NOT_CREATING))}
         return found
 
     def note_in(self, oid: str, path: str) -> str | None:
@@ -406,24 +407,23 @@ def _insert(connection: sqlite3.Connection, commits: Sequence[LoggedCommit], nod
     ops: list[tuple[object, ...]] = []
     files: list[tuple[object, ...]] = []
     undoes: list[tuple[int, str]] = []
-    for number, one in enumerate(commits, last + 1):
-        message = commit_message.parse(one.message)
-        for name in set(one.parents) - places.keys():
+    for number, logged in enumerate(commits, last + 1):
+        message = commit_message.parse(logged.message)
+        for name in set(logged.parents) - places.keys():
             (places[name],) = connection.execute("SELECT place FROM op WHERE commit_id = ?", (name,)).fetchone()
-        place = places[one.commit] = max([one.time * 1_000_000, *(places[name] + 1 for name in one.parents)])
+        place = places[logged.commit] = max([logged.time * 1_000_000, *(places[name] + 1 for name in logged.parents)])
         op, kind, source, run = (message.trailer(f"Ormah-{key}") for key in ("Op", "Kind", "Source", "Run"))
         text = " ".join(message.nodes), message.subject, message.body
-        ops.append(
-            (number, one.commit, op, place, one.time, kind, source or "person", run, len(one.parents) > 1, *text)
-        )
+        merges = len(logged.parents) > 1
+        ops.append((number, logged.commit, op, place, logged.time, kind, source or "person", run, merges, *text))
         touched = set[str | None]()
-        for path, old, new in one.files:
+        for path, old, new in logged.files:
             was, node = (nodes.get(oid or "") if is_markdown(path) else None for oid in (old, new))
             files.append((number, path, was, node, old, new))
             touched |= {was, node}
         files += [(number, "", None, node, None, None) for node in set(message.nodes) - touched]
         targets = " ".join(message.trailers.get(commit_message.UNDOES, ())).replace(",", " ").split()
-        undoes += [(number, target) for target in (*targets, *_REVERTS.findall(one.message))]
+        undoes += [(number, target) for target in (*targets, *_REVERTS.findall(logged.message))]
     connection.executemany("INSERT INTO op VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", ops)
     connection.executemany("INSERT INTO op_file VALUES (?, ?, ?, ?, ?, ?)", files)
     connection.executemany("INSERT INTO undoes VALUES (?, ?)", undoes)
@@ -443,7 +443,8 @@ def _ops(
 ) -> list[Op]:
     """Return the ops that match a condition, newest first."""
     taken_back = _taken_back(connection, until)
-    order = "ORDER BY place DESC, commit_id DESC LIMIT coalesce(?, -1)"
+    question = f"SELECT {_COLUMNS} FROM op WHERE {where} ORDER BY place DESC, commit_id DESC LIMIT coalesce(?, -1)"
+    rows = connection.execute(question, (*values, limit))
     return [
         Op(
             op=op,
@@ -459,9 +460,7 @@ def _ops(
             undoes=tuple((undoes or "").split()),
             undone_by=(taken_back.get(op) if op else None) or taken_back.get(commit),
         )
-        for op, commit, place, time, kind, source, run, subject, body, nodes, undoes in connection.execute(
-            f"SELECT {_COLUMNS} FROM op WHERE {where} {order}", (*values, limit)
-        )
+        for op, commit, place, time, kind, source, run, subject, body, nodes, undoes in rows
     ]
 
 

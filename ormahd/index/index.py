@@ -8,9 +8,8 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import datetime
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,27 +18,22 @@ from ormahd.api import Difference
 from ormahd.embedding.embedder import DocumentVectors, Embedder
 from ormahd.embedding.token_vectors import Float
 from ormahd.errors import NoRoom, Unavailable
-from ormahd.index import embedding_cache, reader, verify, write
+from ormahd.index import embeddings, reader, verify, write
 from ormahd.index.background import IDLE_S, Background
 from ormahd.index.database import Database
-from ormahd.index.embedding_cache import EmbeddedText
+from ormahd.index.embeddings import EmbeddedText, VectorStore
 from ormahd.index.reader import Reader
 from ormahd.index.rows import MEMORIES, micros
-from ormahd.index.vector_store import VectorStore
-from ormahd.model.change import FileState
+from ormahd.model.change import Clock, FileState
 from ormahd.note.values import Note
 from ormahd.process import priority, sql
 from ormahd.settings import VectorSettings
 from ormahd.vectors.chroma import ChromaTrouble
 
-Superseded = Callable[[str, str | None], bool]
-"""Called with (path, digest of a file's bytes; None: the file was removed). Returns whether the index has, or is about
-to get, a newer version of that file."""
-
 BATCH = 1000
 """Number of files in one transaction of a rebuild: large enough to be fast, small enough that other writers wait only
 briefly."""
-MOST_AT_ONCE = 200
+AT_ONCE_FILES = 200
 """Maximum number of files in a call of `apply` that embeds their texts before it returns. With more files, the background
 thread embeds all of them."""
 AT_ONCE = 32
@@ -48,8 +42,8 @@ them."""
 AT_ONCE_CHARACTERS = 50_000
 FILL_BATCH = 128
 """Number of nodes that the background thread embeds and commits together. Other writers wait only during the commit."""
-AHEAD = 2
-"""Number of batches embedded at the same time, so that the next one is embedded while one is written."""
+PARALLEL_BATCHES = 2
+"""Number of batches embedded at the same time, so that the next one is embedded while another is written."""
 TIDY_S = 3600.0
 """Seconds between two searches for embeddings that no note needs."""
 OPEN_S = 10.0
@@ -77,9 +71,7 @@ class Index(Reader):
     Reading is safe from any thread at any time.
     """
 
-    def __init__(
-        self, database: Database, vectors: VectorSettings, clock: Callable[[], datetime], *, background: bool = True
-    ) -> None:
+    def __init__(self, database: Database, vectors: VectorSettings, clock: Clock, *, background: bool = True) -> None:
         """`background`: False for a copy that is used for one question, and whose texts the caller has embedded
         (`embed_waiting`)."""
         super().__init__(database)
@@ -92,12 +84,12 @@ class Index(Reader):
         self._files: dict[str, FileState] | None = None
         self._background = Background(self._step, database)
         self._in_background = background
-        self._embedding = ThreadPoolExecutor(AHEAD, "index-embed")
+        self._embedding = ThreadPoolExecutor(PARALLEL_BATCHES, "index-embed")
         self._batches: deque[_Batch] = deque()
         self._tidy_at = 0.0
 
     @classmethod
-    def open(cls, directory: Path, vectors: VectorSettings | None = None, *, clock: Callable[[], datetime]) -> Index:
+    def open(cls, directory: Path, vectors: VectorSettings | None = None, *, clock: Clock) -> Index:
         """Open or create the index in `directory`. This is fast, because the index has no embedding model until
         `attach` is called."""
         return cls(Database(directory), vectors or VectorSettings(), clock)
@@ -135,7 +127,7 @@ class Index(Reader):
         head: str | None,
         notes: Mapping[str, Note | None] | None = None,
         embed: bool = True,
-        superseded: Superseded = lambda _path, _digest: False,
+        seen: Mapping[str, FileState] | None = None,
     ) -> None:
         """Index new and changed files (`upserts`: path -> bytes and state on the disk) and remove others (`removals`:
         paths), in one transaction.
@@ -143,26 +135,26 @@ class Index(Reader):
         Paths are relative to the vault's root, with `/`. `head`: the commit that the index has reached with this
         call, stored as `position`; None leaves `position` unchanged. `notes`: path -> note, for files that the caller
         has parsed already. `embed`: whether to embed the texts before returning if there are only a few; otherwise
-        the background thread embeds them. `superseded`: called for each file with the apply lock held; files for
-        which it returns True are skipped.
+        the background thread embeds them. `seen`: what `known` returned before the caller read the files; a file of
+        which a commit of Ormah's own has brought another version to the index since then is skipped.
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else priority.giving(upserts.items())
         parsed = notes or {}
         entries = [write.entry(path, data, state, note=parsed.get(path)) for path, (data, state) in files]
         priority.give()
-        if embed and len(entries) <= MOST_AT_ONCE:
-            self._embed_few(
-                [embedding_cache.source(one.note.title, one.path, one.note.content) for one in entries if one.claims]
-            )
+        if embed and len(entries) <= AT_ONCE_FILES:
+            nodes = (entry for entry in entries if entry.claims)
+            self._embed_few([embeddings.source(node.note.title, node.path, node.note.content) for node in nodes])
         with self._applying:
-            entries = [one for one in entries if not superseded(one.path, one.state.digest)]
-            removals = [path for path in removals if not superseded(path, None)]
+            if seen is not None:
+                present = self.known()
+                entries = [entry for entry in entries if present.get(entry.path) == seen.get(entry.path)]
+                removals = [path for path in removals if present.get(path) == seen.get(path)]
             with self.database.write() as connection:
                 changed = write.store(connection, entries, removals)
                 now = micros(self.clock())
                 deltas = {
-                    model: embedding_cache.follow(connection, model, changed, now)
-                    for model in embedding_cache.models(connection)
+                    model: embeddings.follow(connection, model, changed, now) for model in embeddings.models(connection)
                 }
                 if head is not None:
                     connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
@@ -175,14 +167,14 @@ class Index(Reader):
     def rebuild(self, files: Iterable[tuple[str, bytes, FileState]], *, head: str | None = None) -> int:
         """Index all of `files` (path, bytes, state) again, and remove all other files from the index. Texts whose
         embedding is stored are not embedded again. `head`: see `apply`. Return the number of files."""
-        left = set(self.known())
+        removals = set(self.known())
         done = 0
         files = iter(files)
         while batch := {path: (data, state) for path, data, state in itertools.islice(files, BATCH)}:
-            left -= batch.keys()
+            removals -= batch.keys()
             done += len(batch)
             self.apply(batch, (), head=None)
-        self.apply({}, left, head=head)
+        self.apply({}, removals, head=head)
         with self._applying:
             with self.database.write() as connection:
                 connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
@@ -197,9 +189,9 @@ class Index(Reader):
             with self.database.write() as connection:
                 connection.executemany(
                     "UPDATE file SET size = ?, mtime_ns = ?, inode = ? WHERE path = ? AND digest = ?",
-                    [(one.size, one.mtime_ns, one.inode, one.path, one.digest) for one in states],
+                    [(state.size, state.mtime_ns, state.inode, state.path, state.digest) for state in states],
                 )
-            self._follow_files([one.path for one in states])
+            self._follow_files([state.path for state in states])
 
     def known(self) -> dict[str, FileState]:
         """Return path -> state when it was indexed, for every indexed file. Cached in RAM, because each scan of the
@@ -245,7 +237,7 @@ class Index(Reader):
         """
         with self._applying:
             with self.database.write() as connection:
-                embedding_cache.forget_free(connection)
+                embeddings.forget_free(connection)
                 # Merge the segments of the full text table: no segment then holds words of deleted rows.
                 connection.execute("INSERT INTO words (words) VALUES ('optimize')")
             self.database.scour()
@@ -291,15 +283,15 @@ class Index(Reader):
         store = self.active
         if store is None:
             return None
-        sources = [embedding_cache.source(title, "", content) for title, content in texts]
+        sources = [embeddings.source(title, "", content) for title, content in texts]
         made = self._embed(store, self._missing(store, sources), urgent=urgent)
         if not urgent:
             self._background.worked()
         with self.database.read() as connection:
-            known = embedding_cache.cached(connection, store.number, {one.sha for one in sources})
+            known = embeddings.cached(connection, store.number, {source.sha for source in sources})
             return [
-                made[one.sha].vector if one.sha in made else embedding_cache.vector(connection, known[one.sha])
-                for one in sources
+                made[source.sha].vector if source.sha in made else embeddings.vector(connection, known[source.sha])
+                for source in sources
             ]
 
     def neighbours(self, title: str | None, content: str, limit: int) -> list[tuple[str, float]]:
@@ -314,17 +306,17 @@ class Index(Reader):
         """Store embeddings of texts that no note has today. `made`: sha256 of the text -> its embedding, made by the
         model with this fingerprint; nothing is stored if that model is no longer used."""
         with self._applying:
-            store = next((one for one in self._stores if one.embedder.fingerprint == fingerprint), None)
+            store = {store.embedder.fingerprint: store for store in self._stores}.get(fingerprint)
             if made and store is not None:
                 with self.database.write() as connection:
-                    embedding_cache.put(connection, store.number, made, micros(self.clock()))
+                    embeddings.put(connection, store.number, made, micros(self.clock()))
 
     def _missing(self, store: VectorStore, texts: Iterable[EmbeddedText]) -> list[EmbeddedText]:
         """Return those of `texts` that have no stored embedding, each once."""
-        wanted = {one.sha: one for one in texts}
+        wanted = {text.sha: text for text in texts}
         with self.database.read() as connection:
-            known = embedding_cache.cached(connection, store.number, wanted)
-        return [one for sha, one in wanted.items() if sha not in known]
+            known = embeddings.cached(connection, store.number, wanted)
+        return [text for sha, text in wanted.items() if sha not in known]
 
     def _embed_few(self, texts: Sequence[EmbeddedText]) -> None:
         """Embed the new ones of `texts`, and store their embeddings, if there are only a few."""
@@ -332,7 +324,7 @@ class Index(Reader):
         if store is None:
             return
         missing = self._missing(store, texts)
-        if len(missing) > AT_ONCE or sum(len(one.content) for one in missing) > AT_ONCE_CHARACTERS:
+        if len(missing) > AT_ONCE or sum(len(text.content) for text in missing) > AT_ONCE_CHARACTERS:
             return
         try:
             self._embed(store, missing, urgent=True)
@@ -344,7 +336,7 @@ class Index(Reader):
         self, store: VectorStore, texts: Sequence[EmbeddedText], *, urgent: bool
     ) -> dict[bytes, DocumentVectors]:
         """Embed texts that are about to become notes, and store their embeddings. Return sha256 of a text -> embedding."""
-        made = embedding_cache.embed(store.embedder, texts, urgent=urgent)
+        made = embeddings.embed(store.embedder, texts, urgent=urgent)
         try:
             self.keep_vectors(store.embedder.fingerprint, made)
         except NoRoom as full:  # a full disk of the index refuses no write to the vault
@@ -361,17 +353,17 @@ class Index(Reader):
 
     def _made(self, store: VectorStore, ids: Sequence[str], *, urgent: bool) -> dict[bytes, DocumentVectors]:
         with self.database.read() as connection:
-            sources = embedding_cache.sources(connection, ids)
-        return embedding_cache.embed(store.embedder, self._missing(store, sources.values()), urgent=urgent)
+            sources = embeddings.sources(connection, ids)
+        return embeddings.embed(store.embedder, self._missing(store, sources.values()), urgent=urgent)
 
     def _tie(self, store: VectorStore, ids: Sequence[str], made: Mapping[bytes, DocumentVectors]) -> None:
         now = micros(self.clock())
         with self._applying:
             with self.database.write() as connection:
                 # A text that was deleted meanwhile must leave no embedding behind.
-                wanted = {one.sha for one in embedding_cache.sources(connection, ids).values()}
-                embedding_cache.put(connection, store.number, {sha: made[sha] for sha in made if sha in wanted}, now)
-                delta = embedding_cache.follow(connection, store.number, ids, now)
+                wanted = {text.sha for text in embeddings.sources(connection, ids).values()}
+                embeddings.put(connection, store.number, {sha: made[sha] for sha in made if sha in wanted}, now)
+                delta = embeddings.follow(connection, store.number, ids, now)
             store.take(delta)
             for node_id in ids:  # also those removed or changed meanwhile (`take` adds the latter again)
                 if node_id not in delta.waiting:
@@ -414,9 +406,10 @@ class Index(Reader):
         """Give vectors to a batch of the nodes that wait in `store`, while the next batch is embedded."""
         while self._batches and self._batches[0].store is not store:
             self._batches.popleft()
-        under_way = {node_id for one in self._batches for node_id in one.ids}
-        following = [one for one in list(store.waiting)[: (AHEAD + 1) * FILL_BATCH] if one not in under_way]
-        for ids in sql.chunks(following, FILL_BATCH)[: AHEAD - len(self._batches)]:
+        under_way = {node_id for batch in self._batches for node_id in batch.ids}
+        first = list(store.waiting)[: (PARALLEL_BATCHES + 1) * FILL_BATCH]
+        following = [node_id for node_id in first if node_id not in under_way]
+        for ids in sql.chunks(following, FILL_BATCH)[: PARALLEL_BATCHES - len(self._batches)]:
             made = self._embedding.submit(self._made, store, ids, urgent=False)
             self._batches.append(_Batch(store, ids, made))
         if self._batches:
@@ -429,10 +422,10 @@ class Index(Reader):
             if self.next is not None or self.active is None:
                 return False
             number = self.active.number
-            others = embedding_cache.models(connection) != [number]
-            dropped = embedding_cache.purge(connection, number, micros(self.clock()))
+            others = embeddings.models(connection) != [number]
+            dropped = embeddings.purge(connection, number, micros(self.clock()))
             if others and not dropped:
-                embedding_cache.forget_others(connection, number)
+                embeddings.forget_others(connection, number)
         if dropped or others:
             self.database.checkpoint()
         return bool(dropped)
@@ -508,4 +501,4 @@ class Index(Reader):
             lost = active.chroma.verify(self._applying)
         except ChromaTrouble as trouble:
             return [*found, Difference("chroma", None, None, str(trouble))]
-        return found + [Difference("chroma", None, one, "Chroma holds other pieces of it") for one in lost]
+        return found + [Difference("chroma", None, node_id, "Chroma holds other pieces of it") for node_id in lost]

@@ -73,9 +73,8 @@ def put(connection: sqlite3.Connection, notes: Sequence[tuple[int, Note]]) -> No
     for number, note in notes:
         for link in note.links:
             aim = target(link.target)
-            created = None if link.created is None else micros(link.created)
-            rows.append((number, link.edge, link.target, aim.short, aim.file, aim.whole, link.weight, created,
-                         link.reason, link.body))  # fmt: skip
+            written = (link.weight, None if link.created is None else micros(link.created), link.reason, link.body)
+            rows.append((number, link.edge, link.target, aim.short, aim.file, aim.whole, *written))
     sql.put(connection, "INSERT INTO name", named)
     into = "INSERT INTO edge (number, type, text, short, file, whole, weight, created, reason, body)"
     sql.put(connection, into, rows)
@@ -87,8 +86,8 @@ def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterabl
     keys: set[str] = set()
     for node_id in ids:
         keys |= {node_id, short_id(node_id)}
-    for some in sql.sets(numbers):
-        rows = sql.table(connection, ("key",), f"FROM name WHERE number IN ({sql.marks(some)})", some)
+    for chunk in sql.sets(numbers):
+        rows = sql.table(connection, ("key",), f"FROM name WHERE number IN ({sql.marks(chunk)})", chunk)
         keys |= {row[0] for row in rows}
     return keys
 
@@ -98,11 +97,11 @@ def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers
     files with the row numbers `numbers`. Store the targets that changed."""
     found: dict[int, list[Any]] = {}
     columns = ("edge", "short", "file", "whole", "target")
-    for some in sql.sets(sorted(keys)):
+    for chunk in sql.sets(sorted(keys)):
         for column in ("short", "file", "whole"):
             extra = " AND whole <> file" if column == "whole" else ""  # lets SQLite take the partial index
-            rest = f"FROM edge WHERE {column} IN ({sql.marks(some)}){extra}"
-            found |= {row[0]: row for row in sql.table(connection, columns, rest, some)}
+            rest = f"FROM edge WHERE {column} IN ({sql.marks(chunk)}){extra}"
+            found |= {row[0]: row for row in sql.table(connection, columns, rest, chunk)}
     for numbered in sql.sets(numbers):
         rest = f"FROM edge WHERE number IN ({sql.marks(numbered)})"
         found |= {row[0]: row for row in sql.table(connection, columns, rest, numbered)}
@@ -125,8 +124,8 @@ def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
             return ids.pop() if len(ids) == 1 else None
     rows = _named(connection, aim.file, FILE)
     if "/" in aim.whole:
-        there = [row for row in rows if f"/{fold(row[1]).removesuffix('.md')}".endswith(f"/{aim.whole}")]
-        rows = there or rows
+        matching = [row for row in rows if f"/{fold(row[1]).removesuffix('.md')}".endswith(f"/{aim.whole}")]
+        rows = matching or rows
     for rank in (ALIAS, TITLE):
         rows = rows or _named(connection, aim.whole, rank)
     found = {row[0] for row in rows}
@@ -134,10 +133,11 @@ def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
 
 
 def _named(connection: sqlite3.Connection, key: str, rank: int) -> list[tuple[str, str]]:
-    return connection.execute(
+    select = (
         "SELECT n.id, f.path FROM name JOIN node n USING (number) JOIN file f USING (number) "
-        "WHERE name.key = ? AND name.rank = ? AND n.held = 1", (key, rank)
-    ).fetchall()  # fmt: skip
+        "WHERE name.key = ? AND name.rank = ? AND n.held = 1"
+    )
+    return connection.execute(select, (key, rank)).fetchall()
 
 
 BOTH = 250
@@ -158,21 +158,19 @@ def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None) -> l
     rows: list[Sequence[Any]] = []
     if ids is None:
         rows = connection.execute(_RESOLVED).fetchall()
-    for some in [] if ids is None else sql.sets(ids, BOTH):
-        either = " UNION ALL ".join(f"{_RESOLVED} AND {end} IN ({sql.marks(some)})" for end in ("n.id", "e.target"))
-        rows += sql.table(connection, _EDGE, f"FROM ({either})", [*some, *some])
-    found = [
-        EdgeRow(row[0], row[1], EdgeType(row[2]), float(row[3]), moment_or_none(row[4]), row[5], bool(row[6]))
-        for row in rows
-    ]
-    once: dict[tuple[str, str, str], EdgeRow] = {}
-    for edge in sorted(found, key=_before):
-        if edge.source != edge.target:
-            once.setdefault((edge.source, edge.target, edge.edge), edge)
-    return list(once.values())
+    for chunk in [] if ids is None else sql.sets(ids, BOTH):
+        either = " UNION ALL ".join(f"{_RESOLVED} AND {end} IN ({sql.marks(chunk)})" for end in ("n.id", "e.target"))
+        rows += sql.table(connection, _EDGE, f"FROM ({either})", [*chunk, *chunk])
+    found: dict[tuple[str, str, str], EdgeRow] = {}
+    for source, aim, kind, weight, created, reason, body in sorted(rows, key=_preferred_first):
+        if source != aim:
+            edge = EdgeRow(source, aim, EdgeType(kind), float(weight), moment_or_none(created), reason, bool(body))
+            found.setdefault((source, aim, kind), edge)
+    return list(found.values())
 
 
-def _before(edge: EdgeRow) -> tuple[object, ...]:
-    """Return the sort key of an edge. Of several edges with the same ends and type, it puts the preferred one first."""
-    created = 0 if edge.created is None else micros(edge.created)
-    return edge.source, edge.target, edge.edge, edge.body, -edge.weight, created, edge.reason or ""
+def _preferred_first(row: Sequence[Any]) -> tuple[object, ...]:
+    """Return the sort key of a row of `_EDGE`. Of several edges with the same ends and type, it puts the preferred one
+    first."""
+    source, aim, kind, weight, created, reason, body = row
+    return source, aim, kind, body, -float(weight), created or 0, reason or ""

@@ -12,7 +12,7 @@ import re
 import sqlite3
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from ormahd.embedding.embedder import Embedder, QueryVectors
 from ormahd.embedding.token_vectors import Float
 from ormahd.errors import Ambiguous, BadRequest, NotFound, NotReady
-from ormahd.index import embedding_cache, links, words
+from ormahd.index import embeddings, links, words
 from ormahd.index.database import Database
-from ormahd.index.embedding_cache import TokenVectors
+from ormahd.index.embeddings import TokenVectors, VectorStore
 from ormahd.index.rows import (
     CANDIDATE_COLUMNS,
     FROM_SOURCE,
@@ -44,7 +44,6 @@ from ormahd.index.rows import (
     micros,
     node_row,
 )
-from ormahd.index.vector_store import VectorStore
 from ormahd.index.write import fingerprint
 from ormahd.model.change import FileState
 from ormahd.model.node import EdgeType, NodeType, Strength, is_node_id
@@ -58,7 +57,7 @@ from ormahd.text.words import query_terms
 MIN_PREFIX = 4
 DRAWS = 100
 """Number of ids drawn before giving up on a free short id. Even among a million notes, nearly every draw is free."""
-SHOWN = 20
+AMBIGUOUS_IDS = 20
 """Maximum number of ids that an `Ambiguous` error lists."""
 _BY_TAG = f"SELECT tag, count(*) FROM tag JOIN node n USING (number) WHERE held = 1 AND NOT {FROM_SOURCE} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ?"
 _PREFIX = re.compile(r"[0-9a-f-]{1,36}")
@@ -84,38 +83,6 @@ def clean_prefix(text: str) -> str:
     return prefix
 
 
-def resolve(connection: sqlite3.Connection, text: str) -> str:
-    """Return the full id of a node. `text`: the beginning of its id, or the path of its file (ends in `.md`).
-
-    Raises BadRequest, NotFound or Ambiguous.
-    """
-    if text.strip()[-3:].lower() == ".md":
-        path = text.strip()
-        found = "SELECT n.id FROM file JOIN node n USING (number) WHERE path = ? AND held = 1"
-        row = connection.execute(found, (path,)).fetchone()
-        if row is None:
-            hint = "paths are relative to the vault; look for it with `ormahctl recall`"
-            raise NotFound(f"no memory lies at {path!r}", hint=hint)
-        return str(row[0])
-    prefix = clean_prefix(text)
-    ids = [
-        row[0]
-        for row in connection.execute(
-            "SELECT id FROM node WHERE held = 1 AND id >= ? AND id < ? ORDER BY id LIMIT ?",
-            (prefix, prefix + "g", SHOWN + 1),
-        )
-    ]
-    if not ids:
-        raise NotFound(f"no memory has the id {text.strip()!r}", hint="look for it with `ormahctl recall`")
-    if len(ids) > 1:
-        raise Ambiguous(
-            f"{text.strip()!r} is the beginning of {'more than ' if len(ids) > SHOWN else ''}{min(len(ids), SHOWN)} ids",
-            hint="give more characters of the id",
-            data={"ids": ids[:SHOWN]},
-        )
-    return str(ids[0])
-
-
 OF_VAULT = f"kind <> '{NoteKind.SOURCE}'"
 """Condition in SQL on a row of table `file`: it is a file of the vault."""
 
@@ -124,14 +91,12 @@ def known_files(connection: sqlite3.Connection, paths: Sequence[str] | None = No
     """Return path -> the state when it was indexed, of each file of the vault. With `paths`, only for these files."""
     names = ("path", "size", "mtime_ns", "inode", "digest")
     if paths is None:
-        return {
-            row[0]: FileState(*row)
-            for row in connection.execute(f"SELECT {', '.join(names)} FROM file WHERE {OF_VAULT}")
-        }
+        rows = connection.execute(f"SELECT {', '.join(names)} FROM file WHERE {OF_VAULT}")
+        return {row[0]: FileState(*row) for row in rows}
     found: dict[str, FileState] = {}
-    for some in sql.sets(paths):
-        rows = sql.table(connection, names, f"FROM file WHERE path IN ({sql.marks(some)}) AND {OF_VAULT}", some)
-        found |= {row[0]: FileState(*row) for row in rows}
+    for chunk in sql.sets(paths):
+        rest = f"FROM file WHERE path IN ({sql.marks(chunk)}) AND {OF_VAULT}"
+        found |= {row[0]: FileState(*row) for row in sql.table(connection, names, rest, chunk)}
     return found
 
 
@@ -152,7 +117,7 @@ WIDENINGS = 3
 are scored exactly."""
 Stated = tuple[Statement, NodeType, str | None]
 """A memory's text as read by `statement.read`, its type, and its space."""
-COMPARED = 20_000
+CACHED_PAIRS = 20_000
 """Number of pairs of notes whose comparison is kept in memory (3 MB): reading and comparing two texts takes a
 millisecond."""
 LATE_PIECES = 4
@@ -204,10 +169,9 @@ class Reader:
         """Return path -> kind (`NoteKind`) of every indexed file. If several files have the same id, those that are
         not its node have the kind "duplicate"."""
         with self.database.read() as connection:
-            return dict(connection.execute(
-                "SELECT path, CASE WHEN n.held = 0 THEN 'duplicate' ELSE kind END FROM file LEFT JOIN node n USING (number) "
-                f"WHERE {OF_VAULT}"
-            ))  # fmt: skip
+            kind = "CASE WHEN n.held = 0 THEN 'duplicate' ELSE kind END"
+            select = f"SELECT path, {kind} FROM file LEFT JOIN node n USING (number) WHERE {OF_VAULT}"
+            return dict(connection.execute(select))
 
     def source_rows(self) -> list[SourceRow]:
         """Return the sections of all files in folders of the person."""
@@ -215,15 +179,16 @@ class Reader:
             select = "SELECT path, size, mtime_ns, inode, f.digest, node_id, space, source FROM file f JOIN node USING (number)"
             return [SourceRow(*row) for row in connection.execute(f"{select} WHERE kind = '{NoteKind.SOURCE}'")]
 
-    def holding(self, holds: Callable[[bytes], object], chosen: str = OF_VAULT) -> list[str]:
-        """Return the paths of the files for which `holds` returns a true value. It is called once for each file, with
-        the file's path, id, title and text, joined by newlines, as UTF-8. `chosen`: which files, in SQL."""
+    def texts(self, chosen: str = OF_VAULT) -> Iterator[tuple[str, bytes]]:
+        """Yield (path, the file's path, id, title and text, joined by newlines, as UTF-8) for each file. `chosen`: which
+        files, in SQL. The caller must not use the index until it has taken all of them."""
         with self.database.read() as connection:
             rows = connection.execute(
                 "SELECT f.path, coalesce(f.node_id, '') || char(10) || coalesce(n.title, '') || char(10) || t.content "
                 f"FROM file f JOIN text t USING (number) LEFT JOIN node n USING (number) WHERE {chosen}"
             )
-            return [path for path, text in rows if holds(f"{path}\n{text}".encode("utf-8", "surrogateescape"))]
+            for path, text in rows:
+                yield path, f"{path}\n{text}".encode("utf-8", "surrogateescape")
 
     def unwritten(self) -> set[str]:
         """Return the ids of the memories whose files Ormah never writes to."""
@@ -244,8 +209,28 @@ class Reader:
 
     def resolve_known(self, prefix: str) -> str:
         """Do what `resolve` does, but raise NotFound also while the index lags behind the vault."""
+        text = prefix.strip()
+        if text[-3:].lower() == ".md":
+            select = "SELECT n.id FROM file JOIN node n USING (number) WHERE path = ? AND held = 1"
+            with self.database.ask() as connection:
+                row = connection.execute(select, (text,)).fetchone()
+            if row is None:
+                hint = "paths are relative to the vault; look for it with `ormahctl recall`"
+                raise NotFound(f"no memory lies at {text!r}", hint=hint)
+            return str(row[0])
+
+        beginning = clean_prefix(prefix)
+        select = "SELECT id FROM node WHERE held = 1 AND id >= ? AND id < ? ORDER BY id LIMIT ?"
         with self.database.ask() as connection:
-            return resolve(connection, prefix)
+            rows = connection.execute(select, (beginning, beginning + "g", AMBIGUOUS_IDS + 1)).fetchall()
+        ids = [str(node_id) for (node_id,) in rows]
+        if not ids:
+            raise NotFound(f"no memory has the id {text!r}", hint="look for it with `ormahctl recall`")
+        if len(ids) > 1:
+            count = f"more than {AMBIGUOUS_IDS}" if len(ids) > AMBIGUOUS_IDS else len(ids)
+            hint = "give more characters of the id"
+            raise Ambiguous(f"{text!r} is the beginning of {count} ids", hint=hint, data={"ids": ids[:AMBIGUOUS_IDS]})
+        return ids[0]
 
     @property
     def embedder(self) -> Embedder | None:
@@ -268,7 +253,11 @@ class Reader:
         """Return a new random id whose short id no memory has. `taken`: further short ids that it must not have."""
         for _ in range(DRAWS):
             drawn = str(uuid.uuid4())
-            if drawn[:8] not in taken and self.has_short(drawn[:8]) is None:
+            short = drawn[:8]
+            with self.database.ask() as connection:
+                select = "SELECT 1 FROM node WHERE held = 1 AND id >= ? AND id < ?"
+                known = connection.execute(select, (short, short + "g")).fetchone()
+            if known is None and short not in taken:
                 return drawn
         raise BadRequest("no free short id was found", hint="this vault holds too many notes for 8-character ids")
 
@@ -276,8 +265,8 @@ class Reader:
         """Return the node with this full id. Raises NotFound, or NotReady (it may be in the vault)."""
         found = self.notes([node_id])
         if node_id not in found:
-            absent = NotFound(f"no memory has the id {node_id!r}", hint="look for it with `ormahctl recall`")
-            raise self._absent(absent)
+            hint = "look for it with `ormahctl recall`"
+            raise self._absent(NotFound(f"no memory has the id {node_id!r}", hint=hint))
         return found[node_id]
 
     def _absent(self, absent: NotFound) -> NotFound | NotReady:
@@ -297,19 +286,19 @@ class Reader:
         rows = self._rows(CANDIDATE_COLUMNS, "node n JOIN text t USING (number)", full(ids))
         return {row[0]: candidate(row, self.strength) for row in rows}
 
-    def _rows(self, columns: Sequence[str], tables: str, ids: Sequence[str]) -> list[list[Any]]:
+    def _rows(self, columns: str, tables: str, ids: Sequence[str]) -> list[list[Any]]:
         priority.give()
         found: list[list[Any]] = []
         with self._few(ids) as connection:
-            for some in sql.sets(ids):
-                rest = f"FROM {tables} WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
-                found += sql.table(connection, columns, rest, some)
+            for chunk in sql.sets(ids):
+                rest = f"FROM {tables} WHERE n.held = 1 AND n.id IN ({sql.marks(chunk)})"
+                found += sql.table(connection, (columns,), rest, chunk)
         return found
 
-    def _few(self, ids: Sequence[str], most: int = sql.SOME) -> AbstractContextManager[sqlite3.Connection]:
-        """Return a context manager that yields a connection for reading the nodes `ids`. If there are at most `most`,
+    def _few(self, ids: Sequence[str], limit: int = sql.SOME) -> AbstractContextManager[sqlite3.Connection]:
+        """Return a context manager that yields a connection for reading the nodes `ids`. If there are at most `limit`,
         a single statement reads them, and the connection has no transaction."""
-        return self.database.ask() if len(ids) <= most else self.database.read()
+        return self.database.ask() if len(ids) <= limit else self.database.read()
 
     def ids(self, chosen: Filter = EVERYTHING) -> list[str]:
         """Return the ids of all nodes that pass the filter."""
@@ -350,14 +339,14 @@ class Reader:
     def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]:
         """Return the subset of `ids` whose nodes pass the filter, in their order."""
         condition, values = chosen.sql()
-        kept: set[str] = set()
+        passing: set[str] = set()
         with self._few(ids) as connection:
-            for some in sql.sets(ids):
+            for chunk in sql.sets(ids):
                 # `CROSS JOIN` by number: otherwise SQLite uses an index of the filter and walks half of the nodes.
-                these = f"SELECT number FROM node WHERE held = 1 AND id IN ({sql.marks(some)})"
+                these = f"SELECT number FROM node WHERE held = 1 AND id IN ({sql.marks(chunk)})"
                 rest = f"FROM ({these}) CROSS JOIN node n USING (number) WHERE {condition}"
-                kept.update(*sql.columns(connection, ("n.id",), rest, (*some, *values)))
-        return [node_id for node_id in ids if node_id in kept]
+                passing.update(*sql.columns(connection, ("n.id",), rest, (*chunk, *values)))
+        return [node_id for node_id in ids if node_id in passing]
 
     def equal(self, space: str | None, type: NodeType, title: str | None, content: str) -> str | None:  # noqa: A002
         """Return the id of the newest node with exactly these fields, or None. `content` must be normalised as `parse` does
@@ -403,9 +392,9 @@ class Reader:
         """Return node id -> number of resolved edges in either direction, counted as `edges_of` returns them. Nodes
         without edges are left out."""
         select = (
-            "WITH one AS (SELECT DISTINCT n.id AS source, e.target, e.type FROM edge e JOIN node n USING (number) "
+            "WITH link AS (SELECT DISTINCT n.id AS source, e.target, e.type FROM edge e JOIN node n USING (number) "
             "WHERE n.held = 1 AND e.target IS NOT NULL AND e.target <> n.id) "
-            "SELECT id, count(*) FROM (SELECT source AS id FROM one UNION ALL SELECT target FROM one) GROUP BY id"
+            "SELECT id, count(*) FROM (SELECT source AS id FROM link UNION ALL SELECT target FROM link) GROUP BY id"
         )
         with self.database.ask() as connection:
             return dict(connection.execute(select))
@@ -421,7 +410,9 @@ class Reader:
 
     # Search
 
-    def search_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:  # fmt: skip
+    def search_text(
+        self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING
+    ) -> list[tuple[str, float]]:
         """Return nodes with any word of `query` (a text, or terms): (id, bm25), best first; higher is better."""
         priority.give()
         terms = query_terms(query) if isinstance(query, str) else list(dict.fromkeys(query))
@@ -466,9 +457,9 @@ class Reader:
             return self._exact(store, vector, limit, chosen)
         for _ in range(WIDENINGS):
             found = store.search(vector, pool)
-            kept = set(self.keep([node_id for node_id, _ in found], chosen))
-            if len(kept) >= limit or len(found) < pool:
-                return [hit for hit in found if hit[0] in kept][:limit]
+            passing_ids = set(self.keep([node_id for node_id, _ in found], chosen))
+            if len(passing_ids) >= limit or len(found) < pool:
+                return [hit for hit in found if hit[0] in passing_ids][:limit]
             pool *= 3
         return self._exact(store, vector, limit, chosen)
 
@@ -483,8 +474,8 @@ class Reader:
         cosine)."""
         ids = self.ids(chosen)
         scores = store.matrix.similarities(vector[None], ids)[:, 0]
-        there = np.flatnonzero(~np.isnan(scores))
-        best = there[top(scores[there], limit)]
+        known = np.flatnonzero(~np.isnan(scores))
+        best = known[top(scores[known], limit)]
         near = sorted(zip((-scores[best]).tolist(), (ids[at] for at in best.tolist()), strict=True))
         return [(node_id, -less) for less, node_id in near][:limit]
 
@@ -508,7 +499,9 @@ class Reader:
         store = self.active
         return store.matrix.vectors(node_id) if store else None
 
-    def tokens(self, ids: Sequence[str], vector: Float | None = None, *, pieces: int = LATE_PIECES) -> TokenVectors | None:  # fmt: skip
+    def tokens(
+        self, ids: Sequence[str], vector: Float | None = None, *, pieces: int = LATE_PIECES
+    ) -> TokenVectors | None:
         """Return the token vectors of nodes, concatenated, for MaxSim. Of a note with more than `pieces` pieces, only
         the `pieces` nearest to `vector` are included.
 
@@ -520,9 +513,9 @@ class Reader:
             return None
         chosen = store.best_pieces(ids, vector, pieces)  # leaves out nodes without vectors
         with self.database.read() as connection:
-            found = embedding_cache.tokens(connection, store.number, chosen)
+            found = embeddings.tokens(connection, store.number, chosen)
         ordered = {node_id: found[node_id] for node_id in chosen if node_id in found}
-        return embedding_cache.token_vectors(ordered, store.embedder.late_dimensions)
+        return embeddings.token_vectors(ordered, store.embedder.late_dimensions)
 
     def on_one_matter(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
         """Return (older id, newer id) -> comparison for those of `pairs` (older id, newer id, cosine) in which the
@@ -531,13 +524,13 @@ class Reader:
         statement = functools.cache(_statement)
         found: dict[tuple[str, str], Compared] = {}
         for older, newer, cosine in pairs:
-            one, other = rows.get(older), rows.get(newer)
-            if one is None or other is None or not comparable(one.type, one.space, other.type, other.space):
+            old, new = rows.get(older), rows.get(newer)
+            if old is None or new is None or not comparable(old.type, old.space, new.type, new.space):
                 continue
-            if len(self._compared) > COMPARED:
+            if len(self._compared) > CACHED_PAIRS:
                 self._compared = {}
-            if (both := (one.digest, other.digest)) not in self._compared:
-                self._compared[both] = compare(statement(one), statement(other), cosine)
+            if (both := (old.digest, new.digest)) not in self._compared:
+                self._compared[both] = compare(statement(old), statement(new), cosine)
             compared = self._compared[both]
             if compared.replaced >= NEWER_AT:
                 found[older, newer] = compared
@@ -573,9 +566,8 @@ class Reader:
                 by_type[kind] += number
                 by_space[space] += number
             select = "SELECT e.type, count(*) FROM edge e JOIN node n USING (number)"
-            by_edge = dict(
-                connection.execute(f"{select} WHERE {ours} AND e.target <> n.id GROUP BY 1 ORDER BY 2 DESC, 1")
-            )
+            where = f"{ours} AND e.target <> n.id"
+            by_edge = dict(connection.execute(f"{select} WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1"))
             (files,) = connection.execute(f"SELECT count(*) FROM file WHERE {OF_VAULT}").fetchone()
             by_tag = dict(connection.execute(_BY_TAG, (tags,))) if tags else {}
         return Stats(

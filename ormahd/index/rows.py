@@ -15,15 +15,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ormahd.model.node import (
-    ABOUT_SELF,
-    EdgeType,
-    NodeType,
-    NoteGuard,
-    Strength,
-    Tier,
-    short_id,
-)
+from ormahd.model.node import ABOUT_SELF, EdgeType, NodeType, NoteGuard, Strength, Tier, short_id
 from ormahd.note.values import NoteKind
 from ormahd.process import sql
 from ormahd.text.traits import BEGINNING, ENDING, Traits, traits
@@ -173,24 +165,35 @@ class NodeRow(Struct, frozen=True):
 
 
 _CONFIDENCE = sql.exact("n.confidence")
-NODE_COLUMNS = (
-    "n.id", "n.type", "n.tier", "n.space", "n.title", "t.content", "n.tags", "n.aliases", "n.source", _CONFIDENCE, "n.created",
-    "n.updated", "n.valid_until", "n.outdated_reason", "f.path", "n.digest",
-    f"f.kind IN {UNWRITTEN}", "n.said_in", "n.acts",
-)  # fmt: skip
+NODE_COLUMNS = f"""n.id, n.type, n.tier, n.space, n.title, t.content, n.tags, n.aliases, n.source, {_CONFIDENCE}, n.created,
+    n.updated, n.valid_until, n.outdated_reason, f.path, n.digest, f.kind IN {UNWRITTEN}, n.said_in, n.acts"""
 NODE_FROM = "node n JOIN text t USING (number) JOIN file f USING (number)"
 
 
 def node_row(row: Sequence[Any], strength: Mapping[str, Strength]) -> NodeRow:
     """Make a NodeRow from a row of `NODE_COLUMNS`."""
     return NodeRow(
-        id=row[0], type=NodeType(row[1]), tier=Tier(row[2]), space=row[3], title=row[4], content=row[5],
-        tags=_texts(row[6]), aliases=_texts(row[7]), source=row[8],
-        confidence=float(row[9]), created=moment(row[10]), updated=moment(row[11]),
-        valid_until=moment_or_none(row[12]), outdated_reason=row[13], path=row[14], digest=row[15],
-        strength=strength.get(row[0], _DEFAULT_STRENGTH), unwritten=bool(row[16]), said_in=row[17],
+        id=row[0],
+        type=NodeType(row[1]),
+        tier=Tier(row[2]),
+        space=row[3],
+        title=row[4],
+        content=row[5],
+        tags=_texts(row[6]),
+        aliases=_texts(row[7]),
+        source=row[8],
+        confidence=float(row[9]),
+        created=moment(row[10]),
+        updated=moment(row[11]),
+        valid_until=moment_or_none(row[12]),
+        outdated_reason=row[13],
+        path=row[14],
+        digest=row[15],
+        strength=strength.get(row[0], _DEFAULT_STRENGTH),
+        unwritten=bool(row[16]),
+        said_in=row[17],
         acts=NO_ACTS if row[18] is None else read_acts(row[18]),
-    )  # fmt: skip
+    )
 
 
 read_acts: Callable[[str], Acts] = msgspec.json.Decoder(Acts).decode
@@ -229,10 +232,8 @@ class CandidateRow(Struct, frozen=True):
 SOURCE_PREFIX = "source:"
 """Beginning of the `source` of the sections of a folder of the person; the name of the folder follows."""
 FROM_SOURCE = f"substr(n.source, 1, {len(SOURCE_PREFIX)}) = '{SOURCE_PREFIX}'"
-CANDIDATE_COLUMNS = (
-    "n.id", "n.type", "n.tier", "n.space", "n.title", "length(t.content)", FROM_SOURCE, _CONFIDENCE, "n.created",
-    f"substr(t.content, 1, {BEGINNING})", f"substr(t.content, -{ENDING})",
-)  # fmt: skip
+CANDIDATE_COLUMNS = f"""n.id, n.type, n.tier, n.space, n.title, length(t.content), {FROM_SOURCE}, {_CONFIDENCE}, n.created,
+    substr(t.content, 1, {BEGINNING}), substr(t.content, -{ENDING})"""
 
 
 _traits = functools.lru_cache(20_000)(traits)
@@ -242,17 +243,17 @@ def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> Candidate
     """Make a CandidateRow from a row of `CANDIDATE_COLUMNS`."""
     node_id, kind, tier, space, title, size, from_source, confidence, created, beginning, ending = row
     return CandidateRow(
-        node_id,
-        NodeType(kind),
-        Tier(tier),
-        space,
-        title,
-        size,
-        bool(from_source),
-        float(confidence),
-        created,
-        _traits(beginning, ending),
-        strength.get(node_id, _DEFAULT_STRENGTH),
+        id=node_id,
+        type=NodeType(kind),
+        tier=Tier(tier),
+        space=space,
+        title=title,
+        size=size,
+        from_source=bool(from_source),
+        confidence=float(confidence),
+        created=created,
+        traits=_traits(beginning, ending),
+        strength=strength.get(node_id, _DEFAULT_STRENGTH),
     )
 
 
@@ -293,7 +294,7 @@ class Filter(Struct, frozen=True):
         for column, wanted in (("type", self.types), ("tier", self.tiers)):
             if wanted is not None:
                 parts.append(f"n.{column} IN ({sql.marks(wanted)})")
-                values += [str(one) for one in wanted]
+                values += [str(value) for value in wanted]
         if self.spaces is not None:
             named = [space for space in self.spaces if space.casefold() != GLOBAL]
             either = [f"n.space IN ({sql.marks(named)})"] if named else []

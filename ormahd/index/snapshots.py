@@ -38,20 +38,19 @@ EMBED_S = 5.0
 only."""
 CANDIDATES = 100
 """Maximum number of notes that are embedded before all others, because they share words with the question."""
-PASS = 32
+EMBED_BATCH = 32
 """Number of texts that are embedded at once."""
 
 
 class Snapshots:
     """Builds snapshots of the index, one at a time: further threads wait."""
 
-    def __init__(self, index: Index, *, stopping: Callable[[], bool] = lambda: False) -> None:
-        """`stopping` is called during a build; if it returns True, the build ends."""
+    def __init__(self, index: Index) -> None:
         self._index = index
-        self._stopping = stopping
+        self.stopping = threading.Event()
+        """When it is set, a running build ends."""
         shutil.rmtree(index.directory / SCRATCH, ignore_errors=True)  # left by an earlier process
-        self._one = threading.Lock()
-        self._closed = False
+        self._building = threading.Lock()
 
     @contextlib.contextmanager
     def at(
@@ -70,10 +69,28 @@ class Snapshots:
 
         Raises Unavailable if the disk is too full, or if the daemon is stopping.
         """
-        with self._one, self._copy() as snapshot:
+        with self._building, self._copy() as snapshot:
             progress(0, 0, "copying")
             snapshot.strength = strength
-            self._take_in(snapshot, files, read, when, progress)
+            with snapshot.database.read() as connection:
+                # Read as one JSON value: while rows are fetched one by one, other threads interrupt at each of them.
+                (known,) = connection.execute("SELECT json_group_object(path, blob) FROM file").fetchone()
+
+            # Remove the files that this state lacks, and apply those that differ.
+            before: dict[str, str] = json.loads(known)
+            differing = sorted((path, oid) for path, oid in files.items() if before.get(path) != oid)
+            snapshot.apply({}, before.keys() - files.keys(), head=None)
+            for done, batch in zip(range(0, len(differing), BATCH), sql.chunks(differing, BATCH), strict=True):
+                if self.stopping.is_set():
+                    raise Unavailable("the daemon is stopping", hint="ask again when it runs")
+                blobs = {path: read(oid) for path, oid in batch}
+                notes = {path: parse(data, path) for path, data in blobs.items()}
+                # Of a file with conflict markers, `apply` would keep today's version.
+                conflicted = [path for path, note in notes.items() if note.kind is NoteKind.CONFLICTED]
+                usable = {path: data for path, data in blobs.items() if path not in conflicted}
+                upserts = {path: (data, _state(path, data, when)) for path, data in usable.items()}
+                snapshot.apply(upserts, conflicted, head=None, notes=notes)
+                progress(done + len(batch), len(differing), "reading")
             self._attach(snapshot)
             if terms is not None:
                 self._embed(snapshot, terms, progress)
@@ -87,7 +104,7 @@ class Snapshots:
         Texts whose embeddings are stored in the index have vectors, also new texts after `Index.embed_ahead`. Raises
         what `at` raises.
         """
-        with self._one, self._copy() as snapshot:
+        with self._building, self._copy() as snapshot:
             snapshot.strength = self._index.strength
             snapshot.apply({path: (data, _state(path, data, when)) for path, data in changed.items()}, (), head=None)
             self._attach(snapshot)
@@ -118,32 +135,6 @@ class Snapshots:
         if self._index.embedder is not None:
             snapshot.attach(self._index.embedder)
 
-    def _take_in(
-        self,
-        snapshot: Index,
-        files: Mapping[str, str],
-        read: Callable[[str], bytes],
-        when: datetime,
-        progress: Progress,
-    ) -> None:
-        """Apply to a copy of today's index those of `files` that differ, and remove the others."""
-        with snapshot.database.read() as connection:
-            # Read as one JSON value: while rows are fetched one by one, other threads interrupt at each of them.
-            (known,) = connection.execute("SELECT json_group_object(path, blob) FROM file").fetchone()
-        before: dict[str, str] = json.loads(known)
-        differing = sorted((path, oid) for path, oid in files.items() if before.get(path) != oid)
-        snapshot.apply({}, before.keys() - files.keys(), head=None)
-        for done, some in zip(range(0, len(differing), BATCH), sql.chunks(differing, BATCH), strict=True):
-            if self.stopped():
-                raise Unavailable("the daemon is stopping", hint="ask again when it runs")
-            data = {path: read(oid) for path, oid in some}
-            notes = {path: parse(one, path) for path, one in data.items()}
-            # Of a file with conflict markers, `apply` would keep today's version.
-            conflicted = [path for path, note in notes.items() if note.kind is NoteKind.CONFLICTED]
-            upserts = {path: (one, _state(path, one, when)) for path, one in data.items() if path not in conflicted}
-            snapshot.apply(upserts, conflicted, head=None, notes=notes)
-            progress(done + len(some), len(differing), "reading")
-
     def _embed(self, snapshot: Index, terms: Sequence[str], progress: Progress) -> None:
         """Embed texts of a snapshot that have no vectors: first those of notes that share words with the question
         `terms`, then the newest. Stops after `EMBEDDED` texts or `EMBED_S`. Today's index keeps the embeddings."""
@@ -153,21 +144,17 @@ class Snapshots:
         waiting = snapshot.active.waiting
         near = [node_id for node_id, _ in snapshot.search_text(terms, CANDIDATES) if node_id in waiting]
         chosen = list(dict.fromkeys([*near, *waiting]))[:EMBEDDED]
-        for at in range(0, len(chosen), PASS):
-            if time.monotonic() >= end or self.stopped():
+        for at in range(0, len(chosen), EMBED_BATCH):
+            if time.monotonic() >= end or self.stopping.is_set():
                 break
             progress(at, len(chosen), "embedding")
-            made = snapshot.embed_waiting(chosen[at : at + PASS], urgent=True)
+            made = snapshot.embed_waiting(chosen[at : at + EMBED_BATCH], urgent=True)
             self._index.keep_vectors(snapshot.active.embedder.fingerprint, made)
-
-    def stopped(self) -> bool:
-        """Return whether a build must end because the daemon is stopping."""
-        return self._closed or self._stopping()
 
     def close(self) -> None:
         """Have a running build end, and wait until its snapshot is deleted."""
-        self._closed = True
-        with self._one:
+        self.stopping.set()
+        with self._building:
             pass
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ormahd.api import Difference
-from ormahd.index import embedding_cache, write
+from ormahd.index import embeddings, write
 from ormahd.index.reader import OF_VAULT
 from ormahd.index.words import WORDS
 from ormahd.model.change import FileState
@@ -26,28 +26,22 @@ T = TypeVar("T")
 
 BATCH = 1000
 """Number of files that are built at once."""
-SHOWN_EVERY = 100
+PROGRESS_EVERY = 100
 """Number of items between two calls of the progress callback."""
 
 Progress = Callable[[int, int, str], None]
 """Callback that reports progress: (number of items done, total or 0 if unknown, name of the work)."""
 
 _OF_NODE = ", ".join(("number", "id", "digest", "same", *write.PROPERTIES))
+_OF_EDGE = "number, type, text, weight, created, reason, body"
+_OTHER_BYTES = "the file has other bytes than those that were indexed"
 BY_FILE = (
-    (
-        "changed",
-        "the file has other bytes than those that were indexed",
-        "SELECT number, kind, node_id, blob FROM {}.file",
-    ),
+    ("changed", _OTHER_BYTES, "SELECT number, kind, node_id, blob FROM {}.file"),
     ("changed", "the index holds another text", "SELECT number, content FROM {}.text"),
     ("changed", "the index holds other properties", f"SELECT {_OF_NODE} FROM {{}}.node"),
     ("changed", "the index holds other tags", "SELECT number, tag FROM {}.tag"),
     ("changed", "the index holds other names", "SELECT number, key, rank FROM {}.name"),
-    (
-        "changed",
-        "the index holds other links",
-        "SELECT number, type, text, weight, created, reason, body FROM {}.edge",
-    ),
+    ("changed", "the index holds other links", f"SELECT {_OF_EDGE} FROM {{}}.edge"),
     ("words", "full text search knows other words than the text has", f"SELECT {WORDS} FROM {{}}.words"),
 )
 """(name of a difference, what it means, the rows of a table that follow from one file). Dates of nodes are left out,
@@ -64,10 +58,10 @@ def silent(_done: int, _total: int, _what: str) -> None:
     """Do nothing: the default callback for progress."""
 
 
-def shown(things: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
+def reported(things: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
     """Yield `things`; meanwhile report progress (`what`: the name of the work) and let waiting requests go first."""
     for number, thing in enumerate(priority.giving(things)):
-        if number % SHOWN_EVERY == 0:
+        if number % PROGRESS_EVERY == 0:
             progress(number, total, what)
         yield thing
 
@@ -94,11 +88,11 @@ def tables(
     # Build: files with conflict markers have no rows, because the index keeps their last version without.
     rest = {row[0] for row in connection.execute(f"SELECT path FROM file WHERE {OF_VAULT}")}
     conflicted: set[str] = set()
-    steps = shown(vault, len(rest), "files", progress)
-    while some := [write.entry(*file) for file in islice(steps, BATCH)]:
-        write.store(connection, some, ())
-        rest -= {one.path for one in some}
-        conflicted |= {one.path for one in some if one.note.kind is NoteKind.CONFLICTED}
+    steps = reported(vault, len(rest), "files", progress)
+    while batch := [write.entry(*file) for file in islice(steps, BATCH)]:
+        write.store(connection, batch, ())
+        rest -= {entry.path for entry in batch}
+        conflicted |= {entry.path for entry in batch if entry.note.kind is NoteKind.CONFLICTED}
 
     # Compare file by file. Of a file that differs, nothing else is compared.
     rows = "SELECT number, path, node_id FROM {}.file"
@@ -118,9 +112,8 @@ def tables(
     for what, detail, rows in BY_FILE:
         for number in _unequal(connection, rows) - unequal.keys():
             unequal[number] = old.get(number, (None, None))
-            yield Difference(
-                what, *unequal[number], detail if number in old else f"row {number} is of a file that is gone"
-            )
+            removed = f"row {number} is of a file that is gone"
+            yield Difference(what, *unequal[number], detail if number in old else removed)
 
     # Compare what follows from several files.
     if unequal:
@@ -138,8 +131,8 @@ def tables(
 def _unequal(connection: sqlite3.Connection, rows: str) -> set[Any]:
     """Return the first column of the rows that only the index has, or only the tables beside it. `rows`: in SQL."""
     priority.give()
-    one, other = rows.format("main"), rows.format("indexed")
-    both = (f"{one} EXCEPT {other}", f"{other} EXCEPT {one}")
+    ours, theirs = rows.format("main"), rows.format("indexed")
+    both = (f"{ours} EXCEPT {theirs}", f"{theirs} EXCEPT {ours}")
     return {row[0] for question in both for row in connection.execute(question)}
 
 
@@ -149,20 +142,17 @@ def vectors(
     """Yield the differences between the stored vectors and the texts in the index, and between the stored vectors and those
     in RAM (`memory`). `connection`: of the index; it and `memory` must show the same moment."""
     ids = [row[0] for row in connection.execute("SELECT id FROM node WHERE held = 1")]
-    tied = dict(
-        connection.execute(
-            "SELECT id, sha FROM embedded JOIN document USING (document) WHERE embedded.model = ?", (model,)
-        )
-    )
-    for some in priority.giving(sql.chunks(ids)):
-        for node_id, source in embedding_cache.sources(connection, some).items():
+    question = "SELECT id, sha FROM embedded JOIN document USING (document) WHERE embedded.model = ?"
+    tied = dict(connection.execute(question, (model,)))
+    for chunk in priority.giving(sql.chunks(ids)):
+        for node_id, source in embeddings.sources(connection, chunk).items():
             if tied.pop(node_id, source.sha) != source.sha:
                 yield Difference("vectors", None, node_id, "its vectors were made of another text")
     for node_id in tied:
         yield Difference("vectors", None, node_id, "there are vectors of a node that is gone")
-    stored = dict(embedding_cache.everything(connection, model))
+    stored = dict(embeddings.everything(connection, model))
     both = stored.keys() | memory.places.keys()
-    for node_id in shown(both, len(both), "vectors", progress):
+    for node_id in reported(both, len(both), "vectors", progress):
         ours, theirs = memory.vectors(node_id), stored.get(node_id)
         if ours is None or theirs is None or not np.array_equal(ours, theirs.astype(np.float32)):
             yield Difference("vectors", None, node_id, "the vectors in memory are not those on the disk")

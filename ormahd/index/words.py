@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ormahd.index.links import stem
 from ormahd.index.rows import Filter
-from ormahd.note.values import stem_short_id
+from ormahd.note.values import Note, stem_short_id
 from ormahd.process import sql
 from ormahd.text.forms import forms
 from ormahd.text.quoting import findable
@@ -49,17 +49,12 @@ def heading(title: str | None, path: str) -> str | None:
     return title or (None if stem_short_id(name.casefold()) else name)
 
 
-def text_columns(title: str | None, path: str, content: str, tags: Sequence[str], aliases: Sequence[str]) -> Columns:  # fmt: skip
+def text_columns(note: Note) -> Columns:
     """Return the texts of a node for the columns of the full text table: (title, content, tags, forms). `forms`:
     parts of identifiers and initials (`ormahd.text.forms`)."""
-    names = [name for name in (heading(title, path), *aliases) if name]
-    said = findable(content)
-    return fts_text(" | ".join(names)), fts_text(said), fts_text(" | ".join(tags)), forms([*names, *tags], said)
-
-
-def plain_columns(path: str, content: str) -> Columns:
-    """Return the texts of a file that is no node for the columns of the full text table. Its path is its title."""
-    return fts_text(path.removesuffix(".md")), fts_text(findable(content)), "", ""
+    names = [name for name in (heading(note.title, note.path), *note.aliases) if name]
+    prose, tags = findable(note.content), " | ".join(note.tags)
+    return fts_text(" | ".join(names)), fts_text(prose), fts_text(tags), forms([*names, *note.tags], prose)
 
 
 class Frequencies:
@@ -97,7 +92,9 @@ def largest(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0])
 
 
-def split(connection: sqlite3.Connection, terms: Sequence[str], files: int, counts: Frequencies) -> tuple[list[str], list[str]]:  # fmt: skip
+def split(
+    connection: sqlite3.Connection, terms: Sequence[str], files: int, counts: Frequencies
+) -> tuple[list[str], list[str]]:
     """Divide a query's words into (the words that select the rows to score, the words that only add to the scores of
     those rows). `files`: the number of files."""
     if files <= SMALL or len(terms) < 2:
@@ -147,22 +144,22 @@ def named(connection: sqlite3.Connection, scores: Mapping[int, float], chosen: F
     score."""
     condition, values = chosen.sql()
     found: list[tuple[str, float]] = []
-    for some in sql.sets(list(scores)):
+    for chunk in sql.sets(list(scores)):
         # `NOT INDEXED`: otherwise SQLite uses an index of the filter and walks half of the nodes.
-        rest = f"FROM node n NOT INDEXED WHERE n.number IN ({sql.marks(some)}) AND {condition}"
-        numbers, ids = sql.columns(connection, ("n.number", "n.id"), rest, (*some, *values))
+        rest = f"FROM node n NOT INDEXED WHERE n.number IN ({sql.marks(chunk)}) AND {condition}"
+        numbers, ids = sql.columns(connection, ("n.number", "n.id"), rest, (*chunk, *values))
         found += [(node_id, scores[int(number)]) for number, node_id in zip(numbers, ids, strict=True)]
-    return sorted(found, key=lambda one: (-one[1], one[0]))
+    return sorted(found, key=lambda hit: (-hit[1], hit[0]))
 
 
 def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter) -> list[tuple[str, float]]:
     """Return (id, score) of the best nodes, for a filter that nearly all nodes pass: rows are scored first, and
     filtered afterwards."""
     select = f"SELECT rowid AS key, {RANK} AS score FROM words WHERE words MATCH ? ORDER BY score LIMIT ?"
-    for most in (limit + limit // SPARE + 1, EVERY_ROW):
-        numbers, best = sql.scored(connection, select, (match, most))
+    for fetched in (limit + limit // SPARE + 1, EVERY_ROW):
+        numbers, best = sql.scored(connection, select, (match, fetched))
         scores = dict(zip(map(int, numbers), (-best).tolist(), strict=True))
-        whole = len(scores) != most
+        whole = len(scores) != fetched
         if not whole:  # rows that were not fetched may tie with the last one
             last = min(scores.values())
             scores = {number: score for number, score in scores.items() if score != last}

@@ -10,8 +10,7 @@ import hashlib
 import json
 import sqlite3
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -20,13 +19,15 @@ from msgspec.structs import replace
 from ormahd.index import links
 from ormahd.index.history import first_path
 from ormahd.index.rows import NO_ACTS, Acts, micros
-from ormahd.index.words import WORDS, Columns, plain_columns, text_columns
+from ormahd.index.words import WORDS, Columns, text_columns
 from ormahd.model.change import FileState
 from ormahd.model.node import NoteStanding
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind
 from ormahd.process import sql
 from ormahd.text.bearing import bearing
+from ormahd.text.quoting import findable
+from ormahd.text.words import fts_text
 
 NODES = frozenset({NoteKind.NOTE, NoteKind.SOURCE, NoteKind.BROKEN})
 """Kinds of files that are memories. A file that cannot be read as a note is a memory too, with its whole text as
@@ -61,9 +62,9 @@ def entry(path: str, data: bytes, state: FileState, *, note: Note | None = None,
     """
     note = as_indexed(note or parse(data, path))
     if note.kind in NODES:
-        words = text_columns(note.title, path, note.content, note.tags, note.aliases)
-    else:
-        words = plain_columns(path, note.content)
+        words = text_columns(note)
+    else:  # the title of a file that is no node is its path
+        words = fts_text(path.removesuffix(".md")), fts_text(findable(note.content)), "", ""
     # A note without dates (a person removed the line) is as old as its file.
     created = note.created or note.updated
     started = state.mtime_ns // 1000 if created is None else micros(created)
@@ -71,7 +72,9 @@ def entry(path: str, data: bytes, state: FileState, *, note: Note | None = None,
     same = fingerprint(note.space, note.type, note.title, note.content)
     if blob is None:
         blob = "" if path.startswith("/") else git_blob(data)  # a section of a source is in no repository
-    return ParsedFile(path, state, note, words, same, started, updated, blob)
+    return ParsedFile(
+        path=path, state=state, note=note, words=words, same=same, created=started, updated=updated, blob=blob
+    )
 
 
 def as_indexed(note: Note) -> Note:
@@ -81,8 +84,8 @@ def as_indexed(note: Note) -> Note:
     return note
 
 
-PROPERTIES = ("tier", "type", "space", "title", "tags", "aliases", "source", "confidence", "valid_until",
-              "outdated_reason", "said_in", "acts")  # fmt: skip
+_COPIED = ("tier", "type", "space", "title", "source", "confidence", "outdated_reason", "said_in")
+PROPERTIES = (*_COPIED, "tags", "aliases", "valid_until", "acts")
 """Columns of table `node` that follow from a note alone. A note without dates gets those of its file."""
 
 
@@ -90,10 +93,7 @@ def properties(note: Note) -> tuple[object, ...]:
     """Return the values of the columns `PROPERTIES` for a note."""
     tags, aliases = (json.dumps(names, ensure_ascii=False) for names in (note.tags, note.aliases))
     until = None if note.valid_until is None else micros(note.valid_until)
-    return (
-        note.tier, note.type, note.space, note.title, tags, aliases, note.source, note.confidence, until,
-        note.outdated_reason, note.said_in, acts(note),
-    )  # fmt: skip
+    return *(getattr(note, name) for name in _COPIED), tags, aliases, until, acts(note)
 
 
 def acts(note: Note) -> str | None:
@@ -103,11 +103,17 @@ def acts(note: Note) -> str | None:
         return None
     rejected = note.standing is NoteStanding.REJECTED
     about = bearing(note.title, note.content, note.type, rejected=rejected)
-    said = Acts(
-        note.because or "" if rejected else None, note.guard, note.paths, note.commands,
-        about.files, about.commands, about.things, note.evidence,
-    )  # fmt: skip
-    return None if said == NO_ACTS else msgspec.json.encode(said).decode()
+    found = Acts(
+        because=note.because or "" if rejected else None,
+        guard=note.guard,
+        paths=note.paths,
+        commands=note.commands,
+        files=about.files,
+        patterns=about.commands,
+        things=about.things,
+        evidence=note.evidence,
+    )
+    return None if found == NO_ACTS else msgspec.json.encode(found).decode()
 
 
 def git_blob(data: bytes) -> str:
@@ -127,14 +133,18 @@ def store(connection: sqlite3.Connection, entries: Sequence[ParsedFile], removal
     is the node of each affected id, and find anew the targets of the affected links. Return the ids of all nodes that may
     have been added, changed or removed."""
     entries = _without_conflicted(connection, entries)
-    old = _numbers(connection, [*removals, *(one.path for one in entries)])
+    old = _numbers(connection, [*removals, *(entry.path for entry in entries)])
     # Any file that claims one of these ids may become or stop being the node, also a file outside of this batch.
-    affected = {node_id for _, node_id in old.values() if node_id} | {one.claims for one in entries if one.claims}
+    affected = {node_id for _, node_id in old.values() if node_id} | {entry.claims for entry in entries if entry.claims}
     keys = links.keys_of(connection, _claimants(connection, affected), affected)
     numbers = [number for number, _ in old.values()]
+
     # Most changes by jobs are to a note's frontmatter (tier, space, link). Its words then stay as they are.
-    words = {(old[one.path][0], *one.words) for one in entries if one.path in old}
-    same = {row[0] for row in _words(connection, numbers) if tuple(row) in words}
+    words = {(old[entry.path][0], *entry.words) for entry in entries if entry.path in old}
+    same: set[int] = set()
+    for chunk in sql.sets(numbers):
+        rest = f"FROM words WHERE rowid IN ({sql.marks(chunk)})"
+        same |= {row[0] for row in sql.table(connection, WORDS.split(", "), rest, chunk) if tuple(row) in words}
     sql.among(connection, "DELETE FROM words WHERE rowid IN", [number for number in numbers if number not in same])
     for table in ("text", "node", "tag", "name", "edge"):
         sql.among(connection, f"DELETE FROM {table} WHERE number IN", numbers)
@@ -151,36 +161,30 @@ def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[Parsed
     mtime, inode, digest) is stored; everything else in the index stays as it was for the file's last version without
     them."""
     usable = []
-    for one in entries:
-        if one.note.kind is NoteKind.CONFLICTED:
+    for entry in entries:
+        if entry.note.kind is NoteKind.CONFLICTED:
             connection.execute(
                 "UPDATE file SET size = ?, mtime_ns = ?, inode = ?, digest = ? WHERE path = ?",
-                (one.state.size, one.state.mtime_ns, one.state.inode, one.state.digest, one.path),
+                (entry.state.size, entry.state.mtime_ns, entry.state.inode, entry.state.digest, entry.path),
             )
         else:
-            usable.append(one)
+            usable.append(entry)
     return usable
 
 
 def _numbers(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, tuple[int, str | None]]:
     found: dict[str, tuple[int, str | None]] = {}
-    for some in sql.sets(paths):
-        rows = sql.table(
-            connection, ("path", "number", "node_id"), f"FROM file WHERE path IN ({sql.marks(some)})", some
-        )
+    for chunk in sql.sets(paths):
+        rest = f"FROM file WHERE path IN ({sql.marks(chunk)})"
+        rows = sql.table(connection, ("path", "number", "node_id"), rest, chunk)
         found |= {path: (number, node_id) for path, number, node_id in rows}
     return found
 
 
-def _words(connection: sqlite3.Connection, numbers: Sequence[int]) -> Iterator[list[Any]]:
-    for some in sql.sets(numbers):
-        yield from sql.table(connection, WORDS.split(", "), f"FROM words WHERE rowid IN ({sql.marks(some)})", some)
-
-
 def _claimants(connection: sqlite3.Connection, ids: Collection[str]) -> list[int]:
     found: list[int] = []
-    for some in sql.sets(sorted(ids)):
-        (numbers,) = sql.columns(connection, ("number",), f"FROM file WHERE node_id IN ({sql.marks(some)})", some)
+    for chunk in sql.sets(sorted(ids)):
+        (numbers,) = sql.columns(connection, ("number",), f"FROM file WHERE node_id IN ({sql.marks(chunk)})", chunk)
         found += map(int, numbers)
     return found
 
@@ -201,21 +205,21 @@ def _put(
     free = connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0]
     files = []
     linked: list[tuple[int, Note]] = []
-    for one in entries:
-        if one.path in old:
-            number = old[one.path][0]
+    for entry in entries:
+        if entry.path in old:
+            number = old[entry.path][0]
         else:
             free = number = free + 1
         numbers.append(number)
-        state, note = one.state, one.note
-        files.append((number, one.path, state.size, state.mtime_ns, state.inode, state.digest, note.kind, one.claims,
-                      one.blob))  # fmt: skip
+        state, note = entry.state, entry.note
+        seen = (state.size, state.mtime_ns, state.inode, state.digest)
+        files.append((number, entry.path, *seen, note.kind, entry.claims, entry.blob))
         bodies.append((number, note.content))
         if number not in same:
-            words.append((number, *one.words))
-        if one.claims is None:
+            words.append((number, *entry.words))
+        if entry.claims is None:
             continue
-        nodes.append((number, note.id, 0, one.created, one.updated, note.digest, one.same, *properties(note)))
+        nodes.append((number, note.id, 0, entry.created, entry.updated, note.digest, entry.same, *properties(note)))
         tags += [(tag, number) for tag in {tag.casefold() for tag in note.tags}]
         linked.append((number, note))
     sql.put(connection, "INSERT OR REPLACE INTO file", files)
@@ -232,11 +236,11 @@ def _choose(connection: sqlite3.Connection, ids: Collection[str]) -> None:
     """Choose, for each id, which of the files that claim it is its node: the file that had the id first, as the history
     or else the dates say (DESIGN section 12)."""
     claims: dict[str, list[tuple[int, str, int, int]]] = {}
-    for some in sql.sets(sorted(ids)):
+    for chunk in sql.sets(sorted(ids)):
         columns = ("id", "number", "path", "created", "held")
-        rows = sql.table(connection, columns, f"FROM file JOIN node USING (number) WHERE node_id IN ({sql.marks(some)})", some)  # fmt: skip
-        for node_id, *claim in rows:
-            claims.setdefault(node_id, []).append((claim[0], claim[1], claim[2], claim[3]))
+        rest = f"FROM file JOIN node USING (number) WHERE node_id IN ({sql.marks(chunk)})"
+        for node_id, number, path, created, held in sql.table(connection, columns, rest, chunk):
+            claims.setdefault(node_id, []).append((number, path, created, held))
     lost, won = [], []
     for node_id, files in claims.items():
         chosen = files[0]

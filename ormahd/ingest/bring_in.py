@@ -27,9 +27,8 @@ from ormahd.judge.own_sessions import is_own_session
 from ormahd.ormah import Ormah
 from ormahd.process import own_files, priority
 from ormahd.sessions.archive import is_news
-from ormahd.sessions.excluded import is_excluded
 from ormahd.sessions.files import Deed, Line, SessionHead, path_of
-from ormahd.state.sessions import without_secret
+from ormahd.state.sessions import is_excluded, without_secret
 from ormahd.state.sources import SourceLog
 from ormahd.text.quoting import shortened
 

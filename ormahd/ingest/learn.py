@@ -34,8 +34,8 @@ from ormahd.note.values import path_for
 from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.sessions.archive import Archived, ArchivedDeed, SessionTail
-from ormahd.sessions.excluded import is_excluded
 from ormahd.state.extraction import KEYS_KEPT, Extractions, PlannedMemory, SessionProgress, Way
+from ormahd.state.sessions import is_excluded
 from ormahd.text.quoting import shortened
 
 JOB: Final = "job:extraction"

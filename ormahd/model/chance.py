@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from msgspec import Struct
 
-LEAST, MOST = 1e-6, 1.0 - 1e-6
+MIN_CHANCE, MAX_CHANCE = 1e-6, 1.0 - 1e-6
 """A chance is clamped to these limits before its odds are computed."""
 MAX_BOOST: Final = 0.15
 """How far feedback changes a memory's relevance at most: from 0.5 to 0.2 or 0.8."""
@@ -29,7 +29,7 @@ def sigmoid(value: float) -> float:
 
 def log_odds(chance: float) -> float:
     """Return the logarithm of the odds of a chance: 0 for 0.5."""
-    chance = min(MOST, max(LEAST, chance))
+    chance = min(MAX_CHANCE, max(MIN_CHANCE, chance))
     return math.log(chance / (1.0 - chance))
 
 

@@ -82,10 +82,8 @@ def model_name(name: str) -> str:
 
 
 def _row(judgement: Judgement) -> dict[str, Any]:
-    row = {
-        key: getattr(judgement, key)
-        for key in ("node_id", "signal", "source", "event", "space", "session_id", "prompt_hash", "model")
-    }
+    keys = ("node_id", "signal", "source", "event", "space", "session_id", "prompt_hash", "model")
+    row = {key: getattr(judgement, key) for key in keys}
     row |= {"scale": judgement.vector.scale, "vector": base64.b64encode(judgement.vector.steps).decode()}
     return row if judgement.prompt is None else row | {"prompt": judgement.prompt}
 

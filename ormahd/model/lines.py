@@ -15,6 +15,11 @@ from ormahd.model import strength
 from ormahd.model.node import read_time, write_time
 
 
+def is_lines(path: str) -> bool:
+    """Whether a file holds JSON lines with ids, which merge as a set."""
+    return path.endswith(".jsonl") and ".ormah" in path.split("/")[:-1]
+
+
 def one_side(base: Any, ours: Any, theirs: Any) -> tuple[bool, Any]:
     """Return (True, merged value) if a three-way merge has no conflict, otherwise (False, any value).
 
@@ -163,9 +168,6 @@ class MonthFiles(Struct, Generic[T], frozen=True):
     def put(self, data: bytes, value: T) -> bytes:
         """Return the content `data` of a file with `value` added. A value that has the same id is removed. Unreadable
         lines move to the end."""
-        before = b"".join(
-            line + b"\n"
-            for line in data.splitlines()
-            if not isinstance(known := self.decode(line), str) and known.id == value.id
-        )
-        return merge_lines(before, data, self.encode(value) + b"\n")
+        lines = [(line, self.decode(line)) for line in data.splitlines()]
+        old = [line + b"\n" for line, known in lines if not isinstance(known, str) and known.id == value.id]
+        return merge_lines(b"".join(old), data, self.encode(value) + b"\n")

@@ -151,8 +151,8 @@ Text = Annotated[str, AfterValidator(_clean)]
 Line = Annotated[str, AfterValidator(_one_line)]
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
-Title = Annotated[Annotated[str, Field(max_length=MAX_TITLE), AfterValidator(_one_line)] | None,
-                  BeforeValidator(_blank_is_none)]  # fmt: skip
+_Title = Annotated[str, Field(max_length=MAX_TITLE), AfterValidator(_one_line)]
+Title = Annotated[_Title | None, BeforeValidator(_blank_is_none)]
 Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG), AfterValidator(_one_line)]
 
 
@@ -187,8 +187,8 @@ Evidence = Annotated[
 ]
 Globs = Annotated[list[Annotated[str, AfterValidator(_one_line), AfterValidator(_glob)]], Field(max_length=MAX_GLOBS)]
 Reason = Annotated[str, Field(max_length=2_000), AfterValidator(_reason)]
-Space = Annotated[Annotated[str, Field(max_length=MAX_SPACE), AfterValidator(_one_line)] | None,
-                  BeforeValidator(_blank_is_none), AfterValidator(_space)]  # fmt: skip
+_Space = Annotated[str, Field(max_length=MAX_SPACE), AfterValidator(_one_line)]
+Space = Annotated[_Space | None, BeforeValidator(_blank_is_none), AfterValidator(_space)]
 
 
 class CheckedModel(BaseModel):
@@ -319,7 +319,7 @@ class Narrowing(CheckedModel):
         return None if value is None else value.astimezone(UTC)  # without a zone: the person's
 
 
-_SPEAKS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No", "So", "Co"})
+_SEARCHABLE = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No", "So", "Co"})
 """Unicode's categories of characters that can be searched for: letters, digits, and pictures such as ♥. A query
 without any of them is refused: a search by vectors would return unrelated memories for it."""
 
@@ -336,7 +336,7 @@ class SearchQuery(Narrowing):
     def _query_not_blank(cls, value: str) -> str:
         if not value.strip():
             raise ValueError("an empty query finds nothing; say what to look for")
-        if not any(unicodedata.category(one) in _SPEAKS for one in value):
+        if not any(unicodedata.category(char) in _SEARCHABLE for char in value):
             raise ValueError("a query without a letter or digit finds nothing; say what to look for")
         return value
 

@@ -14,7 +14,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from msgspec import MsgspecError, Struct, convert
+from msgspec import MsgspecError, Struct, convert, field, to_builtins
 
 from ormahd.model.lines import merge_lines
 
@@ -22,11 +22,11 @@ FILE: Final = ".ormah/spaces.jsonl"
 """The file, relative to the vault."""
 
 
-class ProjectKey(Struct, frozen=True, kw_only=True):
+class ProjectKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A key that identifies a project (its remote, first commit or folder), and the space of the project.
 
-    `since`: when the key was first seen, ISO 8601. `same`: an earlier key of the same project. `told`: whether a
-    person chose the name of the space.
+    `since`: when the key was first seen, ISO 8601. `same`: an earlier key of the same project. `chosen`: whether
+    a person chose the name of the space.
     """
 
     key: str
@@ -35,19 +35,15 @@ class ProjectKey(Struct, frozen=True, kw_only=True):
     folder: str | None = None
     root: str | None = None
     same: str | None = None
-    told: bool = False
+    chosen: bool = field(default=False, name="told")
 
     @property
     def line_id(self) -> str:
         return hashlib.sha256(f"{self.key}\n{self.space}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
     def line(self) -> bytes:
-        row = {
-            "id": self.line_id, "key": self.key, "space": self.space, "since": self.since, "folder": self.folder,
-            "root": self.root, "same": self.same, "told": self.told or None,
-        }  # fmt: skip
-        told = {name: value for name, value in row.items() if value is not None}
-        return json.dumps(told, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
+        row = {"id": self.line_id, **to_builtins(self)}
+        return json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
 
 
 def read(data: bytes) -> list[ProjectKey]:
@@ -60,15 +56,14 @@ def read(data: bytes) -> list[ProjectKey]:
             continue
         if row.key and row.space.strip():
             found.append(row)
-    return sorted(found, key=lambda one: (one.since, one.key, one.space))
+    return sorted(found, key=lambda line: (line.since, line.key, line.space))
 
 
 def with_line(data: bytes, new: ProjectKey) -> bytes:
     """Return the file's bytes with `new` added. An older line that has the same key and space is removed."""
-    kept = b"".join(
-        line + b"\n" for line in data.splitlines() if line.strip() and f'"{new.line_id}"'.encode() not in line
-    )
-    return merge_lines(b"", kept, new.line())
+    line_id = f'"{new.line_id}"'.encode()
+    others = [line + b"\n" for line in data.splitlines() if line.strip() and line_id not in line]
+    return merge_lines(b"", b"".join(others), new.line())
 
 
 def spaces(lines: Iterable[ProjectKey]) -> dict[str, str]:
@@ -80,14 +75,14 @@ def spaces(lines: Iterable[ProjectKey]) -> dict[str, str]:
     chosen: dict[str, ProjectKey] = {}
     for line in lines:
         before = chosen.get(line.key)
-        if before is None or line.told:
+        if before is None or line.chosen:
             chosen[line.key] = line
     found: dict[str, str] = {}
     owners: dict[str, str] = {}
-    for line in sorted(chosen.values(), key=lambda one: (one.since, one.key)):
+    for line in sorted(chosen.values(), key=lambda line: (line.since, line.key)):
         first = _first(line, chosen)
         name = line.space
-        if line.told:
+        if line.chosen:
             owners.setdefault(name.casefold(), first)
         elif first != line.key and first in found:
             name = found[first]
@@ -119,12 +114,12 @@ def suffixes(key: str) -> tuple[str, ...]:
     return (*middle, parts[0], "/".join(parts)) if middle else tuple(parts)
 
 
-def free_name(name: str, ways: Iterable[str], taken: Collection[str]) -> str:
-    """Return `name`, or if it is taken the first free `name (suffix)`. `ways`: the suffixes. `taken`: casefolded
+def free_name(name: str, endings: Iterable[str], taken: Collection[str]) -> str:
+    """Return `name`, or if it is taken the first free `name (suffix)`. `endings`: the suffixes. `taken`: casefolded
     names."""
-    for one in (name, *(f"{name} ({way})" for way in ways)):
-        if one.casefold() not in taken:
-            return one
+    for candidate in (name, *(f"{name} ({ending})" for ending in endings)):
+        if candidate.casefold() not in taken:
+            return candidate
     number = 2
     while f"{name} ({number})".casefold() in taken:
         number += 1

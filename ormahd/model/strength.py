@@ -133,7 +133,10 @@ def read_strength(data: bytes, problems: list[str] | None = None, *, pace: Pace 
     rows, bad = _parse(data, pace)
     if problems is not None:
         problems.extend(f"line {number} of strength.jsonl cannot be read: {why}" for number, _, why in bad)
-    return _by_node(rows.values(), pace)
+    grouped: dict[str, list[Mapping[str, Any]]] = {}
+    for row in pace(rows.values()):
+        grouped.setdefault(sys.intern(row["node"]), []).append(row)  # each id occurs in many structures: keep one copy
+    return {node: _joined(of_node) for node, of_node in pace(grouped.items())}
 
 
 class LastUses(Struct):
@@ -160,16 +163,20 @@ def last_uses(data: bytes) -> dict[str, LastUses]:
     found: dict[str, LastUses] = {}
     for row in _parse(data)[0].values():
         dates = (row.get("last_use", row.get("last_review")), row.get("last_recall"), row.get("last_whisper"))
-        for how, said in zip(HOWS, dates, strict=True):
-            if (at := read_time(said)) is not None:
+        for how, written in zip(HOWS, dates, strict=True):
+            if (at := read_time(written)) is not None:
                 found.setdefault(row["node"], LastUses()).take(how, at)
     return found
 
 
 def fold(
-    data: bytes, machine: str, events: Iterable[Access | Score], *, created: Mapping[str, datetime] | None = None,
+    data: bytes,
+    machine: str,
+    events: Iterable[Access | Score],
+    *,
+    created: Mapping[str, datetime] = {},
     pace: Pace = iter,
-) -> bytes:  # fmt: skip
+) -> bytes:
     """Return the file's bytes with `events` added to the lines of `machine`, sorted by id.
 
     `created` (`{node id: creation}`): the time from which days count for a memory without a review. The order of
@@ -185,22 +192,24 @@ def fold(
         before = _joined(group)
         row = rows.get(line, {"id": line, "node": event.node, "machine": machine})
         if isinstance(event, Access):
-            if event.how == "whisper" and not _worth_noting(row.get("last_whisper"), event.at):
-                continue
-            _access(row, before, event, (created or {}).get(event.node))
+            last = read_time(row.get("last_whisper")) if event.how == "whisper" else None
+            if last is not None and event.at - last < timedelta(days=WHISPER_EVERY_DAYS):
+                continue  # storing every whisper would add a git blob each time
+            _access(row, before, event, created.get(event.node))
         elif not _score(row, before, event):
             continue
         if line not in rows:
             rows[line] = row
             group.append(row)
-    return _write(rows, bad, pace)
+    lines = [strength_line(rows[line]).encode("utf-8", "surrogatepass") for line in pace(sorted(rows))]
+    return b"".join(line + b"\n" for line in [*lines, *(line for _, line, _ in bad)])
 
 
 def _order(event: Access | Score) -> tuple[datetime, str, float]:
     return event.at, event.node, event.importance if isinstance(event, Score) else -1.0
 
 
-def merged_row(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def merged_row(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
     """Merge two versions of one line: for each key, take the larger number or the later date.
 
     `importance` and `scored` are taken together, from the version with the later `scored`.
@@ -209,13 +218,13 @@ def merged_row(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, An
     grow.
     """
     row: dict[str, Any] = {}
-    for key in dict.fromkeys([*one, *other]):
-        if key not in one or key not in other:
-            row[key] = one.get(key, other.get(key))
+    for key in dict.fromkeys([*ours, *theirs]):
+        if key not in ours or key not in theirs:
+            row[key] = ours.get(key, theirs.get(key))
         elif key in ("importance", "scored"):
-            row[key] = max(one, other, key=_scored).get(key)
+            row[key] = max(ours, theirs, key=_scored).get(key)
         else:
-            row[key] = max(one[key], other[key], key=lambda value: (isinstance(value, str), _rank(value)))
+            row[key] = max(ours[key], theirs[key], key=lambda value: (isinstance(value, str), _rank(value)))
     return row
 
 
@@ -233,10 +242,10 @@ def row_problem(row: Any) -> str | None:
         count = row.get(key, 0)
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
             return f"`{key}` is no whole number from 0"
-    for key, most in (("stability", 1e6), ("importance", 1.0)):
+    for key, limit in (("stability", 1e6), ("importance", 1.0)):
         number = row.get(key, 0.0)
-        if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0 <= number <= most:
-            return f"`{key}` is no number from 0 to {most:g}"
+        if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0 <= number <= limit:
+            return f"`{key}` is no number from 0 to {limit:g}"
     return None
 
 
@@ -248,10 +257,21 @@ def strength_line(row: Mapping[str, Any]) -> str:
     return json.dumps(ordered, ensure_ascii=False, allow_nan=False)
 
 
-_KEYS = (
-    "id", "node", "machine", "access_count", "use_count", "last_access", "last_use", "last_recall", "last_whisper",
-    "stability", "last_review", "importance", "scored",
-)  # fmt: skip
+_KEYS = [
+    "id",
+    "node",
+    "machine",
+    "access_count",
+    "use_count",
+    "last_access",
+    "last_use",
+    "last_recall",
+    "last_whisper",
+    "stability",
+    "last_review",
+    "importance",
+    "scored",
+]
 
 
 def _access(row: dict[str, Any], before: Strength, event: Access, created: datetime | None) -> None:
@@ -272,26 +292,12 @@ def _access(row: dict[str, Any], before: Strength, event: Access, created: datet
         row["last_review"] = _text(event.at)
 
 
-def _worth_noting(written: str | None, at: datetime) -> bool:
-    """Whether a whisper at `at` must be stored: it is at least a day after the stored one, `written`. Storing every
-    whisper would add a git blob each time."""
-    known = read_time(written)
-    return known is None or at - known >= timedelta(days=WHISPER_EVERY_DAYS)
-
-
 def _score(row: dict[str, Any], before: Strength, event: Score) -> bool:
     value = round(min(1.0, max(0.0, event.importance)), 4)
     if abs(value - before.importance) < WORTH_STORING or _later(row.get("scored"), event.at) != _text(event.at):
         return False
     row["importance"], row["scored"] = value, _text(event.at)
     return True
-
-
-def _by_node(rows: Iterable[Mapping[str, Any]], pace: Pace) -> dict[str, Strength]:
-    grouped: dict[str, list[Mapping[str, Any]]] = {}
-    for row in pace(rows):
-        grouped.setdefault(sys.intern(row["node"]), []).append(row)  # each id occurs in many structures: keep one copy
-    return {node: _joined(of_node) for node, of_node in pace(grouped.items())}
 
 
 def _joined(rows: Sequence[Mapping[str, Any]]) -> Strength:
@@ -348,11 +354,6 @@ def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _write(rows: Mapping[str, Mapping[str, Any]], bad: list[tuple[int, bytes, str]], pace: Pace = iter) -> bytes:
-    lines = [strength_line(rows[line]).encode("utf-8", "surrogatepass") for line in pace(sorted(rows))]
-    return b"".join(line + b"\n" for line in [*lines, *(line for _, line, _ in bad)])
-
-
 def _text(date: datetime) -> str:
     return write_time(date, "seconds")
 
@@ -366,12 +367,12 @@ def _later(written: str | None, date: datetime) -> str:
 Lasting = Literal["event", "fact", "decision"]
 """Classes of memory types with one lease each, named after one of the types."""
 
-CLASSES: Final[Mapping[NodeType, Lasting]] = {
-    NodeType.EVENT: "event", NodeType.OBSERVATION: "event",
-    NodeType.FACT: "fact", NodeType.CONCEPT: "fact", NodeType.GOAL: "fact",
-    NodeType.DECISION: "decision", NodeType.PROCEDURE: "decision", NodeType.PREFERENCE: "decision",
-    NodeType.PERSON: "decision", NodeType.PROJECT: "decision",
-}  # fmt: skip
+_TYPES: Final[Mapping[Lasting, Sequence[NodeType]]] = {
+    "event": (NodeType.EVENT, NodeType.OBSERVATION),
+    "fact": (NodeType.FACT, NodeType.CONCEPT, NodeType.GOAL),
+    "decision": (NodeType.DECISION, NodeType.PROCEDURE, NodeType.PREFERENCE, NodeType.PERSON, NodeType.PROJECT),
+}
+CLASSES: Final[Mapping[NodeType, Lasting]] = {kind: lasting for lasting, kinds in _TYPES.items() for kind in kinds}
 """Memory type -> its class. Events soon become irrelevant, facts hold for a while, decisions and people stay
 relevant for long."""
 SPREAD: Final = 0.5

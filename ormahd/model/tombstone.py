@@ -33,13 +33,13 @@ class Tombstone(Struct, frozen=True):
     salt: str
     statement: str
     """Hash of the normalised statement; "" if it is not known."""
-    turn: str
+    turn_hash: str
     """Hash of the key of the turn that the memory was extracted from; "" if it is not known."""
     gone_at: datetime
 
     @property
     def id(self) -> str:
-        return sealed(self.salt, "line", f"{self.statement} {self.turn}")
+        return sealed(self.salt, "line", f"{self.statement} {self.turn_hash}")
 
 
 def sealed(salt: str, kind: str, text: str) -> str:
@@ -52,14 +52,18 @@ def new_salt() -> str:
     return secrets.token_hex(16)
 
 
-def tombstone(salt: str, statement: str | None, turn: str | None, now: datetime) -> Tombstone:
+def tombstone(salt: str, statement: str | None, key: str | None, now: datetime) -> Tombstone:
     """Return the tombstone of a memory.
 
-    `statement`: its normalised statement (`actions.tombstones.statement`). `turn`: the key of the turn that it was
+    `statement`: its normalised statement (`actions.tombstones.statement`). `key`: that of the turn that it was
     extracted from. None: not known.
     """
-    one = "" if statement is None else sealed(salt, "statement", statement)
-    return Tombstone(salt, one, "" if turn is None else sealed(salt, "turn", turn), now)
+    return Tombstone(
+        salt=salt,
+        statement="" if statement is None else sealed(salt, "statement", statement),
+        turn_hash="" if key is None else sealed(salt, "turn", key),
+        gone_at=now,
+    )
 
 
 class Tombstones(Struct, frozen=True):
@@ -71,7 +75,7 @@ class Tombstones(Struct, frozen=True):
     @classmethod
     def of(cls, lines: Iterable[Tombstone]) -> Tombstones:
         known = list(lines)
-        hashes = frozenset(value for line in known for value in (line.statement, line.turn) if value)
+        hashes = frozenset(value for line in known for value in (line.statement, line.turn_hash) if value)
         return cls(hashes, frozenset(line.salt for line in known))
 
     def statement(self, statement: str) -> bool:
@@ -84,7 +88,7 @@ class Tombstones(Struct, frozen=True):
 
 
 def _row(line: Tombstone) -> dict[str, Any]:
-    return {"salt": line.salt, "statement": line.statement, "turn": line.turn}
+    return {"salt": line.salt, "statement": line.statement, "turn": line.turn_hash}
 
 
 def _value(row: dict[str, Any], gone_at: datetime) -> Tombstone | str:

@@ -19,15 +19,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from ormahd.note.fields import LISTS, SINGLE
 from ormahd.note.frontmatter import FrontmatterError, Unusual
 from ormahd.note.merge import NoteVersion
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, NoteLink
 from ormahd.text.diff import LINES, clip, text_diff
 
-FIELDS = ("title", "type", "tier", "space", "source", "confidence", "created", "updated", "valid_until",
-          "outdated_reason", "standing", "because", "guard")  # fmt: skip
-LISTS = ("tags", "paths", "commands", "evidence", "aliases")
 _USUAL = {"tier": "working", "confidence": 1.0}
 """Default values, not shown for a new or removed note."""
 
@@ -45,7 +43,9 @@ class NoteDiff(Struct, frozen=True):
     cut: bool = False
 
 
-def note_diff(before: Version | None, after: Version | None, *, name: Name = lambda _: None, lines: int = LINES) -> NoteDiff:  # fmt: skip
+def note_diff(
+    before: Version | None, after: Version | None, *, name: Name = lambda _: None, lines: int = LINES
+) -> NoteDiff:
     """Return the difference of two versions of a note. A version is None if the file does not exist in it. At most
     `lines` lines are about the note's text."""
     if before is not None and after is not None and before[1] == after[1]:
@@ -76,7 +76,7 @@ def _as_text(before: Version | None, after: Version | None, lines: int) -> NoteD
 
 def _fields(old: Note | None, new: Note | None) -> Iterator[str]:
     """Yield a line for each changed field. `updated` is left out, because it changes whenever another field does."""
-    for field in FIELDS:
+    for field in dict.fromkeys(("title", *SINGLE)):
         was, now = (None if note is None else getattr(note, field) for note in (old, new))
         if was == now or field == "updated":
             continue
@@ -132,7 +132,8 @@ def _edges(old: Note | None, new: Note | None, name: Name) -> Iterator[str]:
     for key in dict.fromkeys([*now, *was]):
         item, other = was.get(key), now.get(key)
         if item is None and other is not None:
-            yield f"+ {_edge(other, name)}{_details(other)}"
+            reason = f", reason: {clip(other.reason)}" if other.reason else ""
+            yield f"+ {_edge(other, name)}, weight {other.weight:g}{reason}"
         elif other is None and item is not None:
             yield f"- {_edge(item, name)}"
         elif item is not None and other is not None:
@@ -146,11 +147,6 @@ def _edges(old: Note | None, new: Note | None, name: Name) -> Iterator[str]:
 
 def _edge(link: NoteLink, name: Name) -> str:
     return f"{link.edge.value} -> {clip(name(link.target) or link.target)}"
-
-
-def _details(link: NoteLink) -> str:
-    reason = f", reason: {clip(link.reason)}" if link.reason else ""
-    return f", weight {link.weight:g}{reason}"
 
 
 def _display(value: Any) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -45,7 +45,7 @@ class Editor:
             lists |= {name: partial(self.reader.globs, name) for name in ("paths", "commands", "evidence")}
             items = lists.get(field)
             if items is not None and self.lines.get(key) is not None:
-                self._list(key, items(), {item: item for item in value}, scalar)
+                self._list(key, items(), {item: item for item in value})
             else:
                 self.lines.put(key, FIELDS[field].render(value), ORDER)
         elif field == "space" and folder_says(self.note.path)[1] is not None:
@@ -54,9 +54,9 @@ class Editor:
         elif field != "everywhere" or self.note.everywhere:  # else `global` is the person's, with another meaning
             self.lines.remove(key)
 
-    def _list(self, key: str, items: Sequence[Item], wanted: Mapping[str, str], render: Callable[..., str]) -> None:
+    def _list(self, key: str, items: Sequence[Item], wanted: Mapping[str, str]) -> None:
         """Give a list property the values `wanted` (value -> its text, if it is new). Items that stay are kept as they
-        are written. `render(text, flow=…)` returns the YAML of an item, inside of `[...]` or not."""
+        are written. Links are quoted; other new items only where YAML needs it."""
         stay = [item for item in items if item.value in wanted]
         order = list(dict.fromkeys(item.value for item in stay))
         if list(wanted)[: len(order)] != order:
@@ -69,16 +69,15 @@ class Editor:
         in_brackets = isinstance(node, SequenceNode) and not in_lines and self.reader.unquoted_link(node) is None
         if entry and in_lines and stay and all(item.alone for item in items):
             drop = {id(item.node) for item in items} - {id(item.node) for item in stay}
-            self.lines.change_items(entry, drop, [render(text, flow=False) for text in added])
+            self.lines.change_items(entry, drop, [quoted(text) if key in EDGES else scalar(text) for text in added])
             return
         if in_brackets and "\n" in self.block.raw(node):
             raise Unusual(f"{key} is a list in brackets on several lines")
 
         flow = len(stay) + len(added) == 1 or (in_brackets and len(node.value) > 1) if key in EDGES else not in_lines
-        parts = [
-            self.block.raw(item.node) if in_brackets and item.alone else render(item.text, flow=flow) for item in stay
-        ]
-        parts += [render(text, flow=flow) for text in added]
+        render = quoted if key in EDGES else partial(scalar, flow=flow)
+        parts = [self.block.raw(item.node) if in_brackets and item.alone else render(item.text) for item in stay]
+        parts += map(render, added)
         self.lines.put(key, f"[{', '.join(parts)}]" if flow else [f"- {part}" for part in parts], ORDER)
 
     def set_edges(
@@ -96,13 +95,12 @@ class Editor:
                 continue  # the key holds an unrelated value, and no edge of this type is to be changed
             stay = {item.value: item.text for item in items if edge_key(edge, item.value) not in unlink}
             known = {edge_key(edge, target) for target in stay}
-            added = {
-                wish.target: f"[[{wish.target}]]" for key, wish in new.items() if wish.edge is edge and key not in known
-            }
+            targets = [wish.target for key, wish in new.items() if wish.edge is edge and key not in known]
+            added = {target: f"[[{target}]]" for target in targets}
             if not stay and not added:
                 self.lines.remove(name)
             elif added or len(stay) < len({item.value for item in items}):
-                self._list(name, items, stay | added, _quoted)
+                self._list(name, items, stay | added)
         self._set_details({**dict.fromkeys(unlink), **new, **details})
 
     def _set_details(self, wanted: Mapping[str, NoteLink | None]) -> None:
@@ -110,8 +108,11 @@ class Editor:
         removes them."""
         names = {key: str(name.value) for key, name, _ in self.reader.detail_nodes() if key}
         old = {key: detail_parts(self.reader.details.get(key) or NoteLink(EdgeType.SUPPORTS, key)) for key in wanted}
-        changes = {key: wish for key, wish in wanted.items()
-                   if (key in names if wish is None else detail_parts(wish) != old[key])}  # fmt: skip
+        changes = {
+            key: wish
+            for key, wish in wanted.items()
+            if (key in names if wish is None else detail_parts(wish) != old[key])
+        }
         entry = self.lines.get("edges")
         if not changes:
             return
@@ -160,10 +161,6 @@ class Editor:
         return f"{{{joined}}}" if joined else ""
 
 
-def _quoted(text: str, *, flow: bool) -> str:  # noqa: ARG001 - quotes are needed inside of brackets and outside
-    return quoted(text)
-
-
 def edit(
     data: bytes,
     path: str,
@@ -186,9 +183,9 @@ def edit(
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE:
         problem = note.problems[0] if note.problems else None
-        raise InvalidNote(f"{path} is left alone: {problem or 'it has no id yet'}",
-                          hint=problem.mend if problem else None,
-                          data={"path": path, "line": problem.line if problem else None})  # fmt: skip
+        hint, line = (problem.mend, problem.line) if problem else (None, None)
+        message = f"{path} is left alone: {problem or 'it has no id yet'}"
+        raise InvalidNote(message, hint=hint, data={"path": path, "line": line})
     values: dict[str, Any] = {}
     for field, value in {**set, **dict.fromkeys(clear)}.items():
         if field not in FIELDS or field == "said_in" or (field == "id" and value is None):
@@ -226,16 +223,14 @@ def edit(
     after = parse(result, path)
     if after.kind is not NoteKind.NOTE:
         problem = after.problems[0] if after.problems else None
-        raise InvalidNote(f"{path} would no longer be a readable note: {problem.what if problem else after.kind}",
-                          hint=problem.mend if problem else None, data={"path": path})  # fmt: skip
+        why, hint = (problem.what, problem.mend) if problem else (after.kind, None)
+        raise InvalidNote(f"{path} would no longer be a readable note: {why}", hint=hint, data={"path": path})
     wanted = {key: old for key, old in note.edges.items() if key not in unlinked}
     wanted |= {new.key: replace(new, target=wanted.get(new.key, new).target) for new in links}
     if content is not None:
         expected["content"] = content
-    if (
-        after != replace(note, **expected, digest=after.digest, links=after.links, problems=after.problems)
-        or after.edges != wanted
-    ):
+    other = replace(note, **expected, digest=after.digest, links=after.links, problems=after.problems)
+    if after != other or after.edges != wanted:
         raise _unsafe(path, "its frontmatter is written in an unusual way")
     return result
 
@@ -258,13 +253,8 @@ def retarget(data: bytes, path: str, short: str, stem: str) -> bytes:
     old = [link for link in note.edges.values() if stem_short_id(link.target) == short]
     new = [NoteLink(link.edge, stem, link.weight, link.created, link.reason) for link in old]
     names = {target for target in body_links(note.content) if stem_short_id(target) == short}
+    content = lead(note.content, names, stem)
     try:
-        return edit(
-            data,
-            path,
-            unlink=[(link.edge, link.target) for link in old],
-            link=new,
-            content=lead(note.content, names, stem),
-        )
+        return edit(data, path, unlink=[(link.edge, link.target) for link in old], link=new, content=content)
     except InvalidNote:
         return data  # it cannot be edited safely: the link stays broken, but nothing is lost

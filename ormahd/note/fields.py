@@ -116,8 +116,8 @@ def unfit(text: str) -> InvalidNote:
     if "\0" in text:
         return InvalidNote("the text holds a NUL character", hint="remove it")
     if conflict_line(text):
-        return InvalidNote("the text holds git's conflict markers, which a note cannot",
-                           hint="put the example into a fenced code block (```)")  # fmt: skip
+        hint = "put the example into a fenced code block (```)"
+        return InvalidNote("the text holds git's conflict markers, which a note cannot", hint=hint)
     return InvalidNote("the text holds half of a character (a lone surrogate)", hint="send it as valid Unicode")
 
 
@@ -163,6 +163,9 @@ FIELDS: Mapping[str, Field] = {
     "aliases": Field("aliases", partial(_clean_list, one_line), flow_list),
 }
 """Field of `Note` -> how it is written, in the order in which the keys stand."""
+LISTS = tuple(name for name, field in FIELDS.items() if field.render is flow_list)
+SINGLE = tuple(name for name in FIELDS if name not in {"id", "everywhere", "said_in", *LISTS})
+"""Fields with one value that merge, and that a diff shows."""
 
 Choice = TypeVar("Choice", bound=StrEnum)
 T = TypeVar("T")
@@ -180,7 +183,7 @@ _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _OF_A_WHOLE = re.compile(r"(\d+(?:\.\d+)?)[ ]?(?:%|/[ ]?(\d+))")
 _SEPARATORS = re.compile(r"[,\s]+")
 _COMMA = re.compile(",")
-_SHOWN = 40
+QUOTE_CHARACTERS = 40
 _YES = frozenset({"true", "yes", "on"})
 EDGES: dict[str, EdgeType] = {str(edge): edge for edge in EdgeType}
 ORDER = (*(own + field.key for field in FIELDS.values() for own in ("", OWN)), *EDGES, "edges")
@@ -245,14 +248,14 @@ class NoteReader:
 
     def quote(self, node: Node) -> str:
         raw = one_line(node.value if isinstance(node, ScalarNode) else self.block.raw(node))
-        return raw if len(raw) <= _SHOWN else f"{raw[:_SHOWN]}…"
+        return raw if len(raw) <= QUOTE_CHARACTERS else f"{raw[:QUOTE_CHARACTERS]}…"
 
     def fields(self, otherwise: Note) -> dict[str, Any]:
         """Return the values of all fields that `Note` has, apart from id, links and text. `otherwise`: a note with
         the values that count where the frontmatter has none."""
         return {
-            "type": self.field("type", self.one_of(NodeType), otherwise.type, quiet=True),
-            "tier": self.field("tier", self.one_of(Tier), otherwise.tier),
+            "type": self.field("type", partial(self.word, NodeType), otherwise.type, quiet=True),
+            "tier": self.field("tier", partial(self.word, Tier), otherwise.tier),
             "space": self.space(otherwise.space),
             "everywhere": self.everywhere(),
             "title": self.field("title", self.title, otherwise.title),
@@ -263,11 +266,11 @@ class NoteReader:
             "updated": self.moment("updated"),
             "valid_until": self.field("valid_until", self.time, None),
             "outdated_reason": self.field("outdated_reason", self.text, None),
-            "standing": self.field("standing", self.one_of(NoteStanding), None, quiet=True),
+            "standing": self.field("standing", partial(self.word, NoteStanding), None, quiet=True),
             "because": self.field("because", self.text, None),
             "paths": tuple(dict.fromkeys(item.value for item in self.globs("paths"))),
             "commands": tuple(dict.fromkeys(item.value for item in self.globs("commands"))),
-            "guard": self.field("guard", self.one_of(NoteGuard), None),
+            "guard": self.field("guard", partial(self.word, NoteGuard), None),
             "evidence": tuple(dict.fromkeys(item.value for item in self.globs("evidence"))),
             "aliases": tuple(dict.fromkeys(item.value for item in self.aliases())),
             "said_in": self.said_in(),
@@ -336,18 +339,14 @@ class NoteReader:
             self.warn(f"title has {len(value)} characters, only the first {MAX_TITLE} are used", node, "shorten it")
         return value[:MAX_TITLE].rstrip() or None
 
-    def one_of(self, kinds: type[Choice]) -> Callable[[str, Node], Choice | None]:
-        """Return a reader of one of the words that `kinds` lists."""
-
-        def read(key: str, node: Node) -> Choice | None:
-            value = self.text(key, node)
-            try:
-                return None if value is None else kinds(value.strip().lower())
-            except ValueError:
-                mend = "write one of these words, or remove the line"
-                raise self.must(key, f"one of {', '.join(kinds)}", node, mend) from None
-
-        return read
+    def word(self, kinds: type[Choice], key: str, node: Node) -> Choice | None:
+        """Return one of the words that `kinds` lists."""
+        value = self.text(key, node)
+        try:
+            return None if value is None else kinds(value.strip().lower())
+        except ValueError:
+            mend = "write one of these words, or remove the line"
+            raise self.must(key, f"one of {', '.join(kinds)}", node, mend) from None
 
     def share(self, key: str, node: Node) -> float | None:
         """Return a number between 0 and 1; also accepts `90%`, `9/10` or `0,9`."""
@@ -400,9 +399,8 @@ class NoteReader:
         if value in {".", ".."}:
             raise InvalidValue(f"{key} cannot be {value!r}", node, "name a project, or remove the line")
         if value and len(value) > MAX_SPACE:
-            raise InvalidValue(
-                f"{key} has {len(value)} characters, at most {MAX_SPACE} are allowed", node, "shorten it"
-            )
+            what = f"{key} has {len(value)} characters, at most {MAX_SPACE} are allowed"
+            raise InvalidValue(what, node, "shorten it")
         return value
 
     def everywhere(self) -> bool:
@@ -443,9 +441,8 @@ class NoteReader:
         for item in self.field("tags", lambda key, node: self.items(key, node, _SEPARATORS), list[Item]()):
             tag = clean_tag(item.value)
             if len(tag) > MAX_TAG:
-                self.warn(
-                    f"a tag has {len(tag)} characters, only the first {MAX_TAG} are used", item.node, "shorten it"
-                )
+                what = f"a tag has {len(tag)} characters, only the first {MAX_TAG} are used"
+                self.warn(what, item.node, "shorten it")
                 tag = clean_tag(tag[:MAX_TAG])
             if tag:
                 out.append(item._replace(value=tag))
@@ -462,7 +459,8 @@ class NoteReader:
         for item in self.field(key, self.items, list[Item]()):
             value = one_line(item.value)
             if fault := find_fault(value):
-                self.warn(f"{value[:_SHOWN]!r} under {key} {fault}", item.node, "correct it, or remove it")
+                what = f"{value[:QUOTE_CHARACTERS]!r} under {key} {fault}"
+                self.warn(what, item.node, "correct it, or remove it")
             elif value:
                 out.append(item._replace(value=value))
         return out
@@ -486,8 +484,7 @@ class NoteReader:
                     targets.setdefault(edge_key(EDGES[key], item.value), NoteLink(EDGES[key], item.value))
             except InvalidValue as wrong:
                 self.warn(wrong.what, wrong.node, 'write a wikilink in quotes: ["[[name of the note]]"]')
-        return [replace(self.details[key], target=link.target) if key in self.details else link
-                for key, link in targets.items()]  # fmt: skip
+        return [replace(self.details.get(key, link), target=link.target) for key, link in targets.items()]
 
     @cached_property
     def details(self) -> dict[str, NoteLink]:

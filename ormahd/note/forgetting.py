@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cached_property
 
 from msgspec import Struct
@@ -26,7 +26,7 @@ from ormahd.note.markdown import link_target
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, slug, stem_short_id
 
-GONE = "(purged)"
+PURGED = "(purged)"
 """Replacement for purged text. Safe in YAML, JSON, links and file names."""
 NAME = "purged"
 """Replacement for purged text in the name of a note, as a slug."""
@@ -40,7 +40,7 @@ MIN_QUOTE = 12
 MIN_CUT = 16
 """Minimum number of characters of the beginning of a text that is found at the end of a name: long names are cut."""
 
-_STRUCTURE = "\n".join([*(f"{key}: " for key in (*KNOWN, "weight", "reason")), *NodeType, *Tier, GONE, "person"])
+_STRUCTURE = "\n".join([*(f"{key}: " for key in (*KNOWN, "weight", "reason")), *NodeType, *Tier, PURGED, "person"])
 """Keys and values that notes have because of their format, one per line."""
 _LINK = re.compile(r"!?\[\[([^\[\]\n]{1,500})\]\]")
 _NAME = re.compile(r"[^\s\[\](){}<>\"'`|#^/\\,:;=*]")
@@ -63,9 +63,8 @@ class Forgotten(Struct, frozen=True, dict=True):
     lines: tuple[str, ...] = ()
     turns: tuple[str, ...] = ()
 
-    def knowing(self, versions: Iterable[Note], taken: Callable[[str], bool] = lambda _: False) -> Forgotten:
-        """Return a copy with the names, quotes, long lines and turns of all versions of the memory's note. `taken`:
-        returns whether a name leads to another memory; such names are left out."""
+    def knowing(self, versions: Iterable[Note]) -> Forgotten:
+        """Return a copy with the names, quotes, long lines and turns of all versions of the memory's note."""
         names, quotes, lines, turns = (dict[str, None]() for _ in range(4))
         for note in versions:
             own = [note.stem] if stem_short_id(note.stem) is None else []
@@ -76,8 +75,13 @@ class Forgotten(Struct, frozen=True, dict=True):
             long = sorted((line.strip() for line in note.content.splitlines()), key=len, reverse=True)
             lines.update((line, None) for line in long[:3] if len(line) >= 2 * MIN_QUOTE)
             turns[(note.said_in or "").rpartition("#")[2]] = None
-        cleaned = tuple(name for name in names if name and not taken(name))
-        return replace(self, names=cleaned, quotes=tuple(quotes), lines=tuple(lines), turns=tuple(filter(None, turns)))
+        return replace(
+            self,
+            names=tuple(filter(None, names)),
+            quotes=tuple(quotes),
+            lines=tuple(lines),
+            turns=tuple(filter(None, turns)),
+        )
 
     # Finding mentions
 
@@ -166,11 +170,8 @@ class Forgotten(Struct, frozen=True, dict=True):
         if not self.mentions(data):
             return data
         if self.node_id and path.endswith(".jsonl") and path.startswith(".ormah/"):
-            data = b"".join(
-                line
-                for line in data.splitlines(keepends=True)
-                if not self._word.search(line.decode("utf-8", "replace"))
-            )
+            lines = data.splitlines(keepends=True)
+            data = b"".join(line for line in lines if not self._word.search(line.decode("utf-8", "replace")))
         elif self.node_id and path[-3:].lower() == ".md":
             data = self._without_edges(path, data)
         return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
@@ -194,12 +195,14 @@ class Forgotten(Struct, frozen=True, dict=True):
 
     def _once(self, text: str) -> str:
         if self.node_id:
-            text = _LINK.sub(lambda found: GONE if self.leads(link_target(found[1])) else found[0], text)
-            text = markdown.LINK.sub(lambda found: GONE if self.leads(markdown.linked_note(found)) else found[0], text)
+            text = _LINK.sub(lambda found: PURGED if self.leads(link_target(found[1])) else found[0], text)
+            text = markdown.LINK.sub(
+                lambda found: PURGED if self.leads(markdown.linked_note(found)) else found[0], text
+            )
             text = self._without_words(text)
         text = self._slug.sub(NAME, text)
         for spelling in self._spellings:
-            text = text.replace(spelling, GONE)
+            text = text.replace(spelling, PURGED)
         return text
 
     def _without_words(self, text: str) -> str:
@@ -212,18 +215,18 @@ class Forgotten(Struct, frozen=True, dict=True):
             if start > done and text[start - 1] == "_":
                 while start > done and _NAME.match(text[start - 1]):
                     start -= 1
-            out += [text[done:start], GONE]
+            out += [text[done:start], PURGED]
             done = found.end()
         return "".join([*out, text[done:]])
 
 
 def spellings(texts: Iterable[str]) -> list[str]:
     """Return the texts in all forms in which they may be written: plain, in JSON, in YAML's quotes. Longest first."""
-    forms = [
-        (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], text.replace("'", "''"))
-        for text in texts
-    ]
-    return sorted({form for group in forms for form in group}, key=len, reverse=True)
+    forms: set[str] = set()
+    for text in texts:
+        as_json = (json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))
+        forms.update((text, *as_json, text.replace("'", "''")))
+    return sorted(forms, key=len, reverse=True)
 
 
 def is_structure(text: str) -> bool:

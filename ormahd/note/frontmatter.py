@@ -159,8 +159,8 @@ def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
     closer = _CLOSER.search(text, start, start + MAX_FRONTMATTER)
     if closer is None:
         if len(text) - start > MAX_FRONTMATTER:
-            raise FrontmatterError("the frontmatter has no end within a million characters", 0,
-                                   "close it with a line ---, or make it smaller")  # fmt: skip
+            mend = "close it with a line ---, or make it smaller"
+            raise FrontmatterError("the frontmatter has no end within a million characters", 0, mend)
         raise _unclosed()
     end = closer.start()
     newline = text.find("\n", closer.end())
@@ -168,12 +168,12 @@ def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
     root = _compose(text[start:end], start, loader or Loader)
     if root is None or (isinstance(root, ScalarNode) and is_null(root)):
         return block
+    at, mend = start + root.start_mark.index, "write one `key: value` a line"
     if not isinstance(root, MappingNode):
-        raise FrontmatterError("the frontmatter is not a list of properties", start + root.start_mark.index,
-                               "write one `key: value` a line, or remove the two --- lines")  # fmt: skip
+        mend += ", or remove the two --- lines"
+        raise FrontmatterError("the frontmatter is not a list of properties", at, mend)
     if root.flow_style:
-        raise FrontmatterError("the frontmatter is written in braces", start + root.start_mark.index,
-                               "write one `key: value` a line")  # fmt: skip
+        raise FrontmatterError("the frontmatter is written in braces", at, mend)
     block.root = root
     pairs = block.pairs
     for key, value in root.value:
@@ -196,8 +196,8 @@ def is_block(node: Node) -> bool:
 
 
 def _unclosed() -> FrontmatterError:
-    return FrontmatterError("the frontmatter is not closed", 0,
-                            "close it with a line ---, or, if no frontmatter is meant, put an empty line first")  # fmt: skip
+    mend = "close it with a line ---, or, if no frontmatter is meant, put an empty line first"
+    return FrontmatterError("the frontmatter is not closed", 0, mend)
 
 
 def _compose(block: str, offset: int, loader: type[Any]) -> Node | None:
@@ -250,8 +250,8 @@ _MENDS: Mapping[str, str] = {
 def _as_frontmatter_error(exc: yaml.YAMLError, block: str, offset: int) -> FrontmatterError:
     control = _CONTROL.search(block)
     if control is not None:
-        return FrontmatterError(f"the frontmatter holds the character U+{ord(control.group()):04X}",
-                                offset + control.start(), "remove that character")  # fmt: skip
+        what = f"the frontmatter holds the character U+{ord(control.group()):04X}"
+        return FrontmatterError(what, offset + control.start(), "remove that character")
     problem = str(getattr(exc, "problem", None) or exc).strip() or "unreadable"
     context = f"{getattr(exc, 'context', None) or ''} {problem}"
     marks = [getattr(exc, "problem_mark", None), getattr(exc, "context_mark", None)]

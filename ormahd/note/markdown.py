@@ -74,7 +74,8 @@ def body_links(text: str) -> list[str]:
     if "`" in text or "~~~" in text:
         text = "\n\n".join(_without_code(text))
     found = [target for target, _ in wikilinks(text) if not _FILE.search(target)]
-    return list(dict.fromkeys([*found, *_markdown_links(text)]))
+    paths = map(linked_note, LINK.finditer(text)) if "](" in text else ()
+    return list(dict.fromkeys([*found, *filter(None, paths)]))
 
 
 def body_tags(text: str) -> list[str]:
@@ -84,15 +85,6 @@ def body_tags(text: str) -> list[str]:
     if "`" in text or "~~~" in text:
         text = "\n\n".join(_without_code(text))
     return list(dict.fromkeys(_TAG.findall(text)))
-
-
-def _markdown_links(text: str) -> Iterator[str]:
-    """Yield the notes that markdown links lead to: relative paths of `.md` files, decoded."""
-    if "](" not in text:
-        return
-    for found in LINK.finditer(text):
-        if target := linked_note(found):
-            yield target
 
 
 def linked_note(found: re.Match[str]) -> str:
@@ -158,18 +150,18 @@ def _closing(lines: list[str], at: int, fence: str) -> int | None:
 def _without_code(text: str) -> Iterator[str]:
     """Yield the paragraphs of a text without fenced code; inline code is replaced by a space."""
     lines = text.split("\n")
-    kept: list[str] = []
+    prose: list[str] = []
     at = 0
     while at < len(lines):
         fence = _opens(lines[at])
         if fence is None:
-            kept.append(lines[at])
+            prose.append(lines[at])
             at += 1
             continue
-        kept.append("")
+        prose.append("")
         end = _closing(lines, at + 1, fence)
         at = len(lines) if end is None else end + 1  # Markdown: an unclosed fence runs to the end
-    for paragraph in _BLANK.split("\n".join(kept)):
+    for paragraph in _BLANK.split("\n".join(prose)):
         yield _without_spans(paragraph) if "`" in paragraph else paragraph
 
 
@@ -262,13 +254,7 @@ def body_change(text: str, body: int, content: str) -> tuple[int, int, str]:
     lines = content.split("\n")
     ends = [eol] * len(lines)
     if any(mark not in {eol, ""} for _, mark in old):
-        for at, mark in _kept_ends([line for line, _ in old], lines, [mark for _, mark in old]).items():
-            ends[at] = mark or eol
+        for old_at, new_at, size in matching_blocks([line for line, _ in old], lines):
+            ends[new_at : new_at + size] = [mark or eol for _, mark in old[old_at : old_at + size]]
     ends[-1] = ""
     return start, end, "".join(line + mark for line, mark in zip(lines, ends, strict=True))
-
-
-def _kept_ends(old: list[str], new: list[str], marks: list[str]) -> dict[int, str]:
-    """Return index in `new` -> line end, for the lines of `new` that also are in `old`. `marks`: the line ends of
-    `old`."""
-    return {new_at + at: marks[old_at + at] for old_at, new_at, size in matching_blocks(old, new) for at in range(size)}

@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd.errors import InvalidNote
-from ormahd.model.lines import merge_lines, one_side
+from ormahd.model.lines import is_lines, merge_lines, one_side
 from ormahd.model.node import Tier
 from ormahd.note.edit import Editor
-from ormahd.note.fields import KNOWN, ORDER, InvalidValue, NoteReader
+from ormahd.note.fields import KNOWN, LISTS, ORDER, SINGLE, InvalidValue, NoteReader
 from ormahd.note.frontmatter import BlockLines, Entry, FrontmatterError, Unusual, read
 from ormahd.note.markdown import body_change, conflict_line, dominant_eol
 from ormahd.note.read import parse
@@ -26,9 +26,6 @@ from ormahd.note.values import Note, NoteKind, NoteLink, file_title
 from ormahd.note.write import give_id
 from ormahd.text.diff import three_ways
 
-FIELDS = ("type", "tier", "space", "title", "source", "confidence", "created", "updated", "valid_until",
-          "outdated_reason", "standing", "because", "guard", "tags", "paths", "commands", "evidence", "aliases")  # fmt: skip
-_LISTS = {"tags", "paths", "commands", "evidence", "aliases"}
 _OURS = KNOWN - {"global", "ormah_global"}
 _HEIGHT = {Tier.CORE: 2, Tier.WORKING: 1, Tier.ARCHIVAL: 0}
 _T = TypeVar("_T", bound=Hashable)
@@ -72,7 +69,7 @@ class NoteVersion:
         if not all(entry.key for entry in self.lines.entries):
             raise Unusual("a key stands twice, or has no name")
         links, details = note.edges, NoteReader(block).details
-        self.parts: dict[Part, Any] = {("field", name): getattr(note, name) for name in FIELDS}
+        self.parts: dict[Part, Any] = {("field", name): getattr(note, name) for name in (*SINGLE, *LISTS)}
         self.parts |= {("edge", key): link for key, link in links.items()}
         self.parts |= {("details", key): link for key, link in details.items() if key not in links}
         for entry in self.lines.entries:
@@ -98,7 +95,7 @@ class PartMerge:
             missing = _ABSENT if kind == "field" else None
             base, ours, theirs = (side.get(part, missing) for side in sides)
             one_sided, value = one_side(base, ours, theirs)
-            if name in _LISTS and kind == "field":
+            if name in LISTS and kind == "field":
                 value = merged_set(() if base is _ABSENT else base, ours, theirs)
             elif not one_sided and kind == "field":
                 value = self._field(name, base, ours, theirs)
@@ -204,11 +201,10 @@ def _settled(text: str, path: str, node: str | None, wanted: Mapping[Part, Any],
                 editor.set(name, None if name == "title" and value == file_title(path) else value)
         links = {key: link for (kind, key), link in different.items() if kind == "edge"}
         unlink = [key for kind, key in absent if kind == "edge"]
-        unlink += [key for key, link in links.items()
-                   if ("edge", key) in present and present["edge", key].target != link.target]  # fmt: skip
-        details: dict[str, NoteLink | None] = {
-            key: None for kind, key in absent if kind == "details" and key not in links
-        }
+        targets = {key: link.target for (kind, key), link in present.items() if kind == "edge"}
+        unlink += [key for key, link in links.items() if targets.get(key, link.target) != link.target]
+        without = [key for kind, key in absent if kind == "details" and key not in links]
+        details: dict[str, NoteLink | None] = dict.fromkeys(without)
         details |= {key: link for (kind, key), link in different.items() if kind == "details"}
         editor.set_edges(list(links.values()), unlink, details)
         text = f"{text[: editor.block.start]}{editor.lines}{text[editor.block.end :]}"
@@ -229,7 +225,7 @@ def _settled(text: str, path: str, node: str | None, wanted: Mapping[Part, Any],
 
 
 def _same(part: Part, value: Any, other: Any) -> bool:
-    return set(value) == set(other) if part[1] in _LISTS and part[0] == "field" else bool(value == other)
+    return set(value) == set(other) if part[1] in LISTS and part[0] == "field" else bool(value == other)
 
 
 def _unix(text: str) -> str:
@@ -245,13 +241,9 @@ class Merged(Struct, frozen=True):
     """A sentence for each choice between two changes, for the commit message."""
 
 
-def is_lines(path: str) -> bool:
-    """Whether a file holds JSON lines with ids, which merge as a set."""
-    return path.endswith(".jsonl") and ".ormah" in path.split("/")[:-1]
-
-
 def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, keep_ours: bool = False) -> Merged:
-    """Merge a file by its kind: Ormah's JSON lines as sets, all others as note or text.
+    """Merge a file by its kind: Ormah's JSON lines as sets, all others as note or text. `base`: the common ancestor; None
+    if both sides added the file.
 
     A file with a NUL byte that both sides changed is a conflict. A `.jsonl` file outside of `.ormah` is merged as text.
     With `keep_ours` there is always a result: conflicts are resolved in favour of `ours`, and listed.
@@ -264,31 +256,43 @@ def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, kee
         return Merged(ours if keep_ours else None, (conflict,))
     if is_lines(path):
         return Merged(merge_lines(base or b"", ours, theirs))
-    return merge_notes(base, ours, theirs, path, keep_ours=keep_ours)
-
-
-def merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, keep_ours: bool = False) -> Merged:
-    """Merge two versions of the note at `path`. `base`: their common ancestor; None if both sides added the file.
-
-    Any bytes are accepted. Different ids are a conflict in `id`. `keep_ours`: see `merge_file`.
-    """
     merged = _merge_notes(base, ours, theirs, path, keep_ours)
     return replace(merged, data=ours) if keep_ours and merged.data is None else merged
 
 
 def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep_ours: bool) -> Merged:
-    one_sided, data = one_side(base, ours, theirs)
-    if one_sided:
-        return Merged(data)
+    """Merge two versions of a note. Different ids are a conflict in `id`. If a version is no note, merge texts."""
     notes = [None if version is None else parse(version, path) for version in (base, ours, theirs)]
     ids = {note.id for note in notes if note is not None and note.id}
     if len(ids) > 1:
         return Merged(None, (MergeConflict(path, None, "id", *(note.id if note else None for note in notes)),))
     try:
-        versions = _versions([base, ours, theirs], path, notes)
+        before, mine, other = _versions([base, ours, theirs], path, notes)
     except (InvalidNote, Unusual, FrontmatterError):
         return _merge_text(base, ours, theirs, path, next(iter(ids), None))
-    return _merge_versions(*versions, keep_ours=keep_ours)
+
+    # Merge the parts of the frontmatter, then the content line by line.
+    merge = PartMerge(before, mine, other)
+    wanted = merge.parts()
+    contents = [side and side.note.content for side in (before, mine, other)]
+    one_sided, content = one_side(*contents)
+    if not one_sided:
+        texts = [str(text).split("\n") for text in contents]
+        lines = None if before is None else three_ways(*texts)
+        if lines is None:
+            merge.conflict("content", *contents)
+            lines = [mine.note.content] if before is None else three_ways(*texts, keep_ours=True)
+        content = "\n".join(lines or ())
+
+    # Write the result in the lines of our version.
+    data = None
+    if keep_ours or not merge.conflicts:
+        written = [side and side.text for side in (before, mine, other)]
+        try:
+            data = _settled(_with_their_lines(before, mine, other), path, mine.note.id, wanted, str(content))
+        except (InvalidNote, InvalidValue, Unusual, FrontmatterError):
+            merge.conflict("text", *written)
+    return Merged(data, tuple(merge.conflicts), tuple(merge.reasons))
 
 
 def _versions(
@@ -315,31 +319,6 @@ def _versions(
     assert ours is not None
     assert theirs is not None
     return base, ours, theirs
-
-
-def _merge_versions(base: NoteVersion | None, ours: NoteVersion, theirs: NoteVersion, *, keep_ours: bool) -> Merged:
-    merge = PartMerge(base, ours, theirs)
-    wanted = merge.parts()
-    contents = [side and side.note.content for side in (base, ours, theirs)]
-    one_sided, content = one_side(*contents)
-    if not one_sided:
-        lines = None if base is None else three_ways(*(str(text).split("\n") for text in contents))
-        if lines is None:
-            merge.conflict("content", *contents)
-            lines = (
-                [ours.note.content]
-                if base is None
-                else three_ways(*(str(text).split("\n") for text in contents), keep_ours=True)
-            )
-        content = "\n".join(lines or ())
-    data = None
-    if keep_ours or not merge.conflicts:
-        texts = [side and side.text for side in (base, ours, theirs)]
-        try:
-            data = _settled(_with_their_lines(base, ours, theirs), ours.note.path, ours.note.id, wanted, str(content))
-        except (InvalidNote, InvalidValue, Unusual, FrontmatterError):
-            merge.conflict("text", *texts)
-    return Merged(data, tuple(merge.conflicts), tuple(merge.reasons))
 
 
 def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:

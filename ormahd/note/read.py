@@ -30,7 +30,7 @@ def is_template(text: str) -> bool:
 
 MAX_NOTE = 10 * 1024 * 1024
 """Maximum number of bytes of a note. A larger file is `broken`: only its beginning is indexed."""
-KEPT = MAX_CONTENT
+UNREADABLE_CHARACTERS = MAX_CONTENT
 """Maximum number of characters of an unreadable file that are indexed."""
 
 _ID_LINE = re.compile(r"^(?:ormah_)?id:[ \t]*[\"']?([0-9a-fA-F-]{36})[\"']?[ \t]*\r?$", re.MULTILINE)
@@ -58,26 +58,31 @@ def parse(data: bytes, path: str) -> Note:
     mark = digest(data)
     if len(data) > MAX_NOTE:
         what = f"the file is too large: {len(data) / 1e6:.0f} MB, at most 10 are read"
-        return _broken(path, mark, _decoded_head(data), what, None, "divide it, or keep it outside of the vault")
+        problem = Problem("error", what, None, "divide it, or keep it outside of the vault")
+        return _broken(path, mark, _decoded_head(data), problem)
     try:
         text = data.decode()
     except UnicodeDecodeError as exc:
         line, what = data.count(b"\n", 0, exc.start) + 1, f"the file is not UTF-8 (byte 0x{data[exc.start]:02x})"
-        return _broken(path, mark, _decoded_head(data), what, line, "save it as UTF-8")
+        return _broken(path, mark, _decoded_head(data), Problem("error", what, line, "save it as UTF-8"))
     if "\0" in text:
         line, mend = text.count("\n", 0, text.index("\0")) + 1, "remove it, or keep the file outside of the vault"
-        return _broken(path, mark, text.replace("\0", "\ufffd"), "the file holds a NUL byte", line, mend)
+        problem = Problem("error", "the file holds a NUL byte", line, mend)
+        return _broken(path, mark, text.replace("\0", "\ufffd"), problem)
     conflict = conflict_line(text)
     if conflict is not None:
-        problem = Problem("error", "a merge conflict is not resolved", conflict,
-                          "keep one side and remove the lines <<<<<<<, ======= and >>>>>>>")  # fmt: skip
-        return Note(path, NoteKind.CONFLICTED, mark, id=_find_id(text), content=text[:KEPT], problems=(problem,))
+        mend = "keep one side and remove the lines <<<<<<<, ======= and >>>>>>>"
+        problem = Problem("error", "a merge conflict is not resolved", conflict, mend)
+        content = text[:UNREADABLE_CHARACTERS]
+        return Note(path, NoteKind.CONFLICTED, mark, id=_find_id(text), content=content, problems=(problem,))
     try:
         block = read(text)
     except FrontmatterError as exc:
         if is_template(text) and _find_id(text) is None:
-            return Note(path, NoteKind.APART, mark, content=normalise(text[:KEPT]), problems=(_TEMPLATE,))
-        return _broken(path, mark, text, exc.what, text.count("\n", 0, exc.index) + 1, exc.mend)
+            content = normalise(text[:UNREADABLE_CHARACTERS])
+            return Note(path, NoteKind.APART, mark, content=content, problems=(_TEMPLATE,))
+        line = text.count("\n", 0, exc.index) + 1
+        return _broken(path, mark, text, Problem("error", exc.what, line, exc.mend))
     content = normalise(text.removeprefix("\ufeff") if block is None else text[block.body :])
     note = note_by_path(path, NoteKind.BARE, mark)
     if block is None or not block.pairs:
@@ -111,13 +116,8 @@ def _kind(
     if is_template(block.text):
         return NoteKind.APART, (_TEMPLATE,)
     if "kanban-plugin" in block.pairs:
-        board = Problem(
-            "info",
-            "it is a board (Kanban), which its plug-in writes: nothing is written into it",
-            None,
-            "nothing to do",
-        )
-        return NoteKind.FOREIGN, (board,)
+        what = "it is a board (Kanban), which its plug-in writes: nothing is written into it"
+        return NoteKind.FOREIGN, (Problem("info", what, None, "nothing to do"),)
     return NoteKind.BARE, problems
 
 
@@ -136,27 +136,25 @@ def _links(reader: NoteReader | None, content: str) -> tuple[NoteLink, ...]:
         unused = details.keys() - {link.key for link in out}
         for key, node, _ in reader.detail_nodes() if unused else ():
             if key in unused:
-                reader.warn(f"{key} stands under edges, but the note has no such link", node,
-                            f"add the link to {key.partition(':')[0]}, or remove the line")  # fmt: skip
+                mend = f"add the link to {key.partition(':')[0]}, or remove the line"
+                reader.warn(f"{key} stands under edges, but the note has no such link", node, mend)
     return tuple(out)
 
 
-def _broken(path: str, mark: str, text: str, what: str, line: int | None, mend: str) -> Note:
-    head = text[:KEPT]
+def _broken(path: str, mark: str, text: str, problem: Problem) -> Note:
+    """Return the note for an unreadable file, with the id and the title that its lines seem to have."""
+    head = text[:UNREADABLE_CHARACTERS]
     note = note_by_path(path, NoteKind.BROKEN, mark)
-    return replace(note, id=_find_id(head), title=_find_title(head) or note.title,
-                   content=normalise(head.removeprefix("\ufeff")), problems=(Problem("error", what, line, mend),))  # fmt: skip
-
-
-def _find_title(text: str) -> str:
-    """Return the title line of an unreadable file; empty if it has none."""
-    found = _TITLE_LINE.search(text[:20_000])
-    return (one_line(found[1].strip("\"' ")) if found else "")[:MAX_TITLE]
+    found = _TITLE_LINE.search(head[:20_000])
+    title = (one_line(found[1].strip("\"' ")) if found else "")[:MAX_TITLE]
+    content = normalise(head.removeprefix("\ufeff"))
+    return replace(note, id=_find_id(head), title=title or note.title, content=content, problems=(problem,))
 
 
 def _decoded_head(data: bytes) -> str:
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return data[: KEPT * 4].decode("utf-16" if wide else "utf-8", errors="replace")[:KEPT].replace("\0", "\ufffd")
+    text = data[: UNREADABLE_CHARACTERS * 4].decode("utf-16" if wide else "utf-8", errors="replace")
+    return text[:UNREADABLE_CHARACTERS].replace("\0", "\ufffd")
 
 
 def _find_id(text: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Required, TypedDict, Unpack
 
 from msgspec.structs import replace
 
@@ -16,47 +17,43 @@ from ormahd.note.read import parse
 from ormahd.note.values import DEFAULT_WEIGHT, NoteKind, NoteLink
 
 
-def compose(
-    *,
-    id: str,  # noqa: A002
-    type: NodeType,  # noqa: A002
-    tier: Tier,
-    space: str | None,
-    title: str | None,
-    tags: Sequence[str],
-    source: str,
-    confidence: float,
-    created: datetime,
-    updated: datetime,
-    content: str,
-    links: Sequence[NoteLink] = (),
-    valid_until: datetime | None = None,
-    outdated_reason: str | None = None,
-    standing: NoteStanding | None = None,
-    because: str | None = None,
-    paths: Sequence[str] = (),
-    commands: Sequence[str] = (),
-    guard: NoteGuard | None = None,
-    evidence: Sequence[str] = (),
-    everywhere: bool = False,
-    said_in: str | None = None,
-) -> bytes:
+class NewFields(TypedDict, total=False):
+    """The fields of a new note, see `Note`."""
+
+    id: Required[str]
+    type: Required[NodeType]
+    tier: Required[Tier]
+    space: Required[str | None]
+    title: Required[str | None]
+    tags: Required[Sequence[str]]
+    source: Required[str]
+    confidence: Required[float]
+    created: Required[datetime]
+    updated: Required[datetime]
+    valid_until: datetime | None
+    outdated_reason: str | None
+    standing: NoteStanding | None
+    because: str | None
+    paths: Sequence[str]
+    commands: Sequence[str]
+    guard: NoteGuard | None
+    evidence: Sequence[str]
+    everywhere: bool
+    said_in: str | None
+
+
+def compose(*, content: str, links: Sequence[NoteLink] = (), **fields: Unpack[NewFields]) -> bytes:
     r"""Return the bytes of a new note: UTF-8, `\n`, keys in the order of FORMAT.md. `parse` returns the same values.
 
     Links in the body are not written as properties. `everywhere` is ignored if there is a space. Raises InvalidNote
     if the text cannot be stored.
     """
-    values = {
-        "id": id, "type": type, "tier": tier, "space": space, "everywhere": everywhere and not space, "title": title,
-        "tags": tags, "source": source, "said_in": said_in, "confidence": confidence, "created": created,
-        "updated": updated, "valid_until": valid_until, "outdated_reason": outdated_reason, "standing": standing,
-        "because": because, "paths": paths, "commands": commands, "guard": guard, "evidence": evidence,
-    }  # fmt: skip
     lines = ["---"]
-    for name, value in values.items():
-        clean = None if value is None else FIELDS[name].clean(value)
-        if not is_empty(clean):
-            lines.append(f"{FIELDS[name].key}: {FIELDS[name].render(clean)}")
+    for name, field in FIELDS.items():
+        value = fields.get(name)
+        clean = None if value is None else field.clean(value)
+        if not is_empty(clean) and not (name == "everywhere" and fields["space"]):
+            lines.append(f"{field.key}: {field.render(clean)}")
     lines.extend(_edges(links))
     body = normalise(content)
     if "\0" in body or conflict_line(body):
@@ -128,16 +125,17 @@ def give_id(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # 
     if note.kind is NoteKind.NOTE and note.id == id:
         return data
     if note.kind is not NoteKind.BARE:
-        raise InvalidNote(f"{path} cannot be given an id: {note.problems[0] if note.problems else 'it has an id'}",
-                          data={"path": path})  # fmt: skip
+        why = note.problems[0] if note.problems else "it has an id"
+        raise InvalidNote(f"{path} cannot be given an id: {why}", data={"path": path})
     try:
         result = _with_id(data.decode(), id, f"type: {note.type}", f"created: {moment(created)}").encode()
         after = parse(result, path)
         if after.kind is not NoteKind.NOTE or after.id != id or after.content != note.content:
             raise Unusual("the id would not be read")
     except (FrontmatterError, Unusual) as exc:
-        raise InvalidNote(f"{path} cannot be given an id: its frontmatter is written in an unusual way",
-                          hint=f"add the line  {OWN}id: {id}  to its frontmatter by hand", data={"path": path}) from exc  # fmt: skip
+        message = f"{path} cannot be given an id: its frontmatter is written in an unusual way"
+        hint = f"add the line  {OWN}id: {id}  to its frontmatter by hand"
+        raise InvalidNote(message, hint=hint, data={"path": path}) from exc
     return result
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ormahd.git.history import Store
 from ormahd.note.forgetting import Forgotten, link_targets
@@ -69,7 +70,8 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
     beside = {oid: path for oid, paths in placed.items() if oid not in drop for path in paths & own_paths}
     drop |= {one.oid for one in store.objects(beside) if parse(one.data, beside[one.oid]).id is None}
     if forgotten.node_id:
-        forgotten = forgotten.knowing(notes.values(), taken)
+        forgotten = forgotten.knowing(notes.values())
+        forgotten = replace(forgotten, names=tuple(name for name in forgotten.names if not taken(name)))
 
     led = {oid for oid, targets in linking.items() if any(map(forgotten.leads, targets))}
     rewrite = (naming.keys() | led) - drop
@@ -83,10 +85,8 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
                 new, number = f"{stem}-{number}{dot}{ending}", number + 1
             names[path] = new
             paths.add(new)
-    told_of = any(
-        forgotten.mentions(data) or forgotten.quoted(data.partition(b"\n\n")[2].decode("utf-8", "replace"))
-        for data in messages
-    )
+    bodies = (data.partition(b"\n\n")[2].decode("utf-8", "replace") for data in messages)
+    in_messages = any(map(forgotten.mentions, messages)) or any(map(forgotten.quoted, bodies))
     return PurgeSurvey(
         forgotten=forgotten,
         drop=drop,
@@ -94,5 +94,5 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
         names=names,
         own_paths=own_paths,
         paths={path for oid in rewrite for path in placed.get(oid, ())} | names.keys() - own_paths,
-        found=bool(drop or rewrite or names or told_of),
+        found=bool(drop or rewrite or names or in_messages),
     )

@@ -44,9 +44,8 @@ from ormahd.model.node import NoteGuard
 from ormahd.process import own_files
 from ormahd.rpc import failures
 from ormahd.rpc.connection import request
-from ormahd.sessions.excluded import is_excluded
 from ormahd.state import whispers
-from ormahd.state.sessions import begin, key_of, was_told
+from ormahd.state.sessions import begin, is_excluded, key_of, was_told
 from ormahd.text.harness import Commands
 from ormahd.text.quoting import one_line
 from ormahd.vault.spaces import project_folder

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ormahd.embedding.embedder import QueryVectors
 from ormahd.embedding.reading import READABLE
 from ormahd.embedding.token_vectors import cosines
-from ormahd.index.embedding_cache import TokenVectors
+from ormahd.index.embeddings import TokenVectors
 from ormahd.index.reader import Reader
 from ormahd.index.rows import Filter
 from ormahd.model.node import ABOUT_SELF, Found, NodeType, SearchQuery

@@ -21,13 +21,15 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ormahd import paths
 from ormahd.errors import Ambiguous, NotFound, Unavailable
 from ormahd.index.words import Frequencies, split
+from ormahd.model.change import Clock
+from ormahd.note.forgetting import Forgotten
 from ormahd.process import disk, priority, sql
 from ormahd.sessions import files
-from ormahd.sessions.files import PURGED, RESTORED, WITHDRAWN, Deed, Line, Row, SessionHead
+from ormahd.sessions.files import PURGED, RESTORED, WITHDRAWN, Deed, Line, PurgedTurns, Row, SessionHead
 from ormahd.sessions.passages import PassageVectors
-from ormahd.sessions.purged import PurgedTurns
 from ormahd.text.words import FTS_TOKENIZE, fts_match, fts_text, query_terms, stem
 
 log = logging.getLogger("ormah")
@@ -38,6 +40,12 @@ COLUMNS: Final = f"number, id, harness, cwd, title, source, first, last, turns, 
 """Columns of a session, in the order of `SessionRow`."""
 TURN: Final = "number, key, session, place, asked, role, time, text, withdrawn"
 """Columns of a turn, in the order of `Archived`."""
+INSERT_TURN: Final = (
+    "INSERT INTO turn (key, session, place, asked, role, time, text, withdrawn) VALUES (?1, ?2, ?3, "
+    "coalesce((SELECT place FROM turn WHERE key = ?4 AND session = ?2), "
+    "(SELECT max(asked) FROM turn WHERE session = ?2 AND ?5 = 'assistant'), ?3), ?5, ?6, ?7, ?8)"
+)
+"""Parameters: key, session, place, key of the prompt that it answers, role, time, text, whether it was withdrawn."""
 LIVE: Final = "text IS NOT NULL AND NOT withdrawn"
 DEED: Final = (
     "SELECT deed.number, deed.session, session.id, session.cwd, session.title, deed.prompt, coalesce(turn.place, 0), coalesce(turn.text, ''), "
@@ -154,17 +162,16 @@ class SessionArchive:
 
     def __init__(
         self,
-        folder: Callable[[], Path],
-        database: Callable[[], Path],
-        purged: Callable[[], Path],
+        vault_id: Callable[[], str],
+        directory: Path,
         *,
         keep_days: int,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
-        """`folder`, `database` and `purged` return the paths of the archive's folder, its database and the file of
-        `PurgedTurns`. They are called at the first use, because a vault's id may change while the vault is open.
-        `keep_days`: days after which `expire` deletes a session; 0: never."""
-        self._places = folder, database, purged
+        """`vault_id` is called at the first use, because a vault's id may change while the vault is open. `directory`: the
+        folder of the database. `keep_days`: days after which `expire` deletes a session; 0: never."""
+        self._vault_id = vault_id
+        self._database = directory / "sessions.sqlite3"
         self._keep_days = keep_days
         self._clock = clock
         self._lock = threading.RLock()
@@ -195,7 +202,7 @@ class SessionArchive:
                 raise Unavailable(f"the archive of sessions cannot be used: {error}") from error
 
     def _open(self) -> sqlite3.Connection:
-        folder, path, purged = (place() for place in self._places)
+        vault_id, path = self._vault_id(), self._database
         for attempt in (1, 2):
             db = _connect(path)
             try:
@@ -209,8 +216,8 @@ class SessionArchive:
                     schema = schema.replace("{tokenize}", FTS_TOKENIZE.replace('"', '""'))
                     db.executescript(f"BEGIN;{schema}PRAGMA user_version = {VERSION};COMMIT;")
                 with db:
-                    self._folder = folder
-                    self._purged = PurgedTurns(purged)
+                    self._folder = paths.sessions_dir(vault_id)
+                    self._purged = PurgedTurns(paths.purged_file(vault_id))
                     self._catch_up(db)
             except sqlite3.DatabaseError as error:
                 db.close()
@@ -229,7 +236,7 @@ class SessionArchive:
         if self._db is not None:
             self._db.close()
             self._db = None
-        for file in sql.files(self._places[1]()):
+        for file in sql.files(self._database):
             with contextlib.suppress(NotADirectoryError):  # a file has taken the place of its folder: nothing to delete
                 file.unlink(missing_ok=True)
 
@@ -243,18 +250,18 @@ class SessionArchive:
         """Bring the database up to date with the sessions' files: add their new lines. A session whose file is gone
         or has become shorter is removed; if there is a file, it is then read again from its beginning."""
         known = {path: (number, size) for path, number, size in db.execute("SELECT path, number, size FROM session")}
-        there: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for folder in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
             if folder.is_dir() and not folder.is_symlink():
                 for file in folder.glob(f"*{files.ENDING}"):
-                    there[f"{folder.name}/{file.name}"] = file.stat().st_size
-        gone = [number for path, (number, size) in known.items() if there.get(path, -1) < size]
-        for number in gone:
+                    sizes[f"{folder.name}/{file.name}"] = file.stat().st_size
+        removed = {path: number for path, (number, size) in known.items() if sizes.get(path, -1) < size}
+        for number in removed.values():
             self._forget(db, number)
-        if gone:  # their turns may be in a transcript that counts as read: have all transcripts read again
+        if removed:  # their turns may be in a transcript that counts as read: have all transcripts read again
             db.execute("DELETE FROM cursor WHERE source NOT LIKE 'document:%'")
-        for path, size in there.items():
-            number, taken = known.get(path, (0, 0)) if there[path] >= known.get(path, (0, 0))[1] else (0, 0)
+        for path, size in sizes.items():
+            taken = 0 if path in removed else known.get(path, (0, 0))[1]
             if size > taken:
                 self._take_in(db, path, taken)
 
@@ -294,22 +301,17 @@ class SessionArchive:
                 self._put_deed(db, session, row)
                 continue
             found = db.execute("SELECT number, session, text, withdrawn FROM turn WHERE key = ?", (row.key,)).fetchone()
-            if found is None and (row.role or row.gone == PURGED):
+            if found is None and (row.role or row.mark == PURGED):
                 place += 1
-                text, back = None if row.gone == PURGED else row.text, row.gone == WITHDRAWN
-                number = db.execute(
-                    "INSERT INTO turn (key, session, place, asked, role, time, text, withdrawn) VALUES (:key, :session, :place, "
-                    "coalesce((SELECT place FROM turn WHERE key = :to AND session = :session), "
-                    "(SELECT max(asked) FROM turn WHERE session = :session AND :role = 'assistant'), :place), :role, :time, :text, :back)",
-                    {"key": row.key, "session": session, "place": place, "to": row.to, "role": row.role, "time": row.time,
-                     "text": text, "back": back},
-                ).lastrowid  # fmt: skip
+                text, back = None if row.mark == PURGED else row.text, row.mark == WITHDRAWN
+                values = (row.key, session, place, row.to, row.role, row.time, text, back)
+                number = db.execute(INSERT_TURN, values).lastrowid
             elif found is None or found[1] != session or found[2] is None:
                 continue
             else:
                 number, _, before, was_back = found
                 text = row.text if row.role else before
-                back = {WITHDRAWN: 1, RESTORED: 0}.get(row.gone, was_back)
+                back = {WITHDRAWN: 1, RESTORED: 0}.get(row.mark, was_back)
                 if not was_back:
                     self._take_words(db, number, before)
                 db.execute("UPDATE session SET replaced = replaced OR ? WHERE number = ?", (text != before, session))
@@ -320,16 +322,24 @@ class SessionArchive:
         self._sum_up(db, session)
 
     def _put_deed(self, db: sqlite3.Connection, session: int, row: Deed) -> None:
-        purged = row.gone == PURGED
-        prompt = db.execute("SELECT number FROM turn WHERE key = ?", (row.to or self._last_prompt(db, session),))
-        number = db.execute(
-            "INSERT OR IGNORE INTO deed (key, session, prompt, time, tool, command, files, status, error, seconds) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-            "RETURNING number",
-            (row.deed, session, *(prompt.fetchone() or (None,)), row.time, row.by or None, None if purged else row.did, "\n".join(row.files) or None,
-             row.status, row.error, row.seconds),
-        ).fetchone()  # fmt: skip
-        if number is not None and not purged:
+        key = row.to or self._last_prompt(db, session)
+        (prompt,) = db.execute("SELECT number FROM turn WHERE key = ?", (key,)).fetchone() or (None,)
+        command, edited = None if row.mark == PURGED else row.did, "\n".join(row.files) or None
+        values = (
+            row.deed,
+            session,
+            prompt,
+            row.time,
+            row.by or None,
+            command,
+            edited,
+            row.status,
+            row.error,
+            row.seconds,
+        )
+        into = "INSERT OR IGNORE INTO deed (key, session, prompt, time, tool, command, files, status, error, seconds)"
+        number = db.execute(f"{into} VALUES ({sql.marks(values)}) RETURNING number", values).fetchone()
+        if number is not None and command is not None:
             words = "INSERT INTO deed_words (rowid, text) VALUES (?, ?)"
             db.execute(words, (*number, fts_text(f"{row.did}\n{row.error}")))
 
@@ -366,14 +376,14 @@ class SessionArchive:
         """Return key -> turn for those of `keys` whose turns (or deeds) are archived, or were purged from the archive."""
         with self._opened() as db:
             found = {key: KnownTurn("", "", "", 0, 0) for key in self._purged.among(keys)}
-            for some in sql.sets(list(keys)):
+            for chunk in sql.sets(list(keys)):
                 select = (
                     "SELECT turn.key, CASE WHEN text IS NULL THEN '' ELSE session.id END, role, coalesce(time, ''), length(text), "
-                    f"withdrawn FROM turn JOIN session ON session.number = turn.session WHERE turn.key IN ({sql.marks(some)})"
+                    f"withdrawn FROM turn JOIN session ON session.number = turn.session WHERE turn.key IN ({sql.marks(chunk)})"
                 )
-                found |= {key: KnownTurn(*row) for key, *row in db.execute(select, some) if key not in found}
-                select = f"SELECT key FROM deed WHERE key IN ({sql.marks(some)})"
-                found |= {key: KnownTurn("", "deed", "", 0, 0) for (key,) in db.execute(select, some)}
+                found |= {key: KnownTurn(*row) for key, *row in db.execute(select, chunk) if key not in found}
+                select = f"SELECT key FROM deed WHERE key IN ({sql.marks(chunk)})"
+                found |= {key: KnownTurn("", "deed", "", 0, 0) for (key,) in db.execute(select, chunk)}
             return found
 
     def add(self, turns: Sequence[tuple[SessionHead, Sequence[Line | Deed]]]) -> None:
@@ -386,9 +396,11 @@ class SessionArchive:
                     head = replace(head, title=None)
                 last = {row.key: row for row in lines}
                 fresh = [
-                    row for row in last.values()
-                    if (row.key not in known if isinstance(row, Deed) else is_news(known.get(row.key), head.session, row.time, row.text))
-                ]  # fmt: skip
+                    row
+                    for row in last.values()
+                    if row.key not in known
+                    or (isinstance(row, Line) and is_news(known[row.key], head.session, row.time, row.text))
+                ]
                 self._append(db, head, fresh)
 
     def mark(self, *, withdrawn: Mapping[str, str], restored: Iterable[str], shared: Iterable[str]) -> int:
@@ -401,17 +413,17 @@ class SessionArchive:
         rows: dict[tuple[int, str], list[Line | Deed]] = {}
         count = 0
         with self._opened() as db:
-            for some in sql.sets(sorted(shared)):
-                db.execute(f"UPDATE turn SET shared = 1 WHERE key IN ({sql.marks(some)})", some)
-            for some in sql.sets(sorted({*withdrawn, *restored})):
+            for chunk in sql.sets(sorted(shared)):
+                db.execute(f"UPDATE turn SET shared = 1 WHERE key IN ({sql.marks(chunk)})", chunk)
+            for chunk in sql.sets(sorted({*withdrawn, *restored})):
                 select = (
                     "SELECT turn.key, session.number, session.path, session.id, withdrawn, shared FROM turn JOIN session "
-                    f"ON session.number = turn.session WHERE text IS NOT NULL AND turn.key IN ({sql.marks(some)})"
+                    f"ON session.number = turn.session WHERE text IS NOT NULL AND turn.key IN ({sql.marks(chunk)})"
                 )
-                for key, number, path, session, was_back, by_others in db.execute(select, some):
+                for key, number, path, session, was_back, by_others in db.execute(select, chunk):
                     back = key in withdrawn and (was_back or (withdrawn[key] == session and not by_others))
                     if back != bool(was_back):
-                        rows.setdefault((number, path), []).append(Line(key, gone=WITHDRAWN if back else RESTORED))
+                        rows.setdefault((number, path), []).append(Line(key, mark=WITHDRAWN if back else RESTORED))
                         count += back
             for (number, path), lines in rows.items():
                 size = files.append(self._folder / path, lines)
@@ -458,7 +470,7 @@ class SessionArchive:
             return 0
         self._expired = now
         limit = now - timedelta(days=self._keep_days)
-        gone = 0
+        removed = 0
         with self._opened() as db:
             select = "SELECT number, path FROM session WHERE last < ?"
             for number, path in db.execute(select, (limit.strftime("%Y-%m-%dT%H:%M:%S"),)).fetchall():
@@ -466,35 +478,27 @@ class SessionArchive:
                 if not file.exists() or file.stat().st_mtime < limit.timestamp():
                     file.unlink(missing_ok=True)
                     self._forget(db, number)
-                    gone += 1
-        return gone
+                    removed += 1
+        return removed
 
-    def purge(self, holds: Callable[[bytes], bool], keys: Collection[str] = (), *, change: bool) -> int:
-        """Delete every turn's text, every deed and every title for which `holds` is true, and the texts of the turns with these
-        keys. Their keys stay, so that they are not archived again, and no freed page has their texts. With `change`
+    def purge(self, wanted: Forgotten, *, change: bool) -> int:
+        """Delete every turn's text, every deed and every title that holds what is `wanted`, and the texts of the turns that
+        the memory was extracted from. Their keys stay, so that they are not archived again, and no freed page has their texts. With `change`
         False only count. Return the number of turns, deeds and titles."""
         with self._opened() as db:
             rows = db.execute("SELECT number, key, session, text, withdrawn FROM turn").fetchall()
             titles = db.execute("SELECT number, title FROM session WHERE title IS NOT NULL").fetchall()
-            titles = [(number, title) for number, title in titles if holds(title.encode("utf-8", "replace"))]
-            did = db.execute(
-                "SELECT number, key, session, command, error, files FROM deed WHERE command IS NOT NULL"
-            ).fetchall()
-            did = [row for row in did if holds("\n".join(filter(None, row[3:])).encode("utf-8", "replace"))]
-            emptied = {row[1] for row in rows if row[3] is None}
+            titles = [(number, title) for number, title in titles if wanted.holds(title.encode("utf-8", "replace"))]
+            select = "SELECT number, key, session, command, error, files FROM deed WHERE command IS NOT NULL"
+            did = db.execute(select).fetchall()
+            did = [row for row in did if wanted.holds("\n".join(filter(None, row[3:])).encode("utf-8", "replace"))]
+            emptied = [row[1] for row in rows if row[3] is None]
             texts = priority.giving([row for row in rows if row[3] is not None])
-            found = [row for row in texts if row[1] in keys or holds(row[3].encode("utf-8", "replace"))]
+            found = [row for row in texts if row[1] in wanted.turns or wanted.holds(row[3].encode("utf-8", "replace"))]
             if not change:
                 return len(titles) + len(found) + len(did)
-            self._purged.add(
-                {
-                    *(row[1] for row in did),
-                    *emptied,
-                    *(row[1] for row in found),
-                    *keys,
-                    *(_of_title(title) for _, title in titles),
-                }
-            )
+            keys = [*emptied, *wanted.turns, *(row[1] for row in (*did, *found))]
+            self._purged.add([*keys, *(_of_title(title) for _, title in titles)])
             for number, _ in titles:
                 db.execute("UPDATE session SET title = NULL WHERE number = ?", (number,))
             for number, _, _, text, withdrawn in found:
@@ -527,15 +531,15 @@ class SessionArchive:
             "WHERE turn.session = ? ORDER BY turn.place"
         )
         for key, role, text, time, withdrawn, to in db.execute(select, (session,)):
-            gone = PURGED if text is None else WITHDRAWN if withdrawn else ""
-            rows.append(Line(key, gone=PURGED) if text is None else Line(key, role, text, time, gone, to or ""))
+            mark = WITHDRAWN if withdrawn else ""
+            rows.append(Line(key, mark=PURGED) if text is None else Line(key, role, text, time, mark, to or ""))
         select = (
             "SELECT deed.key, command, files, coalesce(tool, ''), status, error, seconds, deed.time, coalesce(turn.key, ''), "
             "CASE WHEN command IS NULL THEN ? ELSE '' END FROM deed LEFT JOIN turn ON turn.number = prompt "
             "WHERE deed.session = ? ORDER BY deed.number"
         )
-        for key, command, paths, *others in db.execute(select, (PURGED, session)):
-            rows.append(Deed(key, command or "", tuple((paths or "").splitlines()), *others))
+        for key, command, edited, *others in db.execute(select, (PURGED, session)):
+            rows.append(Deed(key, command or "", tuple((edited or "").splitlines()), *others))
         size = files.rewrite(self._folder / row.path, rows)
         db.execute("UPDATE session SET size = ?, replaced = 0 WHERE number = ?", (size, session))
 
@@ -582,16 +586,16 @@ class SessionArchive:
     def _turns(self, db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Archived]:
         found: dict[int, Archived] = {}
         select = f"SELECT {TURN} FROM turn WHERE {LIVE} AND number"
-        for some in sql.sets(list(numbers)):
-            for row in db.execute(f"{select} IN ({sql.marks(some)})", some):
+        for chunk in sql.sets(list(numbers)):
+            for row in db.execute(f"{select} IN ({sql.marks(chunk)})", chunk):
                 found[row[0]] = Archived(*row)
         return found
 
-    def around(self, turn: Archived) -> list[Archived]:
+    def around(self, archived: Archived) -> list[Archived]:
         """Return the exchange to which a turn belongs: the person's turn and the answers, at most four turns."""
         select = f"SELECT {TURN} FROM turn WHERE session = ? AND asked = ? AND {LIVE} ORDER BY place LIMIT 4"
         with self._opened() as db:
-            return [Archived(*row) for row in db.execute(select, (turn.session, turn.asked))]
+            return [Archived(*row) for row in db.execute(select, (archived.session, archived.asked))]
 
     # ------------------------------------------------------------ what was done
 
@@ -634,12 +638,12 @@ class SessionArchive:
         """Return (command, status, time) of each time one of `commands` ran in a session in one of `folders`."""
         rows = []
         with self._opened() as db:
-            for some in sql.sets(list(commands)):
+            for chunk in sql.sets(list(commands)):
                 select = (
                     "SELECT command, status, deed.time FROM deed JOIN session ON session.number = deed.session "
-                    f"WHERE command IN ({sql.marks(some)}) AND cwd IN ({sql.marks(list(folders))})"
+                    f"WHERE command IN ({sql.marks(chunk)}) AND cwd IN ({sql.marks(list(folders))})"
                 )
-                rows += db.execute(select, [*some, *folders]).fetchall()
+                rows += db.execute(select, [*chunk, *folders]).fetchall()
         return rows
 
     def rarity(self, terms: Sequence[str]) -> dict[str, float]:
@@ -712,18 +716,14 @@ class SessionArchive:
         Ambiguous."""
         escaped = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         with self._opened() as db:
-            rows = db.execute(
-                f"SELECT {COLUMNS} FROM session WHERE id LIKE ? ESCAPE '\\' ORDER BY id != ?, id LIMIT 3",
-                (f"{escaped}%", prefix),
-            ).fetchall()
-            found = [SessionRow(*row) for row in rows]
+            select = f"SELECT {COLUMNS} FROM session WHERE id LIKE ? ESCAPE '\\' ORDER BY id != ?, id LIMIT 3"
+            found = [SessionRow(*row) for row in db.execute(select, (f"{escaped}%", prefix))]
             if not found or not prefix:
                 raise NotFound(f"no session's id begins with '{prefix[:60]}'", hint="ormahctl recall --sessions")
             if len(found) > 1 and found[0].id != prefix:
-                listed = ", ".join(one.id for one in found)
-                raise Ambiguous(
-                    f"several sessions have an id that begins with '{prefix[:60]}': {listed}", hint="write more of it"
-                )
+                listed = ", ".join(row.id for row in found)
+                message = f"several sessions have an id that begins with '{prefix[:60]}': {listed}"
+                raise Ambiguous(message, hint="write more of it")
             select = f"SELECT {TURN} FROM turn WHERE session = ? AND text IS NOT NULL ORDER BY asked, place"
             return found[0], [Archived(*row) for row in db.execute(select, (found[0].number,))]
 

@@ -44,9 +44,8 @@ def error_despite(text: str) -> str:
     """Return the line that states an error in what a command printed that ended with 0, because it was piped into `tail`,
     say; "" if no line surely does."""
     lines = [line.strip() for line in text[-LONGEST:].splitlines() if len(line) < 1_000]
-    return next(
-        (line for line in lines if not _CODE.match(line) and (_STRONG.match(line) or _COUNTED.search(line))), ""
-    )
+    found = (line for line in lines if not _CODE.match(line) and (_STRONG.match(line) or _COUNTED.search(line)))
+    return next(found, "")
 
 
 @lru_cache(maxsize=4096)

@@ -2,19 +2,26 @@
 
 A later line with `session` replaces the description, a later line with the same key the turn. A line that has only a key
 and `gone` changes what became of the turn. A deed is a command that the agent ran, or an edit of files.
+
+What was purged stands in a file beside the archive (`PurgedTurns`), so that it is not archived again even if the archive
+was deleted. It is on this machine only, because only here the transcripts can be read again. The file holds keyed hashes and
+the key. A program that can read it can test guesses, but can read the transcripts as well. The vault holds none of this,
+because git may carry it to other machines.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import re
-from collections.abc import Iterator, Sequence
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ormahd.process import disk
 
@@ -42,21 +49,21 @@ RESTORED: Final = "restored"
 
 
 class Line(Struct, frozen=True, omit_defaults=True):
-    """One turn, as stored in a line of a session's file. `gone`: what became of it, "" if nothing; `to`: of an answer,
+    """One turn, as stored in a line of a session's file. `mark`: what became of it, "" if nothing; `to`: of an answer,
     the key of its prompt."""
 
     key: str
     role: str = ""
     text: str = ""
     time: str | None = None
-    gone: str = ""
+    mark: str = field(default="", name="gone")
     to: str = ""
 
 
 class Deed(Struct, frozen=True, omit_defaults=True):
     """What an agent did, as stored in a line of a session's file. `deed`: its key; `did`: the command; `by`: the tool that
     edited `files`; `status`: the exit status, -1 for a failure without one; `error`: the first line of the error.
-    `to`: the key of its prompt, "" if that is the last prompt above; `gone`: `PURGED`, or ""."""
+    `to`: the key of its prompt, "" if that is the last prompt above; `mark`: `PURGED`, or ""."""
 
     deed: str
     did: str = ""
@@ -67,7 +74,7 @@ class Deed(Struct, frozen=True, omit_defaults=True):
     seconds: float | None = None
     time: str | None = None
     to: str = ""
-    gone: str = ""
+    mark: str = field(default="", name="gone")
 
     @property
     def key(self) -> str:
@@ -151,3 +158,49 @@ def rewrite(file: Path, rows: Sequence[Row]) -> int:
     data = encoded(rows)
     disk.write_durably(file, data, mode=0o600)
     return len(data)
+
+
+_HASH: Final = re.compile(r"[0-9a-f]{32}")
+_DIGITS: Final = 32
+
+
+class PurgedTurns:
+    """Stores which turns and titles were purged from the archive of one vault, as hashes of their keys. The caller
+    must hold the archive's lock. Methods raise OSError."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._read = False
+        self._salt = ""
+        self._hashes: set[str] = set()
+
+    def among(self, keys: Iterable[str]) -> set[str]:
+        """Return those of `keys` that were purged."""
+        self._look()
+        return {key for key in keys if self._sealed(key) in self._hashes} if self._hashes else set()
+
+    def add(self, keys: Iterable[str]) -> None:
+        """Store durably that the turns and titles with these keys were purged."""
+        self._look()
+        self._salt = self._salt or secrets.token_hex(_DIGITS // 2)
+        fresh = {self._sealed(key) for key in keys} - self._hashes
+        if fresh:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            rows = [self._salt, *sorted(self._hashes | fresh)]
+            disk.write_durably(self._file, "".join(f"{row}\n" for row in rows).encode(), mode=0o600)
+            self._hashes |= fresh
+
+    def _look(self) -> None:
+        if self._read:
+            return
+        try:
+            salt, *hashes = self._file.read_text("ascii", "replace").split() or [""]
+        except FileNotFoundError:
+            salt, hashes = "", []
+        whole = _HASH.fullmatch(salt) is not None
+        self._salt = salt if whole else ""
+        self._hashes = {digits for digits in hashes if _HASH.fullmatch(digits)} if whole else set()
+        self._read = True
+
+    def _sealed(self, key: str) -> str:
+        return hmac.new(self._salt.encode(), key.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:_DIGITS]

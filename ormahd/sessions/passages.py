@@ -24,10 +24,10 @@ class PassageVectors:
     """Caches, in RAM only, the vectors of passages by model and text. When it is full, the least recently used
     entries are dropped. Thread-safe."""
 
-    def __init__(self, most: int = BYTES) -> None:
-        self._most = most
+    def __init__(self, max_bytes: int = BYTES) -> None:
+        self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._kept: OrderedDict[bytes, tuple[DocumentVectors, int]] = OrderedDict()
+        self._vectors: OrderedDict[bytes, tuple[DocumentVectors, int]] = OrderedDict()
         self._size = 0
 
     def known(self, model: str, texts: Sequence[str]) -> dict[int, DocumentVectors]:
@@ -36,23 +36,22 @@ class PassageVectors:
         with self._lock:
             for at, text in enumerate(texts):
                 key = _key(model, text)
-                entry = self._kept.get(key)
+                entry = self._vectors.get(key)
                 if entry is not None:
-                    self._kept.move_to_end(key)
+                    self._vectors.move_to_end(key)
                     found[at] = entry[0]
         return found
 
     def keep(self, model: str, texts: Sequence[str], vectors: Sequence[DocumentVectors]) -> None:
         with self._lock:
-            for text, one in zip(texts, vectors, strict=True):
-                size = BESIDE + sum(
-                    piece.vector.nbytes + piece.token_ids.nbytes + piece.tokens.nbytes for piece in one.pieces
-                )
-                before = self._kept.pop(_key(model, text), None)
+            for text, document in zip(texts, vectors, strict=True):
+                arrays = ((piece.vector, piece.token_ids, piece.tokens) for piece in document.pieces)
+                size = BESIDE + sum(array.nbytes for piece in arrays for array in piece)
+                before = self._vectors.pop(_key(model, text), None)
                 self._size += size - (before[1] if before else 0)
-                self._kept[_key(model, text)] = one, size
-            while self._size > self._most and self._kept:
-                self._size -= self._kept.popitem(last=False)[1][1]
+                self._vectors[_key(model, text)] = document, size
+            while self._size > self._max_bytes and self._vectors:
+                self._size -= self._vectors.popitem(last=False)[1][1]
 
     @property
     def size(self) -> int:
@@ -62,7 +61,7 @@ class PassageVectors:
         """Drop all entries. Called when text is purged from the archive, so that nothing derived from that text
         stays."""
         with self._lock:
-            self._kept.clear()
+            self._vectors.clear()
             self._size = 0
 
 

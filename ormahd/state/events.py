@@ -79,9 +79,8 @@ class EventStream:
         """
         epoch, dot, number = id_.partition(".")
         if not (dot and epoch and number.isascii() and number.isdigit() and len(number) < 20):
-            raise BadRequest(
-                f"after: {id_[:60]!r} is no id of an event", hint="events have it as `id`", data={"field": "after"}
-            )
+            message = f"after: {id_[:60]!r} is no id of an event"
+            raise BadRequest(message, hint="events have it as `id`", data={"field": "after"})
         with self._lock:
             known = epoch == self._epoch and self._last - len(self._ring) <= int(number) <= self._last
             return int(number) if known else None
@@ -119,4 +118,4 @@ class EventStream:
 
 
 def _ids(ids: Iterable[str | None]) -> list[str]:
-    return list(dict.fromkeys(one for one in ids if one))[:NODES]
+    return list(dict.fromkeys(node_id for node_id in ids if node_id))[:NODES]

@@ -102,7 +102,7 @@ class Extractions:
         """Delete these memories from the record of memories made from sessions. Called once the memories have
         tombstones."""
         with self._state.transaction() as db:
-            db.executemany("DELETE FROM extracted WHERE node_id = ?", [(one,) for one in node_ids])
+            db.executemany("DELETE FROM extracted WHERE node_id = ?", [(node_id,) for node_id in node_ids])
 
 
 def _progress(row: Sequence[str | int | None]) -> SessionProgress:

@@ -77,8 +77,8 @@ class LineFiles(Generic[T]):
         found: dict[str, T] = {}
         with self._lock:
             for lines in self._files.values():
-                for name, one in lines.items():
-                    found[name] = self._kind.later(one, found.get(name))
+                for name, line in lines.items():
+                    found[name] = self._kind.later(line, found.get(name))
         return found
 
     def bad(self) -> list[tuple[str, int, str]]:
@@ -135,44 +135,52 @@ class Judgements(Struct, frozen=True, dict=True):
         """
         rows: list[tuple[Judgement, bytes]] = []
         idle: list[Judgement] = []
-        for one in sorted(judgements, key=lambda one: (one.node_id, one.id)):
-            small = one.vector if one.model == model else (anew or {}).get(one.id)
+        for row in sorted(judgements, key=lambda row: (row.node_id, row.id)):
+            small = row.vector if row.model == model else (anew or {}).get(row.id)
             if small is None:
-                idle.append(one)
+                idle.append(row)
             else:
-                rows.append((one, small.steps))
+                rows.append((row, small.steps))
         # all vectors of one model have the same length; a line with another length is not that model's
         lengths = Counter(len(steps) for _, steps in rows)
         usual = lengths.most_common(1)[0][0] if lengths else 0
         if len(lengths) > 1:
-            idle += [one for one, steps in rows if len(steps) != usual]
-            rows = [(one, steps) for one, steps in rows if len(steps) == usual]
+            idle += [row for row, steps in rows if len(steps) != usual]
+            rows = [(row, steps) for row, steps in rows if len(steps) == usual]
         if not rows:
             return cls(idle=tuple(idle))
         spans: dict[str, slice] = {}
-        for place, (one, _) in enumerate(rows):
-            spans[one.node_id] = slice(spans[one.node_id].start if one.node_id in spans else place, place + 1)
+        compared = tuple(row for row, _ in rows)
+        for place, row in enumerate(compared):
+            spans[row.node_id] = slice(spans[row.node_id].start if row.node_id in spans else place, place + 1)
+
+        # Scale each row to length 1; a row of zeros stays zero.
         steps = np.frombuffer(b"".join(steps for _, steps in rows), np.byte).reshape(len(rows), usual)
-        compared = tuple(one for one, _ in rows)
-        matrix = _unit(steps.astype(np.float32))
-        signals = np.array([one.signal for one in compared], np.float32)
-        implicit = np.array([one.source == "implicit" for one in compared], np.bool_)
-        times = np.array([one.confirmed_at.timestamp() for one in compared], np.float64)
-        return cls(compared, matrix, signals, implicit, times, spans=spans, idle=tuple(idle))
+        matrix = steps.astype(np.float32)
+        lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+        return cls(
+            rows=compared,
+            matrix=np.asarray(matrix / np.maximum(lengths, 1e-12)[:, None], np.float32),
+            signals=np.array([row.signal for row in compared], np.float32),
+            implicit=np.array([row.source == "implicit" for row in compared], np.bool_),
+            times=np.array([row.confirmed_at.timestamp() for row in compared], np.float64),
+            spans=spans,
+            idle=tuple(idle),
+        )
 
     @cached_property
     def explicit(self) -> Mapping[str, Sequence[Judgement]]:
         """Hash of a prompt -> the explicit judgements for it, idle ones included."""
         found: dict[str, list[Judgement]] = {}
-        for one in (*self.rows, *self.idle):
-            if one.source == "explicit":
-                found.setdefault(one.prompt_hash, []).append(one)
+        for row in (*self.rows, *self.idle):
+            if row.source == "explicit":
+                found.setdefault(row.prompt_hash, []).append(row)
         return found
 
     @cached_property
     def counts(self) -> tuple[int, int]:
         """Number of judgements (for, against), idle ones included."""
-        signals = [one.signal for one in (*self.rows, *self.idle)]
+        signals = [row.signal for row in (*self.rows, *self.idle)]
         return signals.count(1), signals.count(-1)
 
 
@@ -190,17 +198,14 @@ class KeyedHashes:
         self._key: bytes | None = None
 
     def hash(self, text: str) -> str:
-        return hmac.new(self._get(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:_LENGTH]
+        with self._lock:
+            if self._key is None:
+                self._key = self._read() or self._make()
+        return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:_LENGTH]
 
     def prompt(self, text: str) -> str:
         """Return the hash of a prompt in the form in which the whisper log stores it. Equal texts have equal hashes."""
         return self.hash(f"prompt\n{text}")
-
-    def _get(self) -> bytes:
-        with self._lock:
-            if self._key is None:
-                self._key = self._read() or self._make()
-            return self._key
 
     def _read(self) -> bytes | None:
         """Return the key, or None if it is missing or incomplete (after a crash, or on a full disk)."""
@@ -223,9 +228,3 @@ class KeyedHashes:
         except OSError as exc:
             log.warning("the key of what is hashed is not kept: %s", exc)
         return self._read() or key
-
-
-def _unit(matrix: Float) -> Float:
-    """Return a matrix with each row scaled to length 1; a row of zeros stays zero."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
-    return np.asarray(matrix / np.maximum(lengths, 1e-12)[:, None], np.float32)

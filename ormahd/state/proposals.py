@@ -117,9 +117,8 @@ class Verdicts:
     def known(self, question: str, texts: Sequence[str]) -> dict[str, Any] | None:
         """Return the verdict on these texts (keys, in any order), or None if there is none."""
         with self._state.transaction() as db:
-            row = db.execute(
-                "SELECT verdict FROM verdict WHERE question = ? AND texts = ?", (question, _key(texts))
-            ).fetchone()
+            select = "SELECT verdict FROM verdict WHERE question = ? AND texts = ?"
+            row = db.execute(select, (question, _key(texts))).fetchone()
         return None if row is None else dict(json.loads(row[0]))
 
     def remember(self, question: str, texts: Sequence[str], verdict: Mapping[str, Any]) -> None:
@@ -161,10 +160,10 @@ PENDING, APPROVED, REJECTED = "pending", "approved", "rejected"
 STALE = "stale"
 """Status of a proposal of which a memory has changed or is gone. A job may make the proposal again."""
 STATUSES = (PENDING, APPROVED, REJECTED, STALE)
-KEPT = 300
+MAX_SETTLED = 300
 """Number of proposals that are kept after they were decided or became stale. The decisions are in the vault."""
 MIN_PREFIX = 4
-SHOWN = 20
+AMBIGUOUS_IDS = 20
 """Maximum number of ids that an error lists."""
 _ALPHABET = frozenset("0123456789abcdef-")
 
@@ -211,7 +210,7 @@ def keep(state: State, proposal: StoredProposal) -> None:
         db.execute(
             "DELETE FROM proposal WHERE id IN (SELECT id FROM proposal WHERE status <> 'pending' "
             "ORDER BY coalesce(resolved, created) DESC LIMIT -1 OFFSET ?)",
-            (KEPT,),
+            (MAX_SETTLED,),
         )
 
 
@@ -244,11 +243,11 @@ def find(state: State, prefix: str) -> StoredProposal:
     if len(wanted) < MIN_PREFIX or not _ALPHABET.issuperset(wanted):
         hint = f"give the id, or at least its first {MIN_PREFIX} characters; see: ormahctl review"
         raise BadRequest(f"{prefix[:60]!r} is no proposal's id", hint=hint)
-    found = _select(state, "id >= ? AND id < ? ORDER BY id LIMIT ?", wanted, wanted + "g", SHOWN + 1)
+    found = _select(state, "id >= ? AND id < ? ORDER BY id LIMIT ?", wanted, wanted + "g", AMBIGUOUS_IDS + 1)
     if not found:
         raise NotFound(f"there is no proposal {wanted[:60]}", hint="see: ormahctl review", data={"id": wanted})
     if len(found) > 1 and found[0].id != wanted:
-        ids = [one.id for one in found[:SHOWN]]
+        ids = [proposal.id for proposal in found[:AMBIGUOUS_IDS]]
         several = f"{wanted!r} is the beginning of {len(found)} proposals: {', '.join(ids)}"
         raise Ambiguous(several, hint="give more characters of the id", data={"ids": ids})
     return found[0]
@@ -258,25 +257,23 @@ def _select(state: State, where: str, *values: object) -> list[StoredProposal]:
     with state.transaction() as db:
         found = db.execute(f"SELECT {_COLUMNS} FROM proposal WHERE {where}", values).fetchall()  # noqa: S608 - our words
     fields = [dict(zip(StoredProposal.__struct_fields__, row, strict=True)) for row in found]
-    return [msgspec.convert(one | {name: json.loads(one[name]) for name in _JSON}, StoredProposal) for one in fields]
+    return [msgspec.convert(row | {name: json.loads(row[name]) for name in _JSON}, StoredProposal) for row in fields]
 
 
 def settle(state: State, statuses: Iterable[Status]) -> None:
     """Store the new status of each of these proposals. A proposal that is pending again loses its `resolved` time."""
     with state.transaction() as db:
-        db.executemany(
-            "UPDATE proposal SET status = ?, resolved = ?, op = CASE ? WHEN 'approved' THEN op END WHERE id = ?",
-            [
-                (one.status, None if one.resolved is None else _iso(one.resolved), one.status, one.id)
-                for one in statuses
-            ],
-        )
+        for new in statuses:
+            db.execute(
+                "UPDATE proposal SET status = ?1, resolved = ?2, op = CASE ?1 WHEN 'approved' THEN op END WHERE id = ?3",
+                (new.status, None if new.resolved is None else _iso(new.resolved), new.id),
+            )
 
 
 def drop(state: State, proposal_ids: Iterable[str]) -> None:
     """Delete proposals, because what they are about was taken back."""
     with state.transaction() as db:
-        db.executemany("DELETE FROM proposal WHERE id = ?", [(one,) for one in proposal_ids])
+        db.executemany("DELETE FROM proposal WHERE id = ?", [(proposal_id,) for proposal_id in proposal_ids])
 
 
 def done(state: State, proposal_id: str, status: str, op: str | None) -> None:

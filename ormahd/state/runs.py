@@ -13,7 +13,7 @@ from msgspec import Struct
 from ormahd.api import RunTaskResult
 from ormahd.state.state import State
 
-KEPT = 500
+MAX_RUNS = 500
 """Number of past runs that are kept for each job."""
 
 
@@ -57,9 +57,8 @@ class Runs:
 
     def begin(self, run: str, job: str) -> None:
         with self._state.transaction() as db:
-            db.execute(
-                "INSERT INTO job_run (run, job, begun) VALUES (?, ?, ?)", (run, job, self._state.clock().isoformat())
-            )
+            begun = self._state.clock().isoformat()
+            db.execute("INSERT INTO job_run (run, job, begun) VALUES (?, ?, ?)", (run, job, begun))
 
     def end(self, ran: RunTaskResult, *, error: str | None, milliseconds: float) -> None:
         """Store the result of a run. `error`: its error, or why it was stopped."""
@@ -73,7 +72,7 @@ class Runs:
             db.execute(
                 "DELETE FROM job_run WHERE job = ? AND begun < (SELECT begun FROM job_run WHERE job = ? "
                 "ORDER BY begun DESC LIMIT 1 OFFSET ?)",
-                (ran.job, ran.job, KEPT),
+                (ran.job, ran.job, MAX_RUNS),
             )
 
     def past(self, job: str) -> JobPast:
@@ -103,9 +102,8 @@ class Runs:
         A run that was stopped does not count. None if the job is unknown.
         """
         with self._state.transaction() as db:
-            row = db.execute(
-                "SELECT max(begun) FROM job_run WHERE job = ? AND error IS NOT ?", (job, STOPPED)
-            ).fetchone()
+            select = "SELECT max(begun) FROM job_run WHERE job = ? AND error IS NOT ?"
+            row = db.execute(select, (job, STOPPED)).fetchone()
         return _time(row[0]) if row[0] is not None else None
 
     def paused(self) -> dict[str, datetime]:

@@ -7,17 +7,21 @@ behind.
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import logging
+import os
 import re
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
+from ormahd import paths
 from ormahd.state.state import State
 from ormahd.text.secrets import redact_name
 
@@ -71,15 +75,18 @@ def find(state: State, session_id: str) -> AgentSession | None:
         row = db.execute("SELECT prompts, last, holds FROM session WHERE session_id = ?", (session_id,)).fetchone()
         if row is None:
             return None
-        spoken = db.execute(
-            "SELECT time, prompt, vector, model, answered FROM session_prompt WHERE session_id = ? ORDER BY id",
-            (session_id,),
-        ).fetchall()
+        select = "SELECT time, prompt, vector, model, answered FROM session_prompt WHERE session_id = ? ORDER BY id"
+        spoken = db.execute(select, (session_id,)).fetchall()
     return AgentSession(
         prompts=row[0],
         last=datetime.fromisoformat(row[1]),
         holds=json.loads(row[2]),
-        spoken=tuple(Spoken(datetime.fromisoformat(one[0]), one[1], one[2], one[3], bool(one[4])) for one in spoken),
+        spoken=tuple(
+            Spoken(
+                time=datetime.fromisoformat(time), prompt=prompt, vector=vector, model=model, answered=bool(answered)
+            )
+            for time, prompt, vector, model, answered in spoken
+        ),
     )
 
 
@@ -167,6 +174,18 @@ def begin(state: State, session_id: str, folder: str, now: datetime, *, anew: bo
 def _began(db: sqlite3.Connection, session_id: str) -> str | None:
     row = db.execute("SELECT folder FROM session_place WHERE session_id = ?", (session_id,)).fetchone()
     return None if row is None else str(row[0])
+
+
+def is_excluded(folder: str, patterns: Iterable[str]) -> bool:
+    """Return whether one of `patterns` (those of `sessions.exclude`) matches `folder` or a folder above it. Symbolic
+    links are followed. Nothing of sessions in such a folder is stored."""
+    folders = {folder, os.path.realpath(folder)}
+    return any(
+        fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, f"{pattern}/*")
+        for given in (str(paths.expand(Path(written))) for written in patterns)
+        for pattern in {given.rstrip("/"), os.path.realpath(given)}
+        for name in folders
+    )
 
 
 def was_told(state: State, mark: str, folder: str, since: datetime) -> bool:

@@ -44,16 +44,16 @@ class SourceLog:
 
     def troubled(self, source: str, wrong: Mapping[str, str]) -> None:
         """Store which paths of a source cannot be read now (path -> reason). This replaces what was stored."""
-        known = {one.path: one for one in self.troubles(source)}
+        known = {mark.path: mark for mark in self.troubles(source)}
         marks = [
             known[path] if path in known and known[path].why == why else SourceMark(path, why, self._now())
             for path, why in sorted(wrong.items())
         ]
-        self.put(source, TROUBLES, [[one.path, one.why, one.since] for one in marks])
+        self.put(source, TROUBLES, [[mark.path, mark.why, mark.since] for mark in marks])
 
     def troubles(self, source: str) -> list[SourceMark]:
         """Return the paths of a source that cannot be read."""
-        return [SourceMark(*one) for one in self.value(source, TROUBLES) or ()]
+        return [SourceMark(*row) for row in self.value(source, TROUBLES) or ()]
 
     def put(self, source: str, name: str, value: Any) -> None:
         """Store a value of a source under a name: anything that is JSON."""

@@ -11,11 +11,13 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 from ormahd.errors import NotReady, OrmahError
+from ormahd.model.change import Clock
+from ormahd.note.forgetting import Forgotten
 from ormahd.process import own_files, sql
 from ormahd.process.sql import DatabaseFault, fault_of
 
@@ -32,9 +34,9 @@ KEPT_ANSWERS = 10_000
 class State:
     """The state database of one vault: threads share one connection, guarded by a lock. Transactions are short."""
 
-    def __init__(self, directory: Path, *, clock: Callable[[], datetime]) -> None:
+    def __init__(self, directory: Path, *, clock: Clock) -> None:
         """Open the database, or create it. Raises Unavailable if it cannot be used, and NoRoom if the disk is full."""
-        self._clock = clock
+        self.clock = clock
         self._lock = threading.Lock()
         self.path = directory / "state.sqlite3"
         self.notices: list[str] = []
@@ -86,14 +88,10 @@ class State:
         except (OrmahError, OSError, sqlite3.Error) as error:
             log.warning("not recorded: %s", error)
 
-    @property
-    def clock(self) -> Callable[[], datetime]:
-        return self._clock
-
     def touch(self, node_ids: Sequence[str], *, how: str, session_id: str | None, at: datetime | None = None) -> None:
         """Record that these nodes were used. `how`: recall, whisper, get or feedback; `at`: default now. A job later
         folds these uses in."""
-        now = (at or self._clock()).isoformat()
+        now = (at or self.clock()).isoformat()
         with self.telemetry() as db:
             rows = [(node_id, now, how, session_id) for node_id in node_ids]
             sql.put(db, "INSERT INTO access (node_id, time, how, session_id)", rows)
@@ -101,14 +99,10 @@ class State:
     def glance(self, node_ids: Sequence[str], *, how: str, session_id: str | None, at: datetime) -> None:
         """Record that these nodes were used weakly. At most one such use of a node counts per day and session."""
         with self.telemetry() as db:
-            known = {
-                row[0]
-                for row in db.execute(
-                    f"SELECT node_id FROM access WHERE node_id IN ({sql.marks(node_ids)}) AND how = ? AND session_id IS ? "  # noqa: S608 - marks
-                    "AND substr(time, 1, 10) = ?",
-                    (*node_ids, how, session_id, at.date().isoformat()),
-                )
-            }
+            same = "how = ? AND session_id IS ? AND substr(time, 1, 10) = ?"
+            select = f"SELECT node_id FROM access WHERE node_id IN ({sql.marks(node_ids)}) AND {same}"  # noqa: S608 - marks
+            found = db.execute(select, (*node_ids, how, session_id, at.date().isoformat()))
+            known = {node_id for (node_id,) in found}
             rows = [(node_id, at.isoformat(), how, session_id) for node_id in node_ids if node_id not in known]
             sql.put(db, "INSERT INTO access (node_id, time, how, session_id)", rows)
 
@@ -160,15 +154,15 @@ class State:
         with self.telemetry() as db:
             db.execute(
                 "INSERT OR REPLACE INTO answer (request_id, method, params, time, reply) VALUES (?, ?, ?, ?, ?)",
-                (request_id, method, params, self._clock().isoformat(), reply),
+                (request_id, method, params, self.clock().isoformat(), reply),
             )
             db.execute(
                 "DELETE FROM answer WHERE time < (SELECT time FROM answer ORDER BY time DESC LIMIT 1 OFFSET ?)",
                 (KEPT_ANSWERS,),
             )
 
-    def scour(self, holds: Callable[[bytes], bool], *, change: bool) -> int:
-        """Delete every row of any table that has a value for which `holds` is true. Rewrite the file, so that no
+    def scour(self, wanted: Forgotten, *, change: bool) -> int:
+        """Delete every row of any table that has a value that holds what is `wanted`. Rewrite the file, so that no
         freed page still has such a value. With `change` False only count.
 
         Return the number of rows.
@@ -180,7 +174,10 @@ class State:
                 columns = [(row[1], row[5]) for row in db.execute(f'PRAGMA table_info("{table}")')]
                 keys = [name for name, key in columns if key]
                 for row in db.execute(f'SELECT * FROM "{table}"').fetchall():  # noqa: S608 - names of our own schema
-                    if any(holds(_bytes(value)) for value in row if isinstance(value, str | bytes)):
+                    texts = (
+                        value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value for value in row
+                    )
+                    if any(wanted.holds(text) for text in texts if isinstance(text, bytes)):
                         count += 1
                         if not change:
                             continue
@@ -223,7 +220,3 @@ def _connect(path: Path) -> sqlite3.Connection:
         db.close()
         raise
     return db
-
-
-def _bytes(value: str | bytes) -> bytes:
-    return value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")

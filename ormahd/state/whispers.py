@@ -12,7 +12,7 @@ import logging
 import re
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from ormahd.errors import NotFound, OrmahError
 from ormahd.model.judgement import model_name
 from ormahd.model.node import short_id
 from ormahd.process import sql
+from ormahd.state.sessions import is_excluded
 from ormahd.state.state import State
 from ormahd.text.quoting import one_line
 from ormahd.text.secrets import redact
@@ -57,23 +58,23 @@ log = logging.getLogger("ormah")
 
 
 class Considered(Struct, frozen=True):
-    """A memory considered for a prompt: its relevance before and after the boost from feedback, and how it was shown
+    """A memory considered for a prompt: its relevance before and after the boost from feedback, and `how` it was shown
     (None: not shown)."""
 
     node_id: str
     relevance: float
     boosted: float
-    shown: str | None = None
+    how: str | None = None
 
 
 class Logged(Struct, frozen=True):
-    """A memory that was considered for a logged prompt. `event`: id of the whisper; `shown`: how the memory was shown
+    """A memory that was considered for a logged prompt. `event`: id of the whisper; `how`: how the memory was shown
     (None: not shown); `vector`: the vector of the prompt, made by `model`."""
 
     event: str
     node_id: str
     relevance: float
-    shown: str | None
+    how: str | None
     time: datetime
     prompt: str
     vector: Float
@@ -123,24 +124,19 @@ def record(
     event = event or new_event()
     text = stored_prompt(prompt)
     blob = None if vector is None else np.asarray(vector, np.float32).tobytes()
-    rows = [(event, one.node_id, one.relevance, one.boosted, one.shown in INJECTED, one.shown) for one in candidates]
+    memories = [(event, row.node_id, row.relevance, row.boosted, row.how in INJECTED, row.how) for row in candidates]
     name = model and model_name(model)
+    if (blob is None or name is None) and outcome != SPOKEN:
+        memories = []
     values = (event, _iso(state.clock()), session_id, agent, space, outcome, milliseconds, text, blob, name)
+    columns = "event, time, session_id, agent, space, outcome, milliseconds, prompt, vector, model"
     try:
-        _write(state, values, rows if (blob is not None and name is not None) or outcome == SPOKEN else [])
+        with state.transaction() as db:
+            db.execute(f"INSERT INTO whisper_event ({columns}) VALUES ({sql.marks(values)})", values)
+            sql.put(db, "INSERT INTO whisper_log (event, node_id, relevance, boosted, was_injected, shown)", memories)
     except (sqlite3.Error, OrmahError) as exc:  # a failure to log must not fail the whisper
         log.warning("a whisper could not be logged: %s", exc)
     return event
-
-
-def _write(state: State, event: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
-    with state.transaction() as db:
-        db.execute(
-            "INSERT INTO whisper_event (event, time, session_id, agent, space, outcome, milliseconds, prompt, vector, model) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            event,
-        )
-        sql.put(db, "INSERT INTO whisper_log (event, node_id, relevance, boosted, was_injected, shown)", candidates)
 
 
 def stored_prompt(prompt: str) -> str:
@@ -289,8 +285,8 @@ def prune(state: State, days: float) -> int:
             return count
 
 
-def unkeep(state: State, excluded: Callable[[str], bool]) -> int:
-    """Delete the prompts of sessions that began in a folder for which `excluded` is true. There are such prompts if the
+def unkeep(state: State, patterns: Sequence[str]) -> int:
+    """Delete the prompts of sessions that began in a folder that one of `patterns` excludes. There are such prompts if the
     folder was excluded only later. Return the number of prompts deleted.
 
     The time and outcome of each whisper stay, for the statistics.
@@ -298,7 +294,7 @@ def unkeep(state: State, excluded: Callable[[str], bool]) -> int:
     count = 0
     with state.transaction() as db:
         places = db.execute("SELECT session_id, folder FROM session_place").fetchall()
-        for session_id in [session_id for session_id, folder in places if excluded(folder)]:
+        for session_id in [session_id for session_id, folder in places if is_excluded(folder, patterns)]:
             mine = (session_id,)
             logged = "SELECT event FROM whisper_event WHERE session_id = ? AND prompt != ''"
             db.execute(f"DELETE FROM whisper_log WHERE event IN ({logged})", mine)

@@ -13,8 +13,8 @@ from msgspec import Struct
 from ormahd.errors import Conflict
 from ormahd.git.objects import REGULAR
 from ormahd.model.change import sha256
-from ormahd.model.lines import merge_lines
-from ormahd.note.merge import MergeConflict, is_lines, merge_file
+from ormahd.model.lines import is_lines, merge_lines
+from ormahd.note.merge import MergeConflict, merge_file
 from ormahd.note.read import parse
 from ormahd.note.values import claim
 from ormahd.vault.transaction import Transaction

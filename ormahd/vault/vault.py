@@ -24,8 +24,8 @@ from ormahd.git.remote import set_value, value
 from ormahd.git.repository import Git
 from ormahd.git.rules import ConversionRules
 from ormahd.model.change import Clock, Committed, Entropy, Kind, OpIds, sha256
+from ormahd.model.lines import is_lines
 from ormahd.model.node import is_node_id
-from ormahd.note.merge import is_lines
 from ormahd.paths import default_vault, expand
 from ormahd.process.disk import Flusher, make_folder
 from ormahd.settings import VaultSettings

@@ -272,10 +272,10 @@ class Chroma:
                 pending = set(self.pending)
             return [node_id for node_id in differing if node_id not in pending]
 
-    def _write(self, most: int) -> None:
-        """Make the pieces of up to `most` pending nodes in the collection those of the matrix."""
+    def _write(self, limit: int) -> None:
+        """Make the pieces of up to `limit` pending nodes in the collection those of the matrix."""
         self.compared = False
-        self._writing = list(self._pending)[:most]
+        self._writing = list(self._pending)[:limit]
         for node_id in self._writing:
             del self._pending[node_id]  # before its vectors are read: a later change makes it pending again
         new: dict[str, Float] = {}

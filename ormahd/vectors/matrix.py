@@ -183,11 +183,11 @@ class Matrix:
         with self._lock:
             places = [self._places.get(node_id) for node_id in ids]
             view = self._view()
-        there = [place for place in places if place is not None]
-        if len(there) == len(ids):
-            return _scores(view, there, vectors)
+        known = [place for place in places if place is not None]
+        if len(known) == len(ids):
+            return _scores(view, known, vectors)
         found = np.full((len(ids), len(vectors)), np.nan)
-        found[[number for number, place in enumerate(places) if place is not None]] = _scores(view, there, vectors)
+        found[[number for number, place in enumerate(places) if place is not None]] = _scores(view, known, vectors)
         return found
 
     def nearest(self, vector: Float, limit: int) -> list[tuple[str, float]]:
@@ -215,9 +215,9 @@ def _nearest(view: MatrixView, products: Float, vector: Float, limit: int) -> li
         exact = row_by_row(view.rows.take(rows, axis=0), vector[None])[:, 0]
         order = np.argsort(-exact)
         best: dict[str, float] = {}  # of the nearest row of each node
-        for row, cosine, dead in zip(
-            rows[order].tolist(), exact[order].tolist(), view.dead[rows[order]].tolist(), strict=True
-        ):
+        sorted_rows = rows[order]
+        columns = (sorted_rows.tolist(), exact[order].tolist(), view.dead[sorted_rows].tolist())
+        for row, cosine, dead in zip(*columns, strict=True):
             if not dead:
                 best.setdefault(view.owners[row], cosine)
         near = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:limit]
@@ -246,6 +246,6 @@ def _scores(view: MatrixView, places: Sequence[tuple[int, int]], vectors: Float)
     rows = np.arange(ends[-1]) - np.repeat(ends - counts, counts) + np.repeat(starts, counts)
     scores = np.empty((len(rows), len(vectors)))
     for at in range(0, len(rows), STEP):  # keeps the copies small
-        some = rows[at : at + STEP]
-        scores[at : at + len(some)] = row_by_row(view.rows.take(some, axis=0), vectors)
+        chunk = rows[at : at + STEP]
+        scores[at : at + len(chunk)] = row_by_row(view.rows.take(chunk, axis=0), vectors)
     return np.maximum.reduceat(scores, ends - counts, axis=0)

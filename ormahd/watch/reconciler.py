@@ -26,8 +26,8 @@ from ormahd.git.index import under_way
 from ormahd.index.history import History
 from ormahd.index.index import Index
 from ormahd.model.change import Clock, Committed, FileState, Kind, finding, sha256
+from ormahd.model.lines import is_lines
 from ormahd.note.markdown import conflict_line
-from ormahd.note.merge import is_lines
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, claim
 from ormahd.process import disk, priority
@@ -488,14 +488,7 @@ class _Scan:
 
         def update(paths: Sequence[str]) -> None:
             part = {path: upserts[path] for path in paths}
-            rows = functools.cache(self.index.known)
-
-            def superseded(path: str, _digest: str | None) -> bool:
-                """Whether a commit of Ormah's own has brought another version to the index since the scan began. Called
-                while nothing else can change the index."""
-                return rows().get(path) != self.rows.get(path)
-
-            self.index.apply(part, removals, head=None, notes=notes, superseded=superseded)
+            self.index.apply(part, removals, head=None, notes=notes, seen=self.rows)
             ids = [note.id for note in map(notes.get, part) if note is not None and note.id is not None]
             self.owner.observed(len(part) + len(removals), ids)
 

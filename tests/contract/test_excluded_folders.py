@@ -22,7 +22,6 @@ from ormahd.ingest.extraction import Extraction
 from ormahd.model.node import CreateNodeRequest, NodeType
 from ormahd.ormah import Ormah
 from ormahd.rpc.hooks import Hooks
-from ormahd.sessions.excluded import is_excluded
 from ormahd.state import whispers
 from ormahd.whisper.pipeline import Whisper
 from tests.contract import archiving
@@ -84,8 +83,8 @@ def test_what_was_stored_before_a_folder_was_excluded_is_deleted(tmp_path: Path)
         hooked(hooks, "UserPromptSubmit", secret, prompt=PROMPT)
         hooked(hooks, "UserPromptSubmit", f"{tmp_path}/other", prompt="what of the kiwifruit?", session_id="t")
         assert holding(tmp_path)
-        assert whispers.unkeep(ormah.state, lambda folder: is_excluded(folder, [secret])) == 2
-        assert whispers.unkeep(ormah.state, lambda folder: is_excluded(folder, [secret])) == 0
+        assert whispers.unkeep(ormah.state, [secret]) == 2
+        assert whispers.unkeep(ormah.state, [secret]) == 0
         assert whispers.figures(ormah.state).prompts == 2
     assert holding(tmp_path) == []
     assert holding(tmp_path, "kiwifruit")

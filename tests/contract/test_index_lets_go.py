@@ -51,7 +51,7 @@ def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_what_nobody_has_any_more_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ormahd.index.embedding_cache.KEEP_FREE_US", -1)
+    monkeypatch.setattr("ormahd.index.embeddings.KEEP_FREE_US", -1)
     index = start(tmp_path / "index")
     apply(index, vault(30))
     assert index.wait_filled(60, settled=True)

@@ -16,7 +16,7 @@ from ormahd.actions.purge import purge
 from ormahd.api import IngestedFile, PurgeParams
 from ormahd.ingest.bring_in import ingest
 from ormahd.ormah import Ormah
-from ormahd.sessions.purged import PurgedTurns
+from ormahd.sessions.files import PurgedTurns
 from tests.contract.archiving import opened
 from tests.session_formats import FORMATS
 

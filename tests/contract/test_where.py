@@ -83,7 +83,7 @@ def archive(ormah: Ormah, session: str, cwd: Path, happened: list[str], hour: in
         sign, _, text = one.partition(" ")
         if sign in (">", "<", "->"):
             role = "assistant" if sign == "<" else "user"
-            lines.append(Line(key, role, text, time, gone="withdrawn" if sign == "->" else ""))
+            lines.append(Line(key, role, text, time, mark="withdrawn" if sign == "->" else ""))
         else:
             command, _, error = text.partition(" | ")
             files = (text,) if sign == "~" else ()

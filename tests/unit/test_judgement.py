@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ormahd.model.judgement import FILES, Int8Vector, Judgement, decode, encode, line_id, model_name
-from ormahd.model.lines import merge_lines
+from ormahd.model.lines import is_lines, merge_lines
 from ormahd.note.forgetting import Forgotten
-from ormahd.note.merge import is_lines, merge_file
+from ormahd.note.merge import merge_file
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 A = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from ormahd.index.layout import Placeable, arrange
+from ormahd.index.graph import Placeable, arrange
 
 Edges = list[tuple[str, str, float]]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.note.edit import edit
-from ormahd.note.merge import merge_file, merge_notes, merged_set
+from ormahd.note.merge import merge_file, merged_set
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind, NoteLink
 from ormahd.note.write import compose, give_id
@@ -36,14 +36,14 @@ BASE = note()
 
 
 def merged(ours: bytes, theirs: bytes, base: bytes | None = BASE) -> bytes:
-    result = merge_notes(base, ours, theirs, PATH)
+    result = merge_file(base, ours, theirs, PATH)
     assert result.conflicts == ()
     assert result.data is not None
     return result.data
 
 
 def conflicts(ours: bytes, theirs: bytes, base: bytes | None = BASE) -> list[str]:
-    result = merge_notes(base, ours, theirs, PATH)
+    result = merge_file(base, ours, theirs, PATH)
     assert result.data is None
     return [conflict.field for conflict in result.conflicts]
 
@@ -126,7 +126,7 @@ def test_what_edges_says_of_links_in_the_text_merges_too() -> None:
 def test_rules_where_both_changed() -> None:
     ours = edit(BASE, PATH, set={"tier": Tier.ARCHIVAL, "updated": NOW + timedelta(days=2)})
     theirs = edit(BASE, PATH, set={"tier": Tier.CORE, "updated": NOW + timedelta(days=1)})
-    result = merge_notes(BASE, ours, theirs, PATH)
+    result = merge_file(BASE, ours, theirs, PATH)
     assert result.reasons == ("tier: core of archival and core, the higher",)
     assert result.data is not None
     assert (parse(result.data, PATH).tier, parse(result.data, PATH).updated) == (Tier.CORE, NOW + timedelta(days=2))
@@ -148,7 +148,7 @@ def test_rules_where_both_changed() -> None:
 )
 def test_true_conflicts_name_the_field_and_the_versions(name: str, one: Any, other: Any) -> None:
     ours, theirs = (edit(BASE, PATH, set={name: value}) for value in (one, other))
-    result = merge_notes(BASE, ours, theirs, PATH)
+    result = merge_file(BASE, ours, theirs, PATH)
     assert result.data is None
     (conflict,) = result.conflicts
     assert (conflict.path, conflict.node, conflict.field) == (PATH, ID, name)
@@ -170,7 +170,7 @@ def test_keys_of_other_programs() -> None:
 def texts(base: str, ours: str, theirs: str) -> str | None:
     """What a text becomes, the same from both sides; None: a conflict."""
     versions = [edit(BASE, PATH, content=text) for text in (base, ours, theirs)]
-    results = [merge_notes(versions[0], *sides, PATH) for sides in (versions[1:], versions[:0:-1])]
+    results = [merge_file(versions[0], *sides, PATH) for sides in (versions[1:], versions[:0:-1])]
     found = [None if result.data is None else parse(result.data, PATH).content for result in results]
     assert found[0] == found[1]
     return found[0]
@@ -202,7 +202,7 @@ def test_texts_merge_by_line_and_edits_of_one_line_conflict() -> None:
     theirs = edit(BASE, PATH, content=TEXT.replace("four", "Four"))
     assert parse(merged(ours, theirs), PATH).content == "One\n\ntwo\n\nthree\n\nFour"
     other = edit(BASE, PATH, content=TEXT.replace("one", "1"))
-    result = merge_notes(BASE, ours, other, PATH)
+    result = merge_file(BASE, ours, other, PATH)
     assert [(c.field, c.base, c.ours, c.theirs) for c in result.conflicts] == [
         ("content", TEXT, TEXT.replace("one", "One"), TEXT.replace("one", "1"))
     ]
@@ -303,15 +303,15 @@ def said(data: bytes) -> tuple[Any, ...]:
 
 @given(st.binary(max_size=60) | versions, st.binary(max_size=60) | versions)
 def test_where_one_side_is_the_base_the_other_is_the_result(x: bytes, y: bytes) -> None:
-    assert merge_notes(x, x, y, PATH).data == y
-    assert merge_notes(x, y, x, PATH).data == y
-    assert merge_notes(x, y, y, PATH).data == y
-    assert merge_notes(None, y, y, PATH).data == y
+    assert merge_file(x, x, y, PATH).data == y
+    assert merge_file(x, y, x, PATH).data == y
+    assert merge_file(x, y, y, PATH).data == y
+    assert merge_file(None, y, y, PATH).data == y
 
 
 @given(st.none() | versions, versions, versions)
 def test_symmetric_up_to_form(base: bytes | None, ours: bytes, theirs: bytes) -> None:
-    one, other = merge_notes(base, ours, theirs, PATH), merge_notes(base, theirs, ours, PATH)
+    one, other = merge_file(base, ours, theirs, PATH), merge_file(base, theirs, ours, PATH)
     assert {c.field for c in one.conflicts} == {c.field for c in other.conflicts}
     assert (one.data is None) == bool(one.conflicts) == (other.data is None)
     if one.data is not None and other.data is not None:
@@ -340,7 +340,7 @@ def test_lines_changed_apart_are_never_lost(body: list[str], data: st.DataObject
 
 @given(st.binary(max_size=80) | versions, st.binary(max_size=80) | versions, st.binary(max_size=80) | versions)
 def test_any_bytes_merge_or_conflict_and_never_leave_markers(base: bytes, ours: bytes, theirs: bytes) -> None:
-    result = merge_notes(base, ours, theirs, PATH)
+    result = merge_file(base, ours, theirs, PATH)
     assert (result.data is None) == bool(result.conflicts)
     if result.data is not None and result.data not in (ours, theirs):
         assert parse(result.data, PATH).kind is not NoteKind.CONFLICTED
@@ -404,7 +404,7 @@ def test_a_note_that_gets_an_id_meets_an_edit_of_it_with_an_id_of_its_own() -> N
     base = b"---\nid: 42\ntype: book\n---\none\n\ntwo\n"
     ours = give_id(base, "a.md", id=ID, created=NOW)
     theirs = base.replace(b"two", b"zwei").replace(b"type: book", b"type: film")
-    result = merge_notes(base, ours, theirs, "a.md")
+    result = merge_file(base, ours, theirs, "a.md")
     assert result.data == give_id(theirs, "a.md", id=ID, created=NOW)
 
 

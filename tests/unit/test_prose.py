@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ormahd.index.embedding_cache import source
+from ormahd.index.embeddings import source
 from ormahd.model.node import NodeType
 from ormahd.note.values import path_for
 from ormahd.text.quoting import beginning, findable, language, quoted

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ormahd.git import commit_message
 from ormahd.model.node import EdgeType
 from ormahd.note.edit import edit
-from ormahd.note.forgetting import GONE, Forgotten
+from ormahd.note.forgetting import PURGED, Forgotten
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind, NoteLink
 from ormahd.note.write import compose
@@ -42,19 +42,19 @@ def test_an_edge_goes_with_all_that_is_said_of_it() -> None:
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("see [[fact_red-door_1a2b3c4d]] there", f"see {GONE} there"),
-        ("see [[a/b/fact_red-door_1a2b3c4d|the door]]", f"see {GONE}"),
-        ("see ![[fact_red-door_1a2b3c4d#key]]", f"see {GONE}"),
-        ("see [[The Red Door]], [[the  red door|it]]", f"see {GONE}, {GONE}"),
-        ("see [[work/The red door.md]]", f"see {GONE}"),
-        ("see [it](work/The%20red%20door.md#key) and [other](Blue.md)", f"see {GONE} and [other](Blue.md)"),
-        (f"id {GOING}.", f"id {GONE}."),
-        (f"id {GOING.upper()}", f"id {GONE}"),
-        ("id 1a2b3c4d", f"id {GONE}"),
-        ("[it](work/fact/2026-11/fact_red-door_1a2b3c4d.md)", GONE),
-        ("file fact_größe-tür_1a2b3c4d.md, moved", f"file {GONE}, moved"),
-        ("1a2b3c4d [sum](ff1a2b3c4dff)", f"{GONE} [sum](ff1a2b3c4dff)"),
-        ("work/fact/2026-11/fact_x_1a2b3c4d.md", f"work/fact/2026-11/{GONE}"),
+        ("see [[fact_red-door_1a2b3c4d]] there", f"see {PURGED} there"),
+        ("see [[a/b/fact_red-door_1a2b3c4d|the door]]", f"see {PURGED}"),
+        ("see ![[fact_red-door_1a2b3c4d#key]]", f"see {PURGED}"),
+        ("see [[The Red Door]], [[the  red door|it]]", f"see {PURGED}, {PURGED}"),
+        ("see [[work/The red door.md]]", f"see {PURGED}"),
+        ("see [it](work/The%20red%20door.md#key) and [other](Blue.md)", f"see {PURGED} and [other](Blue.md)"),
+        (f"id {GOING}.", f"id {PURGED}."),
+        (f"id {GOING.upper()}", f"id {PURGED}"),
+        ("id 1a2b3c4d", f"id {PURGED}"),
+        ("[it](work/fact/2026-11/fact_red-door_1a2b3c4d.md)", PURGED),
+        ("file fact_größe-tür_1a2b3c4d.md, moved", f"file {PURGED}, moved"),
+        ("1a2b3c4d [sum](ff1a2b3c4dff)", f"{PURGED} [sum](ff1a2b3c4dff)"),
+        ("work/fact/2026-11/fact_x_1a2b3c4d.md", f"work/fact/2026-11/{PURGED}"),
     ],
 )
 def test_words_that_name_it(text: str, left: str) -> None:
@@ -78,7 +78,7 @@ def test_bytes_that_it_is_not_about_stay() -> None:
         + STAYING.encode()
         + b"\r\nx: 'y'   # why\r\n---\r\nbad \xff [[fact_a_1a2b3c4d]]\r\n\r\n"
     )
-    assert FORGOTTEN.without(PATH, odd) == odd.replace(b"[[fact_a_1a2b3c4d]]", GONE.encode())
+    assert FORGOTTEN.without(PATH, odd) == odd.replace(b"[[fact_a_1a2b3c4d]]", PURGED.encode())
 
 
 def test_a_note_that_cannot_be_edited_by_line_loses_the_words() -> None:
@@ -90,7 +90,7 @@ def test_lines_of_ours_that_name_it_go_whole() -> None:
     lines = [f'{{"id": "a", "node": "{GOING}", "prompt": "p"}}\n', f'{{"id": "b", "node": "{STAYING}"}}\n']
     data = "".join(lines).encode()
     assert FORGOTTEN.without(".ormah/feedback/2026-11.jsonl", data) == lines[1].encode()
-    assert FORGOTTEN.without("notes/mine.jsonl", data) == data.replace(GOING.encode(), GONE.encode())
+    assert FORGOTTEN.without("notes/mine.jsonl", data) == data.replace(GOING.encode(), PURGED.encode())
 
 
 def test_a_secret_in_all_its_spellings() -> None:
@@ -99,8 +99,8 @@ def test_a_secret_in_all_its_spellings() -> None:
     line = b'{"id": "a", "prompt": "p\\"w\'x-\\u00f6"}\n'
     left = forgotten.without(PATH, data)
     assert forgotten.mentions(left) == 0
-    assert parse(left, PATH).content == f"it is {GONE}!"
-    assert parse(left, PATH).title == GONE
+    assert parse(left, PATH).content == f"it is {PURGED}!"
+    assert parse(left, PATH).title == PURGED
     assert forgotten.without(".ormah/feedback/2026-11.jsonl", line) == b'{"id": "a", "prompt": "(purged)"}\n'
     assert forgotten.mentions(b"P\"W'X-") == 0
 
@@ -110,8 +110,8 @@ def test_what_its_versions_are_called_and_say() -> None:
         note("Short.\nThe key lies under the third stone from the left.", GOING, title="The red door"), "a/My door.md"
     )
     later = parse(note("Another text of enough length to be known by.", GOING, title=None), "fact_x_1a2b3c4d.md")
-    known = Forgotten(GOING).knowing([first, later], lambda name: name == "my door")
-    assert known.names == ("the red door",)
+    known = Forgotten(GOING).knowing([first, later])
+    assert known.names == ("the red door", "my door")
     assert known.quotes == ("The red door", "Another text of enough length ")
     assert known.quoted("Connect: A supports Another text of enough length to b…")
     assert not known.quoted("Connect: A supports B")
@@ -128,8 +128,8 @@ def op(subject: str, body: str = "", nodes: list[str] | None = None, **more: str
 
 def test_a_message_about_it_keeps_its_trailers() -> None:
     text = op("Connect: A supports The red door", "because it is red", [GOING, STAYING], part=f"01hk {GOING}")
-    assert commit_message.purged(text, FORGOTTEN) == op(GONE, "", [STAYING])
-    assert commit_message.purged(op("Remember: The red door", nodes=[GOING]), FORGOTTEN) == op(GONE)
+    assert commit_message.purged(text, FORGOTTEN) == op(PURGED, "", [STAYING])
+    assert commit_message.purged(op("Remember: The red door", nodes=[GOING]), FORGOTTEN) == op(PURGED)
     quoting = replace(FORGOTTEN, quotes=("The red door",))
     assert commit_message.purged(op("Links: 2", "A supports The red door", [STAYING]), quoting) == op(
         "Links: 2", "", [STAYING]
@@ -138,12 +138,16 @@ def test_a_message_about_it_keeps_its_trailers() -> None:
 
 def test_a_message_that_names_it_only() -> None:
     text = op("Merge: two became one", "kept 1a2b3c4d and [[fact_red_1a2b3c4d]]", [STAYING])
-    assert commit_message.purged(text, FORGOTTEN) == op("Merge: two became one", f"kept {GONE} and {GONE}", [STAYING])
+    assert commit_message.purged(text, FORGOTTEN) == op(
+        "Merge: two became one", f"kept {PURGED} and {PURGED}", [STAYING]
+    )
 
 
 def test_what_a_commit_reverts_stays_said() -> None:
     reverts = f"This reverts commit {'a' * 40}.\n"
-    assert commit_message.purged(f'Revert "The red door"\n\n{reverts}', FORGOTTEN, whole=True) == f"{GONE}\n\n{reverts}"
+    assert (
+        commit_message.purged(f'Revert "The red door"\n\n{reverts}', FORGOTTEN, whole=True) == f"{PURGED}\n\n{reverts}"
+    )
 
 
 PIECES = st.sampled_from(

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ormahd.note.forgetting import Forgotten
 from ormahd.state.state import State
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
@@ -22,11 +23,9 @@ def test_rows_and_bytes_go(tmp_path: Path) -> None:
             values = ["a zebrafish" if row[2] == "TEXT" else b"zebrafish" if row[2] == "BLOB" else 7 for row in columns]
             db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
 
-    def holds(data: bytes) -> bool:
-        return b"zebrafish" in data or data == b"going"
-
-    assert state.scour(holds, change=False) == len(tables) + 3
-    assert state.scour(holds, change=True) == len(tables) + 1, "two went with the rows that they belong to"
+    wanted = Forgotten(secrets=("zebrafish", "going"))
+    assert state.scour(wanted, change=False) == len(tables) + 3
+    assert state.scour(wanted, change=True) == len(tables) + 1, "two went with the rows that they belong to"
     assert [row[1] for row in state.accesses()] == ["staying"]
     assert state.answer("r1") is None
     assert state.answer("r2") == ("agent.get", "digest", b"another")

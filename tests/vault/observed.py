@@ -45,10 +45,12 @@ class SmallIndex:
         with self.changed:
             return {path: state for path, (_, state) in self.rows.items()}
 
-    def apply(self, upserts, removals, *, head, notes=None, superseded=lambda _path, _digest: False) -> None:
+    def apply(self, upserts, removals, *, head, notes=None, seen=None) -> None:
         with self.changed:
-            upserts = {path: one for path, one in upserts.items() if not superseded(path, one[1].digest)}
-            removals = [path for path in removals if not superseded(path, None)]
+            known = self.known() if seen is not None else {}
+            same = {path for path in (*upserts, *removals) if known.get(path) == (seen or {}).get(path)}
+            upserts = {path: one for path, one in upserts.items() if path in same}
+            removals = [path for path in removals if path in same]
             self.calls.append((set(upserts), set(removals)))
             self._store(upserts, removals, head)
 

@@ -88,7 +88,7 @@ def test_the_last_whisper_of_the_callers_session_is_judged(
     agent = "person" if space is None else "agent:codex"
     if judged is not None:
         found = whispers.latest(state, A, session_id=session, space=space, agent=agent)
-        assert (found.event, found.node_id, found.prompt, found.shown) == (events[judged], A, judged, "full")
+        assert (found.event, found.node_id, found.prompt, found.how) == (events[judged], A, judged, "full")
         assert found.vector.tolist() == VECTOR.tolist()
         return
     with pytest.raises(NotFound, match="which prompt is judged") as unclear:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ormahd.note.forgetting import Forgotten
 from ormahd.settings import WhisperSettings
 from ormahd.state import sessions as store
 from ormahd.state.state import State
@@ -236,7 +237,7 @@ def test_a_purge_leaves_nothing(house: House) -> None:
     """Design 12: whisper log and cursors that hold the text or id are cleaned too."""
     house.say("about the zebra", "one")
     house.say("about the cache", "two", shown={"97acbe8e": "full"})
-    house.state.scour(lambda data: b"zebra" in data or b"97acbe8e" in data, change=True)
+    house.state.scour(Forgotten(secrets=("zebra", "97acbe8e")), change=True)
     assert house.texts("one") is None
     assert house.sessions.before("two").known == frozenset()
     house.say("about the cache", "two")

@@ -1,7 +1,9 @@
-"""Embeddings in SQLite, stored by the content that was embedded and tied to the nodes that have that content.
+"""The embeddings of notes: stored in SQLite by content, and one model's vectors in memory (`VectorStore`).
 
 Table `document` has a row for each embedded text (by sha256), and `embedded` says which document a node has now. Every
-row names its model, so the vectors of a new model can be stored beside those of the old one.
+row names its model, so the vectors of a new model can be stored beside those of the old one. Chroma is a fast
+approximate index over them (`chroma.py`). Nodes that Chroma does not hold yet are searched exactly, so a node can be
+found as soon as it is embedded, with or without Chroma.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ import hashlib
 import itertools
 import sqlite3
 import sys
+import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from msgspec import Struct, field
@@ -19,10 +23,13 @@ from numpy.typing import NDArray
 
 from ormahd.embedding import token_vectors as late
 from ormahd.embedding.embedder import DocumentVectors, Embedder
-from ormahd.embedding.token_vectors import Half
+from ormahd.embedding.token_vectors import Float, Half
 from ormahd.index.words import heading
 from ormahd.process import sql
+from ormahd.settings import VectorSettings
 from ormahd.text.quoting import language
+from ormahd.vectors.chroma import Chroma
+from ormahd.vectors.matrix import Matrix
 
 KEEP_FREE_US = 7 * 86_400 * 1_000_000
 """Time for which an embedding is kept after the last note with its text is gone, in microseconds. An undo within that
@@ -33,7 +40,7 @@ KEEP_FREE_SHARE = 0.1
 """Maximum share of documents that belong to no note. At least 1,000 of them are kept."""
 
 
-UNSPOKEN = 500
+NO_PROSE_CHARACTERS = 500
 """Number of characters that are embedded if a text has no heading and no prose."""
 
 
@@ -48,7 +55,7 @@ class EmbeddedText(Struct, frozen=True):
 
 def source(title: str | None, path: str, content: str) -> EmbeddedText:
     name = heading(title, path)
-    content = language(content) or ("" if name else content[:UNSPOKEN])
+    content = language(content) or ("" if name else content[:NO_PROSE_CHARACTERS])
     if name and content[: len(name)].casefold() == name.casefold():
         name = None  # the text already begins with its heading
     return EmbeddedText(name, content, hashlib.sha256(f"{name or ''}\0{content}".encode(errors="replace")).digest())
@@ -58,9 +65,9 @@ def embed(embedder: Embedder, texts: Sequence[EmbeddedText], *, urgent: bool) ->
     """Return sha256 -> embedding of each of the texts. `urgent`: whether a request waits for it."""
     if not texts:
         return {}
-    contents, headings = [one.content for one in texts], [one.heading for one in texts]
+    contents, headings = [text.content for text in texts], [text.heading for text in texts]
     vectors = embedder.embed_documents(contents, headings, urgent=urgent)
-    return {one.sha: document for one, document in zip(texts, vectors, strict=True)}
+    return {text.sha: document for text, document in zip(texts, vectors, strict=True)}
 
 
 class Delta(Struct):
@@ -69,7 +76,7 @@ class Delta(Struct):
 
     vectors: dict[str, Half] = field(default_factory=dict)
     """Nodes whose vectors changed, with the new ones: float16[pieces, dimensions]."""
-    gone: set[str] = field(default_factory=set)
+    removed: set[str] = field(default_factory=set)
     """Nodes that have no vectors now: removed, or changed and not embedded yet."""
     waiting: set[str] = field(default_factory=set)
     """The nodes of `gone` that still exist."""
@@ -87,9 +94,9 @@ def models(connection: sqlite3.Connection) -> list[int]:
 
 def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, EmbeddedText]:
     found: dict[str, EmbeddedText] = {}
-    for some in sql.sets(ids):
-        rest = f"FROM node n JOIN text t USING (number) JOIN file f USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
-        rows = sql.table(connection, ("n.id", "n.title", "f.path", "t.content"), rest, some)
+    for chunk in sql.sets(ids):
+        rest = f"FROM node n JOIN text t USING (number) JOIN file f USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(chunk)})"
+        rows = sql.table(connection, ("n.id", "n.title", "f.path", "t.content"), rest, chunk)
         found |= {row[0]: source(*row[1:]) for row in rows}
     return found
 
@@ -98,9 +105,9 @@ def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) 
     """Return which of the texts with these sha256 digests have a stored embedding: sha256 -> the embedding's number
     in table `document`."""
     found: dict[bytes, int] = {}
-    for some in sql.sets(list(shas)):
-        rest = f"FROM document WHERE model = ? AND sha IN ({sql.marks(some)})"
-        known = sql.lookup(connection, "hex(sha)", "document", rest, (model, *some))
+    for chunk in sql.sets(list(shas)):
+        rest = f"FROM document WHERE model = ? AND sha IN ({sql.marks(chunk)})"
+        known = sql.lookup(connection, "hex(sha)", "document", rest, (model, *chunk))
         found |= {bytes.fromhex(sha): document for sha, document in known.items()}
     return found
 
@@ -144,42 +151,38 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
     """
     wanted = sources(connection, list(ids))
     had = _had(connection, model, list(ids))
-    tied = {one: document[1] for one, document in had.items()}
-    now_is = {one: text.sha for one, text in wanted.items()}
-    changed = [one for one in ids if tied.get(one) != now_is.get(one)]
+    tied = {node_id: sha for node_id, (_, sha) in had.items()}
+    current = {node_id: text.sha for node_id, text in wanted.items()}
+    changed = [node_id for node_id in ids if tied.get(node_id) != current.get(node_id)]
     if not changed:
         return Delta()
-    there = cached(connection, model, {wanted[one].sha for one in changed if one in wanted})
-    ties = [(one, there[wanted[one].sha]) for one in changed if one in wanted and wanted[one].sha in there]
-    untied = [had[one][0] for one in changed if one in had]
-    delta = Delta(gone=set(changed) - {one for one, _ in ties})
-    delta.waiting = delta.gone & wanted.keys()
+    present = [node_id for node_id in changed if node_id in current]
+    known = cached(connection, model, {current[node_id] for node_id in present})
+    ties = [(node_id, known[current[node_id]]) for node_id in present if current[node_id] in known]
+    untied = [had[node_id][0] for node_id in changed if node_id in had]
+    delta = Delta(removed=set(changed) - {node_id for node_id, _ in ties})
+    delta.waiting = delta.removed & wanted.keys()
     delta.df = frequencies(connection, [document for _, document in ties])
     delta.df.subtract(frequencies(connection, untied))
     sql.among(connection, "DELETE FROM embedded WHERE model = ? AND id IN", changed, first=(model,))
     sql.put(connection, "INSERT INTO embedded", [(model, *tie) for tie in ties])
-    sql.among(
-        connection, "UPDATE document SET free = NULL WHERE free IS NOT NULL AND document IN", [tie[1] for tie in ties]
-    )
-    sql.among(
-        connection, "UPDATE document SET free = ? WHERE NOT EXISTS (SELECT 1 FROM embedded e WHERE e.document = "
-        "document.document) AND document IN", untied, first=(now,)
-    )  # fmt: skip
+    used = [document for _, document in ties]
+    sql.among(connection, "UPDATE document SET free = NULL WHERE free IS NOT NULL AND document IN", used)
+    unused = "NOT EXISTS (SELECT 1 FROM embedded e WHERE e.document = document.document)"
+    sql.among(connection, f"UPDATE document SET free = ? WHERE {unused} AND document IN", untied, first=(now,))
     connection.execute("DELETE FROM meta WHERE key = 'chroma'")
-    by_document = _vectors(connection, [document for _, document in ties])
-    delta.vectors = {one: by_document[document] for one, document in ties}
+    by_document = _vectors(connection, used)
+    delta.vectors = {node_id: by_document[document] for node_id, document in ties}
     return delta
 
 
-def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes, int]]:
-    """Return the embedding to which each node is tied: node id -> (number in table `document`, sha256 of the text,
-    number of pieces)."""
-    found: dict[str, tuple[int, bytes, int]] = {}
-    for some in sql.sets(ids):
-        rest = f"FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(some)})"
-        names = ("e.id", "d.document", "hex(d.sha)", "d.pieces")
-        rows = sql.table(connection, names, rest, (model, *some))
-        found |= {row[0]: (row[1], bytes.fromhex(row[2]), row[3]) for row in rows}
+def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes]]:
+    """Return the embedding to which each node is tied: node id -> (number in table `document`, sha256 of the text)."""
+    found: dict[str, tuple[int, bytes]] = {}
+    for chunk in sql.sets(ids):
+        rest = f"FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(chunk)})"
+        rows = sql.table(connection, ("e.id", "d.document", "hex(d.sha)"), rest, (model, *chunk))
+        found |= {node_id: (document, bytes.fromhex(sha)) for node_id, document, sha in rows}
     return found
 
 
@@ -189,12 +192,12 @@ def _pieces(
     """Yield (number of the embedding, blobs of its pieces in order) for the embeddings with the numbers `documents`.
     `column`: which blob: `vector`, or a column of table `token` (`ids` or `vectors`)."""
     table = "vector" if column == "vector" else "token"
-    for some in sql.sets(sorted(set(documents))):
+    for chunk in sql.sets(sorted(set(documents))):
         rest = (
             f"FROM document d JOIN {table} ON key BETWEEN d.document << 16 AND (d.document << 16) + 65535 "
-            f"WHERE d.document IN ({sql.marks(some)})"
+            f"WHERE d.document IN ({sql.marks(chunk)})"
         )
-        blobs = sorted(sql.blobs(connection, "key", column, rest, some).items())
+        blobs = sorted(sql.blobs(connection, "key", column, rest, chunk).items())
         for document, pieces in itertools.groupby(blobs, key=lambda item: item[0] >> 16):
             yield document, [blob for _, blob in pieces]
 
@@ -203,11 +206,10 @@ def frequencies(connection: sqlite3.Connection, documents: Sequence[int]) -> Cou
     """Return token id -> number of the embeddings `documents` that have it. An embedding that is listed twice counts
     twice."""
     found: Counter[int] = Counter()
-    for some in sql.chunks(documents):
-        ids = {
-            one: np.unique(np.frombuffer(b"".join(blobs), np.uint32)) for one, blobs in _pieces(connection, "ids", some)
-        }
-        tokens, counts = np.unique(np.concatenate([ids[document] for document in some]), return_counts=True)
+    for chunk in sql.chunks(documents):
+        pieces = _pieces(connection, "ids", chunk)
+        ids = {document: np.unique(np.frombuffer(b"".join(blobs), np.uint32)) for document, blobs in pieces}
+        tokens, counts = np.unique(np.concatenate([ids[document] for document in chunk]), return_counts=True)
         found.update(dict(zip(tokens.tolist(), counts.tolist(), strict=True)))
     return found
 
@@ -274,21 +276,21 @@ def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Piec
     """Return node id -> token vectors, packed by `late.pack`, of those pieces whose numbers `pieces` gives for the
     node. Nodes without token vectors are left out."""
     documents: dict[str, int] = {}
-    for some in sql.sets(list(pieces)):
-        rest = f"FROM embedded WHERE model = ? AND id IN ({sql.marks(some)})"
-        documents |= sql.lookup(connection, "id", "document", rest, (model, *some))
-    keys = {one: [document << 16 | piece for piece in pieces[one]] for one, document in documents.items()}
+    for chunk in sql.sets(list(pieces)):
+        rest = f"FROM embedded WHERE model = ? AND id IN ({sql.marks(chunk)})"
+        documents |= sql.lookup(connection, "id", "document", rest, (model, *chunk))
+    keys = {node_id: [document << 16 | piece for piece in pieces[node_id]] for node_id, document in documents.items()}
     found: dict[int, bytes] = {}
-    for part in sql.sets([key for some in keys.values() for key in some]):
+    for part in sql.sets([key for of_node in keys.values() for key in of_node]):
         found |= sql.blobs(connection, "key", "vectors", f"FROM token WHERE key IN ({sql.marks(part)})", part)
-    joined = {one: b"".join(found.get(key, b"") for key in some) for one, some in keys.items()}
-    return {one: packed for one, packed in joined.items() if packed}
+    joined = {node_id: b"".join(found.get(key, b"") for key in of_node) for node_id, of_node in keys.items()}
+    return {node_id: packed for node_id, packed in joined.items() if packed}
 
 
 def token_vectors(packed: Mapping[str, bytes], width: int) -> TokenVectors:
     """Concatenate the result of `tokens` into one array for MaxSim, in the same order. `width`: number of dimensions of
     a token vector."""
-    ends = np.cumsum([0, *(len(one) // (width // 2) for one in packed.values())])
+    ends = np.cumsum([0, *(len(blob) // (width // 2) for blob in packed.values())])
     both = np.frombuffer(b"".join(packed.values()), np.ubyte).reshape(-1, width // 2)
     return TokenVectors(list(packed), ends, both)
 
@@ -327,3 +329,117 @@ def forget_others(connection: sqlite3.Connection, model: int) -> None:
     """Delete what is left of all models other than `model`, after `purge` has deleted their embeddings."""
     for table in ("embedded", "model"):
         connection.execute(f"DELETE FROM {table} WHERE model <> ?", (model,))
+
+
+FEW_NOTES = 100
+"""Number of notes with which a function word has half the rarity that is counted (`VectorStore.idf`)."""
+
+
+class VectorStore:
+    """Holds the vectors of one model in RAM, and searches them. Also knows the model's token frequencies, and which nodes
+    are still to be embedded.
+
+    Reading is safe from any thread; a writer must hold the index's apply lock.
+    """
+
+    def __init__(self, embedder: Embedder, directory: Path, settings: VectorSettings) -> None:
+        self.embedder = embedder
+        self.matrix = Matrix(embedder.dimensions, quick=settings.exact_pieces if settings.url is None else 0)
+        self.chroma = Chroma(directory, settings, embedder.fingerprint, self.matrix)
+        self.number = 0
+        self.waiting: dict[str, None] = {}
+        """Nodes without vectors, in the order in which they will be embedded."""
+        self.recorded = False
+        """Whether SQLite has the record that Chroma holds all vectors (see `record`)."""
+        self._df = Counter[int]()  # token id -> number of nodes that have it
+        self._lock = threading.Lock()
+
+    # Loading and updating
+
+    def load(self, connection: sqlite3.Connection) -> None:
+        """Load this model's vectors, token counts and pending nodes from SQLite, in place of those in RAM. Raises
+        sqlite3.DatabaseError if they are damaged."""
+        self.number = model_number(connection, self.embedder.fingerprint)
+        check(connection, self.number, self.embedder.dimensions, self.embedder.late_dimensions)
+        old = set(self.matrix.ids())
+        self.matrix.remove(old)
+        self.matrix.put(everything(connection, self.number))
+        rows = connection.execute("SELECT document FROM embedded WHERE model = ?", (self.number,))
+        self._df = frequencies(connection, [row[0] for row in rows])
+        self.waiting = dict.fromkeys(waiting(connection, self.number))
+        row = connection.execute("SELECT value FROM meta WHERE key = 'chroma'").fetchone()
+        self.recorded = row == (str(self.number),)
+        if old:
+            self.chroma.changed(old.union(self.matrix.ids()))
+        else:
+            self.chroma.compared = self.recorded
+
+    def take(self, delta: Delta) -> None:
+        """Make the changes of a committed transaction to the vectors in RAM as well."""
+        self.matrix.remove(delta.removed)
+        self.matrix.put(delta.vectors.items())
+        self._df.update(delta.df)
+        changed = delta.removed | delta.vectors.keys()
+        self.recorded = self.recorded and not changed
+        self.chroma.changed(changed)
+        with self._lock:
+            for node_id in changed:
+                self.waiting.pop(node_id, None)
+            self.waiting |= dict.fromkeys(sorted(delta.waiting))
+
+    def record(self, connection: sqlite3.Connection) -> None:
+        """If Chroma holds all vectors, record that in SQLite, so that the next process need not open it. The next
+        change to the vectors deletes the record (`follow`)."""
+        if self.chroma.complete:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('chroma', ?)", (str(self.number),))
+            self.recorded = True
+
+    # Search
+
+    @property
+    def searched(self) -> str:
+        """Where vectors are searched: "memory" (in RAM), "chroma" (Chroma in this process) or "server" (a Chroma
+        server). It is "memory" whenever Chroma is not open."""
+        return (None if self.matrix.quick else self.chroma.place) or "memory"
+
+    def search(self, vector: Float, limit: int) -> list[tuple[str, float]]:
+        """Return the nearest nodes: (id, cosine of the best piece), best first. If Chroma finds the candidates, their
+        exact cosines are still computed from the vectors in RAM."""
+        near = None if self.matrix.quick else self.chroma.nearest(vector, limit)
+        if near is None:
+            return self.matrix.nearest(vector, limit)
+        scores = self.matrix.cosines(vector, near)
+        return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
+
+    def search_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
+        """Search with several vectors, float32[k, dimensions], as `search` does."""
+        if self.matrix.quick:
+            return self.matrix.nearest_each(vectors, limit)
+        return [self.search(vector, limit) for vector in vectors]
+
+    def idf(self, token_ids: NDArray[np.uint32], function_words: NDArray[np.bool_] | bool = False) -> Float:
+        """Return how rare each of these token ids is among the notes: ln((notes + 1) / (notes with the token + 1)),
+        at least 0.
+
+        Few notes do not show which words are common: "why" may be in none of them. So the value of function words
+        (`function_words`: whether a token is one) is multiplied by notes / (notes + `FEW_NOTES`).
+        """
+        notes = len(self.matrix) + 1
+        counts = np.array([self._df[int(token)] for token in token_ids], np.float32)
+        scale = np.where(function_words, notes / (notes + FEW_NOTES), 1.0)
+        return np.asarray(np.maximum(np.log(notes / (counts + 1)), 0.0) * scale, np.float32)
+
+    def best_pieces(self, ids: Sequence[str], vector: Float | None, limit: int) -> dict[str, Pieces]:
+        """Return node id -> the pieces whose tokens are compared with those of a query: all pieces, or of a long note
+        only the `limit` nearest to `vector`. Nodes without vectors are left out."""
+        chosen: dict[str, Pieces] = {}
+        for node_id, count in zip(ids, self.matrix.counts(ids), strict=True):
+            if count == 1:
+                chosen[node_id] = (0,)
+            elif count > limit and vector is not None:
+                vectors = self.matrix.vectors(node_id)
+                if vectors is not None:
+                    chosen[node_id] = tuple(sorted(np.argsort(-(vectors @ vector), kind="stable")[:limit].tolist()))
+            elif count:
+                chosen[node_id] = tuple(range(min(count, limit)))
+        return chosen
