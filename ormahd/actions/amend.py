@@ -257,6 +257,12 @@ def core_notes(ormah: Ormah) -> list[NodeRow]:
     return list(ormah.index.notes(ormah.index.ids(chosen)).values())
 
 
+def identities(ormah: Ormah) -> frozenset[str]:
+    """Return the ids of the memories that describe the user: the targets of the self node's `defines` edges."""
+    edges = ormah.index.edges(ormah.vault.self_id)[0]
+    return frozenset(edge.target for edge in edges if edge.edge is EdgeType.DEFINES)
+
+
 def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str], leaving: Collection[str] = ()) -> list[NodeRow]:
     """Move the least important core nodes to working, as part of the transaction `tx`, until core is within its cap.
     The nodes `keep` count as core nodes, and those in `leaving`, which `tx` ends, do not.
@@ -282,11 +288,9 @@ def leaving_core(
     `scores`: id -> importance, in place of the stored one. Nodes with an id in `last` come after the others, nodes
     about the user at the end; the self node is left out.
     """
-    me = ormah.vault.self_id
-    identity = {edge.target for edge in ormah.index.edges(me)[0] if edge.edge is EdgeType.DEFINES}
-    known = scores or {}
+    identity, known = identities(ormah), scores or {}
     return sorted(
-        (row for row in core if row.id != me),
+        (row for row in core if row.id != ormah.vault.self_id),
         key=lambda row: (
             row.about_self or row.id in identity,
             row.id in last,

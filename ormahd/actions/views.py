@@ -55,7 +55,7 @@ def headline(title: str | None, content: str, limit: int = 72) -> str:
 R = TypeVar("R", bound=Struct)
 
 
-def of_row(kind: type[R], row: object, **more: Any) -> R:
+def of_row(kind: type[R], row: object, /, **more: Any) -> R:
     """Return a `kind` whose fields are the attributes of `row` with the same names, and `more`.
 
     Times become ISO text, members of enums their values, tuples lists.
