@@ -7,7 +7,8 @@ version is gone (DESIGN section 5). Also holds `Caller`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -18,10 +19,20 @@ from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, NotReady,
 from ormahd.git.commit_message import REQUEST
 from ormahd.index.rows import SOURCE_PREFIX, Filter, NodeRow
 from ormahd.model.change import Kind
-from ormahd.model.node import EdgeType, NodeType, NoteGuard, Tier, short_id
+from ormahd.model.node import (
+    ABOUT_SELF,
+    CreateNodeRequest,
+    EdgeType,
+    NodeType,
+    NoteGuard,
+    NoteStanding,
+    Tier,
+    short_id,
+)
 from ormahd.note.edit import edit
 from ormahd.note.read import parse
-from ormahd.note.values import Note, NoteKind, NoteLink
+from ormahd.note.values import Note, NoteKind, NoteLink, path_for
+from ormahd.note.write import compose
 from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.text.bearing import bearing
@@ -198,13 +209,14 @@ def _amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
 
 
 def transaction(
-    ormah: Ormah, subject: str, *, kind: Kind, caller: Caller, body: str = "", run: str | None = None
+    ormah: Ormah, subject: str, *, kind: Kind, caller: Caller, trailers: Iterable[tuple[str, str]] = (), **more: Any
 ) -> Transaction:
-    """Return a transaction in the caller's name, for a `with` block that adds the changes to it."""
-    person = caller.source == PERSON
-    return ormah.vault.transaction(
-        subject, kind=kind, source=caller.source, body=body, run=run, person=person, trailers=caller.trailers
-    )
+    """Return a transaction in the caller's name, for a `with` block that adds the changes to it.
+
+    `trailers`: of its commit, besides the caller's. `more`: `body` and `run`, as `Vault.transaction` takes them.
+    """
+    fields: dict[str, Any] = {"source": caller.source, "person": caller.source == PERSON, **more}
+    return ormah.vault.transaction(subject, kind=kind, trailers=[*trailers, *caller.trailers], **fields)
 
 
 def outcome(tx: Transaction) -> Outcome:
@@ -240,6 +252,34 @@ def clean(ormah: Ormah, text: str | None, found: list[str]) -> str | None:
     result = redact(text, pace=priority.giving)
     found.extend(finding.kind for finding in result.found)
     return result.text
+
+
+def without_secrets(ormah: Ormah, request: CreateNodeRequest, found: list[str]) -> dict[str, Any]:
+    """Return the fields of a new memory that hold text, without secrets, and with the tag `about_self` where it is about
+    the user. Append the kind of each secret to `found`."""
+    fields: dict[str, Any] = {
+        name: clean(ormah, getattr(request, name), found) for name in ("content", "title", "rejected")
+    }
+    for name in ("paths", "commands", "tags"):
+        fields[name] = [clean(ormah, text, found) for text in getattr(request, name)]
+    if request.about_self and ABOUT_SELF not in fields["tags"]:
+        fields["tags"].insert(0, ABOUT_SELF)
+    edges = [edge.model_copy(update={"reason": clean(ormah, edge.reason, found)}) for edge in request.connections]
+    return fields | {"connections": edges}
+
+
+def new_note(
+    request: CreateNodeRequest, node_id: str, now: datetime, links: Sequence[NoteLink], **more: Any
+) -> tuple[str, bytes]:
+    """Return the path and the bytes of the note of a new memory. `now`: when it was made, if `request` does not say it.
+    `more`: further fields, as `compose` takes them."""
+    names = {name: getattr(request, name) for name in ("type", "space", "title", "content")}
+    names |= {"id": node_id, "created": request.created or now}
+    fields = {
+        name: getattr(request, name) for name in ("tier", "tags", "confidence", "paths", "commands", "everywhere")
+    }
+    fields |= {"because": request.rejected, "standing": NoteStanding.REJECTED if request.rejected else None, **more}
+    return path_for(**names), compose(links=links, **names, **fields)
 
 
 def clean_name(ormah: Ormah, name: str | None, found: list[str]) -> str | None:

@@ -1,6 +1,6 @@
 """Purge: remove a memory, or an exact text, from the vault's files, its history, and all derived data.
 
-`STORES` lists what Ormah keeps beside the history and the index. The daemon writes nothing while the history is replaced.
+`_clean` names what Ormah keeps beside the history and the index. The daemon writes nothing while the history is replaced.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BINARY_HEAD = 8000
 
 def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress) -> PurgeResult:
     """Remove a memory (`node_id`: full id or unique prefix, also of a forgotten one) and exact texts from vault,
-    history, index and all `STORES`. With `dry_run` nothing is changed.
+    history, index and all that is kept beside them. With `dry_run` nothing is changed.
 
     Raises:
         NotFound, Ambiguous, BadRequest: the id, a text, the self node. Conflict: the history cannot be replaced, or
@@ -133,12 +133,10 @@ def _remove_from_files(ormah: Ormah, found: PurgeSurvey, caller: Caller, out: Pu
     The commit message does not name these files: the new history will not show that they mentioned the memory.
     """
     vault, wanted = ormah.vault, found.forgotten
-    what = "a memory" if wanted.node_id else "a text"
+    what = f"{'a memory' if wanted.node_id else 'a text'} was removed"
     with ormah.writing:
-        tx = vault.transaction(
-            f"Purge: {what} was removed", kind=Kind.PURGE, source=caller.source, person=caller.source == PERSON
-        )
-        with tx:
+        person = caller.source == PERSON
+        with vault.transaction(f"Purge: {what}", kind=Kind.PURGE, source=caller.source, person=person) as tx:
             notes = []
             for path, oid in sorted(vault.tree().items()):
                 if not (path in found.names or oid in found.drop or oid in found.rewrite):
@@ -169,7 +167,7 @@ def _remove_from_files(ormah: Ormah, found: PurgeSurvey, caller: Caller, out: Pu
 # ------------------------------------------------------------ what is kept beside the history
 
 
-def _lines(_ormah: Ormah, file: Path, wanted: Forgotten, change: bool) -> int:
+def _lines(file: Path, wanted: Forgotten, *, change: bool) -> int:
     """Overwrite, in place, the lines that hold the memory: the log's handler has the file open and appends to it."""
     with open(file, "r+b") as opened:
         lines = opened.read().splitlines(keepends=True)
@@ -184,10 +182,10 @@ def _lines(_ormah: Ormah, file: Path, wanted: Forgotten, change: bool) -> int:
     return len(held)
 
 
-def _copy(ormah: Ormah, file: Path, wanted: Forgotten, change: bool) -> int:
+def _copy(root: Path, file: Path, wanted: Forgotten, *, change: bool) -> int:
     """Delete a version of the memory's note, and a damaged file, in which anything may be encoded; remove mentions of it
     from another file and its name."""
-    path, data = file.relative_to(ormah.vault.root).as_posix(), own_files.read(file)
+    path, data = file.relative_to(root).as_posix(), own_files.read(file)
     named, damaged = wanted.mentions(os.fsencode(path)) > 0, file.parent.name == "damaged"
     if not (named or damaged or wanted.mentions(data)):
         return 0
@@ -195,40 +193,29 @@ def _copy(ormah: Ormah, file: Path, wanted: Forgotten, change: bool) -> int:
         file.unlink()
     elif change:
         file.write_bytes(wanted.without(path, data))
-        target = ormah.vault.root / wanted.text(path)
+        target = root / wanted.text(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         file.rename(target)
     return 1
 
 
-def _turns(ormah: Ormah, _place: Path, wanted: Forgotten, change: bool) -> int:
-    return ormah.sessions.purge(wanted.holds, wanted.turns, change=change)
-
-
-def _rows(ormah: Ormah, _file: Path, wanted: Forgotten, change: bool) -> int:
-    return ormah.state.scour(wanted.holds, change=change)
-
-
-STORES: tuple[tuple[str, str, str, Callable[[Ormah, Path, Forgotten, bool], int]], ...] = (
-    ("sessions", "state", "state.sqlite3", _turns),
-    ("state", "state", "state.sqlite3", _rows),
-    ("log", "state", "ormahd.log*", _lines),
-    ("set aside", "vault", ".ormah/conflicts/**/*", _copy),
-)
-"""Where Ormah keeps texts beside the history and the index: name, place, pattern of the files below the place, and what
-removes the memory from one of them and returns the number of turns, rows, lines or files that had it. With `change` False
-it only counts. The archive of sessions is no single file: it is cleaned with the state."""
-
-
 def _clean(ormah: Ormah, wanted: Forgotten, progress: Progress, *, change: bool) -> dict[str, int]:
-    """Remove the memory from all `STORES` and from the index, or with `change` False only count. Return `{name of a
-    store: number of places that had it}`."""
+    """Remove the memory from all that Ormah keeps beside the history, and from the index; with `change` False only
+    count. Return `{name of a store: number of turns, rows, lines or files that had it}`."""
+    root, state = ormah.vault.root, ormah.state.path.parent
+    logs, copies = (
+        [file for file in sorted(place.glob(pattern)) if file.is_file() and not file.is_symlink()]
+        for place, pattern in ((state, "ormahd.log*"), (root, ".ormah/conflicts/**/*"))
+    )
     counts: dict[str, int] = {}
-    places = {"vault": ormah.vault.root, "state": ormah.state.path.parent}
-    for name, place, pattern, clean in STORES:
-        progress(0, 0, f"looking through {name}")
-        files = [file for file in sorted(places[place].glob(pattern)) if file.is_file() and not file.is_symlink()]
-        counts[name] = sum(clean(ormah, file, wanted, change) for file in files)
+    progress(0, 0, "looking through sessions")
+    counts["sessions"] = ormah.sessions.purge(wanted.holds, wanted.turns, change=change)
+    progress(0, 0, "looking through state")
+    counts["state"] = ormah.state.scour(wanted.holds, change=change)
+    progress(0, 0, "looking through log")
+    counts["log"] = sum(_lines(file, wanted, change=change) for file in logs)
+    progress(0, 0, "looking through set aside")
+    counts["set aside"] = sum(_copy(root, file, wanted, change=change) for file in copies)
     if change:
         ormah.warnings = [text for text in ormah.warnings if not wanted.holds(text.encode("utf-8", "replace"))]
         ormah.history.follow()  # the old commits leave its tables

@@ -67,6 +67,10 @@ def of_row(kind: type[R], row: object, /, **more: Any) -> R:
     return kind(**fields, **more)
 
 
+CONNECTION: Final = ("target", "edge", "weight", "created", "reason")
+"""Fields of an edge of a note, in exports and snapshots."""
+
+
 def plain(value: Any) -> Any:
     """Return a value of a row as results have it."""
     if isinstance(value, datetime):
