@@ -19,16 +19,7 @@ from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, NotReady,
 from ormahd.git.commit_message import REQUEST
 from ormahd.index.rows import SOURCE_PREFIX, Filter, NodeRow
 from ormahd.model.change import Kind
-from ormahd.model.node import (
-    ABOUT_SELF,
-    CreateNodeRequest,
-    EdgeType,
-    NodeType,
-    NoteGuard,
-    NoteStanding,
-    Tier,
-    short_id,
-)
+from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, NodeType, NoteGuard, NoteStanding, Tier, short_id
 from ormahd.note.edit import edit
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, NoteLink, path_for
@@ -87,9 +78,8 @@ def check_acts(caller: Caller, kind: NodeType, *, rejected: str | None, guard: N
             hint=f"leave it out, and let the person run: ormahctl update ID --guard {guard}",
         )
     if rejected is not None and kind is NodeType.PREFERENCE:
-        raise BadRequest(
-            "what was tried and rejected is no preference", hint="give it another type: --type decision or observation"
-        )
+        hint = "give it another type: --type decision or observation"
+        raise BadRequest("what was tried and rejected is no preference", hint=hint)
 
 
 def check_guard(data: bytes, path: str) -> None:
@@ -169,9 +159,8 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
     note = parse(data, row.path)
     if note.kind is not NoteKind.NOTE:
         first = note.problems[0] if note.problems else None
-        what = (
-            f"line {first.line}: {first.what}" if first and first.line else (first.what if first else note.kind.value)
-        )
+        place = f"line {first.line}: " if first and first.line else ""
+        what = f"{place}{first.what}" if first else note.kind.value
         raise InvalidNote(
             f"{row.path} cannot be changed while it is not a readable note: {what}",
             hint=first.mend if first else "run: ormahctl doctor",

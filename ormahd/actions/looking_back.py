@@ -119,7 +119,9 @@ class _Views:
     def changes(self, before: Text | None, after: Text | None) -> list[NoteChange]:
         """Return the change from `before` to `after`, two versions of one file (None: no file). If the file holds
         another memory afterwards, these are two changes: a removal and an addition."""
-        old, new = (None if version is None else self._node(version) for version in (before, after))
+        notes = [self._note(version) if version and is_markdown(version[0]) else None for version in (before, after)]
+        known = (NoteKind.NOTE, NoteKind.BROKEN)
+        old, new = (note.id if note is not None and note.kind in known else None for note in notes)
         if before is not None and after is not None and old != new and old and new:
             return [self._change(old, before, None), self._change(new, None, after)]
         return [self._change(new or old, before, after)]
@@ -139,10 +141,6 @@ class _Views:
         if version not in self._parsed:
             self._parsed[version] = parse(version[1], version[0])
         return self._parsed[version]
-
-    def _node(self, version: Text) -> str | None:
-        note = self._note(version) if is_markdown(version[0]) else None
-        return note.id if note is not None and note.kind in {NoteKind.NOTE, NoteKind.BROKEN} else None
 
     def _title(self, version: Text) -> str:
         if not is_markdown(version[0]):

@@ -224,16 +224,16 @@ def _prose(evolutions: list[api.Evolution], tensions: list[api.Tension]) -> str:
     if evolutions:
         lines.append("Beliefs that changed:")
         lines += [
-            f"- {day(one.time)}: {one.newer.title} (id: {one.newer.id}) replaced {one.older.title} (id: {one.older.id})"
-            f"{_why(one.reason)}"
-            for one in evolutions
+            f"- {day(evolution.time)}: {evolution.newer.title} (id: {evolution.newer.id}) replaced {evolution.older.title} (id: {evolution.older.id})"
+            f"{_why(evolution.reason)}"
+            for evolution in evolutions
         ]
     if tensions:
         lines += ["", "Contradictions:"] if lines else ["Contradictions:"]
         lines += [
-            f"- {day(one.time)}: {one.a.title} (id: {one.a.id}) against {one.b.title} (id: {one.b.id})"
-            f"{' [settled]' if one.settled else ''}{_why(one.reason)}"
-            for one in tensions
+            f"- {day(tension.time)}: {tension.a.title} (id: {tension.a.id}) against {tension.b.title} (id: {tension.b.id})"
+            f"{' [settled]' if tension.settled else ''}{_why(tension.reason)}"
+            for tension in tensions
         ]
     return "\n".join(lines) or "No belief has changed, and none contradicts another."
 

@@ -79,7 +79,9 @@ def replacement(ormah: Ormah, newer: NodeRow, older: NodeRow, reason: str | None
     is not written. Raises Conflict as `check_circle`."""
     check_circle(ormah, newer.id, older)
     first, now = see(ormah, newer.id), ormah.moment()
-    known = any(one.edge is EdgeType.EVOLVED_FROM and one.target == older.id for one in ormah.index.edges(newer.id)[0])
+    known = any(
+        edge.edge is EdgeType.EVOLVED_FROM and edge.target == older.id for edge in ormah.index.edges(newer.id)[0]
+    )
     link = [link_to(older, now, reason)]
     puts = [] if known else [(first, edit(first.data, first.path, link=link, set={"updated": now}))]
     if not older.from_source:
@@ -268,7 +270,7 @@ def _marked(ormah: Ormah, newer: SeenNote, older_id: str) -> list[tuple[EdgeType
     Return [] if there is no such edge, or it was added or changed in another way.
     """
     edges = (link for link in newer.note.links if link.edge is EdgeType.EVOLVED_FROM and not link.body)
-    link = next((one for one in edges if ormah.index.resolve_link(one.target) == older_id), None)
+    link = next((edge for edge in edges if ormah.index.resolve_link(edge.target) == older_id), None)
     if link is None or link.weight != WEIGHT or link.created is None:
         return []
     # The first op on the newer memory from then on added it. Times are whole seconds, so several ops may be the first

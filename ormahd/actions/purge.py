@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ormahd import paths
@@ -48,12 +48,7 @@ def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress)
         resume(ormah)
         if not params.dry_run:
             ormah.reconciler.scan()  # include recent edits of the person
-
-        def taken(name: str) -> bool:
-            """Whether `name` is also the file name, title or alias of another memory."""
-            return bool(ormah.index.called(name) - {wanted.node_id})
-
-        found = look(ormah.vault, wanted, taken, progress)
+        found = look(ormah.vault, wanted, partial(_is_taken, ormah, wanted), progress)
         wanted = found.forgotten
         out = PurgeResult(
             node_id=wanted.node_id,
@@ -67,7 +62,7 @@ def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress)
         if params.dry_run:
             out.kept = _clean(ormah, wanted, progress, change=False)
         else:
-            _carry_out(ormah, found, taken, caller, progress, out)
+            _carry_out(ormah, found, caller, progress, out)
     if not (found.found or out.kept):
         raise NotFound("nothing that Ormah keeps names it", hint="`ormahctl history` shows what there is")
     out.left = _left(ormah, wanted, params.dry_run)
@@ -98,9 +93,12 @@ def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
     return Forgotten(node_id, tuple(dict.fromkeys(texts)))
 
 
-def _carry_out(
-    ormah: Ormah, found: PurgeSurvey, taken: Callable[[str], bool], caller: Caller, progress: Progress, out: PurgeResult
-) -> None:
+def _is_taken(ormah: Ormah, wanted: Forgotten, name: str) -> bool:
+    """Whether `name` is also the file name, title or alias of another memory."""
+    return bool(ormah.index.called(name) - {wanted.node_id})
+
+
+def _carry_out(ormah: Ormah, found: PurgeSurvey, caller: Caller, progress: Progress, out: PurgeResult) -> None:
     """Remove the memory from today's files, then from the history, then from what is kept beside it; fill in `out`."""
     vault, wanted = ormah.vault, found.forgotten
 
@@ -115,7 +113,7 @@ def _carry_out(
             _remove_from_files(ormah, found, caller, out)
             try:
                 with ormah.reconciler.scanning, vault.rewriting() as at:
-                    after = rewrite(vault, wanted, taken, progress, at)
+                    after = rewrite(vault, wanted, partial(_is_taken, ormah, wanted), progress, at)
                     out.commits, out.commits_total = after.changed, after.commits
             finally:
                 drop_unused(vault.root)

@@ -42,15 +42,7 @@ from ormahd.api import Near, RememberParams, RememberResult
 from ormahd.errors import Unavailable
 from ormahd.index.rows import NodeRow
 from ormahd.model.change import Kind
-from ormahd.model.node import (
-    ABOUT_SELF,
-    CreateNodeRequest,
-    EdgeType,
-    LinkRequest,
-    NodeType,
-    Tier,
-    short_id,
-)
+from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, NodeType, Tier, short_id
 from ormahd.note.values import NoteLink
 from ormahd.ormah import Ormah
 from ormahd.text.standing import Relation, compare

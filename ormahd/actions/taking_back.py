@@ -84,7 +84,7 @@ def _attempt(
         now = _today(ormah, pairs)
         loose = _uncommitted(ormah, pairs, now)
     if loose:
-        versions = {key: now[key] or next(one for one in pairs[key][::-1] if one) for key in loose}
+        versions = {key: now[key] or next(version for version in pairs[key][::-1] if version) for key in loose}
         what = "has changes that are not committed yet"
         return NotUndone(tuple(_clash(op, versions[key], loose[key], UNCOMMITTED, what) for key in loose))
 
@@ -97,7 +97,7 @@ def _attempt(
         if joined.conflicts and wish.force and before is None:
             pieces[key] = UndoPiece(ours, None, edited=False)
             continue
-        clashes += [_of_merge(ormah, op, one, ours or after or before) for one in joined.conflicts]
+        clashes += [_of_merge(ormah, op, conflict, ours or after or before) for conflict in joined.conflicts]
         reasons += joined.reasons
         pieces[key] = UndoPiece(ours, joined.version, edited=ours not in (after, before))
     clashes += _places(ormah, op, pieces)

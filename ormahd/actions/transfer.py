@@ -32,16 +32,7 @@ from ormahd.errors import BadRequest, OrmahError, quote_value
 from ormahd.index.index import Index
 from ormahd.index.rows import MEMORIES
 from ormahd.model.change import Kind
-from ormahd.model.node import (
-    ABOUT_SELF,
-    CreateNodeRequest,
-    LinkRequest,
-    NodeType,
-    Text,
-    Tier,
-    Utc,
-    is_node_id,
-)
+from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, LinkRequest, NodeType, Text, Tier, Utc, is_node_id
 from ormahd.note.read import parse
 from ormahd.note.values import NoteLink, path_for
 from ormahd.ormah import Ormah
@@ -112,9 +103,8 @@ def import_lines(ormah: Ormah, params: ImportParams, caller: Caller, progress: P
     neighbours: the auto linker does that for the whole vault.
     """
     if len(params.lines) > MAX_BATCH:
-        raise BadRequest(
-            f"a batch of {len(params.lines)} lines is too large", hint=f"send at most {MAX_BATCH} at a time"
-        )
+        hint = f"send at most {MAX_BATCH} at a time"
+        raise BadRequest(f"a batch of {len(params.lines)} lines is too large", hint=hint)
     run = params.run or ormah.new_run()
     failed: list[ImportFailure] = []
     wanted: list[tuple[int, ImportLine]] = []
@@ -221,7 +211,7 @@ def _store(
         wrong = []
         for item in priority.giving(new):
             try:
-                edges = [_edge(ormah, new, lost, *one) for one in enumerate(item.line.connections)]
+                edges = [_edge(ormah, new, lost, *connection) for connection in enumerate(item.line.connections)]
                 line, links = item.line, [*item.links, *edges]
                 fields: dict[str, Any] = {name: getattr(line, name) for name in ("valid_until", "outdated_reason")}
                 fields["source"] = line.source or caller.source

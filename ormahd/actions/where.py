@@ -45,7 +45,8 @@ def last_work(ormah: Ormah, cwd: str | None, *, but: str | None = None, of: str 
         return api.WhereResult()
     for row in ormah.sessions.newest(NEWEST, project=str(folder)):
         turns = ormah.sessions.turns_of(row.path) if row.id != but and of in (None, row.id) else []
-        asked = [turn.text for turn in turns if turn.role == "user" and len(turn.text.split()) >= WORDS]
+        prompts = [archived.text for archived in turns if archived.role == "user"]
+        asked = [text for text in prompts if len(text.split()) >= WORDS]
         if not asked:
             continue
         deeds = ormah.sessions.deeds_of(row.number)

@@ -138,7 +138,7 @@ def _about(ids: Sequence[str], asked: Sequence[Asked]) -> list[Asked]:
 def _question(name: str, item: AnyItem, known: set[str], asked: Sequence[Asked], checked: Checked) -> Asked | None:
     """Return the question that `item` answers. If there is none, refuse the item and return None."""
     ids = set(item.ids)
-    if unknown := [one for one in item.ids if one not in known]:
+    if unknown := [node_id for node_id in item.ids if node_id not in known]:
         checked.refuse(name, unknown[0], "this id was not issued with this receipt", *_about(item.ids, asked))
         return None
     for batch, question in asked if len(ids) > 1 or len(item.ids) > 2 else ():

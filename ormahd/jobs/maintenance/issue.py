@@ -120,9 +120,9 @@ def show(index: Index, issued: Issued, characters: int) -> Payload:
     Questions that do not fit are omitted, as are questions about a memory that was deleted or changed since the
     search.
     """
-    ids = [node_id for questions in issued.items.values() for one in questions for node_id in one.ids]
+    ids = [node_id for questions in issued.items.values() for question in questions for node_id in question.ids]
     rows = index.notes(ids)
-    fresh = {batch: [one for one in items if stale(rows, one) is None] for batch, items in issued.items.items()}
+    fresh = {batch: [item for item in items if stale(rows, item) is None] for batch, items in issued.items.items()}
     clusters = [(one, [_shown(rows[node_id], None) for node_id in one.ids]) for one in fresh.pop(CLUSTERS, [])]
     room = characters - ENVELOPE
     reserved = 0
