@@ -27,7 +27,7 @@ from ormahd.jobs.conflicts.job import ConflictDetector
 from ormahd.jobs.judging import Judging
 from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.jobs.memories import propose_learned
-from ormahd.jobs.runner import CHANGES_OF, JOBS, LOW_PRIORITY, Runner
+from ormahd.jobs.runner import JOBS, LOW_PRIORITY, Runner
 from ormahd.jobs.timetable import Timetable
 from ormahd.logs import Logs
 from ormahd.model.change import Clock
@@ -103,7 +103,7 @@ def run(
         log.info("ormahd %s begins (pid %d)", __version__, os.getpid())
         ormah = _opened(config, clock)
         judging = Judging(ormah)
-        timetable = Timetable(Runner(ormah, JOBS, judging.judge, changes_of=CHANGES_OF), config.settings.jobs)
+        timetable = Timetable(Runner(ormah, JOBS, judging.judge), config.settings.jobs)
         maintenance = _maintenance(ormah, judging, timetable)
         life = _Life(ormah, supervisor, timetable, maintenance)
         house.callback(life.close)

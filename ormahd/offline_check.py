@@ -102,7 +102,7 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
     from ormahd.daemon import socket_of
     from ormahd.ingest.intake import Intake
     from ormahd.jobs.judging import Judging
-    from ormahd.jobs.runner import CHANGES_OF, JOBS, Runner
+    from ormahd.jobs.runner import JOBS, Runner
     from ormahd.ormah import Ormah
     from ormahd.rpc.health import findings
 
@@ -113,7 +113,7 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
     ormah = Ormah.open(config)
     ormah.socket = socket_of(config, root)
     try:
-        runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
+        runner = Runner(ormah, JOBS)
         answer = findings(ormah, runner, Judging(ormah), Intake(ormah), DoctorParams(fix=fix), silent)
     finally:
         ormah.close()

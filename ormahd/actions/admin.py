@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from ormahd import paths
-from ormahd.actions.amend import Progress
+from ormahd.actions.amend import PERSON, Caller, Progress, transaction
 from ormahd.actions.evidence import without_files
 from ormahd.actions.views import headline, of_row
 from ormahd.api import DayStats, Finding, RebuildResult, StatsParams, StatsResult, VerifyResult, WhisperStats
@@ -41,25 +41,16 @@ def stats(ormah: Ormah, params: StatsParams) -> StatsResult:
     lacking, counted = ormah.lacking(), ormah.index.stats(params.tags)
     logged, judgements = whispers.figures(ormah.state), ormah.learned.judgements
     (useful, useless), (asked, answered) = judgements.counts, whispers.counts(ormah.state)
-    whisper = of_row(
-        WhisperStats,
-        logged,
-        useful=useful,
-        not_useful=useless,
-        idle=len(judgements.idle),
-        asked=asked,
-        answered=answered,
-    )
-    return of_row(
-        StatsResult,
-        counted,
-        total_nodes=counted.nodes,
-        total_edges=counted.edges,
-        plain_files=counted.plain,
-        whisper=whisper,
-        degraded=lacking,
-        daily=_daily(ormah, params.days),
-    )
+    judged = {
+        "useful": useful,
+        "not_useful": useless,
+        "idle": len(judgements.idle),
+        "asked": asked,
+        "answered": answered,
+    }
+    totals = {"total_nodes": counted.nodes, "total_edges": counted.edges, "plain_files": counted.plain}
+    whisper, daily = of_row(WhisperStats, logged, **judged), _daily(ormah, params.days)
+    return of_row(StatsResult, counted, **totals, whisper=whisper, degraded=lacking, daily=daily)
 
 
 def _daily(ormah: Ormah, days: int) -> list[DayStats]:
@@ -114,16 +105,17 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
         differences = ormah.verify(progress) if ormah.phase == "ready" else []
     except NoRoom as exc:
         full = [Finding(level="error", what=exc.message, mend="make room; everything goes on by itself then")]
-    read = ormah.phase == "ready" and not any(one.what == "damaged" for one in differences)
+    read = ormah.phase == "ready" and not any(difference.what == "damaged" for difference in differences)
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
     found += [*full, *current_findings(ormah.config), *(Finding(level="warning", what=text) for text in ormah.warnings)]
-    found += [
-        Finding(level="error", what=what, mend="make room; everything goes on by itself then")
-        for what in ormah.troubles()
-    ]
+    room = "make room; everything goes on by itself then"
+    found += [Finding(level="error", what=what, mend=room) for what in ormah.troubles()]
     writable = "make it writable for the user that runs the daemon; it goes on by itself then"
     found += [Finding(level="error", what=what, mend=writable) for what in ormah.vault.unwritable()]
-    found += [_aside(path) for path in [own_files.aside(ormah.state.path)] if path.exists()]
+    if (aside := own_files.aside(ormah.state.path)).exists():  # no memory was in it
+        what = "it could not be used and was set aside; what stands in its place was begun anew, and no memory is lost"
+        mend = "delete it when you have looked at it"
+        found.append(Finding(level="warning", what=what, path=str(aside), mend=mend))
     found += [Finding(**problem) for problem in merge_driver.findings(ormah.vault)]
     if ormah.syncing.trouble and not ormah.syncing.offline_since:
         what = f"the last sync failed: {ormah.syncing.trouble}"
@@ -134,9 +126,8 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
     if (lock := ormah.vault.standing_lock()) is not None:
         found.append(_standing(lock, ormah.clock()))
     elif busy := ormah.vault.busy():
-        found.append(
-            Finding(level="warning", what=f"git is held: {busy}", mend="finish it (git status); writes wait until then")
-        )
+        mend = "finish it (git status); writes wait until then"
+        found.append(Finding(level="warning", what=f"git is held: {busy}", mend=mend))
     if why := ormah.polling():
         what = f"the vault's folder is not watched but scanned every two seconds: {why}"
         mend = "on Linux, raise fs.inotify.max_user_watches or max_user_instances (sysctl)"
@@ -181,12 +172,6 @@ def _set_aside(root: Path) -> list[Finding]:
     return found
 
 
-def _aside(path: Path) -> Finding:
-    """Return the finding that `path`, a file of the state, was unusable and was set aside. No memory was in it."""
-    what = "it could not be used and was set aside; what stands in its place was begun anew, and no memory is lost"
-    return Finding(level="warning", what=what, path=str(path), mend="delete it when you have looked at it")
-
-
 def _judgements(ormah: Ormah) -> list[Finding]:
     """Return findings for unreadable lines of judgements and tombstones, and for judgements made with another model."""
     found = []
@@ -210,9 +195,8 @@ def _languages(ormah: Ormah) -> list[Finding]:
     foreign = sum(bool(languages(row.content)) or any(map(is_unspaced, row.content)) for row in rows.values())
     if len(rows) < FEWEST or 2 * foreign <= len(rows):
         return []
-    what = (
-        f"{foreign} of your {len(rows)} newest memories are not in English, the language that the embedding model reads"
-    )
+    newest = f"{foreign} of your {len(rows)} newest memories"
+    what = f"{newest} are not in English, the language that the embedding model reads"
     mend = "to find them by meaning too (80 MB more, twice the time): ormahctl model use multilingual"
     return [Finding(level="info", what=what, mend=mend)]
 
@@ -239,9 +223,7 @@ def fix(ormah: Ormah) -> list[str]:
             if data is None:
                 continue
             node_id = ormah.index.new_id()
-            with ormah.vault.transaction(
-                f"A new id for the copy {path}", kind=Kind.EDIT, source="person", person=True
-            ) as tx:
+            with transaction(ormah, f"A new id for the copy {path}", kind=Kind.EDIT, caller=Caller(PERSON)) as tx:
                 tx.put(path, edit(data, path, set={"id": node_id}), node_id=node_id, expect=digest(data))
             changed.append(path)
     return changed
@@ -267,13 +249,11 @@ def config_findings(read: Callable[[], Config]) -> list[Finding]:
 def current_findings(config: Config) -> list[Finding]:
     """Return the findings for the configuration file and the environment as they are now, and for the command-line
     flags with which the daemon was started (taken from `config`)."""
-    flags = {key: _value(config, key) for key, origin in config.origins.items() if origin == "flag"}
+    flags = {}
+    for key in [key for key, origin in config.origins.items() if origin == "flag"]:
+        group, name = key.split(".", 1)
+        flags[key] = getattr(getattr(config.settings, group), name)
     return config_findings(lambda: load(config.file if config.file.exists() else None, flags=flags))
-
-
-def _value(config: Config, key: str) -> object:
-    group, name = key.split(".", 1)
-    return getattr(getattr(config.settings, group), name)
 
 
 def _copies(ormah: Ormah) -> list[str]:

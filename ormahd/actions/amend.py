@@ -7,7 +7,8 @@ version is gone (DESIGN section 5). Also holds `Caller`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -18,10 +19,11 @@ from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, NotReady,
 from ormahd.git.commit_message import REQUEST
 from ormahd.index.rows import SOURCE_PREFIX, Filter, NodeRow
 from ormahd.model.change import Kind
-from ormahd.model.node import EdgeType, NodeType, NoteGuard, Tier, short_id
+from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, NodeType, NoteGuard, NoteStanding, Tier, short_id
 from ormahd.note.edit import edit
 from ormahd.note.read import parse
-from ormahd.note.values import Note, NoteKind, NoteLink
+from ormahd.note.values import Note, NoteKind, NoteLink, path_for
+from ormahd.note.write import compose
 from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.text.bearing import bearing
@@ -76,9 +78,8 @@ def check_acts(caller: Caller, kind: NodeType, *, rejected: str | None, guard: N
             hint=f"leave it out, and let the person run: ormahctl update ID --guard {guard}",
         )
     if rejected is not None and kind is NodeType.PREFERENCE:
-        raise BadRequest(
-            "what was tried and rejected is no preference", hint="give it another type: --type decision or observation"
-        )
+        hint = "give it another type: --type decision or observation"
+        raise BadRequest("what was tried and rejected is no preference", hint=hint)
 
 
 def check_guard(data: bytes, path: str) -> None:
@@ -158,9 +159,8 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
     note = parse(data, row.path)
     if note.kind is not NoteKind.NOTE:
         first = note.problems[0] if note.problems else None
-        what = (
-            f"line {first.line}: {first.what}" if first and first.line else (first.what if first else note.kind.value)
-        )
+        place = f"line {first.line}: " if first and first.line else ""
+        what = f"{place}{first.what}" if first else note.kind.value
         raise InvalidNote(
             f"{row.path} cannot be changed while it is not a readable note: {what}",
             hint=first.mend if first else "run: ormahctl doctor",
@@ -198,13 +198,14 @@ def _amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
 
 
 def transaction(
-    ormah: Ormah, subject: str, *, kind: Kind, caller: Caller, body: str = "", run: str | None = None
+    ormah: Ormah, subject: str, *, kind: Kind, caller: Caller, trailers: Iterable[tuple[str, str]] = (), **more: Any
 ) -> Transaction:
-    """Return a transaction in the caller's name, for a `with` block that adds the changes to it."""
-    person = caller.source == PERSON
-    return ormah.vault.transaction(
-        subject, kind=kind, source=caller.source, body=body, run=run, person=person, trailers=caller.trailers
-    )
+    """Return a transaction in the caller's name, for a `with` block that adds the changes to it.
+
+    `trailers`: of its commit, besides the caller's. `more`: `body` and `run`, as `Vault.transaction` takes them.
+    """
+    fields: dict[str, Any] = {"source": caller.source, "person": caller.source == PERSON, **more}
+    return ormah.vault.transaction(subject, kind=kind, trailers=[*trailers, *caller.trailers], **fields)
 
 
 def outcome(tx: Transaction) -> Outcome:
@@ -242,6 +243,34 @@ def clean(ormah: Ormah, text: str | None, found: list[str]) -> str | None:
     return result.text
 
 
+def without_secrets(ormah: Ormah, request: CreateNodeRequest, found: list[str]) -> dict[str, Any]:
+    """Return the fields of a new memory that hold text, without secrets, and with the tag `about_self` where it is about
+    the user. Append the kind of each secret to `found`."""
+    fields: dict[str, Any] = {
+        name: clean(ormah, getattr(request, name), found) for name in ("content", "title", "rejected")
+    }
+    for name in ("paths", "commands", "tags"):
+        fields[name] = [clean(ormah, text, found) for text in getattr(request, name)]
+    if request.about_self and ABOUT_SELF not in fields["tags"]:
+        fields["tags"].insert(0, ABOUT_SELF)
+    edges = [edge.model_copy(update={"reason": clean(ormah, edge.reason, found)}) for edge in request.connections]
+    return fields | {"connections": edges}
+
+
+def new_note(
+    request: CreateNodeRequest, node_id: str, now: datetime, links: Sequence[NoteLink], **more: Any
+) -> tuple[str, bytes]:
+    """Return the path and the bytes of the note of a new memory. `now`: when it was made, if `request` does not say it.
+    `more`: further fields, as `compose` takes them."""
+    names = {name: getattr(request, name) for name in ("type", "space", "title", "content")}
+    names |= {"id": node_id, "created": request.created or now}
+    fields = {
+        name: getattr(request, name) for name in ("tier", "tags", "confidence", "paths", "commands", "everywhere")
+    }
+    fields |= {"because": request.rejected, "standing": NoteStanding.REJECTED if request.rejected else None, **more}
+    return path_for(**names), compose(links=links, **names, **fields)
+
+
 def clean_name(ormah: Ormah, name: str | None, found: list[str]) -> str | None:
     """As `clean`, for a name, such as a space's. Results are cached, because the same few names come often."""
     if name is None or not ormah.settings.secrets.redact:
@@ -255,6 +284,12 @@ def core_notes(ormah: Ormah) -> list[NodeRow]:
     """Return the memories of core that hold and may be changed."""
     chosen = Filter(tiers=(Tier.CORE,), writable=True, alive_at=ormah.moment())
     return list(ormah.index.notes(ormah.index.ids(chosen)).values())
+
+
+def identities(ormah: Ormah) -> frozenset[str]:
+    """Return the ids of the memories that describe the user: the targets of the self node's `defines` edges."""
+    edges = ormah.index.edges(ormah.vault.self_id)[0]
+    return frozenset(edge.target for edge in edges if edge.edge is EdgeType.DEFINES)
 
 
 def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str], leaving: Collection[str] = ()) -> list[NodeRow]:
@@ -282,11 +317,9 @@ def leaving_core(
     `scores`: id -> importance, in place of the stored one. Nodes with an id in `last` come after the others, nodes
     about the user at the end; the self node is left out.
     """
-    me = ormah.vault.self_id
-    identity = {edge.target for edge in ormah.index.edges(me)[0] if edge.edge is EdgeType.DEFINES}
-    known = scores or {}
+    identity, known = identities(ormah), scores or {}
     return sorted(
-        (row for row in core if row.id != me),
+        (row for row in core if row.id != ormah.vault.self_id),
         key=lambda row: (
             row.about_self or row.id in identity,
             row.id in last,

@@ -35,11 +35,8 @@ def connect(ormah: Ormah, params: ConnectParams, caller: Caller) -> WriteResult:
         refuse_source(target)
         now = ormah.moment()
         ends = f"{headline(seen.note.title, seen.note.content, 40)} {edge} {headline(target.title, target.content, 40)}"
-        known = None
-        for link in seen.note.links:
-            if link.edge is edge and not link.body and ormah.index.resolve_link(link.target) == target_id:
-                known = link
-                break
+        links = (link for link in seen.note.links if link.edge is edge and not link.body)
+        known = next((link for link in links if ormah.index.resolve_link(link.target) == target_id), None)
         if params.remove:
             edited = edit(seen.data, seen.path, unlink=[(edge, stem(target.path))])
             if edited == seen.data:

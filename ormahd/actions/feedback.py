@@ -67,7 +67,10 @@ def feedback(ormah: Ormah, params: FeedbackParams, caller: Caller) -> FeedbackRe
     if params.signal > 0 and whispers.claim_use(ormah.state, logged.event, logged.node_id):
         now = ormah.ranking_clock()
         ormah.state.touch([logged.node_id], how="feedback", session_id=logged.session_id, at=now)
-    done.text = f"{done.text} {_effect(params.signal, source)}"
+    effect = "Shown" if params.signal > 0 else "Silent"
+    if source == "implicit":
+        effect = f"Whispered {'more' if params.signal > 0 else 'less'} easily"
+    done.text = f"{done.text} {effect} for prompts like this from now on."
     done.review = whispers.answer(ormah.state, logged.node_id)
     return done
 
@@ -108,24 +111,13 @@ def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: So
         session_id=None if session is None else seal.hash(f"session\n{session}"),
         prompt=logged.prompt if ormah.settings.feedback.commit_prompts else None,
     )
-    new, why = judgement.FILES.put(data or b"", made), _why(logged, source, before)
+    new = judgement.FILES.put(data or b"", made)
+    # The prompt is left out, because git would keep it forever
+    treatment = f"shown ({logged.how})" if logged.how else "held back" if logged.relevance else "not considered"
+    why = f"{source.capitalize()}, on the whisper {logged.event}, in which it was {treatment} at relevance {logged.relevance:.2f}."
+    why += "" if before is None else "\nBefore, it was judged the other way."
     with transaction(ormah, f"Feedback: {word}: {name}", kind=Kind.FEEDBACK, caller=caller, body=why) as tx:
         tx.put(path, new, node_id=row.id, expect=None if data is None else digest(data))
     if result.replaced:
         result.text += " It takes the place of the opposite."
     return replace(result, **asdict(outcome(tx)))
-
-
-def _effect(signal: int, source: Source) -> str:
-    """Return a sentence about the effect of a judgement (see `whisper.affinity`)."""
-    if source == "implicit":
-        return f"Whispered {'more' if signal > 0 else 'less'} easily for prompts like this from now on."
-    return "Shown for prompts like this from now on." if signal > 0 else "Silent for prompts like this from now on."
-
-
-def _why(logged: Logged, source: str, before: Judgement | None) -> str:
-    """Return the body of the commit that records a judgement. `before`: the judgement that it replaces. The body
-    omits the prompt, because git would keep it forever."""
-    treatment = f"shown ({logged.how})" if logged.how else "held back" if logged.relevance else "not considered"
-    reason = f"{source.capitalize()}, on the whisper {logged.event}, in which it was {treatment} at relevance {logged.relevance:.2f}."
-    return reason if before is None else f"{reason}\nBefore, it was judged the other way."

@@ -38,23 +38,23 @@ def graph(ormah: Ormah, params: api.GraphParams) -> api.GraphResult:
         start = _known(ormah, params.near).id
         steps.update(_steps(index, start, params.to and _known(ormah, params.to).id))
         rows = pictures.rows(index, chosen, list(steps))
-        degrees = Counter(end for one in index.edges_of(list(steps)) for end in (one.source, one.target))
+        degrees = Counter(end for edge in index.edges_of(list(steps)) for end in (edge.source, edge.target))
     rows.sort(key=lambda row: (steps[row.id], row.id != self_id, -degrees.get(row.id, 0), -row.created, row.id))
     nodes = _nodes(ormah, rows[: params.limit], degrees, placed=params.placed)
 
     position = {one.id: at for at, one in enumerate(nodes)}
     edges = index.edges_of(None if len(position) > max(1_000, len(rows) // 2) else list(position))  # which is faster
-    edges = [one for one in edges if one.source in position and one.target in position]
+    edges = [edge for edge in edges if edge.source in position and edge.target in position]
     result = api.GraphResult(nodes=[], edges=[], user_node_id=self_id, total=len(rows), degraded=lacking)
     if not params.columns:
-        result.nodes, result.edges = nodes, [_edge(one) for one in edges]
+        result.nodes, result.edges = nodes, [_edge(edge) for edge in edges]
         return result
     result.columns = api.GraphColumns(
-        **{name: [getattr(one, name) for one in nodes] for name in NODE_COLUMNS},
-        created=[one.created[:10] for one in nodes],
-        source=[position[one.source] for one in edges],
-        target=[position[one.target] for one in edges],
-        edge_type=[one.edge.value for one in edges],
+        **{name: [getattr(node, name) for node in nodes] for name in NODE_COLUMNS},
+        created=[node.created[:10] for node in nodes],
+        source=[position[edge.source] for edge in edges],
+        target=[position[edge.target] for edge in edges],
+        edge_type=[edge.edge.value for edge in edges],
     )
     return result
 
@@ -64,7 +64,7 @@ def _steps(index: Index, start: str, end: str | None) -> dict[str, int]:
     chain from `start` to it, empty if there is none."""
     before, steps, ring = dict[str, str](), {start: 0}, [start]
     while ring and (end is None or end not in steps) and (end or steps[ring[0]] < NEAR):
-        pairs = [(one.source, one.target) for one in index.edges_of(ring)]
+        pairs = [(edge.source, edge.target) for edge in index.edges_of(ring)]
         inside = set(ring)
         for one, other in sorted(pairs + [(target, source) for source, target in pairs]):
             if one in inside and other not in steps:
@@ -98,33 +98,30 @@ def _nodes(
 ) -> list[api.GraphNode]:
     """Return the graph's nodes for `rows`. `placed`: those without a position get one, or are left out, because they were
     forgotten or stored a moment ago."""
-    at = pictures.positions(ormah.index, [row.id for row in rows] if placed else [])
-    strength = ormah.index.strength
-    return [
-        _node(row, at.get(row.id, (0.0, 0.0)), degrees.get(row.id, 0), strength.get(row.id, Strength()))
-        for row in rows
-        if row.id in at or not placed
-    ]
-
-
-def _node(row: PictureRow, at: tuple[float, float], degree: int, strength: Strength) -> api.GraphNode:
-    return api.GraphNode(
-        id=row.id,
-        short_id=short_id(row.id),
-        type=row.type,
-        tier=row.tier,
-        space=row.space,
-        title=headline(row.title, row.content, TITLE),
-        x=at[0],
-        y=at[1],
-        degree=degree,
-        access_count=strength.access_count,
-        importance=round(strength.importance, 4),
-        about_self=ABOUT_SELF in json.loads(row.tags),
-        created=iso(moment(row.created)) or "",
-        valid_until=iso(moment_or_none(row.valid_until)),
-        path=row.path,
-    )
+    positions = pictures.positions(ormah.index, [row.id for row in rows] if placed else [])
+    nodes = []
+    for row in rows if not placed else [row for row in rows if row.id in positions]:
+        x, y = positions.get(row.id, (0.0, 0.0))
+        strength = ormah.index.strength.get(row.id, Strength())
+        node = api.GraphNode(
+            id=row.id,
+            short_id=short_id(row.id),
+            type=row.type,
+            tier=row.tier,
+            space=row.space,
+            title=headline(row.title, row.content, TITLE),
+            x=x,
+            y=y,
+            degree=degrees.get(row.id, 0),
+            access_count=strength.access_count,
+            importance=round(strength.importance, 4),
+            about_self=ABOUT_SELF in json.loads(row.tags),
+            created=iso(moment(row.created)) or "",
+            valid_until=iso(moment_or_none(row.valid_until)),
+            path=row.path,
+        )
+        nodes.append(node)
+    return nodes
 
 
 def _edge(edge: EdgeRow) -> api.GraphEdge:

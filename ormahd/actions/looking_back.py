@@ -10,9 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from msgspec import Struct
-
-from ormahd.actions.views import headline, iso
+from ormahd.actions.views import CONNECTION, headline, iso, of_row, plain
 from ormahd.api import (
     AuditParams,
     AuditResult,
@@ -30,7 +28,7 @@ from ormahd.api import (
     ShowOpParams,
     ShowOpResult,
     VersionResult,
-)  # fmt: skip
+)
 from ormahd.errors import BadRequest
 from ormahd.index.history import Op, OpFilter, Text, is_markdown
 from ormahd.index.rows import Filter
@@ -51,9 +49,8 @@ def history(ormah: Ormah, params: HistoryParams) -> HistoryResult:
 
     Raises BadRequest, NotFound, Ambiguous: the id, a kind, a date.
     """
-    return HistoryResult(
-        [OpResult(*_fields(op)) for op in ormah.history.ops(limit=params.limit, **_wanted(ormah, params))]
-    )
+    ops = ormah.history.ops(limit=params.limit, **_wanted(ormah, params))
+    return HistoryResult([of_row(OpResult, op) for op in ops])
 
 
 def months(ormah: Ormah, params: HistoryParams) -> MonthsResult:
@@ -62,13 +59,15 @@ def months(ormah: Ormah, params: HistoryParams) -> MonthsResult:
 
 
 def _wanted(ormah: Ormah, params: HistoryParams) -> OpFilter:
-    space = params.space
-    return OpFilter(
-        node_id=None if params.node_id is None else ormah.anyone(params.node_id), run=params.run, since=params.since,
-        kinds=None if params.kind is None else [params.kind], before=params.before,
-        source=params.source if params.job is None else f"job:{params.job}",
-        space=None if space is None else (space, frozenset(ormah.index.ids(Filter(spaces=(space,))))),
-    )  # fmt: skip
+    source = params.source if params.job is None else f"job:{params.job}"
+    wanted = OpFilter(run=params.run, since=params.since, before=params.before, source=source)
+    if params.node_id is not None:
+        wanted["node_id"] = ormah.anyone(params.node_id)
+    if params.kind is not None:
+        wanted["kinds"] = [params.kind]
+    if params.space is not None:
+        wanted["space"] = params.space, frozenset(ormah.index.ids(Filter(spaces=(params.space,))))
+    return wanted
 
 
 def show_op(ormah: Ormah, params: ShowOpParams) -> ShowOpResult:
@@ -81,7 +80,7 @@ def show_op(ormah: Ormah, params: ShowOpParams) -> ShowOpResult:
     pairs = [ormah.history.pair(one) for one in changed[: params.limit]]
     views = _Views(ormah, pairs)
     notes = [view for pair in pairs for view in views.changes(*pair)]
-    return ShowOpResult(*_fields(found), notes, len(changed) - len(pairs) + len(notes))
+    return of_row(ShowOpResult, found, notes=notes, total=len(changed) - len(pairs) + len(notes))
 
 
 def life(ormah: Ormah, params: LifeParams) -> LifeResult:
@@ -99,18 +98,8 @@ def life(ormah: Ormah, params: LifeParams) -> LifeResult:
     for op, pair in zip(ops, pairs, strict=True):
         changes = [] if pair is None else views.changes(*pair)
         own = next((one for one in changes if one.node_id in {node_id, None}), None)
-        versions.append(VersionResult(*_fields(op), own))
+        versions.append(of_row(VersionResult, op, change=own))
     return LifeResult(node_id, versions)
-
-
-_Fields = tuple[str | None, str, str, str | None, str, str, str, list[str], str | None, str | None]
-
-
-def _fields(op: Op) -> _Fields:
-    """Return an op's values in the order in which `OpResult` takes them."""
-    return (
-        op.op, op.commit, iso(op.time) or "", op.kind, op.source, op.subject, op.body, list(op.nodes), op.run, op.undone_by,
-    )  # fmt: skip
 
 
 class _Views:
@@ -121,7 +110,7 @@ class _Views:
         self._ormah = ormah
         self._parsed: dict[Text, Note] = {}
         self._titles: dict[str, str] = {}
-        self._left = CHARACTERS
+        self._remaining = CHARACTERS
         for pair in pairs:
             for version in pair:  # `after` last: its title wins
                 if version is not None and (short := stem_short_id(version[0])):
@@ -130,7 +119,9 @@ class _Views:
     def changes(self, before: Text | None, after: Text | None) -> list[NoteChange]:
         """Return the change from `before` to `after`, two versions of one file (None: no file). If the file holds
         another memory afterwards, these are two changes: a removal and an addition."""
-        old, new = (None if version is None else self._node(version) for version in (before, after))
+        notes = [self._note(version) if version and is_markdown(version[0]) else None for version in (before, after)]
+        known = (NoteKind.NOTE, NoteKind.BROKEN)
+        old, new = (note.id if note is not None and note.kind in known else None for note in notes)
         if before is not None and after is not None and old != new and old and new:
             return [self._change(old, before, None), self._change(new, None, after)]
         return [self._change(new or old, before, after)]
@@ -142,18 +133,14 @@ class _Views:
         change = "added" if before is None else "removed" if after is None else "moved" if moved else "edited"
         diff = note_diff(before, after, name=self._name)
         old_path = before[0] if before is not None and moved else None
-        self._left -= len(diff.text)
-        text, cut = (diff.text, diff.cut) if self._left >= 0 else ("", True)
+        self._remaining -= len(diff.text)
+        text, cut = (diff.text, diff.cut) if self._remaining >= 0 else ("", True)
         return NoteChange(node_id, self._title(last), last[0], old_path, change, text, cut)
 
     def _note(self, version: Text) -> Note:
         if version not in self._parsed:
             self._parsed[version] = parse(version[1], version[0])
         return self._parsed[version]
-
-    def _node(self, version: Text) -> str | None:
-        note = self._note(version) if is_markdown(version[0]) else None
-        return note.id if note is not None and note.kind in {NoteKind.NOTE, NoteKind.BROKEN} else None
 
     def _title(self, version: Text) -> str:
         if not is_markdown(version[0]):
@@ -182,13 +169,17 @@ def audit(ormah: Ormah, params: AuditParams) -> AuditResult:
     node_id, operation = params.node_id and ormah.anyone(params.node_id), params.operation
     if operation is not None and operation not in KINDS:
         raise BadRequest(f"there is no operation '{operation}'", hint=f"there are: {', '.join(KINDS)}")
-    kinds = {kind for name, some in KINDS.items() if operation in {None, name} for kind in some}
+    kinds = {kind for name, kinds in KINDS.items() if operation in {None, name} for kind in kinds}
     rows: list[AuditRow] = []
     for op in ormah.history.ops(kinds=kinds, node_id=node_id, limit=None):
         for before, after in _pairs(ormah, op):
-            row = _audit_row(op, before, after)
-            if row is not None and operation in {None, row.operation} and node_id in {None, row.node_id}:
-                rows.append(row)
+            if before is None or node_id not in {None, before.id}:
+                continue  # where the memory was created, nothing was lost
+            did = DELETE if after is None else OUTDATED if op.kind == Kind.OUTDATED else UPDATE
+            if operation in {None, did}:
+                fields = {"id": op.commit, "operation": did, "created": iso(op.time), "snapshot": _snapshot(before)}
+                title, detail = headline(before.title, before.content), op.body.strip() or op.subject
+                rows.append(of_row(AuditRow, op, node_id=before.id, title=title, detail=detail, **fields))
         if len(rows) >= params.limit:
             break
     return AuditResult(entries=rows[: params.limit])
@@ -200,7 +191,7 @@ def merges(ormah: Ormah, params: MergesParams) -> MergesResult:
     return MergesResult(merges=list(islice(rows, params.limit)))
 
 
-def _pairs(ormah: Ormah, op: Op) -> Iterator[tuple[_Read | None, _Read | None]]:
+def _pairs(ormah: Ormah, op: Op) -> Iterator[tuple[Note | None, Note | None]]:
     """Yield (before, after) of each memory that an op changed."""
     for changed in ormah.history.changed(op.commit):
         before, after = (_read(version) for version in ormah.history.pair(changed))
@@ -208,41 +199,30 @@ def _pairs(ormah: Ormah, op: Op) -> Iterator[tuple[_Read | None, _Read | None]]:
             yield before, after
 
 
-class _Read(Struct, frozen=True):
-    id: str
-    note: Note
-
-
-def _read(version: Text | None) -> _Read | None:
-    if version is None or not is_markdown(version[0]):
-        return None
-    note = parse(version[1], version[0])
-    return _Read(note.id, note) if note.kind is NoteKind.NOTE and note.id is not None else None
-
-
-def _audit_row(op: Op, before: _Read | None, after: _Read | None) -> AuditRow | None:
-    if before is None:
-        return None  # the memory was created: nothing was lost
-    operation = DELETE if after is None else OUTDATED if op.kind == Kind.OUTDATED else UPDATE
-    return AuditRow(
-        op.commit, operation, before.id, _title(before), op.body.strip() or op.subject, _snapshot(before),
-        iso(op.time) or "", op.source, op.commit, op.undone_by,
-    )  # fmt: skip
+def _read(version: Text | None) -> Note | None:
+    """Return the memory that a version of a file holds; None if it holds none."""
+    note = parse(version[1], version[0]) if version is not None and is_markdown(version[0]) else None
+    return note if note is not None and note.kind is NoteKind.NOTE and note.id is not None else None
 
 
 def _merge_rows(ormah: Ormah, op: Op) -> Iterator[MergeRow]:
     pairs = list(_pairs(ormah, op))
-    kept = _keeper(ormah, op, pairs)
-    undone_at = iso(ormah.history.find(op.undone_by).time) if op.undone_by else None
+    keeper = _keeper(ormah, op, pairs)
+    names = {"kept": None, "kept_title": ""}
+    if keeper is not None:
+        names = {"kept": keeper.id, "kept_title": headline(keeper.title, keeper.content)}
+    times = {
+        "merged_at": iso(op.time),
+        "undone_at": iso(ormah.history.find(op.undone_by).time) if op.undone_by else None,
+    }
     for before, after in pairs:
         if before is not None and after is None:
-            yield MergeRow(
-                op.commit, op.commit, kept.id if kept else None, _title(kept) if kept else "", before.id, _title(before),
-                _snapshot(before), op.body.strip(), op.source, iso(op.time) or "", undone_at, op.undone_by,
-            )  # fmt: skip
+            title = headline(before.title, before.content)
+            fields = {"id": op.commit, "removed": before.id, "removed_title": title, "snapshot": _snapshot(before)}
+            yield of_row(MergeRow, op, reason=op.body.strip(), **names, **times, **fields)
 
 
-def _keeper(ormah: Ormah, op: Op, pairs: list[tuple[_Read | None, _Read | None]]) -> _Read | None:
+def _keeper(ormah: Ormah, op: Op, pairs: list[tuple[Note | None, Note | None]]) -> Note | None:
     """Return the memory that is left after the merge `op`, which took the other memory into it.
 
     It is the remaining memory whose text changed, if there is exactly one; otherwise the first remaining one that the
@@ -250,44 +230,32 @@ def _keeper(ormah: Ormah, op: Op, pairs: list[tuple[_Read | None, _Read | None]]
     it.
     """
     stay = {after.id: (before, after) for before, after in pairs if after is not None}
-    told = [
-        after for before, after in stay.values() if before is not None and before.note.content != after.note.content
-    ]
-    if len(told) == 1:
-        return told[0]
+    edited = [after for before, after in stay.values() if before is not None and before.content != after.content]
+    if len(edited) == 1:
+        return edited[0]
     removed = {before.id for before, after in pairs if before is not None and after is None}
     for node_id in op.nodes:
         if node_id in stay:
             return stay[node_id][1]
-        if node_id not in removed and (unchanged := _last_before(ormah, op, node_id)) is not None:
+        # Unchanged by it: the state in which the newest op before it left the memory
+        earlier = ormah.history.ops(node_id=node_id, before=op.commit, limit=None) if node_id not in removed else []
+        states = (ormah.history.of_node(one.commit, node_id) for one in earlier)
+        changed = next((state for state in states if state is not None), None)
+        unchanged = None if changed is None else _read(ormah.history.pair(changed)[1])
+        if unchanged is not None:
             return unchanged
     return next((after for _, after in stay.values()), None)
 
 
-def _last_before(ormah: Ormah, op: Op, node_id: str) -> _Read | None:
-    """Return a memory in the state in which the newest op on it, of those before `op`, left it. None if there is no
-    such op, or if that op removed the memory."""
-    for earlier in ormah.history.ops(node_id=node_id, before=op.commit, limit=None):
-        if (changed := ormah.history.of_node(earlier.commit, node_id)) is not None:
-            return _read(ormah.history.pair(changed)[1])
-    return None
-
-
-def _title(read: _Read) -> str:
-    return headline(read.note.title, read.note.content)
-
-
-def _snapshot(read: _Read) -> dict[str, Any]:
+def _snapshot(note: Note) -> dict[str, Any]:
     """Return a memory's fields and connections as this version of its note has them: name -> value."""
-    note = read.note
-    connections = [
-        {"target": link.target, "edge": link.edge.value, "weight": link.weight, "created": iso(link.created),
-         "reason": link.reason}
-        for link in note.links if not link.body
-    ]  # fmt: skip
-    return {
-        "id": read.id, "type": note.type.value, "tier": note.tier.value, "space": note.space, "title": note.title,
-        "content": note.content, "tags": list(note.tags), "source": note.source, "confidence": note.confidence,
-        "created": iso(note.created), "updated": iso(note.updated), "valid_until": iso(note.valid_until),
-        "outdated_reason": note.outdated_reason, "path": note.path, "connections": connections,
-    }  # fmt: skip
+    links = [link for link in note.links if not link.body]
+    connections = [{name: plain(getattr(link, name)) for name in CONNECTION} for link in links]
+    return {name: plain(getattr(note, name)) for name in SNAPSHOT} | {"connections": connections}
+
+
+SNAPSHOT = (
+    *("id", "type", "tier", "space", "title", "content", "tags", "source", "confidence"),
+    *("created", "updated", "valid_until", "outdated_reason", "path"),
+)
+"""Fields of a memory in a snapshot, besides its connections."""

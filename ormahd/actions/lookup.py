@@ -7,7 +7,7 @@ commit or time. Changed and contradicting beliefs are read from `evolved_from` a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
@@ -15,9 +15,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from ormahd import api
-from ormahd.actions.amend import Progress, silent
+from ormahd.actions.amend import PERSON, Progress, silent
 from ormahd.actions.evidence import folder_of, mark_stale
-from ormahd.actions.guards import by_a_person
 from ormahd.actions.past import find_standing, readable
 from ormahd.actions.views import day, headline, iso, node_view, of_row, replaced_today
 from ormahd.errors import NotFound, OrmahError
@@ -27,9 +26,10 @@ from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, Narrowing, short_id
 from ormahd.model.strength import STRENGTH_FILE as STRENGTH
 from ormahd.model.strength import read_strength
+from ormahd.note.read import parse
 from ormahd.ormah import Ormah
 from ormahd.state import whispers
-from ormahd.state.whispers import SPOKEN, LoggedMemory
+from ormahd.state.whispers import SPOKEN
 from ormahd.text.words import query_terms
 from ormahd.watch.snapshot_files import CommitFiles
 
@@ -86,8 +86,29 @@ def get(
         folder = folder_of(ormah, row.space)
         cwd, space = None if folder is None else str(folder), row.space
     row = mark_stale(row, cwd, space)
-    shown = node_view(ormah.index, row, older_than=replaced_today(ormah, [row.id]).get(row.id))
-    return replace(shown, guard_waits=row.guard is not None and not by_a_person(ormah, row))
+    view = node_view(ormah.index, row, older_than=replaced_today(ormah, [row.id]).get(row.id))
+    return replace(view, guard_waits=row.guard is not None and not by_a_person(ormah, row))
+
+
+VERSIONS: Final = 50
+"""Maximum number of versions by a person that are read, the newest first."""
+
+
+def by_a_person(ormah: Ormah, row: NodeRow) -> bool:
+    """Return whether a commit by a person has the note as it is: its guard, what it guards, and the text that says why.
+
+    After an agent or a job changed one of these, the guard waits until a person writes it again.
+    """
+    today = (row.guard, row.paths, row.commands, row.space, row.title, row.content)
+    for op in ormah.history.ops(node_id=row.id, source=PERSON, limit=VERSIONS):
+        changed = ormah.history.of_node(op.commit, row.id)
+        after = None if changed is None else ormah.history.pair(changed)[1]
+        if after is None:
+            continue
+        note = parse(after[1], after[0])
+        if today == (note.guard, note.paths, note.commands, note.space, note.title, note.content):
+            return True
+    return False
 
 
 def _no_longer(ormah: Ormah, node_id: str, absent: NotFound) -> NotFound:
@@ -98,11 +119,8 @@ def _no_longer(ormah: Ormah, node_id: str, absent: NotFound) -> NotFound:
         return absent
     if not last or last[0].kind == Kind.PURGE:
         return absent
-    when, back = (
-        f"{last[0].time.astimezone():%Y-%m-%d}: {last[0].subject}",
-        f"to bring it back: ormahctl undo {last[0].commit[:8]}",
-    )
-    return NotFound(f"{absent.message} since {when}", hint=back)
+    since, back = last[0].time.astimezone(), f"to bring it back: ormahctl undo {last[0].commit[:8]}"
+    return NotFound(f"{absent.message} since {since:%Y-%m-%d}: {last[0].subject}", hint=back)
 
 
 def _get_as_of(ormah: Ormah, node_id: str, as_of: str, progress: Progress) -> api.NodeResult:
@@ -110,11 +128,9 @@ def _get_as_of(ormah: Ormah, node_id: str, as_of: str, progress: Progress) -> ap
         try:
             row = past.note(past.resolve(node_id))
         except NotFound as exc:
-            then = f"{readable(datetime.fromisoformat(state.now))}, commit {state.commit[:8]}"
-            raise NotFound(
-                f"no memory had the id {node_id.strip()!r} then ({then})",
-                hint=f"`ormahctl history {node_id.strip()}` tells when it came",
-            ) from exc
+            then, name = f"{readable(datetime.fromisoformat(state.now))}, commit {state.commit[:8]}", node_id.strip()
+            hint = f"`ormahctl history {name}` tells when it came"
+            raise NotFound(f"no memory had the id {name!r} then ({then})", hint=hint) from exc
         return node_view(past, row, state)
 
 
@@ -126,27 +142,19 @@ TITLE: Final = 200
 
 def filter_for(narrowing: Narrowing) -> Filter:
     """Return the conditions of a search in the index that `narrowing` asks for."""
-    fields: dict[str, Any] = {}
-    for name in Narrowing.model_fields:
-        value = getattr(narrowing, name)
-        fields[name] = tuple(value) if isinstance(value, list) else value
-    return Filter(**fields)
+    fields: dict[str, Any] = {name: getattr(narrowing, name) for name in Narrowing.model_fields}
+    lists: dict[str, Any] = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+    return Filter(**fields | lists)
 
 
 def newest(ormah: Ormah, params: api.ListParams) -> api.ListResult:
     """Return the newest memories that match but the first `skip`, newest first; including outdated and archived ones."""
     lacking, chosen = ormah.lacking(), filter_for(Narrowing.of(params))
     ids = ormah.index.newest(chosen, params.skip + params.limit)[params.skip :]
-    memories = [
-        of_row(
-            api.ListedMemory,
-            row,
-            title=headline(row.title, row.content, TITLE),
-            content=row.content[:BEGINNING],
-            origin=row.source,
-        )
-        for row in ormah.index.notes(ids).values()
-    ]
+    memories = []
+    for row in ormah.index.notes(ids).values():
+        title, content = headline(row.title, row.content, TITLE), row.content[:BEGINNING]
+        memories.append(of_row(api.ListedMemory, row, title=title, content=content, origin=row.source))
     total, spaces = ormah.index.count(chosen), ormah.index.by_space()
     return api.ListResult(memories=memories, total=total, spaces=spaces, degraded=lacking)
 
@@ -162,28 +170,21 @@ def whispered(ormah: Ormah, params: api.WhispersParams) -> api.WhispersResult:
         node_id=params.node_id and ormah.anyone(params.node_id),
         limit=params.limit,
     )
-    by_event = whispers.shown_memories(ormah.state, [one.event for one in prompts])
-    rows = ormah.index.notes(list({one.node_id for some in by_event.values() for one in some}))
+    by_event = whispers.shown_memories(ormah.state, [prompt.event for prompt in prompts])
+    rows = ormah.index.notes(list({logged.node_id for memories in by_event.values() for logged in memories}))
     titles = {row.id: headline(row.title, row.content, TITLE) for row in rows.values()}
-    return api.WhispersResult(
-        whispers=[
-            of_row(
-                api.WhisperedPrompt,
-                prompt,
-                prompt=prompt.prompt[:BEGINNING],
-                silence=None if prompt.outcome == SPOKEN else prompt.outcome,
-                milliseconds=round(prompt.milliseconds, 1),
-                memories=[_whispered(one, titles) for one in by_event.get(prompt.event, ())],
-            )
-            for prompt in prompts
-        ]
-    )
-
-
-def _whispered(one: LoggedMemory, titles: Mapping[str, str]) -> api.WhisperedMemory:
-    node_id, relevance = one.node_id, round(one.relevance, 4)
-    title = titles.get(node_id)
-    return of_row(api.WhisperedMemory, one, id=node_id, short_id=short_id(node_id), title=title, relevance=relevance)
+    found = []
+    for prompt in prompts:
+        memories = []
+        for logged in by_event.get(prompt.event, ()):
+            names = {"id": logged.node_id, "short_id": short_id(logged.node_id), "title": titles.get(logged.node_id)}
+            memories.append(of_row(api.WhisperedMemory, logged, **names, relevance=round(logged.relevance, 4)))
+        silence, took = None if prompt.outcome == SPOKEN else prompt.outcome, round(prompt.milliseconds, 1)
+        text = prompt.prompt[:BEGINNING]
+        found.append(
+            of_row(api.WhisperedPrompt, prompt, prompt=text, silence=silence, milliseconds=took, memories=memories)
+        )
+    return api.WhispersResult(whispers=found)
 
 
 def insights(ormah: Ormah, params: api.InsightsParams) -> api.InsightsResult:
@@ -223,16 +224,16 @@ def _prose(evolutions: list[api.Evolution], tensions: list[api.Tension]) -> str:
     if evolutions:
         lines.append("Beliefs that changed:")
         lines += [
-            f"- {day(one.time)}: {one.newer.title} (id: {one.newer.id}) replaced {one.older.title} (id: {one.older.id})"
-            f"{_why(one.reason)}"
-            for one in evolutions
+            f"- {day(evolution.time)}: {evolution.newer.title} (id: {evolution.newer.id}) replaced {evolution.older.title} (id: {evolution.older.id})"
+            f"{_why(evolution.reason)}"
+            for evolution in evolutions
         ]
     if tensions:
         lines += ["", "Contradictions:"] if lines else ["Contradictions:"]
         lines += [
-            f"- {day(one.time)}: {one.a.title} (id: {one.a.id}) against {one.b.title} (id: {one.b.id})"
-            f"{' [settled]' if one.settled else ''}{_why(one.reason)}"
-            for one in tensions
+            f"- {day(tension.time)}: {tension.a.title} (id: {tension.a.id}) against {tension.b.title} (id: {tension.b.id})"
+            f"{' [settled]' if tension.settled else ''}{_why(tension.reason)}"
+            for tension in tensions
         ]
     return "\n".join(lines) or "No belief has changed, and none contradicts another."
 

@@ -12,15 +12,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from ormahd.actions.amend import (
-    Caller,
-    SeenNote,
-    amending,
-    clean,
-    see,
-    transaction,
-    written,
-)
+from ormahd.actions.amend import Caller, SeenNote, amending, clean, see, transaction, written
 from ormahd.actions.tombstones import bury, of_notes
 from ormahd.actions.views import headline, of_row, replaced_today, stem
 from ormahd.api import ForgetParams, OutdatedParams, WriteResult
@@ -66,15 +58,9 @@ def superseded_by(
     check(ormah, newer, older)
 
     def attempt() -> WriteResult:
-        check_circle(ormah, newer.id, older)
-        first = see(ormah, newer.id)
-        now = ormah.moment()
-        puts = [(first, linked(ormah, first, older, now, reason))]
-        if not older.from_source:
-            second = see(ormah, older.id)
-            puts.append((second, superseded(second, now, name(newer))))
-        parted = _parted(ormah, older.id, now, but=newer.id) if alone else []
-        puts = [(seen, data) for seen, data in puts if data != seen.data] + parted
+        puts = replacement(ormah, newer, older, reason)
+        parted = _parted(ormah, older.id, ormah.moment(), but=newer.id) if alone else []
+        puts += parted
         title = headline(older.title, older.content)
         if not puts:
             return written(ormah, f"Superseded already: {title} (id: {older.id})", older, redacted=found)
@@ -86,6 +72,22 @@ def superseded_by(
         return written(ormah, text + _no_longer(parted), older, tx, redacted=found)
 
     return amending(ormah, attempt)
+
+
+def replacement(ormah: Ormah, newer: NodeRow, older: NodeRow, reason: str | None) -> list[tuple[SeenNote, bytes]]:
+    """Return (note, new bytes) of those of two notes that change because `newer` replaces `older`. A section of a source
+    is not written. Raises Conflict as `check_circle`."""
+    check_circle(ormah, newer.id, older)
+    first, now = see(ormah, newer.id), ormah.moment()
+    known = any(
+        edge.edge is EdgeType.EVOLVED_FROM and edge.target == older.id for edge in ormah.index.edges(newer.id)[0]
+    )
+    link = [link_to(older, now, reason)]
+    puts = [] if known else [(first, edit(first.data, first.path, link=link, set={"updated": now}))]
+    if not older.from_source:
+        second = see(ormah, older.id)
+        puts.append((second, superseded(second, now, name(newer))))
+    return [(seen, data) for seen, data in puts if data != seen.data]
 
 
 def check(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
@@ -155,14 +157,6 @@ def link_to(older: NodeRow, now: datetime, reason: str | None) -> NoteLink:
     """Return the `evolved_from` edge to `older` for the note of the memory that replaces it."""
     target = f"source_{older.short_id}" if older.from_source else stem(older.path)
     return NoteLink(EdgeType.EVOLVED_FROM, target, WEIGHT, now, reason or None)
-
-
-def linked(ormah: Ormah, newer: SeenNote, older: NodeRow, now: datetime, reason: str | None) -> bytes:
-    """Return the bytes of the newer note with an `evolved_from` edge to `older` added. If it has one, return them as
-    they are."""
-    if any(one.edge is EdgeType.EVOLVED_FROM and one.target == older.id for one in ormah.index.edges(newer.id)[0]):
-        return newer.data
-    return edit(newer.data, newer.path, link=[link_to(older, now, reason)], set={"updated": now})
 
 
 def superseded(older: SeenNote, now: datetime, by: str) -> bytes:
@@ -265,9 +259,8 @@ def _parted(ormah: Ormah, older_id: str, now: datetime, *, but: str | None = Non
 
 
 def _no_longer(parted: list[tuple[SeenNote, bytes]]) -> str:
-    return "".join(
-        f" {called(newer.note.title, newer.note.content, newer.id)} no longer replaces it." for newer, _ in parted
-    )
+    names = [called(newer.note.title, newer.note.content, newer.id) for newer, _ in parted]
+    return "".join(f" {name} no longer replaces it." for name in names)
 
 
 def _marked(ormah: Ormah, newer: SeenNote, older_id: str) -> list[tuple[EdgeType, str]]:
@@ -276,28 +269,18 @@ def _marked(ormah: Ormah, newer: SeenNote, older_id: str) -> list[tuple[EdgeType
 
     Return [] if there is no such edge, or it was added or changed in another way.
     """
-    for link in newer.note.links:
-        if link.edge is EdgeType.EVOLVED_FROM and not link.body and ormah.index.resolve_link(link.target) == older_id:
-            ours = (
-                link.weight == WEIGHT and link.created is not None and _by_mark(ormah, newer.id, older_id, link.created)
-            )
-            return [(link.edge, link.target)] if ours else []
-    return []
-
-
-def _by_mark(ormah: Ormah, newer_id: str, older_id: str, created: datetime) -> bool:
-    """Whether the edge that the newer memory got at `created` was added by a mark of the older one as superseded.
-
-    The first op on the newer memory from `created` on added it. Times are whole seconds, so several ops may be the
-    first.
-    """
-    since = ormah.history.ops(node_id=newer_id, since=created.isoformat(), limit=None)
-    first = min((one.time for one in since), default=created)
-    return any(
-        one.kind in {Kind.OUTDATED, Kind.CONFLICT} or (one.kind == Kind.REMEMBER and older_id in one.nodes)
-        for one in since
-        if one.time == first
+    edges = (link for link in newer.note.links if link.edge is EdgeType.EVOLVED_FROM and not link.body)
+    link = next((edge for edge in edges if ormah.index.resolve_link(edge.target) == older_id), None)
+    if link is None or link.weight != WEIGHT or link.created is None:
+        return []
+    # The first op on the newer memory from then on added it. Times are whole seconds, so several ops may be the first
+    since = ormah.history.ops(node_id=newer.id, since=link.created.isoformat(), limit=None)
+    first = min((op.time for op in since), default=link.created)
+    marks = {Kind.OUTDATED, Kind.CONFLICT}
+    ours = any(
+        op.kind in marks or (op.kind == Kind.REMEMBER and older_id in op.nodes) for op in since if op.time == first
     )
+    return [(link.edge, link.target)] if ours else []
 
 
 def forget(ormah: Ormah, params: ForgetParams, caller: Caller) -> WriteResult:
@@ -310,18 +293,11 @@ def forget(ormah: Ormah, params: ForgetParams, caller: Caller) -> WriteResult:
     """
     if caller.done:
         op = ormah.history.find(caller.done[0])
-        (before, _) = changed(ormah.vault, ormah.vault.git.resolve(f"{op.commit}^1"), op.commit)[op.nodes[0]]
+        before, _ = changed(ormah.vault, ormah.vault.git.resolve(f"{op.commit}^1"), op.commit)[op.nodes[0]]
         node_id, path = op.nodes[0], before.path if before else ""
         text = f"Forgotten: {op.subject.removeprefix('Forget: ')} (id: {node_id}). Git keeps it: change {op.op}"
-        return of_row(
-            WriteResult,
-            op,
-            text=text,
-            node_id=node_id,
-            short_id=short_id(node_id),
-            path=path,
-            degraded=ormah.degraded(),
-        )
+        fields: dict[str, Any] = {"node_id": node_id, "short_id": short_id(node_id), "degraded": ormah.degraded()}
+        return of_row(WriteResult, op, text=text, path=path, **fields)
     node_id = ormah.index.resolve(params.node_id)
     if node_id == ormah.vault.self_id:
         raise BadRequest("the self node stands for you and cannot be forgotten", hint="change it: ormahctl update ID")

@@ -44,11 +44,39 @@ def find_standing(vault: Vault, history: History, text: str, now: datetime) -> P
     """
     asked = text.strip()
     if not asked or len(asked) > 500 or not asked.isprintable():
-        raise BadRequest(
-            f"{text[:60]!r} is no time and no revision", hint="for example 2026-11-21, yesterday, 7d, a change"
-        )
+        hint = "for example 2026-11-21, yesterday, 7d, a change"
+        raise BadRequest(f"{text[:60]!r} is no time and no revision", hint=hint)
+    since = history.beginning()
+    begins = f"the vault's history begins at {readable(since)}" if since else "the vault has no history yet"
+
+    # The commit: the last one made until a time, or the one that has the name
     time = _time(asked, now)
-    return _by_name(vault, history, asked) if time is None else _by_time(vault, history, asked, min(time, now))
+    if time is not None:
+        time, name = min(time, now), asked
+        seconds = int(time.timestamp())
+        arguments = ["rev-list", "-1", "--first-parent", f"--min-age={seconds}", "HEAD"]
+        commit = vault.git.run(*arguments).decode().strip() if vault.head() is not None and seconds > 0 else ""
+        if not commit:
+            with suppress(ValueError):  # a word or a date as written, else to the minute in its own time zone
+                name = asked if len(asked) <= len("2026-11-21") else readable(datetime.fromisoformat(asked))
+            raise NotFound(f"nothing was known at {name}: {begins}", hint="`ormahctl history` lists the changes")
+    else:
+        commit = (None if is_op(asked.lower()) else vault.git.resolve(f"{asked}^{{commit}}")) or ""
+        try:
+            commit = commit or history.find(asked).commit
+        except (NotFound, BadRequest) as exc:
+            raise NotFound(
+                f"{asked!r} is no time, and no change, branch or tag of the vault",
+                hint="write 2026-11-21, yesterday, 7d, or the id of a change from `ormahctl history`",
+            ) from exc
+
+    if next(vault.differences(None, commit), None) is None:
+        raise NotFound(f"the vault was not there yet at {asked}: {begins}", hint="name a later time or commit")
+    made = datetime.fromtimestamp(int(vault.git.run("log", "-1", "--format=%ct", commit)), UTC)
+    op = None
+    with suppress(NotFound):  # a commit that HEAD does not lead to
+        op = history.find(commit).op
+    return PastState(commit, op, made, time or made)
 
 
 def _time(text: str, now: datetime) -> datetime | None:
@@ -64,53 +92,6 @@ def _time(text: str, now: datetime) -> datetime | None:
     except OverflowError:
         raise BadRequest(f"{text!r} is no time", hint="for example 2026-11-21, yesterday, 7d") from None
     return None
-
-
-def _by_time(vault: Vault, history: History, asked: str, time: datetime) -> PastState:
-    seconds = int(time.timestamp())
-    found = ""
-    if vault.head() is not None and seconds > 0:
-        arguments = ["rev-list", "-1", "--first-parent", f"--min-age={seconds}", "HEAD"]
-        found = vault.git.run(*arguments).decode().strip()
-    if not found:
-        with suppress(ValueError):  # a word or a date as written, else to the minute in its own time zone
-            asked = asked if len(asked) <= len("2026-11-21") else readable(datetime.fromisoformat(asked))
-        raise NotFound(
-            f"nothing was known at {asked}: {_beginning(history)}", hint="`ormahctl history` lists the changes"
-        )
-    return _there(vault, history, asked, found, time)
-
-
-def _by_name(vault: Vault, history: History, asked: str) -> PastState:
-    commit = None if is_op(asked.lower()) else vault.git.resolve(f"{asked}^{{commit}}")
-    if commit is None:
-        try:
-            commit = history.find(asked).commit
-        except (NotFound, BadRequest) as exc:
-            raise NotFound(
-                f"{asked!r} is no time, and no change, branch or tag of the vault",
-                hint="write 2026-11-21, yesterday, 7d, or the id of a change from `ormahctl history`",
-            ) from exc
-    return _there(vault, history, asked, commit, None)
-
-
-def _there(vault: Vault, history: History, asked: str, commit: str, time: datetime | None) -> PastState:
-    """Return the past state at a commit. `asked`: what the caller asked for, for errors. `time`: the time that it
-    means; None: it names a commit. Raises NotFound when the commit has no vault."""
-    if next(vault.differences(None, commit), None) is None:
-        raise NotFound(
-            f"the vault was not there yet at {asked}: {_beginning(history)}", hint="name a later time or commit"
-        )
-    made = datetime.fromtimestamp(int(vault.git.run("log", "-1", "--format=%ct", commit)), UTC)
-    op = None
-    with suppress(NotFound):  # a commit that HEAD does not lead to
-        op = history.find(commit).op
-    return PastState(commit, op, made, time or made)
-
-
-def _beginning(history: History) -> str:
-    first = history.beginning()
-    return "the vault has no history yet" if first is None else f"the vault's history begins at {readable(first)}"
 
 
 def readable(time: datetime) -> str:

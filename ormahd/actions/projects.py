@@ -23,23 +23,17 @@ from ormahd.text.secrets import redact_name
 from ormahd.vault.spaces import GLOBAL, Project, ProjectSpace, find_project
 
 
-def project_at(cwd: str | None, vault: Path) -> Project | None:
-    """Return the project of the folder `cwd`: the repository around it, otherwise the folder itself.
-
-    None for the home folder, `/`, and the vault.
+def _project(ormah: Ormah, cwd: str | None) -> Project | None:
+    """Return the project of the folder `cwd`: the repository around it, otherwise the folder itself. Names that hold a
+    secret are replaced. None for the home folder, `/`, and the vault.
     """
     if not cwd or not os.path.isabs(cwd) or "\x00" in cwd:
         return None
-    folder = Path(os.path.normpath(cwd))
+    folder, vault = Path(os.path.normpath(cwd)), ormah.vault.root
     nowhere = frozenset({paths.known_home() or Path(folder.anchor), Path(folder.anchor)})
     if folder in nowhere or folder == vault or vault in folder.parents:
         return None
-    return find_project(folder, nowhere)
-
-
-def _project(ormah: Ormah, cwd: str | None) -> Project | None:
-    """Return the project of the folder `cwd`, with names that hold a secret replaced; None as in `project_at`."""
-    found = project_at(cwd, ormah.vault.root)
+    found = find_project(folder, nowhere)
     if found is None or not ormah.settings.secrets.redact:
         return found
     clean = {name: _without_secret(getattr(found, name)) for name in ("key", "name", "folder")}
@@ -48,11 +42,9 @@ def _project(ormah: Ormah, cwd: str | None) -> Project | None:
 
 def _without_secret(name: str) -> str:
     """Return `name`, or `hidden-` and its digest if it holds a secret: two such projects still have different names."""
-    return (
-        f"hidden-{hashlib.blake2b(name.encode('utf-8', 'surrogateescape'), digest_size=4).hexdigest()}"
-        if redact_name(name).found
-        else name
-    )
+    if not redact_name(name).found:
+        return name
+    return f"hidden-{hashlib.blake2b(name.encode('utf-8', 'surrogateescape'), digest_size=4).hexdigest()}"
 
 
 def home_of(ormah: Ormah, cwd: str | None) -> ProjectSpace | None:
@@ -135,18 +127,14 @@ def list_spaces(ormah: Ormah, caller: Caller) -> SpacesResult:
         projects.setdefault(space, []).append(key)
     names = sorted(counts.keys() | projects.keys(), key=lambda name: (-counts.get(name, 0), name))
     home = home_of(ormah, place_of(ormah, caller))
-    listed = [
-        ListedSpace(
-            space=None if name == GLOBAL else name, memories=counts.get(name, 0), projects=projects.get(name, [])
+    listed = []
+    for name in names:
+        shared = name == GLOBAL
+        listed.append(
+            ListedSpace(space=None if shared else name, memories=counts.get(name, 0), projects=projects.get(name, []))
         )
-        for name in names
-    ]
-    return SpacesResult(
-        spaces=listed,
-        here=None if home is None else home.space,
-        project=None if home is None else home.key,
-        degraded=lacking,
-    )
+    here, project = (None, None) if home is None else (home.space, home.key)
+    return SpacesResult(spaces=listed, here=here, project=project, degraded=lacking)
 
 
 def place_of(ormah: Ormah, caller: Caller) -> str | None:

@@ -1,13 +1,13 @@
 """Purge: remove a memory, or an exact text, from the vault's files, its history, and all derived data.
 
-`STORES` lists what Ormah keeps beside the history and the index. The daemon writes nothing while the history is replaced.
+`_clean` names what Ormah keeps beside the history and the index. The daemon writes nothing while the history is replaced.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ormahd import paths
@@ -37,7 +37,7 @@ BINARY_HEAD = 8000
 
 def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress) -> PurgeResult:
     """Remove a memory (`node_id`: full id or unique prefix, also of a forgotten one) and exact texts from vault,
-    history, index and all `STORES`. With `dry_run` nothing is changed.
+    history, index and all that is kept beside them. With `dry_run` nothing is changed.
 
     Raises:
         NotFound, Ambiguous, BadRequest: the id, a text, the self node. Conflict: the history cannot be replaced, or
@@ -48,12 +48,7 @@ def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress)
         resume(ormah)
         if not params.dry_run:
             ormah.reconciler.scan()  # include recent edits of the person
-
-        def taken(name: str) -> bool:
-            """Whether `name` is also the file name, title or alias of another memory."""
-            return bool(ormah.index.called(name) - {wanted.node_id})
-
-        found = look(ormah.vault, wanted, taken, progress)
+        found = look(ormah.vault, wanted, partial(_is_taken, ormah, wanted), progress)
         wanted = found.forgotten
         out = PurgeResult(
             node_id=wanted.node_id,
@@ -67,7 +62,7 @@ def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress)
         if params.dry_run:
             out.kept = _clean(ormah, wanted, progress, change=False)
         else:
-            _carry_out(ormah, found, taken, caller, progress, out)
+            _carry_out(ormah, found, caller, progress, out)
     if not (found.found or out.kept):
         raise NotFound("nothing that Ormah keeps names it", hint="`ormahctl history` shows what there is")
     out.left = _left(ormah, wanted, params.dry_run)
@@ -98,9 +93,12 @@ def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
     return Forgotten(node_id, tuple(dict.fromkeys(texts)))
 
 
-def _carry_out(
-    ormah: Ormah, found: PurgeSurvey, taken: Callable[[str], bool], caller: Caller, progress: Progress, out: PurgeResult
-) -> None:
+def _is_taken(ormah: Ormah, wanted: Forgotten, name: str) -> bool:
+    """Whether `name` is also the file name, title or alias of another memory."""
+    return bool(ormah.index.called(name) - {wanted.node_id})
+
+
+def _carry_out(ormah: Ormah, found: PurgeSurvey, caller: Caller, progress: Progress, out: PurgeResult) -> None:
     """Remove the memory from today's files, then from the history, then from what is kept beside it; fill in `out`."""
     vault, wanted = ormah.vault, found.forgotten
 
@@ -115,7 +113,7 @@ def _carry_out(
             _remove_from_files(ormah, found, caller, out)
             try:
                 with ormah.reconciler.scanning, vault.rewriting() as at:
-                    after = rewrite(vault, wanted, taken, progress, at)
+                    after = rewrite(vault, wanted, partial(_is_taken, ormah, wanted), progress, at)
                     out.commits, out.commits_total = after.changed, after.commits
             finally:
                 drop_unused(vault.root)
@@ -133,12 +131,10 @@ def _remove_from_files(ormah: Ormah, found: PurgeSurvey, caller: Caller, out: Pu
     The commit message does not name these files: the new history will not show that they mentioned the memory.
     """
     vault, wanted = ormah.vault, found.forgotten
-    what = "a memory" if wanted.node_id else "a text"
+    what = f"{'a memory' if wanted.node_id else 'a text'} was removed"
     with ormah.writing:
-        tx = vault.transaction(
-            f"Purge: {what} was removed", kind=Kind.PURGE, source=caller.source, person=caller.source == PERSON
-        )
-        with tx:
+        person = caller.source == PERSON
+        with vault.transaction(f"Purge: {what}", kind=Kind.PURGE, source=caller.source, person=person) as tx:
             notes = []
             for path, oid in sorted(vault.tree().items()):
                 if not (path in found.names or oid in found.drop or oid in found.rewrite):
@@ -169,7 +165,7 @@ def _remove_from_files(ormah: Ormah, found: PurgeSurvey, caller: Caller, out: Pu
 # ------------------------------------------------------------ what is kept beside the history
 
 
-def _lines(_ormah: Ormah, file: Path, wanted: Forgotten, change: bool) -> int:
+def _lines(file: Path, wanted: Forgotten, *, change: bool) -> int:
     """Overwrite, in place, the lines that hold the memory: the log's handler has the file open and appends to it."""
     with open(file, "r+b") as opened:
         lines = opened.read().splitlines(keepends=True)
@@ -184,10 +180,10 @@ def _lines(_ormah: Ormah, file: Path, wanted: Forgotten, change: bool) -> int:
     return len(held)
 
 
-def _copy(ormah: Ormah, file: Path, wanted: Forgotten, change: bool) -> int:
+def _copy(root: Path, file: Path, wanted: Forgotten, *, change: bool) -> int:
     """Delete a version of the memory's note, and a damaged file, in which anything may be encoded; remove mentions of it
     from another file and its name."""
-    path, data = file.relative_to(ormah.vault.root).as_posix(), own_files.read(file)
+    path, data = file.relative_to(root).as_posix(), own_files.read(file)
     named, damaged = wanted.mentions(os.fsencode(path)) > 0, file.parent.name == "damaged"
     if not (named or damaged or wanted.mentions(data)):
         return 0
@@ -195,40 +191,29 @@ def _copy(ormah: Ormah, file: Path, wanted: Forgotten, change: bool) -> int:
         file.unlink()
     elif change:
         file.write_bytes(wanted.without(path, data))
-        target = ormah.vault.root / wanted.text(path)
+        target = root / wanted.text(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         file.rename(target)
     return 1
 
 
-def _turns(ormah: Ormah, _place: Path, wanted: Forgotten, change: bool) -> int:
-    return ormah.sessions.purge(wanted, change=change)
-
-
-def _rows(ormah: Ormah, _file: Path, wanted: Forgotten, change: bool) -> int:
-    return ormah.state.scour(wanted, change=change)
-
-
-STORES: tuple[tuple[str, str, str, Callable[[Ormah, Path, Forgotten, bool], int]], ...] = (
-    ("sessions", "state", "state.sqlite3", _turns),
-    ("state", "state", "state.sqlite3", _rows),
-    ("log", "state", "ormahd.log*", _lines),
-    ("set aside", "vault", ".ormah/conflicts/**/*", _copy),
-)
-"""Where Ormah keeps texts beside the history and the index: name, place, pattern of the files below the place, and what
-removes the memory from one of them and returns the number of turns, rows, lines or files that had it. With `change` False
-it only counts. The archive of sessions is no single file: it is cleaned with the state."""
-
-
 def _clean(ormah: Ormah, wanted: Forgotten, progress: Progress, *, change: bool) -> dict[str, int]:
-    """Remove the memory from all `STORES` and from the index, or with `change` False only count. Return `{name of a
-    store: number of places that had it}`."""
+    """Remove the memory from all that Ormah keeps beside the history, and from the index; with `change` False only
+    count. Return `{name of a store: number of turns, rows, lines or files that had it}`."""
+    root, state = ormah.vault.root, ormah.state.path.parent
+    logs, copies = (
+        [file for file in sorted(place.glob(pattern)) if file.is_file() and not file.is_symlink()]
+        for place, pattern in ((state, "ormahd.log*"), (root, ".ormah/conflicts/**/*"))
+    )
     counts: dict[str, int] = {}
-    places = {"vault": ormah.vault.root, "state": ormah.state.path.parent}
-    for name, place, pattern, clean in STORES:
-        progress(0, 0, f"looking through {name}")
-        files = [file for file in sorted(places[place].glob(pattern)) if file.is_file() and not file.is_symlink()]
-        counts[name] = sum(clean(ormah, file, wanted, change) for file in files)
+    progress(0, 0, "looking through sessions")
+    counts["sessions"] = ormah.sessions.purge(wanted, change=change)
+    progress(0, 0, "looking through state")
+    counts["state"] = ormah.state.scour(wanted, change=change)
+    progress(0, 0, "looking through log")
+    counts["log"] = sum(_lines(file, wanted, change=change) for file in logs)
+    progress(0, 0, "looking through set aside")
+    counts["set aside"] = sum(_copy(root, file, wanted, change=change) for file in copies)
     if change:
         ormah.warnings = [text for text in ormah.warnings if not wanted.holds(text.encode("utf-8", "replace"))]
         ormah.history.follow()  # the old commits leave its tables

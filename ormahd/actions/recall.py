@@ -4,7 +4,6 @@ memory."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -24,7 +23,6 @@ from ormahd.model.node import EdgeType, SearchQuery, short_id
 from ormahd.ormah import Ormah
 from ormahd.reworded import Reworded
 from ormahd.search.parts import rank_parts
-from ormahd.search.search import Hit as Result
 from ormahd.search.search import Ranked, Rules
 from ormahd.text.quoting import beginning, shortened
 from ormahd.text.sameness import once
@@ -33,7 +31,7 @@ SNIPPET = 200
 """Maximum number of characters of a related or conflicting result in the text reply."""
 EXCERPT: Final = 1_600
 """Maximum number of characters of a result's excerpt."""
-MOST: Final = 100
+MAX_REQUESTED: Final = 100
 """Maximum number of results requested from the search, when more are needed because some have the same content."""
 CERTAIN: Final = 8
 """Minimum length of a query that can only be an id; shorter ones may be words or numbers (`face`, `2026`)."""
@@ -123,27 +121,26 @@ def _found(
         rows = index.notes([found.node_id for found in ranked.results])
         if (me := rows.get(ormah.vault.self_id)) and says_nothing(me):
             del rows[me.id]
-        groups = _once(ranked, rows)
+        known = [found for found in ranked.results if found.node_id in rows]  # the others were forgotten meanwhile
+        groups = once(known, lambda found: (rows[found.node_id].title, rows[found.node_id].content))  # noqa: B023
         missing = query.limit - len(groups)
-        if missing <= 0 or len(ranked.results) < asked.limit or asked.limit >= MOST:
+        if missing <= 0 or len(ranked.results) < asked.limit or asked.limit >= MAX_REQUESTED:
             break
         spare += max(missing, spare)  # some results repeated others: ask for as many more
-        asked = query.model_copy(update={"limit": min(query.limit + spare, MOST)})
+        asked = query.model_copy(update={"limit": min(query.limit + spare, MAX_REQUESTED)})
     groups = groups[: query.limit]
-    against = _against(index, [found.node_id for found, _ in groups])
+
+    # Of two results that contradict each other the worse one is shown as a conflict, even if the search found it
+    rank = {found.node_id: at for at, (found, _) in enumerate(groups)}
+    opposed = [edge for edge in index.edges_of(list(rank)) if edge.edge is EdgeType.CONTRADICTS]
+    pairs = [(edge.source, edge.target) for edge in opposed if edge.source in rank and edge.target in rank]
+    against = {max(pair, key=rank.__getitem__) for pair in pairs}
     hits: list[RecallHit] = []
     for place, twins in groups:
         row = mark_stale(rows[place.node_id], cwd, space)
-        hits.append(
-            _hit(
-                row,
-                score=round(place.score, 6),
-                source="conflict" if row.id in against else place.source,
-                also=[one.node_id for one in twins],
-                older_than=place.older_than,
-                trace=place.trace if explain else UNSET,
-            )
-        )
+        source, also = "conflict" if row.id in against else place.source, [twin.node_id for twin in twins]
+        more: dict[str, Any] = {"older_than": place.older_than, "trace": place.trace if explain else UNSET}
+        hits.append(_hit(row, score=round(place.score, 6), source=source, also=also, **more))
     named = None if explain else _named(index, query)
     if named is not None:
         row, certain = mark_stale(named[0], cwd, space), named[1]
@@ -154,12 +151,6 @@ def _found(
 
 def _hit(row: NodeRow, **more: Any) -> RecallHit:
     return of_row(RecallHit, row, origin=row.source, excerpt=beginning(row.content, EXCERPT), **more)
-
-
-def _once(ranked: Ranked, rows: Mapping[str, NodeRow]) -> list[tuple[Result, list[Result]]]:
-    """Return (best result, other results with the same content) for each distinct content."""
-    known = [found for found in ranked.results if found.node_id in rows]  # the others were forgotten meanwhile
-    return once(known, lambda found: (rows[found.node_id].title, rows[found.node_id].content))
 
 
 def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
@@ -177,17 +168,6 @@ def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
     except (NotFound, NotReady, Ambiguous, BadRequest):
         return None
     return row, len(found[1]) >= CERTAIN
-
-
-def _against(index: Reader, ids: list[str]) -> set[str]:
-    """Return the ids of results that contradict a better result; these are shown as conflicts even if the search
-    found them."""
-    place = {node_id: at for at, node_id in enumerate(ids)}
-    return {
-        max(edge.source, edge.target, key=place.__getitem__)
-        for edge in index.edges_of(ids)
-        if edge.edge is EdgeType.CONTRADICTS and edge.source in place and edge.target in place
-    }
 
 
 def _prose(query: SearchQuery, hits: list[RecallHit], degraded: list[str]) -> str:

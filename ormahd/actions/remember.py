@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from msgspec import UNSET, UnsetType
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from ormahd.actions.amend import (
     Caller,
@@ -17,13 +17,14 @@ from ormahd.actions.amend import (
     check_acts,
     check_guard,
     check_space,
-    clean,
     define,
     make_room_in_core,
+    new_note,
     outcome,
     refuse_source,
     see,
     transaction,
+    without_secrets,
 )
 from ormahd.actions.evidence import recorded
 from ormahd.actions.outdated import (
@@ -41,18 +42,8 @@ from ormahd.api import Near, RememberParams, RememberResult
 from ormahd.errors import Unavailable
 from ormahd.index.rows import NodeRow
 from ormahd.model.change import Kind
-from ormahd.model.node import (
-    ABOUT_SELF,
-    CreateNodeRequest,
-    EdgeType,
-    LinkRequest,
-    NodeType,
-    NoteStanding,
-    Tier,
-    short_id,
-)
-from ormahd.note.values import NoteLink, path_for
-from ormahd.note.write import compose
+from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, NodeType, Tier, short_id
+from ormahd.note.values import NoteLink
 from ormahd.ormah import Ormah
 from ormahd.text.standing import Relation, compare
 from ormahd.text.statement import read
@@ -61,7 +52,7 @@ CLOSE = 0.55
 """Minimum cosine of a memory that is listed without further evidence: pairs below it mostly have different topics."""
 FAR = 0.2
 """Minimum cosine of a memory that is listed because the texts show that the new one replaces it."""
-MOST = 3
+MAX_NEAR = 3
 """Maximum number of memories listed."""
 BEGINNING = 160
 """Maximum number of characters shown of a memory."""
@@ -95,7 +86,7 @@ def nearby(
         if cosine >= CLOSE or found.verdict is Relation.REPLACED:
             content, similarity = headline(None, row.content, BEGINNING), round(cosine, 3)
             views.append(of_row(Near, row, content=content, similarity=similarity, standing=found.verdict.value))
-    return sorted(views, key=lambda one: one.standing != Relation.REPLACED)[:MOST]
+    return sorted(views, key=lambda one: one.standing != Relation.REPLACED)[:MAX_NEAR]
 
 
 def advice(near: Sequence[Near], newer: str) -> list[str]:
@@ -158,18 +149,11 @@ def store_memory(
         BadRequest, NotFound, Ambiguous: a link's target, or a memory to replace. VaultBusy: the write could not even be
         queued.
     """
-    older = [ormah.index.note(one) for one in dict.fromkeys(ormah.index.resolve(one) for one in replaces)]
+    older = [ormah.index.note(node_id) for node_id in dict.fromkeys(map(ormah.index.resolve, replaces))]
     refuse_self(ormah, *(row.id for row in older))
     found: list[str] = []
-    content = clean(ormah, request.content, found) or ""
-    title = clean(ormah, request.title, found)
-    because = clean(ormah, request.rejected, found)
-    paths, commands = ([clean(ormah, one, found) or "" for one in some] for some in (request.paths, request.commands))
-    tags = [clean(ormah, tag, found) or "" for tag in request.tags]
-    if request.about_self and ABOUT_SELF not in tags:
-        tags = [ABOUT_SELF, *tags]
-    about_self = ABOUT_SELF in tags
-    asked = [one.model_copy(update={"reason": clean(ormah, one.reason, found)}) for one in request.connections]
+    request = request.model_copy(update=without_secrets(ormah, request, found))
+    title, content, about_self = request.title, request.content, ABOUT_SELF in request.tags
     statement = (title, content, request.type)
     name = headline(title, content)
 
@@ -179,32 +163,9 @@ def store_memory(
         """Store the memory. `near`: its nearest memories, as (id, cosine). `restates`: the memory with the same text,
         which ends, and the one that had replaced it. `replacing`: further memories that the new one replaces."""
         now, node_id = ormah.moment(), ormah.index.new_id()
-        created = request.created or now
-        links = _links(ormah, asked, near, request.space, [*older, *restates, *replacing])
-        data = compose(
-            id=node_id,
-            type=request.type,
-            tier=request.tier,
-            space=request.space,
-            title=title,
-            tags=tags,
-            source=request.source,
-            confidence=request.confidence,
-            created=created,
-            updated=now,
-            content=content,
-            links=[link for link, _ in links],
-            standing=None if because is None else NoteStanding.REJECTED,
-            because=because,
-            paths=paths,
-            commands=commands,
-            guard=request.guard,
-            evidence=request.evidence,
-            everywhere=request.everywhere,
-        )
-        path = path_for(
-            id=node_id, type=request.type, space=request.space, title=title, content=content, created=created
-        )
+        links = _links(ormah, request.connections, near, request.space, [*older, *restates, *replacing])
+        fields = {"source": request.source, "guard": request.guard, "evidence": request.evidence, "updated": now}
+        path, data = new_note(request, node_id, now, [link for link, _ in links], **fields)
         check_guard(data, path)
         ends = [see(ormah, row.id) for row in (*older, *restates[:1]) if not row.from_source]
         body = "\n".join(f"{link.edge}: {row.title or row.short_id} ({link.weight:g})" for link, row in links)
@@ -249,42 +210,33 @@ def store_memory(
     # concurrent callers with the same memory store it once; callers with different memories do not wait for each other
     with ormah.turns.take("\0".join(("equal", str(request.space), request.type, str(title), content))):
         known = ormah.index.equal(request.space, request.type, title, content)
-        again: list[NodeRow] = []
+        row = None if known is None else ormah.index.note(known)
         time = request.created or ormah.moment()
-        if known is not None:
-            row = ormah.index.note(known)
-            again = restated(ormah, row, time)
-            if not again:
-                done = RememberResult(
-                    text=f"Already remembered: {headline(row.title, row.content)} (id: {known})",
-                    node_id=known,
-                    short_id=row.short_id,
-                    path=row.path,
-                    space=row.space,
-                    redacted=found,
-                    existing=True,
-                    degraded=ormah.degraded(),
-                )
-                return _known_replaces(ormah, done, older, caller)
+        again = [] if row is None else restated(ormah, row, time)
+        if row is not None and not again:
+            # Each memory that it replaces is marked in a commit of its own
+            done = [superseded_by(ormah, one.id, row.id, caller, reason=None) for one in older if one.id != row.id]
+            last = next((change for change in reversed(done) if change.changed), None)
+            text = f"Already remembered: {headline(row.title, row.content)} (id: {row.id})"
+            return RememberResult(
+                text="\n".join([text, *(change.text for change in done)]),
+                node_id=row.id,
+                short_id=row.short_id,
+                path=row.path,
+                commit=None if last is None else last.commit,
+                op=None if last is None else last.op,
+                space=row.space,
+                redacted=found,
+                existing=True,
+                degraded=ormah.degraded(),
+                replaced=[change.node_id for change in done],
+            )
         # outside the writers' lock, because it embeds the text
         near = ormah.index.neighbours(title, content, NEIGHBOURS + 1)
         later = replaced_meanwhile(ormah, near, statement, request.space, time) if not again else []
         if older or again or about_self or request.tier is Tier.CORE:
             return amending(ormah, lambda: attempt(near, again, later))
         return attempt(near, again, later)
-
-
-def _known_replaces(ormah: Ormah, known: RememberResult, older: Sequence[NodeRow], caller: Caller) -> RememberResult:
-    """Mark each of the memories `older` as superseded by the existing memory `known`, in a commit of its own. Return
-    `known` completed with what was done."""
-    done = [
-        superseded_by(ormah, row.id, known.node_id, caller, reason=None) for row in older if row.id != known.node_id
-    ]
-    if not done:
-        return known
-    last = next((one for one in reversed(done) if one.changed), done[-1])
-    text, replaced = "\n".join([known.text, *(one.text for one in done)]), [one.node_id for one in done]
-    return replace(known, text=text, commit=last.commit, op=last.op, replaced=replaced)
 
 
 def _links(

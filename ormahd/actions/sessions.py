@@ -8,7 +8,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,8 +62,8 @@ def recall_sessions(archive: SessionArchive, index: Index, query: SearchQuery) -
         query.query, BEST, after=iso(query.created_after) or None, before=iso(query.created_before) or None
     )
     terms = query_terms(query.query)
-    passages = [passage(turn.text, terms) for turn, _ in found]
-    compared = [passage(turn.text, terms, COMPARED) for turn, _ in found]
+    passages = [passage(archived.text, terms) for archived, _ in found]
+    compared = [passage(archived.text, terms, COMPARED) for archived, _ in found]
     scores = _scores(archive, index, query.query, compared, [score for _, score in found])
     order = sorted(range(len(found)), key=lambda at: (-scores[at], at))
     exchanges = _exchanges(archive, [(found[at][0], scores[at], passages[at]) for at in order], query.limit, terms)
@@ -93,12 +93,12 @@ def _scores(
     rest = [at for at in range(len(passages)) if at not in documents]
     done = 0
     while done < len(rest) and (done < SURE or time.monotonic() - begun < SECONDS):
-        some = rest[done : done + STEP]
-        texts = [passages[at] for at in some]
+        batch = rest[done : done + STEP]
+        texts = [passages[at] for at in batch]
         made = embedder.embed_documents(texts, urgent=True)
         cache.keep(embedder.fingerprint, texts, made)
-        documents |= dict(zip(some, made, strict=True))
-        done += len(some)
+        documents |= dict(zip(batch, made, strict=True))
+        done += len(batch)
     if done:  # the passes leave some 60 MB allocated, and such questions are rare
         priority.give_back()
     compared = sorted(documents)
@@ -111,12 +111,12 @@ def _scores(
 def _late(asked: QueryVectors, documents: Sequence[DocumentVectors]) -> NDArray[np.float32]:
     """Return the late-interaction score of a question with each text. A token of the question weighs the more, the
     fewer of the texts contain it."""
-    ids = [np.concatenate([piece.token_ids for piece in one.pieces]) for one in documents]
-    codes = [np.concatenate([piece.tokens for piece in one.pieces]) for one in documents]
-    have = Counter(int(token) for some in ids for token in np.unique(some))
+    ids = [np.concatenate([piece.token_ids for piece in document.pieces]) for document in documents]
+    codes = [np.concatenate([piece.tokens for piece in document.pieces]) for document in documents]
+    have = Counter(int(token) for tokens in ids for token in np.unique(tokens))
     rarity = [np.log((len(documents) + 1) / (have[int(token)] + 0.5)) for token in asked.token_ids]
     weights = token_weights(np.maximum(np.array(rarity, np.float32), LEAST))
-    with_tokens = [at for at, some in enumerate(codes) if len(some)]
+    with_tokens = [at for at, vectors in enumerate(codes) if len(vectors)]
     if not with_tokens:
         return np.zeros(len(documents), np.float32)
     every = np.concatenate([codes[at] for at in with_tokens])
@@ -150,30 +150,25 @@ def _exchanges(
     turn. `found`: (turn, score, the part of the turn to quote), best first."""
     chosen: list[tuple[Archived, float, list[api.SaidTurn]]] = []
     seen: set[int] = set()
-    for turn, score, part in found:
-        if turn.number in seen:
+    for best, score, part in found:
+        if best.number in seen:
             continue
-        around = archive.around(turn)
-        seen.update(one.number for one in around)
-        texts = [part if one.number == turn.number else passage(one.text, terms) for one in around]
-        turns = [api.SaidTurn(role=one.role, text=text) for one, text in zip(around, texts, strict=True)]
-        chosen.append((turn, score, turns))
+        around = archive.around(best)
+        seen.update(near.number for near in around)
+        texts = [(near.role, part if near.number == best.number else passage(near.text, terms)) for near in around]
+        chosen.append((best, score, [api.SaidTurn(role=role, text=text) for role, text in texts]))
         if len(chosen) == limit:
             break
-    rows = archive.sessions([turn.session for turn, _, _ in chosen])
+    rows = archive.sessions([best.session for best, _, _ in chosen])
     return [
-        of_row(
-            api.Exchange,
-            rows[turn.session],
-            session=rows[turn.session].id,
-            turn=turn.place,
-            score=round(score, 6),
-            time=turn.time,
-            said=turns,
-            open=opening(rows[turn.session]),
-        )
-        for turn, score, turns in chosen
+        exchange(rows[best.session], texts, turn=best.place, score=round(score, 6), time=best.time)
+        for best, score, texts in chosen
     ]
+
+
+def exchange(row: SessionRow, texts: list[api.SaidTurn], **more: Any) -> api.Exchange:
+    """Return an exchange of a session with the texts of its turns. `more`: `turn`, `score` and `time`."""
+    return of_row(api.Exchange, row, session=row.id, said=texts, open=opening(row), **more)
 
 
 def opening(row: SessionRow) -> str:
@@ -232,7 +227,7 @@ def sessions(archive: SessionArchive, index: Index, params: api.SessionsParams) 
         sessions=[_info(row, made)],
         total=total,
         total_turns=turns,
-        turns=[of_row(api.SessionLine, one, turn=one.place, withdrawn=bool(one.withdrawn)) for one in lines],
+        turns=[of_row(api.SessionLine, line, turn=line.place, withdrawn=bool(line.withdrawn)) for line in lines],
         deeds=[of_row(api.SessionStep, one, files=one.files.splitlines()) for one in archive.deeds_of(row.number)],
         memories=_learned(index, row, lines, extracted),
     )
@@ -245,7 +240,7 @@ def _learned(
 
     `extracted`: memory's id -> its field `from` (`SESSION#TURN`).
     """
-    places = {one.key: one.place for one in lines}
+    places = {line.key: line.place for line in lines}
     turns = {
         node_id: places.get(key, 0)
         for node_id, (session, _, key) in ((one, said_in.rpartition("#")) for one, said_in in extracted.items())

@@ -117,72 +117,57 @@ def network(ormah: Ormah) -> Network:
 
 def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) -> SyncResult:
     """Do what `sync` does, with a given remote. The caller holds `one_at_a_time`."""
-    branch = remote.branch.removeprefix("refs/heads/")
-    out = SyncResult(
-        pulled=0, pushed=0, conflicts=[], replaced=[], waiting=0, remote=remote.name, branch=branch, commit=None
-    )
-    with saying(
-        lambda: (
-            f"{out.pulled} {'commit' if out.pulled == 1 else 'commits'} had come in before that" if out.pulled else ""
-        ),
-        pulled=lambda: out.pulled,
-    ):
-        return _rounds(ormah, remote, caller, progress, out)
+    vault, wire, branch = ormah.vault, network(ormah), remote.branch.removeprefix("refs/heads/")
+    totals: dict[str, Any] = {"pulled": 0, "pushed": 0, "waiting": 0, "conflicts": [], "replaced": []}
+    out = SyncResult(remote=remote.name, branch=branch, commit=None, **totals)
 
+    def done() -> str:
+        many = "commit" if out.pulled == 1 else "commits"
+        return f"{out.pulled} {many} had come in before that" if out.pulled else ""
 
-def _rounds(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, out: SyncResult) -> SyncResult:
-    vault, wire = ormah.vault, network(ormah)
-    for number in range(ROUNDS):
-        progress(0, 0, "looking at the folder")
-        ormah.reconciler.scan()
-        check_our_history(vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
-        with vault.lineage:
-            tip = wire.fetch(remote, progress)
-        if tip is None:
-            _check_empty(wire, remote)
-        else:
-            progress(0, 0, "joining")
-            before = vault.head()
-            pulled, joined = take_in(ormah, remote, tip, caller)
-            out.pulled += pulled
-            out.conflicts += joined
-            if pulled and before is not None:
-                out.replaced += map(item, set_aside_replaced(vault, before, tip))
-        head = vault.head()
-        assert head is not None  # a vault always has a commit
-        going = count(vault, head, tip)
-        if going == 0 or _pushed(ormah, wire, remote, head, progress):
-            out.pushed += going
-            out.commit, out.waiting = head, len(waiting(vault.root))
-            note_synced(vault, remote, head if going else tip or head)
-            return out
-        pause = random.uniform(0, min(PAUSE[1], PAUSE[0] * 2**number))  # noqa: S311 - no secret hangs on it
-        ormah.syncing.stopping.wait(pause)
-    raise VaultBusy(
-        f"the remote {remote.name} keeps moving: others push faster than we can join",
-        hint="everything is safe here; sync again in a while",
-    )
-
-
-def _check_empty(wire: Network, remote: Remote) -> None:
-    """Raise Conflict if the remote has branches, but none with the name of the vault's branch: the vault's branch and
-    theirs would never be joined."""
-    others = wire.heads(remote.address).branches
-    if others:
-        ours, theirs = (name.removeprefix("refs/heads/") for name in (remote.branch, next(iter(others))))
-        raise Conflict(
-            f"{remote.name} has no branch {ours}, but {theirs}; nothing was changed",
-            hint=f"if that is this vault: ormahctl sync setup {redact_urls(remote.url)}",
-            data={"branches": sorted(others)},
+    with saying(done, pulled=lambda: out.pulled):
+        for number in range(ROUNDS):
+            progress(0, 0, "looking at the folder")
+            ormah.reconciler.scan()
+            check_our_history(vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
+            with vault.lineage:
+                tip = wire.fetch(remote, progress)
+            if tip is not None:
+                progress(0, 0, "joining")
+                before = vault.head()
+                pulled, joined = _take_in(ormah, remote, tip, caller)
+                out.pulled += pulled
+                out.conflicts += joined
+                if pulled and before is not None:
+                    out.replaced += map(item, set_aside_replaced(vault, before, tip))
+            elif others := wire.heads(remote.address).branches:
+                # None of them has the name of the vault's branch: the vault's branch and theirs would never be joined
+                theirs = next(iter(others)).removeprefix("refs/heads/")
+                raise Conflict(
+                    f"{remote.name} has no branch {branch}, but {theirs}; nothing was changed",
+                    hint=f"if that is this vault: ormahctl sync setup {redact_urls(remote.url)}",
+                    data={"branches": sorted(others)},
+                )
+            head = vault.head()
+            assert head is not None  # a vault always has a commit
+            going = pushed = count(vault, head, tip)
+            if going:
+                with vault.lineage:
+                    pushed = going if wire.push(remote, head, progress) else 0
+            if pushed == going:
+                out.pushed += going
+                out.commit, out.waiting = head, len(waiting(vault.root))
+                note_synced(vault, remote, head if going else tip or head)
+                return out
+            pause = random.uniform(0, min(PAUSE[1], PAUSE[0] * 2**number))  # noqa: S311 - no secret hangs on it
+            ormah.syncing.stopping.wait(pause)
+        raise VaultBusy(
+            f"the remote {remote.name} keeps moving: others push faster than we can join",
+            hint="everything is safe here; sync again in a while",
         )
 
 
-def _pushed(ormah: Ormah, wire: Network, remote: Remote, head: str, progress: Progress) -> bool:
-    with ormah.vault.lineage:
-        return wire.push(remote, head, progress)
-
-
-def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[int, list[ConflictItem]]:
+def _take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[int, list[ConflictItem]]:
     """Join the commit `tip` of the remote's branch to the vault's branch. Return the number of commits that came in,
     and the conflicts that were set aside."""
     vault = ormah.vault
@@ -191,28 +176,23 @@ def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[int
         if is_ancestor(vault.git, tip, head):
             return None
         check_remote_history(vault, remote, tip)
-        base = merge_base(vault, head, tip)
-        _same_vault(ormah, remote, tip, base)
+        base, card = merge_base(vault, head, tip), card_of(vault, tip)
+        if card is None:
+            raise Conflict(
+                f"{remote.name}/{remote.branch.removeprefix('refs/heads/')} holds no Ormah vault; nothing was taken in",
+                hint="set up another remote: ormahctl sync setup URL --replace",
+            )
+        if card.id != vault.id or base is None:
+            raise Conflict(
+                f"{remote.name} holds another vault than this one; nothing was taken in",
+                hint=f"to join it: ormahctl sync setup {redact_urls(remote.url)}",
+                data={"vault_id": card.id},
+            )
         return plan(vault, base, head, tip)
 
     incoming = count(vault, tip, vault.head())
     subject = f"Sync: {incoming} {'commit' if incoming == 1 else 'commits'} from {remote.name}"
     return incoming, join(ormah, decide, subject, caller)
-
-
-def _same_vault(ormah: Ormah, remote: Remote, tip: str, base: str | None) -> None:
-    card = card_of(ormah.vault, tip)
-    if card is None:
-        raise Conflict(
-            f"{remote.name}/{remote.branch.removeprefix('refs/heads/')} holds no Ormah vault; nothing was taken in",
-            hint="set up another remote: ormahctl sync setup URL --replace",
-        )
-    if card.id != ormah.vault.id or base is None:
-        raise Conflict(
-            f"{remote.name} holds another vault than this one; nothing was taken in",
-            hint=f"to join it: ormahctl sync setup {redact_urls(remote.url)}",
-            data={"vault_id": card.id},
-        )
 
 
 def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, caller: Caller) -> list[ConflictItem]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from ormahd.actions.amend import PERSON, Caller, amending
+from ormahd.actions.amend import Caller, amending, transaction
 from ormahd.actions.tombstones import of_notes, with_lines
 from ormahd.actions.tombstones import path as path_of_tombstones
 from ormahd.actions.views import headline, iso
@@ -19,7 +19,6 @@ from ormahd.api import UndoChange, UndoConflict, UndoneOp, UndoParams
 from ormahd.errors import Conflict
 from ormahd.git.commit_message import UNDOES
 from ormahd.index.history import Op
-from ormahd.index.rows import NodeRow
 from ormahd.model.change import Kind
 from ormahd.model.node import short_id
 from ormahd.note.merge import MergeConflict
@@ -36,7 +35,7 @@ UNCOMMITTED = "uncommitted"
 """`UndoConflict.field` for a note with uncommitted changes."""
 PLACE = "path"
 """`UndoConflict.field` for a note whose old path is taken."""
-SAID = 40
+MAX_LISTED = 40
 """Maximum number of changes that a commit message lists."""
 
 
@@ -56,7 +55,7 @@ class UndoPiece(Struct, frozen=True):
     edited: bool
 
     @property
-    def goes(self) -> bool:
+    def moves(self) -> bool:
         """Whether the undo creates, removes or moves the file."""
         return self.now is None or self.wanted is None or self.now.path != self.wanted.path
 
@@ -85,7 +84,7 @@ def _attempt(
         now = _today(ormah, pairs)
         loose = _uncommitted(ormah, pairs, now)
     if loose:
-        versions = {key: now[key] or next(one for one in pairs[key][::-1] if one) for key in loose}
+        versions = {key: now[key] or next(version for version in pairs[key][::-1] if version) for key in loose}
         what = "has changes that are not committed yet"
         return NotUndone(tuple(_clash(op, versions[key], loose[key], UNCOMMITTED, what) for key in loose))
 
@@ -98,7 +97,7 @@ def _attempt(
         if joined.conflicts and wish.force and before is None:
             pieces[key] = UndoPiece(ours, None, edited=False)
             continue
-        clashes += [_of_merge(ormah, op, one, ours or after or before) for one in joined.conflicts]
+        clashes += [_of_merge(ormah, op, conflict, ours or after or before) for conflict in joined.conflicts]
         reasons += joined.reasons
         pieces[key] = UndoPiece(ours, joined.version, edited=ours not in (after, before))
     clashes += _places(ormah, op, pieces)
@@ -108,11 +107,8 @@ def _attempt(
     changes = [_change(key, piece) for key, piece in pieces.items() if piece.now != piece.wanted]
     if wish.dry_run:
         return _undone(op, "", changes) if changes else NotUndone()
-    tx = ormah.vault.transaction(
-        undo_subject(op), kind=Kind.UNDO, source=caller.source, body=undo_body(op, changes, reasons), run=run,
-        person=caller.source == PERSON, trailers=[(UNDOES, op.name), *caller.trailers],
-    )  # fmt: skip
-    with tx:
+    body, undoes = undo_body(op, changes, reasons), [(UNDOES, op.name)]
+    with transaction(ormah, undo_subject(op), kind=Kind.UNDO, caller=caller, body=body, run=run, trailers=undoes) as tx:
         write(tx, {key: (piece.now, piece.wanted) for key, piece in _buried(ormah, pieces).items()})
     if tx.committed is None:
         return NotUndone()
@@ -139,21 +135,14 @@ def _undone(op: Op, commit: str, changes: list[UndoChange]) -> UndoneOp:
 
 def _buried(ormah: Ormah, pieces: Mapping[str, UndoPiece]) -> Mapping[str, UndoPiece]:
     """Return `pieces` with a change to the file of tombstones: a new one for each extracted memory that is removed."""
-    gone = [
-        parse(piece.now.data, piece.now.path)
-        for key, piece in pieces.items()
-        if piece.now is not None and piece.wanted is None and node_of(key)
-    ]
-    lines = of_notes(ormah, gone)
+    removed = [piece.now for key, piece in pieces.items() if piece.now and piece.wanted is None and node_of(key)]
+    lines = of_notes(ormah, [parse(version.data, version.path) for version in removed])
     if not lines:
         return pieces
     path = path_of_tombstones(ormah)
-    key = key_of(Version(path, b""))
-    piece = pieces.get(key)
-    if piece is None:
-        data = ormah.vault.read(path)
-        now = None if data is None else Version(path, data)
-        piece = UndoPiece(now, now, edited=False)
+    key, data = key_of(Version(path, b"")), ormah.vault.read(path)
+    now = None if data is None else Version(path, data)
+    piece = pieces.get(key) or UndoPiece(now, now, edited=False)
     data = b"" if piece.wanted is None else piece.wanted.data
     return {**pieces, key: UndoPiece(piece.now, Version(path, with_lines(data, lines)), piece.edited)}
 
@@ -170,22 +159,18 @@ def _today(ormah: Ormah, pairs: Mapping[str, Pair]) -> dict[str, Version | None]
     found: dict[str, Version | None] = {}
     for key, pair in pairs.items():
         node = node_of(key)
-        places = [rows[node].path] if node in rows and _is_readable(ormah, rows[node]) else []
-        after = pair[1]
+        row, after = rows.get(node or ""), pair[1]
+        data = ormah.vault.read(row.path) if row is not None and row.unwritten else None
+        broken = row is not None and data is not None and parse(data, row.path).kind is NoteKind.BROKEN
+        places = [] if row is None or broken else [row.path]
         bare = after is not None and node_of(key_of(after)) is None  # a person's edit that left no readable id
         found[key] = next(_versions(ormah, key, [*places, *_paths(pair)], bare=bare), None)
     return found
 
 
-def _is_readable(ormah: Ormah, row: NodeRow) -> bool:
-    """Whether the file of a memory can be read as a note."""
-    data = ormah.vault.read(row.path) if row.unwritten else None
-    return data is None or parse(data, row.path).kind is not NoteKind.BROKEN
-
-
 def _paths(pair: Pair) -> list[str]:
     before, after = pair
-    return list(dict.fromkeys(one.path for one in (after, before) if one is not None))
+    return list(dict.fromkeys(version.path for version in (after, before) if version is not None))
 
 
 def _versions(ormah: Ormah, key: str, paths: Sequence[str], *, bare: bool) -> Iterator[Version]:
@@ -195,8 +180,8 @@ def _versions(ormah: Ormah, key: str, paths: Sequence[str], *, bare: bool) -> It
         data = ormah.vault.read(path)
         if data is not None:
             version = Version(path, data)
-            there = key_of(version)
-            if node_of(key) is None or there == key or (bare and there.startswith("path:")):
+            held = key_of(version)
+            if node_of(key) is None or held == key or (bare and held.startswith("path:")):
                 yield version
 
 
@@ -217,18 +202,18 @@ def _uncommitted(ormah: Ormah, pairs: Mapping[str, Pair], now: Mapping[str, Vers
 
 def _places(ormah: Ormah, op: Op, pieces: Mapping[str, UndoPiece]) -> Iterator[UndoConflict]:
     """Yield a conflict for each note that cannot return to its old path, because another file is at that path."""
-    leaving = {piece.now.path for piece in pieces.values() if piece.now and piece.goes}
+    leaving = {piece.now.path for piece in pieces.values() if piece.now and piece.moves}
     taken: set[str] = set()
     for piece in pieces.values():
         wanted = piece.wanted
-        if wanted is None or not piece.goes:
+        if wanted is None or not piece.moves:
             continue
         try:
-            there = wanted.path not in leaving and ormah.vault.read(wanted.path) is not None
+            occupied = wanted.path not in leaving and ormah.vault.read(wanted.path) is not None
         except Conflict as exc:
             yield _clash(op, wanted, wanted.path, PLACE, f"has no way back, {exc.message}")
             continue
-        if there or wanted.path in taken:
+        if occupied or wanted.path in taken:
             yield _clash(op, wanted, wanted.path, PLACE, "has its old place taken by another file")
         taken.add(wanted.path)
 
@@ -292,10 +277,10 @@ def undo_subject(op: Op) -> str:
 def undo_body(op: Op, changes: Sequence[UndoChange], reasons: Sequence[str]) -> str:
     """Return what was undone, what became of each note, and where a merge rule decided."""
     lines = [f"Takes back {op.commit[:8]} ({op.kind}, {op.source}, {iso(op.time)})."]
-    for change in changes[:SAID]:
+    for change in changes[:MAX_LISTED]:
         name = f"{change.title} ({short_id(change.node_id)})" if change.node_id else change.path
         did = "merged with later edits" if change.did == "merged" else change.did
         lines.append(f"{did.capitalize()}: {name}")
-    if len(changes) > SAID:
-        lines.append(f"And {len(changes) - SAID} more.")
+    if len(changes) > MAX_LISTED:
+        lines.append(f"And {len(changes) - MAX_LISTED} more.")
     return "\n".join([*lines, *dict.fromkeys(reasons)])

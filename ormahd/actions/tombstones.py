@@ -35,18 +35,18 @@ def turn_of(said_in: str) -> str:
 def of_notes(ormah: Ormah, notes: Iterable[Note]) -> list[Tombstone]:
     """Return a tombstone for each of the notes that was extracted from a session."""
     return of_statements(
-        ormah, [(statement(one.content), turn_of(one.said_in)) for one in notes if one.said_in is not None]
+        ormah, [(statement(note.content), turn_of(note.said_in)) for note in notes if note.said_in is not None]
     )
 
 
 def of_statements(ormah: Ormah, statements: Iterable[tuple[str | None, str]]) -> list[Tombstone]:
     """Return a tombstone for each pair of a statement in normal form and the key of the turn that said it. A
     statement that is not known any more is None."""
-    some = list(statements)
-    if not some:
+    pairs = list(statements)
+    if not pairs:
         return []
     salt = min(ormah.learned.forgotten().salts, default="") or tombstone.new_salt()
-    return [tombstone.tombstone(salt, statement, turn, ormah.clock()) for statement, turn in some]
+    return [tombstone.tombstone(salt, statement, key, ormah.clock()) for statement, key in pairs]
 
 
 def path(ormah: Ormah) -> str:
@@ -63,9 +63,9 @@ def with_lines(data: bytes, lines: Iterable[Tombstone]) -> bytes:
 
 def bury(ormah: Ormah, tx: Transaction, lines: Iterable[Tombstone]) -> None:
     """Add the tombstones `lines` to the transaction, in this month's file."""
-    some = list(lines)
-    if some:
+    added = list(lines)
+    if added:
         data = ormah.vault.read(path(ormah))
-        new = with_lines(data or b"", some)
+        new = with_lines(data or b"", added)
         if new != data:
             tx.put(path(ormah), new, node_id=None, expect=None if data is None else digest(data))

@@ -7,11 +7,9 @@ for each batch and is one run. Known memories are skipped, so an interrupted imp
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 from pydantic import Field
 
 from ormahd.actions.amend import (
@@ -22,30 +20,21 @@ from ormahd.actions.amend import (
     clean,
     define,
     make_room_in_core,
+    new_note,
     silent,
     transaction,
+    without_secrets,
 )
 from ormahd.actions.outdated import link_to, restated
-from ormahd.actions.views import plain, stem
+from ormahd.actions.views import CONNECTION, plain, stem
 from ormahd.api import ExportParams, ExportResult, ImportFailure, ImportParams, ImportResult
 from ormahd.errors import BadRequest, OrmahError, quote_value
 from ormahd.index.index import Index
 from ormahd.index.rows import MEMORIES
 from ormahd.model.change import Kind
-from ormahd.model.node import (
-    ABOUT_SELF,
-    CreateNodeRequest,
-    LinkRequest,
-    NodeType,
-    NoteStanding,
-    Text,
-    Tier,
-    Utc,
-    is_node_id,
-)
+from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, LinkRequest, NodeType, Text, Tier, Utc, is_node_id
 from ormahd.note.read import parse
 from ormahd.note.values import NoteLink, path_for
-from ormahd.note.write import compose
 from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.vault.vault import Vault
@@ -60,8 +49,7 @@ def export(index: Index, vault: Vault, params: ExportParams) -> ExportResult:
     targets = index.keep(list({edge.target for edge in leaving}), MEMORIES)
     for edge in leaving:
         if not edge.body and edge.target in targets and edge.source in edges:  # a wikilink is part of the body
-            made = {name: plain(getattr(edge, name)) for name in ("target", "edge", "weight", "created", "reason")}
-            edges[edge.source].append(made)
+            edges[edge.source].append({name: plain(getattr(edge, name)) for name in CONNECTION})
     items = []
     for node_id, row in index.notes(page).items():
         item = {name: plain(getattr(row, name)) for name in EXPORTED} | {"connections": edges[node_id]}
@@ -98,14 +86,13 @@ class ImportLine(CreateNodeRequest):
 
 
 class _New(Struct):
+    """A new memory: line `number` of the batch, and the note that it becomes. `links`: to memories that it replaces."""
+
     number: int
     line: ImportLine
     id: str
     path: str
-    content: str
-    title: str | None
-    tags: list[str]
-    links: list[NoteLink] = field(default_factory=list)
+    links: list[NoteLink]
     data: bytes = b""
 
 
@@ -116,32 +103,27 @@ def import_lines(ormah: Ormah, params: ImportParams, caller: Caller, progress: P
     neighbours: the auto linker does that for the whole vault.
     """
     if len(params.lines) > MAX_BATCH:
-        raise BadRequest(
-            f"a batch of {len(params.lines)} lines is too large", hint=f"send at most {MAX_BATCH} at a time"
-        )
+        hint = f"send at most {MAX_BATCH} at a time"
+        raise BadRequest(f"a batch of {len(params.lines)} lines is too large", hint=hint)
     run = params.run or ormah.new_run()
     failed: list[ImportFailure] = []
-    wanted: list[tuple[int, ImportLine, str, str | None, list[str]]] = []
+    wanted: list[tuple[int, ImportLine]] = []
     redacted = 0
     for number, text in priority.giving(enumerate(params.lines, params.first_line)):
         if not text.strip().lstrip("\ufeff"):
             continue
         try:
             found: list[str] = []
-            line = _without_secrets(ormah, read_line(text), found)
-            content = clean(ormah, line.content, found) or ""
-            title = clean(ormah, line.title, found)
-            tags = [clean(ormah, tag, found) or "" for tag in line.tags]
+            line = read_line(text)
+            fields = {name: clean(ormah, getattr(line, name), found) for name in ("space", "source", "outdated_reason")}
+            wanted.append((number, line.model_copy(update=without_secrets(ormah, line, found) | fields)))
         except OrmahError as exc:
             failed.append(_failure(number, exc))
             continue
         redacted += bool(found)
-        if line.about_self and ABOUT_SELF not in tags:
-            tags.insert(0, ABOUT_SELF)
-        wanted.append((number, line, content, title, tags))
     # the slow part: outside every lock, while the previous batch is being committed
     for at in priority.giving(range(0, len(wanted), STEP)):
-        texts = [(title, content) for _, _, content, title, _ in wanted[at : at + STEP]]
+        texts = [(line.title, line.content) for _, line in wanted[at : at + STEP]]
         ormah.index.embed_ahead(texts, urgent=False)
         progress(min(at + STEP, len(wanted)), len(wanted), "embedding")
     with ormah.writing:
@@ -167,7 +149,10 @@ def read_line(text: str) -> ImportLine:
     for derived in _DERIVED:
         value.pop(derived, None)
     if isinstance(value.get("connections"), list):
-        value["connections"] = [_plain_edge(edge) for edge in value["connections"]]
+        edges = value["connections"]
+        value["connections"] = [
+            {key: edge[key] for key in edge if key != "created"} if isinstance(edge, dict) else edge for edge in edges
+        ]
     if value.get("source") is None:
         value.pop("source", None)
     try:
@@ -187,45 +172,24 @@ def _failure(number: int, exc: OrmahError) -> ImportFailure:
     return ImportFailure(line=number, error=f"{exc.message}; {exc.hint}" if exc.hint else exc.message)
 
 
-def _without_secrets(ormah: Ormah, line: ImportLine, found: list[str]) -> ImportLine:
-    """Return `line` with every secret in its space, source and reasons redacted; append the kinds found to `found`. The
-    caller does the same for title, content and tags."""
-    names = {
-        name: clean(ormah, getattr(line, name), found) for name in ("space", "source", "outdated_reason", "rejected")
-    }
-    lists = {name: [clean(ormah, one, found) for one in getattr(line, name)] for name in ("paths", "commands")}
-    edges = [one.model_copy(update={"reason": clean(ormah, one.reason, found)}) for one in line.connections]
-    return line.model_copy(update={**names, **lists, "connections": edges})
-
-
 _DERIVED = (
-    "short_id",
-    "path",
-    "digest",
-    "importance",
-    "access_count",
-    "use_count",
-    "last_accessed",
-    "last_review",
+    *("short_id", "path", "digest", "importance", "access_count", "use_count", "last_accessed", "last_review"),
     "stability",
 )
 """Fields of an export that are not stored in a note; the import ignores them."""
 
 
-def _plain_edge(edge: Any) -> Any:
-    return {key: value for key, value in edge.items() if key != "created"} if isinstance(edge, dict) else edge
-
-
 def _store(
-    ormah: Ormah, wanted: list[tuple[int, ImportLine, str, str | None, list[str]]], caller: Caller, run: str
+    ormah: Ormah, wanted: list[tuple[int, ImportLine]], caller: Caller, run: str
 ) -> tuple[int, int, list[ImportFailure]]:
+    """Store the memories of the lines `wanted`, as (number, line). Return (stored, skipped, failed)."""
     now = ormah.moment()
     fresh: dict[tuple[str | None, NodeType, str | None, str], _New] = {}
     skipped, failed = 0, []
     ids: set[str] = set()
-    for number, line, content, title, tags in priority.giving(wanted):
-        key = (line.space, line.type, title, content.strip())
-        known = ormah.index.equal(line.space, line.type, title, content)
+    for number, line in priority.giving(wanted):
+        key = (line.space, line.type, line.title, line.content.strip())
+        known = ormah.index.equal(line.space, line.type, line.title, line.content)
         again = [] if known is None else restated(ormah, ormah.index.note(known), line.created or now)
         if key in fresh or (known is not None and not again):
             skipped += 1
@@ -239,17 +203,21 @@ def _store(
             skipped += 1
             continue
         ids.add(node_id[:8])
-        path = path_for(
-            id=node_id, type=line.type, space=line.space, title=title, content=content, created=line.created or now
-        )
-        fresh[key] = _New(number, line, node_id, path, content, title, tags, [link_to(row, now, None) for row in again])
+        names = {name: getattr(line, name) for name in ("type", "space", "title", "content")}
+        path = path_for(id=node_id, created=line.created or now, **names)
+        fresh[key] = _New(number, line, node_id, path, [link_to(row, now, None) for row in again])
     new, lost = list(fresh.values()), set[str]()
     while True:  # until no memory of the batch failed: others may have edges to one that did
         wrong = []
         for item in priority.giving(new):
             try:
-                edges = [_edge(ormah, new, lost, *one) for one in enumerate(item.line.connections)]
-                item.data = _compose(item, [*item.links, *edges], now, caller)
+                edges = [_edge(ormah, new, lost, *connection) for connection in enumerate(item.line.connections)]
+                line, links = item.line, [*item.links, *edges]
+                fields: dict[str, Any] = {name: getattr(line, name) for name in ("valid_until", "outdated_reason")}
+                fields["source"] = line.source or caller.source
+                fields["guard"] = line.guard if caller.source == PERSON else None
+                updated = line.updated or line.created or now
+                _, item.data = new_note(line, item.id, now, links, updated=updated, **fields)
             except OrmahError as exc:
                 failed.append(_failure(item.number, exc))
                 wrong.append(item)
@@ -265,7 +233,7 @@ def _store(
         with transaction(ormah, subject, kind=Kind.IMPORT, caller=caller, run=run) as tx:
             for item in new:
                 tx.put(item.path, item.data, node_id=item.id, expect=None)
-            define(ormah, tx, [item.path for item in new if ABOUT_SELF in item.tags])
+            define(ormah, tx, [item.path for item in new if ABOUT_SELF in item.line.tags])
             if core := {item.id for item in new if item.line.tier is Tier.CORE}:
                 make_room_in_core(ormah, tx, keep=core)
 
@@ -303,29 +271,3 @@ def _edge(ormah: Ormah, new: list[_New], lost: set[str], number: int, asked: Lin
         except OrmahError as exc:
             raise BadRequest(f"connections[{number}].target: {exc.message}", hint=exc.hint) from exc
     return NoteLink(asked.edge, name, asked.weight, None, asked.reason)
-
-
-def _compose(item: _New, links: Sequence[NoteLink], now: datetime, caller: Caller) -> bytes:
-    line = item.line
-    return compose(
-        id=item.id,
-        type=line.type,
-        tier=line.tier,
-        space=line.space,
-        title=item.title,
-        tags=item.tags,
-        source=line.source or caller.source,
-        confidence=line.confidence,
-        created=line.created or now,
-        updated=line.updated or line.created or now,
-        content=item.content,
-        links=links,
-        valid_until=line.valid_until,
-        outdated_reason=line.outdated_reason,
-        standing=NoteStanding.REJECTED if line.rejected else None,
-        because=line.rejected,
-        paths=line.paths,
-        commands=line.commands,
-        guard=line.guard if caller.source == PERSON else None,
-        everywhere=line.everywhere,
-    )

@@ -35,11 +35,11 @@ from ormahd.sync.replaced import taken_back
 from ormahd.vault import conflicts
 from ormahd.vault.conflicts import SetAside
 
-SHOWN = 100
+MAX_CONFLICTS = 100
 """Maximum number of conflicts in an answer."""
 NAMED = 3
 """Maximum number of notes that a sentence names."""
-GONE = "nothing of it is left to undo"
+NOTHING_LEFT = "nothing of it is left to undo"
 DONE = "it is undone already"
 
 
@@ -79,14 +79,17 @@ def undo(ormah: Ormah, params: UndoParams, caller: Caller, progress: Progress) -
                 try:
                     done = take_back(ormah, op, caller, params, out.run)
                 except Conflict as exc:
-                    done = NotUndone((_in_the_way(op, exc),))
+                    path = str(exc.data.get("path", ""))
+                    done = NotUndone(
+                        (UndoConflict(op.commit, None, path, None, "path", None, None, None, exc.message),)
+                    )
                 if isinstance(done, UndoneOp):
                     out.undone.append(done)
                     continue
-                out.conflicts.extend(done.clashes[: SHOWN - len(out.conflicts)])
+                out.conflicts.extend(done.clashes[: MAX_CONFLICTS - len(out.conflicts)])
                 if done.clashes:
                     continue
-                why = GONE
+                why = NOTHING_LEFT
             out.skipped.append(SkippedOp(op.commit, op.subject, why))
     return out
 
@@ -110,8 +113,8 @@ def _one(ormah: Ormah, op: Op, caller: Caller, wish: UndoParams) -> UndoneOp:
     if isinstance(done, UndoneOp):
         return done
     if done.clashes:
-        raise _excluded(ormah, op, done)
-    raise Conflict(f"{_quoted(op)}: {GONE}; nothing was changed", hint=f"what it was: git show {op.commit[:8]}")
+        raise _excluded(ormah, op, done.clashes)
+    raise Conflict(f"{_quoted(op)}: {NOTHING_LEFT}; nothing was changed", hint=f"what it was: git show {op.commit[:8]}")
 
 
 # Selecting ops
@@ -136,9 +139,8 @@ def _of_run_or_job(ormah: Ormah, wish: UndoParams) -> list[Op]:
         wanted = wish.run.strip()
         runs = {op.run for op in ops if op.run and len(wanted) >= MIN_PREFIX and op.run.startswith(wanted)}
         if wanted not in runs and len(runs) > 1:
-            raise Ambiguous(
-                f"'{wanted}' begins {len(runs)} runs", hint="give more of it", data={"ids": sorted(runs)[:SHOWN]}
-            )
+            data = {"ids": sorted(runs)[:MAX_CONFLICTS]}
+            raise Ambiguous(f"'{wanted}' begins {len(runs)} runs", hint="give more of it", data=data)
         if not runs:
             raise NotFound(f"there is no run '{wanted}'", hint="`ormahctl --json history` names each change's run")
         return [op for op in ops if op.run in ({wanted} & runs or runs)]
@@ -159,7 +161,11 @@ def _check(ormah: Ormah, op: Op) -> None:
         )
     why = _beyond(ormah, op)
     if why is not None:
-        raise Conflict(f"{_quoted(op)} cannot be undone: {why}", hint=_instead(ormah, op), data={"op": op.commit})
+        hint = "undo its ops one by one: ormahctl history" if op.kind == Kind.SYNC else None
+        if op.op is None:
+            merge = "-m 1 " if ormah.vault.git.resolve(f"{op.commit}^2") else ""
+            hint = f"git does: git -C {ormah.vault.root} revert {merge}{op.commit[:8]}; the index follows by itself"
+        raise Conflict(f"{_quoted(op)} cannot be undone: {why}", hint=hint, data={"op": op.commit})
 
 
 def _beyond(ormah: Ormah, op: Op) -> str | None:
@@ -175,13 +181,6 @@ def _beyond(ormah: Ormah, op: Op) -> str | None:
     return None
 
 
-def _instead(ormah: Ormah, op: Op) -> str | None:
-    if op.op is None:
-        merge = "-m 1 " if ormah.vault.git.resolve(f"{op.commit}^2") else ""
-        return f"git does: git -C {ormah.vault.root} revert {merge}{op.commit[:8]}; the index follows by itself"
-    return "undo its ops one by one: ormahctl history" if op.kind == Kind.SYNC else None
-
-
 # Messages
 
 
@@ -189,44 +188,35 @@ def _quoted(op: Op) -> str:
     return f"“{headline(op.subject, '')}” ({op.commit[:8]})"
 
 
-def _in_the_way(op: Op, exc: Conflict) -> UndoConflict:
-    return UndoConflict(op.commit, None, str(exc.data.get("path", "")), None, "path", None, None, None, exc.message)
-
-
-def _excluded(ormah: Ormah, op: Op, left: NotUndone) -> Conflict:
-    """Return the error for a single op that was not undone because of the conflicts in `left`, with the data that a
-    person needs to decide."""
-    notes: dict[str, list[str]] = {}
-    for clash in left.clashes:
+def _excluded(ormah: Ormah, op: Op, clashes: Sequence[UndoConflict]) -> Conflict:
+    """Return the error for a single op that was not undone because of `clashes`, with the data that a person needs to
+    decide."""
+    # Clauses of a note with the same beginning become one: `was changed since: title, text`
+    notes: dict[str, dict[str, dict[str, None]]] = {}
+    for clash in clashes:
         name = f"“{clash.title}” ({short_id(clash.node_id)})" if clash.node_id else clash.path
-        notes.setdefault(name, []).append(clash.what)
-    said = [f"{name} {_together(whats)}" for name, whats in notes.items()]
-    more = f"; and {len(said) - NAMED} more" if len(said) > NAMED else ""
-    data: dict[str, Any] = {"op": op.commit, "conflicts": [asdict(clash) for clash in left.clashes[:SHOWN]]}
-    return Conflict(
-        f"{_quoted(op)} was not undone: {'; '.join(said[:NAMED])}{more}; nothing was changed",
-        hint=_way_on(ormah, op, left), data=data,
-    )  # fmt: skip
+        head, _, tail = clash.what.partition(": ")
+        notes.setdefault(name, {}).setdefault(head, {})[tail] = None
+    lines = []
+    for name, clauses in notes.items():
+        tails = {head: ", ".join(filter(None, tails)) for head, tails in clauses.items()}
+        lines.append(f"{name} " + " and ".join(f"{head}: {tail}" if tail else head for head, tail in tails.items()))
+    more = f"; and {len(lines) - NAMED} more" if len(lines) > NAMED else ""
+    data: dict[str, Any] = {"op": op.commit, "conflicts": [asdict(clash) for clash in clashes[:MAX_CONFLICTS]]}
+    what = f"{_quoted(op)} was not undone: {'; '.join(lines[:NAMED])}{more}; nothing was changed"
+    return Conflict(what, hint=_hint(ormah, op, clashes), data=data)
 
 
-def _together(whats: Sequence[str]) -> str:
-    """Join clauses, those with the same beginning into one: `was changed since: title, text`."""
-    parted = [what.partition(": ") for what in dict.fromkeys(whats)]
-    heads = dict.fromkeys(head for head, _, _ in parted)
-    named = {head: ", ".join(tail for one, _, tail in parted if one == head and tail) for head in heads}
-    return " and ".join(f"{head}: {tails}" if tails else head for head, tails in named.items())
-
-
-def _way_on(ormah: Ormah, op: Op, left: NotUndone) -> str:
-    if all(clash.field == UNCOMMITTED for clash in left.clashes):
+def _hint(ormah: Ormah, op: Op, clashes: Sequence[UndoConflict]) -> str:
+    if all(clash.field == UNCOMMITTED for clash in clashes):
         return "an edit is taken in once its file has been quiet for a moment; wait, or commit it, and repeat"
-    if all(clash.field == "note" and clash.theirs is None for clash in left.clashes):
+    if all(clash.field == "note" and clash.theirs is None for clash in clashes):
         return "to remove it with its edits (git keeps them): the same with --force"
-    nodes = [clash.node_id for clash in left.clashes if clash.node_id]
-    there = ormah.index.notes(nodes)
-    gone = next((short_id(node) for node in nodes if node not in there), None)
-    if gone is not None:
-        return f"undo the later change first; it is named by: ormahctl history {gone}"
+    nodes = [clash.node_id for clash in clashes if clash.node_id]
+    rows = ormah.index.notes(nodes)
+    removed = next((short_id(node) for node in nodes if node not in rows), None)
+    if removed is not None:
+        return f"undo the later change first; it is named by: ormahctl history {removed}"
     note = f" {short_id(nodes[0])}" if nodes else " ID"
     return f"edit it by hand (ormahctl edit{note}), or undo the later change first; the change itself: git show {op.commit[:8]}"
 

@@ -63,7 +63,7 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
         params = replace(params, evidence=recorded(place_of(ormah, caller), params.evidence))
     fields, cleared = _checked(params)
     add_tags, remove_tags = (
-        CreateNodeRequest.of({"content": "-", "tags": some}).tags for some in (params.add_tags, params.remove_tags)
+        CreateNodeRequest.of({"content": "-", "tags": tags}).tags for tags in (params.add_tags, params.remove_tags)
     )
     asked = [LinkRequest.of(one) for one in params.add_connections]
     node_id = ormah.index.resolve(params.node_id)
@@ -91,9 +91,7 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
         if params.expect is not None and params.expect != seen.digest:
             raise Conflict(f"{seen.path} changed since it was read", hint="read it again", data={"digest": seen.digest})
         wish = dict(fields)
-        because = (
-            None if "because" in cleared else wish.get("because", seen.note.because if seen.note.standing else None)
-        )
+        because = wish.get("because", seen.note.because if seen.note.standing and "because" not in cleared else None)
         check_acts(caller, wish.get("type", seen.note.type), rejected=because, guard=wish.get("guard"))
         if "tags" in wish or add_tags or remove_tags:
             base = [tag for tag in wish.get("tags", seen.note.tags) if tag not in remove_tags]
@@ -114,7 +112,10 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
         changed |= set() if content is None else {"content"}
         named = ", ".join(sorted(changed))
 
-        kin = _kin(ormah, node_id) if near else set()
+        # Memories whose relation is known are not reported as similar
+        kin, known = {node_id}, (EdgeType.EVOLVED_FROM, EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM)
+        for edge in (edge for edges in ormah.index.edges(node_id) for edge in edges) if near else ():
+            kin |= {edge.source, edge.target} if edge.edge in known else set()
         demoted: list[NodeRow] = []
         with transaction(ormah, f"Update: {name}", kind=Kind.UPDATE, caller=caller, body=f"Changed: {named}") as tx:
             tx.put(seen.path, edited, node_id=node_id, expect=seen.digest)
@@ -152,16 +153,6 @@ def _checked(params: UpdateParams) -> tuple[dict[str, Any], list[str]]:
     fields = {name: value for name, value in fields.items() if name not in cleared}
     checked = ChangeNodeRequest.of(fields)
     return {name: getattr(checked, name) for name in fields}, cleared
-
-
-def _kin(ormah: Ormah, node_id: str) -> set[str]:
-    """Return the ids of the memory itself and of those connected to it by evolution, derivation or contradiction.
-
-    These are not reported as similar, because the relation is known.
-    """
-    out, into = ormah.index.edges(node_id)
-    known = (EdgeType.EVOLVED_FROM, EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM)
-    return {node_id} | {end for edge in [*out, *into] if edge.edge in known for end in (edge.source, edge.target)}
 
 
 def _link(ormah: Ormah, seen: SeenNote, asked: LinkRequest) -> NoteLink:

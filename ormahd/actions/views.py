@@ -55,7 +55,7 @@ def headline(title: str | None, content: str, limit: int = 72) -> str:
 R = TypeVar("R", bound=Struct)
 
 
-def of_row(kind: type[R], row: object, **more: Any) -> R:
+def of_row(kind: type[R], row: object, /, **more: Any) -> R:
     """Return a `kind` whose fields are the attributes of `row` with the same names, and `more`.
 
     Times become ISO text, members of enums their values, tuples lists.
@@ -65,6 +65,10 @@ def of_row(kind: type[R], row: object, **more: Any) -> R:
         if name not in more and (value := getattr(row, name, UNSET)) is not UNSET:
             fields[name] = plain(value)
     return kind(**fields, **more)
+
+
+CONNECTION: Final = ("target", "edge", "weight", "created", "reason")
+"""Fields of an edge of a note, in exports and snapshots."""
 
 
 def plain(value: Any) -> Any:
@@ -95,18 +99,9 @@ def node_view(
         incoming=[edge_view(rows[edge.source], edge) for edge in entering if edge.source in rows],
     )
     names = ("importance", "access_count", "use_count", "last_accessed", "last_review", "stability")
-    strength = {name: plain(getattr(row.strength, name)) for name in names}
-    text = _prose(row, connections, older_than)
-    return of_row(
-        NodeResult,
-        row,
-        text=text,
-        node_id=row.id,
-        connections=connections,
-        as_of=as_of,
-        older_than=older_than,
-        **strength,
-    )
+    fields: dict[str, Any] = {name: plain(getattr(row.strength, name)) for name in names}
+    fields |= {"node_id": row.id, "connections": connections, "as_of": as_of, "older_than": older_than}
+    return of_row(NodeResult, row, text=_prose(row, connections, older_than), **fields)
 
 
 def _prose(row: NodeRow, connections: Connections, older_than: str | None) -> str:
@@ -125,21 +120,14 @@ def _prose(row: NodeRow, connections: Connections, older_than: str | None) -> st
     elif older_than is not None:
         lines.append(f"older than {short_id(older_than)}, which seems to replace it")
     lines += [one for one in (row.rejected, row.stale) if one]
-    lines += [
-        f"{name}: {', '.join(some)}"
-        for name, some in (("paths", row.paths), ("commands", row.commands), ("evidence", row.evidence))
-        if some
-    ]
+    lists = {"paths": row.paths, "commands": row.commands, "evidence": row.evidence}
+    lines += [f"{name}: {', '.join(values)}" for name, values in lists.items() if values]
     lines += [f"guard: {row.guard}"] if row.guard else []
     lines += ["", row.content]
     if connections.out or connections.incoming:
         lines += ["", "Connections:"]
-        lines += [
-            f"  -> {edge.edge} {edge.title} ({edge.short_id}, weight {edge.weight:g})" for edge in connections.out
-        ]
-        lines += [
-            f"  <- {edge.edge} {edge.title} ({edge.short_id}, weight {edge.weight:g})" for edge in connections.incoming
-        ]
+        edges = [("->", edge) for edge in connections.out] + [("<-", edge) for edge in connections.incoming]
+        lines += [f"  {to} {edge.edge} {edge.title} ({edge.short_id}, weight {edge.weight:g})" for to, edge in edges]
     return "\n".join(lines)
 
 

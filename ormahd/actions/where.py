@@ -12,7 +12,7 @@ from ormahd.actions.amend import Caller
 from ormahd.actions.projects import place_of
 from ormahd.actions.work import same_kind
 from ormahd.ormah import Ormah
-from ormahd.sessions.archive import Archived, ArchivedDeed, SessionRow
+from ormahd.sessions.archive import ArchivedDeed
 from ormahd.text.harness import unwrapped
 from ormahd.text.quoting import one_line
 from ormahd.vault.spaces import project_folder, read_branch
@@ -45,11 +45,29 @@ def last_work(ormah: Ormah, cwd: str | None, *, but: str | None = None, of: str 
         return api.WhereResult()
     for row in ormah.sessions.newest(NEWEST, project=str(folder)):
         turns = ormah.sessions.turns_of(row.path) if row.id != but and of in (None, row.id) else []
-        request = next((turn for turn in reversed(turns) if _is_request(turn)), None)
-        if request is not None:
-            found = _stopped(row, request, turns, ormah.sessions.deeds_of(row.number))
-            found.branch = read_branch(folder)
-            return found
+        prompts = [archived.text for archived in turns if archived.role == "user"]
+        asked = [text for text in prompts if len(text.split()) >= WORDS]
+        if not asked:
+            continue
+        deeds = ormah.sessions.deeds_of(row.number)
+        edited = [path for deed in reversed(deeds) if not deed.command for path in deed.files.splitlines()]
+        failed = _standing(deeds)
+
+        # The question with which the last answer ends, without its markup
+        answer = turns[-1].text if turns[-1].role == "assistant" else ""
+        end = answer[-2 * QUOTED :].rstrip(' \n*_`"”)')
+        last = _END.split(end[:-1])[-1].strip(' *_`"“(')
+        return api.WhereResult(
+            session=row.id,
+            harness=row.harness,
+            time=row.last,
+            request=one_line(unwrapped(asked[-1]), QUOTED),
+            files=list(dict.fromkeys(edited))[:FILES],
+            command=None if failed is None else one_line(failed.command, ERROR),
+            error=None if failed is None else one_line(failed.error, ERROR),
+            question=one_line(f"{last}?", QUOTED) if end.endswith("?") and len(last) >= SHORTEST else None,
+            branch=read_branch(folder),
+        )
     return api.WhereResult()
 
 
@@ -63,37 +81,12 @@ def as_lines(found: api.WhereResult) -> list[str]:
     lines += [f"a failure stood at its end: {found.command}: {found.error}"] if found.error else []
     lines += [f"it ended with the question: “{found.question}”"] if found.question else []
     lines += [f"the branch is {found.branch} now"] if found.branch else []
-    room, kept = CHARACTERS, []
+    room, fitting = CHARACTERS, []
     for line in lines:
         room -= len(line) + len("\nOrmah: ")
         if room >= 0:
-            kept.append(line)
-    return kept
-
-
-def _stopped(
-    row: SessionRow, request: Archived, turns: Sequence[Archived], deeds: Sequence[ArchivedDeed]
-) -> api.WhereResult:
-    edited = [path for deed in reversed(deeds) if not deed.command for path in deed.files.splitlines()]
-    failed = _standing(deeds)
-    answer = turns[-1].text if turns[-1].role == "assistant" else ""
-    return api.WhereResult(
-        session=row.id,
-        harness=row.harness,
-        time=row.last,
-        request=one_line(unwrapped(request.text), QUOTED),
-        files=list(dict.fromkeys(edited))[:FILES],
-        command=None if failed is None else one_line(failed.command, ERROR),
-        error=None if failed is None else one_line(failed.error, ERROR),
-        question=_question(answer),
-    )
-
-
-def _question(answer: str) -> str | None:
-    """Return the question with which an answer ends, without its markup; None if it ends otherwise."""
-    end = answer[-2 * QUOTED :].rstrip(' \n*_`"”)')
-    last = _END.split(end[:-1])[-1].strip(' *_`"“(')
-    return one_line(f"{last}?", QUOTED) if end.endswith("?") and len(last) >= SHORTEST else None
+            fitting.append(line)
+    return fitting
 
 
 def _standing(deeds: Sequence[ArchivedDeed]) -> ArchivedDeed | None:
@@ -105,7 +98,3 @@ def _standing(deeds: Sequence[ArchivedDeed]) -> ArchivedDeed | None:
         elif deed.command and deed.error and not any(same_kind(deed.command, one) for one in worked):
             return deed
     return None
-
-
-def _is_request(turn: Archived) -> bool:
-    return turn.role == "user" and len(turn.text.split()) >= WORDS

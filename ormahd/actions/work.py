@@ -12,14 +12,14 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, UnsetType
 
 from ormahd import api
 from ormahd.actions.amend import Caller, check_space
 from ormahd.actions.projects import home_of, space_of
-from ormahd.actions.sessions import dialogue, opening, passage
+from ormahd.actions.sessions import dialogue, exchange, passage
 from ormahd.actions.views import day, headline, of_row
 from ormahd.errors import BadRequest
 from ormahd.index.rows import GLOBAL, Filter
@@ -70,10 +70,20 @@ def work(ormah: Ormah, params: api.WorkParams, caller: Caller) -> api.WorkResult
     space = space_of(ormah, caller) if isinstance(params.space, UnsetType) else check_space(params.space)
     if params.kind == "how":
         commands = how(ormah, query, space, params.limit)
-        return api.WorkResult(text=_commands_as_text(query, commands), commands=commands)
+        lines = [
+            f"{command.command}\n   {counted(command)}; asked: {command.asked} ({_place(command)})"
+            for command in commands
+        ]
+        text = _numbered(lines) or f"No command that worked here fits: {headline(None, query)}"
+        return api.WorkResult(text=text, commands=commands)
     if params.kind == "fix":
         fixes = fix(ormah, query, space, params.limit)
-        return api.WorkResult(text=_fixes_as_text(query, fixes), fixes=fixes)
+        lines = [
+            f"{day(one.time)}: {one.error}\n   in: {one.command}\n   {fix_as_text(one)} ({_place(one)})"
+            for one in fixes
+        ]
+        text = _numbered(lines) or f"No error like this was fixed here before: {headline(None, query)}"
+        return api.WorkResult(text=text, fixes=fixes)
     return about_file(ormah, query, space, params.limit)
 
 
@@ -111,27 +121,18 @@ def how(ormah: Ormah, query: str, space: str | None, limit: int) -> list[api.Wor
         runs.setdefault(_plain(command), []).append((status, time))
     found = []
     for command, (fit, row) in best.items():
-        worked = [time for status, time in runs[command] if status == 0]
-        failed = len(runs[command]) - len(worked)
-        share = (len(worked) + 1) / (len(worked) + failed + 1)
-        found.append(
-            (
-                fit * (0.7 + 0.3 * share) * (1 + 0.02 * min(len(worked), 10)),
-                max(worked),
-                command,
-                row,
-                len(worked),
-                failed,
-            )
-        )
-    found.sort(key=lambda one: one[:3], reverse=True)
-    return [
-        api.WorkedCommand(
-            command=row.command, worked=worked, failed=failed, last=last, asked=shortened(" ".join(row.asked.split()), ASKED),
-            session=row.session_id, turn=row.turn, seconds=row.seconds,
-        )
-        for _, last, _, row, worked, failed in found[:limit]
-    ]  # fmt: skip
+        times = [time for status, time in runs[command] if status == 0]
+        worked, failed, last = len(times), len(runs[command]) - len(times), max(times)
+        share = (worked + 1) / (worked + failed + 1)
+        rank = fit * (0.7 + 0.3 * share) * (1 + 0.02 * min(worked, 10)), last, command
+        fields: dict[str, Any] = {"worked": worked, "failed": failed, "last": last, "session": row.session_id}
+        found.append((rank, of_row(api.WorkedCommand, row, asked=_asked(row), **fields)))
+    found.sort(key=lambda ranked: ranked[0], reverse=True)
+    return [command for _, command in found[:limit]]
+
+
+def _asked(row: ArchivedDeed) -> str:
+    return shortened(" ".join(row.asked.split()), ASKED)
 
 
 def _plain(command: str) -> str:
@@ -145,9 +146,9 @@ def _fit(row: ArchivedDeed, forms: Mapping[str, Collection[str]], rarity: Mappin
     names = [word for word in words(row.command) if len(word) >= PART]
     texts = [stems(words(text)) for text in (row.command, row.asked[:1_000], row.title or "")]
     score = 0.0
-    for term, some in forms.items():
+    for term, spellings in forms.items():
         part = any(stem(term) in name or term.startswith(name) for name in names) if len(stem(term)) >= PART else False
-        weights = [weight for weight, having in zip(WEIGHTS, texts, strict=True) if not having.isdisjoint(some)]
+        weights = [weight for weight, having in zip(WEIGHTS, texts, strict=True) if not having.isdisjoint(spellings)]
         score += rarity[term] * max([*weights, IN_PART * part])
     return score / (sum(rarity.values()) or 1.0)
 
@@ -181,31 +182,31 @@ def fix(
         similar = likeness(error, row.error, rarity)
         if similar >= least and row.session_id != but and _is_here(ormah, space, row.cwd, known):
             one = _fixed(row, similar, ormah.sessions.done_after(row, FOLLOWED), rarity)
-            if one is not None and not _names_another(one, error):
+            # A fix may be about a name in the earlier error that the new one does not have, such as a module
+            others = names_of(row.error) - names_of(error)
+            done = "" if one is None else " ".join([*one.commands, *one.files]).casefold()
+            if one is not None and not any(name in done for name in others):
                 found.append(one)
         if len(found) >= ENOUGH:
             break
     found.sort(key=lambda one: (round(one.similar, 1), one.worked, one.failure.time), reverse=True)
     fixes: dict[tuple[object, ...], api.KnownFix] = {}
     for one in found:
-        row = one.failure
-        fixes.setdefault(
-            (*one.commands, *one.files),
-            api.KnownFix(
-                error=row.error, command=row.command, time=row.time, commands=one.commands, files=one.files, worked=one.worked,
-                asked=shortened(" ".join(row.asked.split()), ASKED), session=row.session_id, turn=row.turn,
-            ),
-        )  # fmt: skip
+        parts: dict[str, Any] = {"commands": one.commands, "files": one.files, "worked": one.worked}
+        known_fix = of_row(
+            api.KnownFix, one.failure, asked=_asked(one.failure), session=one.failure.session_id, **parts
+        )
+        fixes.setdefault((*one.commands, *one.files), known_fix)
     return list(fixes.values())[:limit]
 
 
 def likeness(one: str, other: str, rarity: Mapping[str, float]) -> float:
     """Return how similar two errors are, from 0 to 1: the share of their words, weighted by rarity, that both have; or the
     share of `one` alone, if it is a part of the line of at least `PHRASE` words."""
-    left, right = set(terms_of(one)), set(terms_of(other))
-    both, mine, theirs = (sum(rarity.get(term, 1.0) for term in some) for some in (left & right, left, right))
+    ours, others = set(terms_of(one)), set(terms_of(other))
+    both, mine, theirs = (sum(rarity.get(term, 1.0) for term in terms) for terms in (ours & others, ours, others))
     whole = 2 * both / (mine + theirs or 1.0)
-    return max(whole, both / (mine or 1.0) - 0.05) if len(left) >= PHRASE else whole
+    return max(whole, both / (mine or 1.0) - 0.05) if len(ours) >= PHRASE else whole
 
 
 def _fixed(
@@ -230,18 +231,12 @@ def _fixed(
     return None
 
 
-def _names_another(one: _Fixed, error: str) -> bool:
-    """Return whether a fix is about a name in the earlier error that the new one does not have, such as a module."""
-    done = " ".join([*one.commands, *one.files]).casefold()
-    return any(name in done for name in names_of(one.failure.error) - names_of(error))
-
-
 def same_kind(one: str, other: str) -> bool:
     """Return whether two commands run the same program, mostly with the same words."""
-    (program, *left), (second, *right) = _words_of(one), _words_of(other)
+    (program, *arguments), (second, *others) = _words_of(one), _words_of(other)
     if program != second:
         return False
-    few, many = sorted((set(left), set(right)), key=len)
+    few, many = sorted((set(arguments), set(others)), key=len)
     return len(few & many) > len(few) / 2 if few else not many
 
 
@@ -265,41 +260,23 @@ def about_file(ormah: Ormah, path: str, space: str | None, limit: int) -> api.Wo
     known: dict[str | None, bool] = {}
     prompts: dict[int, ArchivedDeed] = {}
     for deed in ormah.sessions.edits_of(name, POOL) or ormah.sessions.edits_of(PurePosixPath(name).name, POOL):
-        if deed.prompt is not None and _is_here(ormah, space, deed.cwd, known) and _may_be(name, deed):
-            prompts.setdefault(deed.prompt, deed)
-    some = list(prompts.values())[:limit]
-    rows = ormah.sessions.sessions([deed.session for deed in some])
+        if deed.prompt is not None and _is_here(ormah, space, deed.cwd, known):
+            # One path is the end of the other
+            paths = [file if file.startswith("/") else f"{deed.cwd}/{file}" for file in deed.files.splitlines()]
+            if any(f"/{file}".endswith(f"/{name}") or f"/{name}".endswith(file) for file in paths):
+                prompts.setdefault(deed.prompt, deed)
+    edits = list(prompts.values())[:limit]
+    rows = ormah.sessions.sessions([deed.session for deed in edits])
     exchanges = []
-    for deed in some:
-        turn = Archived(deed.prompt or 0, "", deed.session, deed.turn, deed.turn, "user", deed.time, deed.asked)
-        said = [api.SaidTurn(role=one.role, text=passage(one.text, [])) for one in ormah.sessions.around(turn)]
-        row = rows[deed.session]
-        exchanges.append(
-            of_row(
-                api.Exchange,
-                row,
-                session=row.id,
-                turn=deed.turn,
-                score=1.0,
-                time=deed.time,
-                said=said,
-                open=opening(row),
-            )
-        )
+    for deed in edits:
+        prompt = Archived(deed.prompt or 0, "", deed.session, deed.turn, deed.turn, "user", deed.time, deed.asked)
+        texts = [api.SaidTurn(role=near.role, text=passage(near.text, [])) for near in ormah.sessions.around(prompt)]
+        exchanges.append(exchange(rows[deed.session], texts, turn=deed.turn, score=1.0, time=deed.time))
     memories = _naming(ormah, name, space, limit)
-    lines = [
-        f"{day(one.time or '')} | session {one.session} turn {one.turn}\n" + "\n".join(dialogue(one))
-        for one in exchanges
-    ]
-    lines += [f"memory {one.node_id} ({one.type}): {one.title}" for one in memories]
+    lines = [f"{day(one.time or '')} | {_place(one)}\n" + "\n".join(dialogue(one)) for one in exchanges]
+    lines += [f"memory {memory.node_id} ({memory.type}): {memory.title}" for memory in memories]
     text = "\n\n".join(lines) or f"Nothing was said or decided about {name}, as far as the archive and the memories go."
     return api.WorkResult(text=text, exchanges=exchanges, memories=memories)
-
-
-def _may_be(name: str, deed: ArchivedDeed) -> bool:
-    """Return whether a deed edited the file `name`: one path is the end of the other."""
-    paths = [file if file.startswith("/") else f"{deed.cwd}/{file}" for file in deed.files.splitlines()]
-    return any(f"/{file}".endswith(f"/{name}") or f"/{name}".endswith(file) for file in paths)
 
 
 def _naming(ormah: Ormah, name: str, space: str | None, limit: int) -> list[api.NamingMemory]:
@@ -314,38 +291,25 @@ def _naming(ormah: Ormah, name: str, space: str | None, limit: int) -> list[api.
         if any(one.search(f"{row.title or ''}\n{row.content}") for one in spelled)
     ]
     return [
-        api.NamingMemory(
-            node_id=row.id, short_id=row.short_id, type=row.type.value, title=headline(row.title, row.content)
-        )
-        for row in rows[:limit]
+        of_row(api.NamingMemory, row, node_id=row.id, title=headline(row.title, row.content)) for row in rows[:limit]
     ]
 
 
 # ------------------------------------------------------------ as text, for agents
 
 
-def _commands_as_text(query: str, commands: Sequence[api.WorkedCommand]) -> str:
-    if not commands:
-        return f"No command that worked here fits: {headline(None, query)}"
-    return "\n".join(
-        f"{number}. {one.command}\n   {counted(one)}; asked: {one.asked} (session {one.session} turn {one.turn})"
-        for number, one in enumerate(commands, 1)
-    )
+def _numbered(lines: Sequence[str]) -> str:
+    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+
+
+def _place(one: api.WorkedCommand | api.KnownFix | api.Exchange) -> str:
+    return f"session {one.session} turn {one.turn}"
 
 
 def counted(one: api.WorkedCommand) -> str:
     """Return how often a command worked and failed, and when it last worked."""
     times = "once" if one.worked == 1 else f"{one.worked} times"
     return f"worked {times}{f', failed {one.failed}' if one.failed else ''}, last on {day(one.last)}"
-
-
-def _fixes_as_text(query: str, fixes: Sequence[api.KnownFix]) -> str:
-    if not fixes:
-        return f"No error like this was fixed here before: {headline(None, query)}"
-    return "\n".join(
-        f"{number}. {day(one.time)}: {one.error}\n   in: {one.command}\n   {fix_as_text(one)} (session {one.session} turn {one.turn})"
-        for number, one in enumerate(fixes, 1)
-    )
 
 
 def fix_as_text(one: api.KnownFix) -> str:

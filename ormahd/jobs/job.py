@@ -25,10 +25,10 @@ from ormahd.jobs.neighbours import NearMemories
 from ormahd.judge.port import Judge
 from ormahd.model.change import Kind
 from ormahd.model.node import ProposalType
+from ormahd.note.edit import edit
 from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.state.proposals import Verdicts
-from ormahd.vault.transaction import Transaction
 
 
 class Stopped(Exception):
@@ -45,10 +45,6 @@ class Edit(Struct, frozen=True):
     path: str
     data: bytes | None
     expect: str | None
-
-
-def nothing() -> None:
-    """Do nothing: the default for `PlannedChange.done`."""
 
 
 class PlannedChange(Struct, frozen=True):
@@ -68,7 +64,7 @@ class PlannedChange(Struct, frozen=True):
     based_on: Mapping[str, str]
     weight: int = 1
     """How much the change counts against the limit of the run, in notes or edges: a commit of 40 links counts 40."""
-    done: Callable[[], None] = nothing
+    done: Callable[[], None] = lambda: None
 
 
 class Ask(Struct, frozen=True):
@@ -99,7 +95,6 @@ class Done(Struct, frozen=True):
 
 
 Step = PlannedChange | Ask | Done
-
 
 WARM_S: Final = 60.0
 """Maximum seconds that a run waits for the embedding model after a start; then it uses the vectors that exist."""
@@ -196,14 +191,23 @@ class Job(Protocol):
         ...
 
 
-def apply(
-    ormah: Ormah, change: PlannedChange, caller: Caller, *, run: str | None, body: str | None = None,
-    beside: Callable[[Transaction], None] = lambda _: None,
-) -> Outcome | None:  # fmt: skip
-    """Commit `change`. Return None if the change has no edits left to make.
+def note_edits(ormah: Ormah, node_id: str, **changes: Any) -> list[Edit]:
+    """Return the edit of a memory's note, with `updated` set; nothing if the note stays as it is.
 
-    `body`: body of the commit message in place of the change's own. `beside`: function that adds further files to
-    the commit.
+    `changes`: the arguments of `note.edit.edit`.
+    """
+    seen = see(ormah, node_id)
+    data = edit(seen.data, seen.path, **changes)
+    if data == seen.data:
+        return []
+    return [Edit(node_id, seen.path, edit(data, seen.path, set={"updated": ormah.moment()}), seen.digest)]
+
+
+def apply(
+    ormah: Ormah, change: PlannedChange, caller: Caller, *, run: str | None, decision: Sequence[Edit] = ()
+) -> Outcome | None:
+    """Commit `change`, and in the same commit the line that a person decided so. Return None if the change has no edits
+    left to make.
 
     Raises:
         Conflict: a note in `based_on` was edited since the change was planned. NotFound, InvalidNote: such a note is gone or
@@ -217,12 +221,10 @@ def apply(
                 raise Conflict(f"{seen.path} was edited meanwhile", data={"id": node_id})
         if not (edits := change.edits()):
             return None
-        message = change.body if body is None else body
-        with transaction(ormah, change.subject, kind=change.kind, caller=caller, body=message, run=run) as tx:
-            for edit in edits:
-                if edit.data is None:
-                    tx.remove(edit.path, node_id=edit.node_id, expect=edit.expect)
+        with transaction(ormah, change.subject, kind=change.kind, caller=caller, body=change.body, run=run) as tx:
+            for one in (*edits, *decision):
+                if one.data is None:
+                    tx.remove(one.path, node_id=one.node_id, expect=one.expect)
                 else:
-                    tx.put(edit.path, edit.data, node_id=edit.node_id, expect=edit.expect)
-            beside(tx)
+                    tx.put(one.path, one.data, node_id=one.node_id, expect=one.expect)
         return outcome(tx) if tx.committed is not None else None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from ormahd.actions.views import iso
+from ormahd.actions.views import iso, of_row
 from ormahd.api import Finding, JudgeHealth, JudgeTestResult, JudgeTrouble
 from ormahd.errors import BadRequest
 from ormahd.judge import make
@@ -53,22 +53,17 @@ class Judging:
         now, limits = self._ormah.clock(), self._ormah.settings.judge
         calls, tokens = self._log.spent(now.date().isoformat())
         # A budget that ran out on another day is a new one today
-        troubles = [
-            trouble for trouble in self._log.troubles() if trouble.kind != BUDGET or trouble.last.date() == now.date()
-        ]
-        return JudgeHealth(
+        troubles = [one for one in self._log.troubles() if one.kind != BUDGET or one.last.date() == now.date()]
+        return of_row(
+            JudgeHealth,
+            limits,
             kind=self._kind,
             name=self.asker.name,
             answered=iso(self._log.answered()),
-            troubles=[
-                JudgeTrouble(trouble.kind, iso(trouble.since) or "", trouble.reason, trouble.times)
-                for trouble in troubles
-            ],
+            troubles=[of_row(JudgeTrouble, trouble) for trouble in troubles],
             left_alone_until=iso(self.asker.left_alone_until),
             calls=calls,
-            calls_a_day=limits.calls_a_day,
             tokens=tokens,
-            tokens_a_day=limits.tokens_a_day,
         )
 
     def findings(self) -> Iterator[Finding]:
@@ -97,17 +92,14 @@ class Judging:
             call = JudgeCall({}, why=str(exc), counted=False)
         usable = call.usable and call.why is None
         calls, tokens = self._log.spent(self._ormah.clock().date().isoformat())
-        return JudgeTestResult(
+        return of_row(
+            JudgeTestResult,
+            call,
             kind=self._kind,
             name=self.asker.name,
             usable=usable,
             right=usable and {q: item.same for q, item in call.items.items()} == make.RIGHT,
-            why=call.why,
-            answer=call.answer,
             seconds=round(time.monotonic() - begun, 3),
-            calls=call.calls,
-            tokens=call.tokens,
-            counted=call.counted,
             calls_left=max(0, limits.calls_a_day - calls),
             tokens_left=max(0, limits.tokens_a_day - tokens),
         )

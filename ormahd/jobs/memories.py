@@ -62,28 +62,31 @@ def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
     Raises:
         BadRequest: the payload was made by neither `propose_memory` nor `propose_learned`.
     """
-    title, content = payload.get("title"), payload.get("content")
+    title, content, because = payload.get("title"), payload.get("content"), payload.get("because")
     if not isinstance(content, str) or payload.get("type") not in set(NodeType):
         raise BadRequest("the proposal has no text or no type of memory")
-    text = normalise(content)
-    kind = NodeType(payload["type"])
-    title = title if isinstance(title, str) and title else None
-    space, tags, created = payload.get("space"), payload.get("tags", []), payload.get("created")
-    because = payload.get("because")
+    kind, title = NodeType(payload["type"]), title if isinstance(title, str) and title else None
+    text: dict[str, Any] = {"type": kind, "space": payload.get("space"), "title": title, "content": normalise(content)}
 
     def edits() -> Sequence[Edit]:
-        if ormah.index.equal(space, kind, title, text) is not None:
+        if ormah.index.equal(text["space"], kind, title, text["content"]) is not None:
             return []
-        now = ormah.moment()
-        when = datetime.fromisoformat(created) if created else now
-        node_id = ormah.index.new_id()
+        now, tags = ormah.moment(), payload.get("tags", [])
+        names = text | {"id": ormah.index.new_id(), "created": now}
+        if payload.get("created"):
+            names["created"] = datetime.fromisoformat(payload["created"])
         data = compose(
-            id=node_id, type=kind, tier=Tier.WORKING, space=space, title=title, tags=tags,
-            source=payload.get("source", SOURCE), confidence=payload.get("confidence", CONFIDENCE), created=when,
-            updated=now, content=text, everywhere=ABOUT_SELF in tags, said_in=payload.get("said_in"),
-            standing=NoteStanding.REJECTED if because else None, because=because or None,
-        )  # fmt: skip
-        path = path_for(id=node_id, type=kind, space=space, title=title, content=text, created=when)
-        return [Edit(node_id, path, data, None)]
+            tier=Tier.WORKING,
+            tags=tags,
+            source=payload.get("source", SOURCE),
+            confidence=payload.get("confidence", CONFIDENCE),
+            updated=now,
+            everywhere=ABOUT_SELF in tags,
+            said_in=payload.get("said_in"),
+            standing=NoteStanding.REJECTED if because else None,
+            because=because or None,
+            **names,
+        )
+        return [Edit(names["id"], path_for(**names), data, None)]
 
-    return PlannedChange(Kind.REMEMBER, f"Remember: {headline(title, text)}", "", edits, {})
+    return PlannedChange(Kind.REMEMBER, f"Remember: {headline(title, text['content'])}", "", edits, {})

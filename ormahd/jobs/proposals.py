@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ormahd.actions.amend import Caller, Outcome, amending, clean, outcome, transaction
-from ormahd.actions.views import iso
+from ormahd.actions.views import of_row
 from ormahd.api import ProposalNode, ProposalRow, ProposalsResult, ResolveProposalResult
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
 from ormahd.index.rows import NodeRow
@@ -36,7 +36,6 @@ from ormahd.ormah import Ormah
 from ormahd.state import proposals as book
 from ormahd.state.feedback import LineFiles
 from ormahd.state.proposals import APPROVED, PENDING, REJECTED, STALE, STATUSES, Status, StoredProposal, text_key
-from ormahd.vault.transaction import Transaction
 
 ChangeOf = Callable[[Ormah, Mapping[str, Any]], PlannedChange]
 """A function that makes the change of an approved proposal from its payload."""
@@ -139,9 +138,8 @@ MAX_LISTED: Final = 1_000
 """Maximum number of proposals in one reply."""
 NAMED = 120
 """Maximum number of characters of a proposal's action that an error quotes."""
-VERDICTS: Mapping[str, Verdict] = {
-    "approved": "approved", "approve": "approved", "rejected": "rejected", "reject": "rejected",
-}  # fmt: skip
+VERDICTS: Mapping[str, Verdict] = {"approve": "approved", "reject": "rejected"}
+"""{what a person asks for: the decision}; the decision itself may be given too."""
 
 
 class StoreOutcome(Enum):
@@ -223,10 +221,14 @@ class Proposals:
         listed = [row for row in reversed(rows) if row.id not in behind and type in (None, row.type)][:limit]
         notes, decided = self._notes([row.nodes for row in listed]), self._decisions()
         pending = len(waiting) if status in (PENDING, "all") else self.pending()
-        proposals = [
-            _shown(row, [notes[one] for one in row.nodes if one in notes], _by(decided.get(line_id(row.key))))
-            for row in listed
-        ]
+        proposals = []
+        for row in listed:
+            nodes = [notes[node_id] for node_id in row.nodes if node_id in notes]
+            title, content = text_of(row, nodes)
+            fields: dict[str, Any] = {"proposed_action": row.action, "reason": row.reason or None}
+            fields |= {"nodes": [of_row(ProposalNode, node) for node in nodes], "source_nodes": list(row.nodes)}
+            fields |= {"short_id": short_id(row.id), "resolved_by": _by(decided.get(line_id(row.key)))}
+            proposals.append(of_row(ProposalRow, row, **fields, title=title, content=content))
         return ProposalsResult(proposals=proposals, pending=pending, behind=len(behind))
 
     def resolve(
@@ -242,7 +244,8 @@ class Proposals:
             Conflict: it was decided before, is stale, or its change is no longer possible; nothing was changed.
             VaultBusy: another process holds git; nothing was changed.
         """
-        verdict = VERDICTS.get(action.strip().casefold())
+        asked = action.strip().casefold()
+        verdict = VERDICTS.get(asked) or next((one for one in VERDICTS.values() if one == asked), None)
         if verdict is None:
             raise BadRequest(f"action is {action[:60]!r}", hint="approved or rejected")
         chosen = choice or Approval()
@@ -265,10 +268,9 @@ class Proposals:
         else:
             done, text = self._approve(row, caller, choice)
         book.done(self._ormah.state, row.id, verdict, done.op)
-        return ResolveProposalResult(
-            text=f"{row.action}: {text}", proposal_id=row.id, type=row.type, status=verdict, nodes=list(row.nodes),
-            op=done.op, commit=done.commit, degraded=self._ormah.degraded(),
-        )  # fmt: skip
+        fields: dict[str, Any] = {"text": f"{row.action}: {text}", "proposal_id": row.id, "status": verdict}
+        degraded = self._ormah.degraded()
+        return of_row(ResolveProposalResult, row, **fields, op=done.op, commit=done.commit, degraded=degraded)
 
     def _pending(self, proposal_id: str) -> StoredProposal:
         """Return the proposal with this id. Raise Conflict unless it is pending, with the texts of its memories
@@ -291,19 +293,19 @@ class Proposals:
         return row
 
     def _approve(self, row: StoredProposal, caller: Caller, choice: Approval) -> tuple[Outcome, str]:
-        put, change_of = self._line(row, "approved", caller), self._changes_of.get(row.type)
+        change_of = self._changes_of.get(row.type)
         if change_of is None:
             hint = "nothing was changed; reject it, if you do not want to see it again"
             raise Conflict(f"no job of this version makes a {row.type} that was approved", hint=hint)
         try:
             change = chosen_change(self._ormah, row, choice, change_of)
             body = f"{change.body.rstrip()}\n\nProposed in the run {row.run}, and approved by {caller.source}.".lstrip()
-            done = apply(self._ormah, change, caller, run=None, body=body, beside=put)
+            change = replace(change, body=body)
+            done = apply(self._ormah, change, caller, run=None, decision=[self._line(row, "approved", caller)])
         except (BadRequest, NotFound) as exc:
             what = f"“{row.action}” cannot be done any more: {exc.message}"
-            raise Conflict(
-                what, hint="nothing was changed; reject it, or mend what it says", data={"id": row.id}
-            ) from exc
+            hint = "nothing was changed; reject it, or mend what it says"
+            raise Conflict(what, hint=hint, data={"id": row.id}) from exc
         if done is None:
             return self._note(row, "approved", caller, f"Approved: {row.action}"), "it is so already"
         change.done()
@@ -316,15 +318,13 @@ class Proposals:
 
         `types`: the decision counts for proposals of these types about the same memories; default: the type of `row`.
         """
-        body = f"{row.reason}\n\nProposed in the run {row.run}.".lstrip()
+        body, line = f"{row.reason}\n\nProposed in the run {row.run}.".lstrip(), self._line(row, verdict, caller, types)
         with transaction(self._ormah, subject, kind=Kind.FEEDBACK, caller=caller, body=body) as tx:
-            self._line(row, verdict, caller, types, node_id=next(iter(row.nodes), None))(tx)
+            tx.put(line.path, line.data or b"", node_id=next(iter(row.nodes), None), expect=line.expect)
         return outcome(tx)
 
-    def _line(
-        self, row: StoredProposal, verdict: Verdict, caller: Caller, types: Sequence[ProposalType] = (), node_id: str | None = None
-    ) -> Callable[[Transaction], None]:  # fmt: skip
-        """Return a function that adds the decision to a transaction, as a line per type in `types` (default: that
+    def _line(self, row: StoredProposal, verdict: Verdict, caller: Caller, types: Sequence[ProposalType] = ()) -> Edit:
+        """Return the edit that adds the decision to this month's file, as a line for each of `types` (default: the type
         of `row`)."""
         now = self._ormah.clock()
         path = decision.FILES.path(now)
@@ -332,7 +332,7 @@ class Proposals:
         texts, new = tuple(_texts(row, self._notes([row.nodes]))), data or b""
         for kind in types or (row.type,):
             new = decision.FILES.put(new, ProposalDecision(kind, row.nodes, texts, verdict, caller.source, now))
-        return lambda tx: tx.put(path, new, node_id=node_id, expect=None if data is None else digest(data))
+        return Edit(None, path, new, None if data is None else digest(data))
 
     # ------------------------------------------------------------ statuses from the vault
 
@@ -381,8 +381,8 @@ class Proposals:
             log.warning("the decisions in %s cannot be read: %s", path, exc.message)
             return None
 
-    def _notes(self, several: Iterable[Sequence[str]]) -> dict[str, NodeRow]:
-        return self._ormah.index.notes(list({one for ids in several for one in ids}))
+    def _notes(self, groups: Iterable[Sequence[str]]) -> dict[str, NodeRow]:
+        return self._ormah.index.notes(list({node_id for ids in groups for node_id in ids}))
 
     @staticmethod
     def _key(one: Ask | StoredProposal, notes: Mapping[str, NodeRow]) -> str | None:
@@ -397,36 +397,6 @@ def _texts(one: Ask | StoredProposal, notes: Mapping[str, NodeRow]) -> list[str]
     if one.type is ProposalType.MEMORY:
         return [text_key(one.payload.get("title"), str(one.payload.get("content")))]
     return [text_key(notes[node].title, notes[node].content) for node in one.nodes]
-
-
-def _shown(row: StoredProposal, nodes: Sequence[NodeRow], by: str | None) -> ProposalRow:
-    """Return a proposal for a reply. `nodes`: those of its memories that still exist. `by`: who decided on it, or
-    None."""
-    title, content = text_of(row, nodes)
-    return ProposalRow(
-        id=row.id,
-        short_id=short_id(row.id),
-        type=row.type,
-        status=row.status,
-        source_nodes=list(row.nodes),
-        proposed_action=row.action,
-        reason=row.reason or None,
-        created=iso(row.created) or "",
-        resolved=iso(row.resolved),
-        preview=row.preview,
-        evidence=row.evidence,
-        nodes=[_node(node) for node in nodes],
-        resolved_by=by,
-        op=row.op,
-        title=title,
-        content=content,
-    )
-
-
-def _node(node: NodeRow) -> ProposalNode:
-    fields = {name: getattr(node, name) for name in ("id", "type", "tier", "space", "title", "content")}
-    created, updated = iso(node.created) or "", iso(node.updated)
-    return ProposalNode(**fields, short_id=short_id(node.id), created=created, updated=updated)
 
 
 def _by(made: ProposalDecision | None) -> str | None:

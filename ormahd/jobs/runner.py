@@ -11,14 +11,14 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
-from ormahd.actions.amend import Caller
+from ormahd.actions.amend import Caller, Progress, silent
 from ormahd.api import Finding, PausedResult, RunTaskResult
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, Unavailable, VaultBusy, near
 from ormahd.jobs.clusters.job import AutoCluster
@@ -86,8 +86,6 @@ WAIT_S = 0.2
 LOW_PRIORITY = 5
 """Niceness of a run's thread. It is moderate because the thread sometimes holds locks that others wait for."""
 
-Progress = Callable[[int, int, str], None]
-
 
 class JobStatus(Struct, frozen=True):
     """The status of a job, as shown by `ormahctl status` and `ormahctl jobs`. `past`: a summary of its runs.
@@ -100,16 +98,18 @@ class JobStatus(Struct, frozen=True):
 
 
 class Runner:
-    """Runs jobs, one run at a time. A caller that requests another run waits until the current one ends. Thread-safe.
-
-    `changes_of`: {type of proposal: function that makes the change of an approved proposal from its payload}.
-    """
+    """Runs jobs, one run at a time. A caller that requests another run waits until the current one ends. Thread-safe."""
 
     def __init__(
-        self, ormah: Ormah, jobs: Sequence[Job], judge: Judge | None = None,
-        changes_of: Mapping[ProposalType, ChangeOf] | None = None, proposals_at_a_time: int = MAX_PROPOSALS,
-        max_share: float = MAX_SHARE, questions: int = QUESTIONS,
-    ) -> None:  # fmt: skip
+        self,
+        ormah: Ormah,
+        jobs: Sequence[Job],
+        judge: Judge | None = None,
+        *,
+        proposals_at_a_time: int = MAX_PROPOSALS,
+        max_share: float = MAX_SHARE,
+        questions: int = QUESTIONS,
+    ) -> None:
         self.ormah = ormah
         self._judge = judge
         self._max_share, self._questions = max_share, questions
@@ -117,7 +117,7 @@ class Runner:
         self.jobs = {job.name: job for job in jobs}
         self.runs = Runs(ormah.state)
         self.verdicts = Verdicts(ormah.state)
-        self.proposals = Proposals(ormah, changes_of or {}, proposals_at_a_time)
+        self.proposals = Proposals(ormah, CHANGES_OF, proposals_at_a_time)
         self._alone = threading.Lock()
         self._running: set[str] = set()
         self._halted: set[str] = set()
@@ -190,9 +190,14 @@ class Runner:
     # ------------------------------------------------------------ running
 
     def run(
-        self, names: Sequence[str], *, dry: bool = False, force: bool = False, by_itself: bool = False,
-        progress: Progress = lambda *_: None,
-    ) -> list[RunTaskResult]:  # fmt: skip
+        self,
+        names: Sequence[str],
+        *,
+        dry: bool = False,
+        force: bool = False,
+        by_itself: bool = False,
+        progress: Progress = silent,
+    ) -> list[RunTaskResult]:
         """Run these jobs one after the other as one run, and return their results.
 
         If a job fails, its result has an `error`, and the next job runs. Jobs that did not start because the daemon
@@ -208,7 +213,35 @@ class Runner:
         def work() -> None:
             priority.step_back(LOW_PRIORITY)
             try:
-                self._run(names, done, dry, force, by_itself, progress)
+                run, near = self.ormah.new_run(), NearMemories(self.ormah.index)
+                if not dry:
+                    self.proposals.follow()  # stale proposals must not use up the limit of pending ones
+                for name in names:
+                    if self._stopping.is_set():
+                        break
+                    if by_itself and name in self.runs.paused():
+                        continue
+                    with self._marks:
+                        self._running.add(name)
+                        self._halted.discard(name)
+                    context = RunContext(
+                        self.ormah,
+                        self.verdicts,
+                        near,
+                        self._judge,
+                        run,
+                        self.ormah.ranking_clock(),
+                        dry,
+                        stopping=lambda: self._stopping.is_set() or name in self._halted,  # noqa: B023 - for this job
+                        progress=lambda at, total, stage: progress(at, total, f"{name}: {stage}"),  # noqa: B023 - for this job
+                        limit=math.inf if force else max(FEW, self._max_share * self.ormah.index.stats().nodes),
+                        questions=self._questions,
+                    )
+                    try:
+                        done.append(self._job(self.jobs[name], context, math.inf if force else self._max_changes))
+                    finally:
+                        with self._marks:
+                            self._running.discard(name)
             except BaseException as exc:  # noqa: BLE001 - raised again below, in the thread that asked
                 faults.append(exc)
 
@@ -245,39 +278,6 @@ class Runner:
     def _check_stopping(self) -> None:
         if self._stopping.is_set():
             raise Unavailable("the daemon stops", hint="start it again: ormahctl up")
-
-    def _run(
-        self, names: Sequence[str], done: list[RunTaskResult], dry: bool, force: bool, by_itself: bool, progress: Progress
-    ) -> None:  # fmt: skip
-        run, near = self.ormah.new_run(), NearMemories(self.ormah.index)
-        if not dry:
-            self.proposals.follow()  # stale proposals must not use up the limit of pending ones
-        for name in names:
-            if self._stopping.is_set():
-                break
-            if by_itself and name in self.runs.paused():
-                continue
-            with self._marks:
-                self._running.add(name)
-                self._halted.discard(name)
-            context = RunContext(
-                self.ormah,
-                self.verdicts,
-                near,
-                self._judge,
-                run,
-                self.ormah.ranking_clock(),
-                dry,
-                stopping=lambda: self._stopping.is_set() or name in self._halted,  # noqa: B023 - for this job
-                progress=lambda at, total, stage: progress(at, total, f"{name}: {stage}"),  # noqa: B023 - for this job
-                limit=math.inf if force else max(FEW, self._max_share * self.ormah.index.stats().nodes),
-                questions=self._questions,
-            )
-            try:
-                done.append(self._job(self.jobs[name], context, math.inf if force else self._max_changes))
-            finally:
-                with self._marks:
-                    self._running.discard(name)
 
     def _job(self, job: Job, context: RunContext, commits: float) -> RunTaskResult:
         """Run one job, and record the run. `commits`: maximum number of its commits."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import schedule
 
-from ormahd.actions.views import iso
+from ormahd.actions.views import iso, of_row
 from ormahd.api import TaskRow, TasksResult
 from ormahd.errors import OrmahError
 from ormahd.jobs.runner import Runner
@@ -90,21 +90,10 @@ class Timetable:
 
     def tasks(self) -> TasksResult:
         """Return every job with the times of its last and its next run."""
-        rows = [
-            TaskRow(
-                name=task.name,
-                last_run=iso(task.past.last_run),
-                next_run=iso(self.next_run(task.name)),
-                paused=task.paused is not None,
-                running=task.running,
-                last_error=task.past.last_error,
-                last_success=iso(task.past.last_success),
-                run_count=task.past.run_count,
-                error_count=task.past.error_count,
-                last_duration_ms=task.past.last_duration_ms,
-            )
-            for task in self.runner.tasks()
-        ]
+        rows = []
+        for task in self.runner.tasks():
+            state: dict[str, Any] = {"paused": task.paused is not None, "running": task.running}
+            rows.append(of_row(TaskRow, task.past, name=task.name, next_run=iso(self.next_run(task.name)), **state))
         return TasksResult(rows)
 
     def _run(self) -> None:

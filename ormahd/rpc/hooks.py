@@ -30,8 +30,8 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ormahd.actions import guards
 from ormahd.actions.amend import clean_name
+from ormahd.actions.lookup import by_a_person
 from ormahd.actions.projects import home_of
 from ormahd.actions.views import replaced_today
 from ormahd.actions.where import as_lines, last_work
@@ -534,10 +534,10 @@ class Hooks:
             log.debug("what memories say of actions was not read ahead: %s", exc)
 
     def _is_by_a_person(self, row: NodeRow) -> bool:
-        """Return `guards.by_a_person`, remembered for each version of a note."""
+        """Return `by_a_person`, remembered for each version of a note."""
         key = (row.id, row.digest)
         if key not in self._guarded:
-            self._guarded = {**dict(list(self._guarded.items())[-GUARDS:]), key: guards.by_a_person(self._ormah, row)}
+            self._guarded = {**dict(list(self._guarded.items())[-GUARDS:]), key: by_a_person(self._ormah, row)}
         return self._guarded[key]
 
     def _failed(self, event: Event) -> tuple[bytes, str]:

@@ -171,7 +171,7 @@ _NOTHING: Final = SpaceActs((), everywhere=False)
 
 class AtHand(Struct, frozen=True):
     """What an agent is told before an action. `guards`: memories that want the person asked, or the action refused, if
-    a person wrote that (`actions.guards`); the strictest first. A guard holds for the globs of its note's properties, or
+    a person wrote that (`actions.lookup`); the strictest first. A guard holds for the globs of its note's properties, or
     if it has none for what the text names."""
 
     greeting: Greeting = Greeting()

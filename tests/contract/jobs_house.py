@@ -100,7 +100,7 @@ class House(JobsHouse):
 
     def runner_of(self, *jobs: Job) -> Runner:
         return Runner(
-            self.ormah, jobs, changes_of=CHANGES_OF, proposals_at_a_time=self.proposals_at_a_time,
+            self.ormah, jobs, proposals_at_a_time=self.proposals_at_a_time,
             max_share=self.max_share,
         )  # fmt: skip
 

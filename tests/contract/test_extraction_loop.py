@@ -17,7 +17,7 @@ from ormahd.api import ProposalsResult
 from ormahd.ingest.bring_in import archive
 from ormahd.ingest.extraction import Extraction
 from ormahd.jobs.judging import Judging
-from ormahd.jobs.runner import CHANGES_OF, JOBS, Runner
+from ormahd.jobs.runner import JOBS, Runner
 from ormahd.model.node import CreateNodeRequest
 from ormahd.ormah import Ormah
 from ormahd.state import whispers
@@ -110,7 +110,7 @@ def test_what_replaces_an_older_memory_is_asked_about(tmp_path: Path) -> None:
         )
         assert extraction.settle() == 1
         assert called, "the conflict detector is to run soon"
-        runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
+        runner = Runner(ormah, JOBS)
         runner.run(["conflict_detector"])
         found: ProposalsResult = runner.proposals.list(type="conflict")
         assert any(older in one.source_nodes for one in found.proposals)

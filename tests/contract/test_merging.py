@@ -16,7 +16,7 @@ from ormahd.api import ConnectParams, MergesParams, OutdatedParams
 from ormahd.errors import BadRequest, InvalidNote, NotFound
 from ormahd.jobs.duplicates.change import from_payload, keeper, merge
 from ormahd.jobs.duplicates.job import taken_back
-from ormahd.jobs.job import apply
+from ormahd.jobs.job import PlannedChange, apply
 from ormahd.model.node import ABOUT_SELF, EdgeType, Tier
 from ormahd.note.edit import edit
 from ormahd.note.read import parse
@@ -24,6 +24,12 @@ from ormahd.note.values import NoteLink
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 JOB = Caller("job:duplicate_merger")
+
+
+def unite(house: JobsHouse, keep: str, gone: str, **how: Any) -> PlannedChange:
+    """Return the change that merges two memories, by their ids."""
+    rows = [house.ormah.index.note(node_id) for node_id in (keep, gone)]
+    return merge(house.ormah, *rows, **({"title": None, "content": None, "body": "", "across": False} | how))
 
 
 @dataclass
@@ -46,7 +52,7 @@ class Kitchen:
     def merge(self, **how: Any) -> str:
         """The op."""
         self.house.go(minutes=1)
-        change = merge(self.house.ormah, self.keep, self.gone, reason="they say the same", body="cosine 0.97", **how)
+        change = unite(self.house, self.keep, self.gone, body="they say the same\ncosine 0.97", **how)
         done = apply(self.house.ormah, change, JOB, run="run1")
         assert done is not None
         assert done.op is not None
@@ -84,7 +90,7 @@ def test_a_merge_that_changes_nothing_of_the_keeper_names_both() -> None:
         gone = house.remember("Boil enough water for both cups.")
         keep = house.remember("The kettle holds two litres.")
         before = house.data(keep)
-        apply(house.ormah, merge(house.ormah, keep, gone, reason="the same", body=""), JOB, run="run1")
+        apply(house.ormah, unite(house, keep, gone, body="the same"), JOB, run="run1")
         assert house.data(keep) == before
         (row,) = merges(house.ormah, MergesParams(limit=5)).merges
         assert (row.kept, row.kept_title, row.removed) == (keep, "The kettle holds two litres.", gone)
@@ -218,11 +224,11 @@ def test_what_cannot_be_one(kitchen: Kitchen) -> None:
         (kitchen.keep, kitchen.others["cup"], "contradict"), (kitchen.others["tap"], kitchen.keep, "before it changed"),
     ):  # fmt: skip
         with pytest.raises(BadRequest, match=why):
-            merge(house.ormah, keep, gone, reason="", body="")
+            unite(house, keep, gone)
     with pytest.raises(NotFound):
-        merge(house.ormah, kitchen.keep, "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", reason="", body="")
+        unite(house, kitchen.keep, "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1")
     with pytest.raises(BadRequest, match="without text"):
-        merge(house.ormah, kitchen.keep, kitchen.gone, content=" \n", reason="", body="")
+        unite(house, kitchen.keep, kitchen.gone, content=" \n")
     assert house.head == head
 
 
@@ -232,7 +238,7 @@ def test_a_neighbour_that_cannot_be_edited_safely_drops_the_merge(kitchen: Kitch
     house.type_into(cup, "source:", f"{link}\nalso: *a\nsource:")  # the anchor is used elsewhere
     assert ("cup", "supports", "gone", 0.5, None) in kitchen.edges()
     head = house.head
-    change = merge(house.ormah, kitchen.keep, kitchen.gone, reason="", body="")
+    change = unite(house, kitchen.keep, kitchen.gone)
     with pytest.raises(InvalidNote, match="would no longer be a readable note"):
         apply(house.ormah, change, JOB, run=None)
     assert house.head == head

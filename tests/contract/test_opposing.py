@@ -11,7 +11,7 @@ from ormahd.actions.connect import connect
 from ormahd.actions.lookup import insights
 from ormahd.api import ConnectParams, InsightsParams
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.jobs.conflicts.change import evolution, tension
+from ormahd.jobs.conflicts.change import conflict_change
 from ormahd.jobs.job import PlannedChange, apply
 from ormahd.model.node import EdgeType
 from tests.contract.conftest import unlinked
@@ -35,7 +35,9 @@ def does(house: JobsHouse, change: PlannedChange) -> str:
 
 
 def replaced(house: JobsHouse, newer: str, older: str, **more: object) -> PlannedChange:
-    return evolution(house.ormah, newer, older, reason="the day moved", body="the day moved\n\nseen", **more)  # type: ignore[arg-type]
+    return conflict_change(
+        house.ormah, newer, older, "evolution", reason="the day moved", body="the day moved\n\nseen", **more
+    )  # type: ignore[arg-type]
 
 
 def test_the_older_belief_is_superseded_and_stays_reachable(house: JobsHouse) -> None:
@@ -58,7 +60,7 @@ def test_the_older_belief_is_superseded_and_stays_reachable(house: JobsHouse) ->
 
 def test_a_tension_leaves_both_as_they_are_and_recall_says_that_they_conflict(house: JobsHouse) -> None:
     newer, older = two(house)
-    does(house, tension(house.ormah, older, newer, reason="two days", body=""))
+    does(house, conflict_change(house.ormah, older, newer, "tension", reason="two days", body=""))
     (edge,) = house.ormah.index.edges(newer)[0]
     assert (edge.edge, edge.target, edge.weight) == (EdgeType.CONTRADICTS, older, 0.9)
     assert house.git("show", "-s", "--format=%s") == "Contradiction: Day of deploys / Deploy day"
@@ -68,7 +70,9 @@ def test_a_tension_leaves_both_as_they_are_and_recall_says_that_they_conflict(ho
 
 
 @pytest.mark.parametrize("take_back", [lambda house, op: house.undo(op), lambda house, op: house.revert()])
-@pytest.mark.parametrize("make", [replaced, lambda house, a, b: tension(house.ormah, a, b, reason="r", body="")])
+@pytest.mark.parametrize(
+    "make", [replaced, lambda house, a, b: conflict_change(house.ormah, a, b, "tension", reason="r", body="")]
+)
 def test_taken_back_all_is_as_it_was(
     house: JobsHouse, make: Callable[..., PlannedChange], take_back: Callable[[JobsHouse, str], object]
 ) -> None:
@@ -86,15 +90,17 @@ def test_what_is_said_already_is_not_said_again(house: JobsHouse) -> None:
     does(house, replaced(house, newer, older))
     assert apply(house.ormah, replaced(house, newer, older), AGENT, run=None) is None
     a, b = house.remember("The wall is red"), house.remember("The wall is blue")
-    does(house, tension(house.ormah, a, b, reason="", body=""))
-    assert apply(house.ormah, tension(house.ormah, b, a, reason="", body=""), AGENT, run=None) is None
+    does(house, conflict_change(house.ormah, a, b, "tension", reason="", body=""))
+    assert (
+        apply(house.ormah, conflict_change(house.ormah, b, a, "tension", reason="", body=""), AGENT, run=None) is None
+    )
 
 
 def test_what_makes_no_sense_is_refused(house: JobsHouse) -> None:
     newer, older = two(house)
     me, nobody = house.ormah.vault.self_id, "00000000-0000-4000-8000-000000000000"
     tree = house.tree
-    for make in (replaced, lambda house, a, b: tension(house.ormah, a, b, reason="", body="")):
+    for make in (replaced, lambda house, a, b: conflict_change(house.ormah, a, b, "tension", reason="", body="")):
         with pytest.raises(NotFound):
             make(house, newer, nobody)
         with pytest.raises(BadRequest, match="itself"):
@@ -122,8 +128,8 @@ def test_a_belief_does_not_evolve_from_its_successor(house: JobsHouse) -> None:
     with pytest.raises(Conflict, match="evolved from"):
         replaced(house, first, third)
     with pytest.raises(Conflict, match="evolved_from"):
-        tension(house.ormah, first, second, reason="", body="")
-    prepared = tension(house.ormah, first, third, reason="", body="")
+        conflict_change(house.ormah, first, second, "tension", reason="", body="")
+    prepared = conflict_change(house.ormah, first, third, "tension", reason="", body="")
     assert prepared.edits(), "a chain's ends may be said to contradict each other"
 
 
@@ -146,7 +152,7 @@ def test_only_a_person_replaces_who_the_user_is(house: JobsHouse) -> None:
 )
 def test_whatever_a_judge_writes_makes_no_harm(house: JobsHouse, reason: str) -> None:
     newer, older = two(house)
-    does(house, evolution(house.ormah, newer, older, reason=reason, body=f"{reason}\n\nmore"))
+    does(house, conflict_change(house.ormah, newer, older, "evolution", reason=reason, body=f"{reason}\n\nmore"))
     (edge,) = house.ormah.index.edges(newer)[0]
     assert len(edge.reason or "") <= 500
     assert "ghp_" not in house.git("show", "HEAD")
@@ -158,7 +164,7 @@ def test_insights_are_newest_first_and_know_what_is_settled(house: JobsHouse) ->
     does(house, replaced(house, newer, older))
     house.go(days=1)
     a, b = house.remember("The wall is red"), house.remember("The wall is blue")
-    does(house, tension(house.ormah, a, b, reason="two colours", body=""))
+    does(house, conflict_change(house.ormah, a, b, "tension", reason="two colours", body=""))
     house.go(days=1)
     c = house.remember("The wall is green")
     connect(house.ormah, ConnectParams(source_id=c, target_id=a, edge=EdgeType.CONTRADICTS, weight=0.5), Caller(PERSON))

@@ -9,10 +9,9 @@ from ormahd.actions.lookup import get
 from ormahd.actions.recall import recall, search
 from ormahd.actions.views import replaced_today
 from ormahd.api import NodeParams, RecallHit, RecallParams
-from ormahd.jobs.conflicts.change import approved_conflict
 from ormahd.jobs.conflicts.job import ConflictDetector
 from ormahd.jobs.runner import Runner
-from ormahd.model.node import ProposalType, SearchQuery
+from ormahd.model.node import SearchQuery
 from ormahd.state import whispers
 from ormahd.state.whispers import Considered
 from ormahd.whisper.greet import greet
@@ -70,7 +69,7 @@ def test_another_space_replaces_nothing(house: JobsHouse) -> None:
 def test_a_rejected_conflict_is_no_reason_to_mark(house: JobsHouse) -> None:
     newer, older = two(house)
     house.run(ConflictDetector())
-    runner = Runner(house.ormah, [ConflictDetector()], None, {ProposalType.CONFLICT: approved_conflict})
+    runner = Runner(house.ormah, [ConflictDetector()])
     (shown,) = runner.proposals.list().proposals
     runner.proposals.resolve(shown.id, "rejected", Caller(PERSON))
     assert {hit.id: hit.older_than for hit in hits(house)} == {newer: None, older: None}

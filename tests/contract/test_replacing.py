@@ -13,7 +13,7 @@ from ormahd.actions.remember import store_memory
 from ormahd.actions.update import update
 from ormahd.api import ConnectParams, OutdatedParams, RememberResult, UpdateParams, WriteResult
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.jobs.conflicts.change import evolution
+from ormahd.jobs.conflicts.change import conflict_change
 from ormahd.jobs.job import apply
 from ormahd.model.node import CreateNodeRequest, EdgeType
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
@@ -169,7 +169,12 @@ def test_the_newest_choice_of_what_replaces_a_memory_counts(house: JobsHouse, wa
         store(house, NEW, old)
     elif way == "job":
         house.go(seconds=1)
-        apply(house.ormah, evolution(house.ormah, new, old, reason="a newer release", body=""), AGENT, run=None)
+        apply(
+            house.ormah,
+            conflict_change(house.ormah, new, old, "evolution", reason="a newer release", body=""),
+            AGENT,
+            run=None,
+        )
     assert superseded(house, old, new)
     assert house.row(old).valid_until == since, "it has been outdated from the first time on"
     assert evolved(house, other) == (set() if way == "by" else {old}), "one memory may be replaced by two"
@@ -223,7 +228,12 @@ def test_a_revoked_mark_takes_its_edge_back_in_one_commit(house: JobsHouse, way:
         new = store(house, NEW, old).node_id
     elif way == "job":
         new = store(house, NEW).node_id
-        apply(house.ormah, evolution(house.ormah, new, old, reason="a newer release", body=""), AGENT, run=None)
+        apply(
+            house.ormah,
+            conflict_change(house.ormah, new, old, "evolution", reason="a newer release", body=""),
+            AGENT,
+            run=None,
+        )
     else:
         if way == "by after a first mark":
             outdated(house.ormah, OutdatedParams(node_id=old, reason="end of life"), AGENT)

@@ -14,7 +14,7 @@ from ormahd.api import RunTaskResult
 from ormahd.jobs.runner import Runner
 from ormahd.jobs.timetable import Timetable
 from ormahd.state.runs import STOPPED, Runs
-from tests.contract.jobs_house import CHANGES_OF, House, Small, open_house, tagging
+from tests.contract.jobs_house import House, Small, open_house, tagging
 from tests.house import wait_until
 
 LAST = datetime(9999, 12, 31, 23, tzinfo=UTC)
@@ -33,7 +33,7 @@ def jobs(ran: list[str]) -> list[Small]:
 
 
 def make(house: House, ran: list[str]) -> tuple[Runner, Timetable]:
-    runner = Runner(house.ormah, jobs(ran), changes_of=CHANGES_OF)
+    runner = Runner(house.ormah, jobs(ran))
     return runner, Timetable(runner, house.ormah.settings.jobs, catch_up_s=0.0)
 
 

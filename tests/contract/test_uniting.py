@@ -98,7 +98,6 @@ REFUSED = {
         cluster, content=f"<<<<<<< a\n{whole(cluster).content}\n=======\nb\n>>>>>>> c"
     ),
     "a title without an end": lambda cluster: whole(cluster, title="Payments " * 100),
-    "no type": lambda cluster: whole(cluster, type="musing"),
 }
 
 
@@ -123,8 +122,8 @@ def test_a_summary_that_would_not_be_found_is_refused(house: JobsHouse) -> None:
         house.remember(f"The lease of the alpha office ends in spring, says letter {number}.", title=f"alpha lease {number}",
                        tier=Tier.CORE)  # fmt: skip
     with pytest.raises(BadRequest, match=r"would not be among the first 3 for “.* lease”"):
-        consolidate(house.ormah, ids, title="Miscellaneous", content="Sundry matters of rent.", type=NodeType.FACT,
-                    reason="", body="")  # fmt: skip
+        consolidate(house.ormah, ids, title="Miscellaneous", content="Sundry matters of rent.", kind=NodeType.FACT,
+                    body="", source="job:consolidator")  # fmt: skip
 
 
 WISHES: dict[str, tuple[Callable[[JobsHouse, list[str]], dict[str, Any]], type[OrmahError], str]] = {
@@ -142,11 +141,16 @@ WISHES: dict[str, tuple[Callable[[JobsHouse, list[str]], dict[str, Any]], type[O
 def test_a_wish_that_makes_no_sense_is_refused_by_name(house: JobsHouse, wish: Any) -> None:
     make, error, says = wish
     ids = deploys(house)
-    asked = {"node_ids": ids, "title": "T", "content": "\n".join(content for _, content in DEPLOYS), "type": "fact"}
+    asked = {
+        "node_ids": ids,
+        "title": "T",
+        "content": "\n".join(content for _, content in DEPLOYS),
+        "kind": NodeType.FACT,
+    }
     asked |= make(house, ids)
     tree = house.tree
     with pytest.raises(error, match=says):
-        consolidate(house.ormah, reason="r", body="b", **asked)
+        consolidate(house.ormah, body="b", source="agent:test", **asked)
     assert house.tree == tree
 
 
@@ -155,7 +159,7 @@ def test_what_became_part_of_another_is_not_united_again(house: JobsHouse) -> No
     house.run(JOB, Says(says=whole))
     (new,) = united(house)
     with pytest.raises(Conflict, match=f"became part of {new[:8]} already"):
-        consolidate(house.ormah, ids[:2], title=None, content="Deploys.", type="fact", reason="", body="")
+        consolidate(house.ormah, ids[:2], title=None, content="Deploys.", kind=NodeType.FACT, body="", source="")
     outdated(house.ormah, OutdatedParams(node_id=new, reason="wrong"), AGENT)
     assert successors(house.ormah.index, ids, house.now) == {}, "it does not answer for them any more"
 
@@ -206,8 +210,8 @@ def test_taken_back_the_sources_are_what_they_were_byte_for_byte(house: JobsHous
 def test_the_space_is_that_of_most(house: JobsHouse, spaces: list[str | None], becomes: str | None) -> None:
     ids = [house.remember(**near(name, space=space)) for name, space in zip("abc", spaces, strict=False)]
     content = "\n".join(house.row(one).content for one in ids)
-    change = consolidate(house.ormah, ids, title="The nightly backup of the build server", content=content, type="fact",
-                         reason="", body="", source="agent:test")  # fmt: skip
+    change = consolidate(house.ormah, ids, title="The nightly backup of the build server", content=content,
+                         kind=NodeType.FACT, body="", source="agent:test")  # fmt: skip
     assert apply(house.ormah, change, AGENT, run=None) is not None
     (new,) = united(house)
     assert (house.row(new).space, house.row(new).source) == (becomes, "agent:test")
@@ -217,8 +221,8 @@ def test_what_is_global_on_purpose_stays_global(house: JobsHouse) -> None:
     ids = [house.remember(**near("a", space="x")), house.remember(**near("b", space="x"))]
     ids.append(house.remember(**near("c"), **{"global": True}, confidence=0.5))
     content = "\n".join(house.row(one).content for one in ids)
-    change = consolidate(house.ormah, ids, title="The nightly backup of the build server", content=content, type="fact",
-                         reason="", body="")  # fmt: skip
+    change = consolidate(house.ormah, ids, title="The nightly backup of the build server", content=content,
+                         kind=NodeType.FACT, body="", source="agent:test")  # fmt: skip
     assert apply(house.ormah, change, AGENT, run=None) is not None
     (new,) = united(house)
     assert house.row(new).space is None

@@ -13,15 +13,13 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ormahd.actions.amend import SeenNote, see
+from ormahd.actions.amend import identities, see
 from ormahd.actions.views import headline
 from ormahd.errors import OrmahError
 from ormahd.index.rows import GLOBAL, Filter, NodeRow
-from ormahd.jobs.consolidation.change import identities
-from ormahd.jobs.job import Done, Edit, PlannedChange, RunContext, Step
+from ormahd.jobs.job import Done, Edit, PlannedChange, RunContext, Step, note_edits
 from ormahd.model.change import Kind
 from ormahd.model.node import NodeType, Tier
-from ormahd.note.edit import edit
 from ormahd.note.frontmatter import read
 from ormahd.state.proposals import text_key
 
@@ -73,7 +71,9 @@ class AutoCluster:
                 skipped += 1
                 log.info("auto_cluster: %s was left alone (%s)", move.row.id[:8], exc.code)
                 continue
-            if seen.digest == move.row.digest and not _on_purpose(seen):
+            # Global on purpose (`global: true`, or a `space:` line), or without frontmatter, a note stays as it is
+            block = read(seen.data.decode()) if seen.digest == move.row.digest and not seen.note.everywhere else None
+            if block is not None and "space" not in block.pairs:
                 moves.append(move)
         if moves:
             yield _change(context, moves)
@@ -125,23 +125,9 @@ def _majorities(context: RunContext, ids: list[str], me: str) -> dict[str, tuple
     return out
 
 
-def _on_purpose(seen: SeenNote) -> bool:
-    """Whether the note must stay as it is: it is global on purpose (`global: true`, or a `space:` line), or has
-    no frontmatter."""
-    block = read(seen.data.decode())
-    return seen.note.everywhere or block is None or "space" in block.pairs
-
-
 def _change(context: RunContext, moves: list[_Move]) -> PlannedChange:
-    ormah = context.ormah
-
     def edits() -> list[Edit]:
-        out = []
-        for move in moves:
-            seen = see(ormah, move.row.id)
-            data = edit(seen.data, seen.path, set={"space": move.space, "updated": ormah.moment()})
-            out.append(Edit(move.row.id, seen.path, data, seen.digest))
-        return out
+        return [one for move in moves for one in note_edits(context.ormah, move.row.id, set={"space": move.space})]
 
     def done() -> None:
         for move in moves:

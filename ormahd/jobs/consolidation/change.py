@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
-from ormahd.actions.amend import SeenNote, clean, see
+from ormahd.actions.amend import SeenNote, clean, identities, see
 from ormahd.actions.views import headline, stem
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
 from ormahd.index.reader import Reader
@@ -32,7 +33,7 @@ from ormahd.text.quoting import harmless, shortened
 
 TAG = "consolidated"
 """The tag of a summary made by a consolidation."""
-FEWEST, MOST = 2, 5
+FEWEST, LARGEST = 2, 5
 """Minimum and maximum number of memories that become one (REFERENCE C 3.6)."""
 TOP = 3
 """If a query finds a source today, the summary must be among this many first results of that query."""
@@ -52,14 +53,12 @@ LISTED = 12
 
 
 def consolidate(
-    ormah: Ormah, node_ids: Sequence[str], *, title: str | None, content: str, type: NodeType | str,  # noqa: A002
-    reason: str, body: str, source: str = "job:consolidator",
-) -> PlannedChange:  # fmt: skip
+    ormah: Ormah, node_ids: Sequence[str], *, title: str | None, content: str, kind: NodeType, body: str, source: str
+) -> PlannedChange:
     """Return the change that stores a summary and archives its sources. `node_ids`: full ids of the sources.
 
     The summary has the tag `consolidated` and a `derived_from` edge to each source; each source gets a `part_of`
-    edge to it. The commit contains `body`, or `reason` if `body` is empty; the new note's field `source` is
-    `source`.
+    edge to it. The commit contains `body`; the new note's field `source` is `source`.
 
     The summary is global if a source is global on purpose; otherwise it gets the space of most sources. Its
     confidence is the lowest of the sources. It has all their tags, and is about the user (tag and `defines` edge) if
@@ -68,23 +67,18 @@ def consolidate(
     Raises:
         NotFound: an id is unknown.
         BadRequest: the sources are not 2 to 5 different memories that may be merged (the self node, core, outdated,
-            different spaces, contradicting each other); the text is empty, too long or contains a secret; the type is
-            unknown; or searches that find the sources today would not find the summary.
+            different spaces, contradicting each other); the text is empty, too long or contains a secret; or
+            searches that find the sources today would not find the summary.
         Conflict: a source is already part of another summary.
         Unavailable: the disk has no room for the trial, or the daemon stops.
     """
     rows = _sources(ormah, node_ids)
-    try:
-        kind = NodeType(type)
-    except ValueError:
-        hint = "one of: " + ", ".join(NodeType)
-        raise BadRequest(f"{str(type)[:40]!r} is no type of memory", hint=hint) from None
     title, content = _text(ormah, rows, title, content)
     made = _make(ormah, rows, title, content, kind, source)
     questions = _check_search(ormah, rows, made)
 
     # The commit message
-    why = shortened(harmless(clean(ormah, body or reason, []) or ""), REASON).strip()
+    why = shortened(harmless(clean(ormah, body, []) or ""), REASON).strip()
     lines = [why, ""] if why else []
     lines += ["Archived, as parts of it:", *(f"- {_name(row)}" for row in rows), ""]
     lines.append(f"Questions that found them and now find it among the first {TOP}: {questions}")
@@ -108,32 +102,30 @@ def successors(index: Reader, ids: Sequence[str], now: datetime) -> dict[str, st
     return {edge.target: edge.source for edge in edges if edge.source in valid}
 
 
-def identities(ormah: Ormah) -> frozenset[str]:
-    """Return the ids of the memories that describe the user: the targets of the self node's `defines` edges."""
-    out, _ = ormah.index.edges(ormah.vault.self_id)
-    return frozenset(edge.target for edge in out if edge.edge is EdgeType.DEFINES)
-
-
 # ---------------------------------------------------------------- checks
 
 
 def _sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
     ids = list(dict.fromkeys(node_ids))
-    if len(ids) != len(node_ids) or not FEWEST <= len(ids) <= MOST:
-        raise BadRequest(f"{FEWEST} to {MOST} different memories can become one, not {len(ids)}")
+    if len(ids) != len(node_ids) or not FEWEST <= len(ids) <= LARGEST:
+        raise BadRequest(f"{FEWEST} to {LARGEST} different memories can become one, not {len(ids)}")
     known = ormah.index.notes(ids)
     for node_id in ids:
         if node_id not in known:
             raise NotFound(f"no memory has the id {node_id!r}", data={"id": node_id})
     rows = list(known.values())
-    now = ormah.clock()
     for row in rows:
-        if (why := _kept_out(ormah, row)) is not None:
+        reasons = {
+            "it is the self node": row.id == ormah.vault.self_id,
+            "it is in core": row.tier is Tier.CORE,
+            "it is outdated, or will be": row.valid_until is not None,
+        }
+        if (why := next((reason for reason, holds in reasons.items() if holds), None)) is not None:
             raise BadRequest(f"{_name(row)} cannot be united with others: {why}", data={"id": row.id})
     if len({row.space for row in rows} - {None}) > 1:
         spaces = ", ".join(sorted({row.space for row in rows if row.space}))
         raise BadRequest(f"memories of different spaces cannot become one ({spaces})")
-    for node_id, successor in successors(ormah.index, ids, now).items():
+    for node_id, successor in successors(ormah.index, ids, ormah.clock()).items():
         raise Conflict(f"{_name(known[node_id])} became part of {successor[:8]} already", data={"id": node_id})
     for edge in ormah.index.edges_of(ids):
         if edge.edge in (EdgeType.CONTRADICTS, EdgeType.EVOLVED_FROM) and {edge.source, edge.target} <= set(ids):
@@ -141,14 +133,6 @@ def _sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
             hint = "say first which of them holds: ormahctl outdated ID"
             raise BadRequest(f"{two} do not agree, so they cannot become one", hint=hint, data={"id": edge.source})
     return rows
-
-
-def _kept_out(ormah: Ormah, row: NodeRow) -> str | None:
-    if row.id == ormah.vault.self_id:
-        return "it is the self node"
-    if row.tier is Tier.CORE:
-        return "it is in core"
-    return "it is outdated, or will be" if row.valid_until is not None else None
 
 
 def _text(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str) -> tuple[str | None, str]:
@@ -180,8 +164,7 @@ class _Made(Struct, frozen=True):
     content: str
     data: bytes
     about_self: bool
-    space: str | None
-    when: datetime
+    created: datetime
 
 
 def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str, kind: NodeType, source: str) -> _Made:
@@ -190,35 +173,37 @@ def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
     about_self = any(row.about_self or row.id in defining for row in rows)
     tags = [TAG, *([ABOUT_SELF] if about_self else []), *(tag for row in rows for tag in row.tags)]
     purposely = any(row.space is None and see(ormah, row.id).note.everywhere for row in rows)
-    space = None if purposely else _majority(rows)
+    # The space of most memories; global if at least as many are global
+    counts = Counter(row.space for row in rows)
+    space = None if purposely or counts[None] == max(counts.values()) else max(counts, key=counts.__getitem__)
     tier = Tier.WORKING if any(row.tier is Tier.WORKING for row in rows) else Tier.ARCHIVAL
+    names: dict[str, Any] = {
+        "id": node_id,
+        "type": kind,
+        "space": space,
+        "title": title,
+        "content": content,
+        "created": now,
+    }
     try:
         data = compose(
-            id=node_id, type=kind, tier=tier, space=space, everywhere=purposely, title=title, tags=_once(tags),
-            source=source, confidence=min(row.confidence for row in rows), created=now, updated=now, content=content,
+            tier=tier,
+            everywhere=purposely,
+            tags=list({tag.casefold(): tag for tag in reversed(tags)}.values())[::-1],  # each once, as spelled first
+            source=source,
+            confidence=min(row.confidence for row in rows),
+            updated=now,
             links=[NoteLink(EdgeType.DERIVED_FROM, stem(row.path), 1.0, now) for row in rows],
-        )  # fmt: skip
+            **names,
+        )
     except InvalidNote as exc:
         raise BadRequest(exc.message, hint=exc.hint) from exc
-    path = path_for(id=node_id, type=kind, space=space, title=title, content=content, created=now)
-    return _Made(node_id, path, title, content, data, about_self, space, now)
-
-
-def _majority(rows: Sequence[NodeRow]) -> str | None:
-    """Return the space of most memories; None (global) if at least as many memories are global."""
-    counts = Counter(row.space for row in rows)
-    largest = max(counts.values())
-    return None if counts[None] == largest else next(space for space, count in counts.items() if count == largest)
-
-
-def _once(tags: Sequence[str]) -> list[str]:
-    """Remove duplicate tags, ignoring case; the first spelling is kept."""
-    return list({tag.casefold(): tag for tag in reversed(tags)}.values())[::-1]
+    return _Made(node_id, path_for(**names), title, content, data, about_self, now)
 
 
 def _archived(seen: SeenNote, made: _Made) -> bytes:
-    pointer = NoteLink(EdgeType.PART_OF, stem(made.path), 1.0, made.when, "consolidated")
-    return edit(seen.data, seen.path, set={"tier": Tier.ARCHIVAL, "updated": made.when}, link=[pointer])
+    pointer = NoteLink(EdgeType.PART_OF, stem(made.path), 1.0, made.created, "consolidated")
+    return edit(seen.data, seen.path, set={"tier": Tier.ARCHIVAL, "updated": made.created}, link=[pointer])
 
 
 def _edits(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> list[Edit]:
@@ -228,8 +213,8 @@ def _edits(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> list[Edit]:
         edits.append(Edit(row.id, seen.path, _archived(seen, made), seen.digest))
     if made.about_self:
         me = see(ormah, ormah.vault.self_id)
-        link = NoteLink(EdgeType.DEFINES, stem(made.path), 1.0, made.when)
-        data = edit(me.data, me.path, link=[link], set={"updated": made.when})
+        link = NoteLink(EdgeType.DEFINES, stem(made.path), 1.0, made.created)
+        data = edit(me.data, me.path, link=[link], set={"updated": made.created})
         edits.append(Edit(me.id, me.path, data, me.digest))
     return edits
 
@@ -250,7 +235,11 @@ def _check_search(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
     """
     ormah.index.embed_ahead([(made.title, made.content)], urgent=False)
     now, ids = ormah.ranking_clock(), {row.id for row in rows}
-    questions = [(question, row.space) for row in rows for question in _questions(row)]
+    questions: list[tuple[str, str | None]] = []
+    for row in rows:
+        title = [row.title] if row.title and any(letter.isalnum() for letter in row.title) else []
+        texts = dict.fromkeys([*title, *sentences(row.content, SENTENCES)])
+        questions += [(question, row.space) for question in texts]
     firsts = [_first(ormah, ormah.index, question, space, None, now, TOP) for question, space in questions]
     asked = [one for one, found in zip(questions, firsts, strict=True) if ids.intersection(found)]
     changed = {made.path: made.data} | {
@@ -267,11 +256,6 @@ def _check_search(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
                     hint="name in it what they are about",
                 )
     return len(asked)
-
-
-def _questions(row: NodeRow) -> list[str]:
-    title = [row.title] if row.title and any(letter.isalnum() for letter in row.title) else []
-    return list(dict.fromkeys([*title, *sentences(row.content, SENTENCES)]))
 
 
 def _first(

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
 from ormahd.index.rows import Filter, NodeRow
-from ormahd.jobs.consolidation.change import FEWEST, MOST, TAG, consolidate, successors
+from ormahd.jobs.consolidation.change import FEWEST, LARGEST, TAG, consolidate, successors
 from ormahd.jobs.job import PlannedChange, RunContext, Step
 from ormahd.jobs.questions import Asking, MemoryGroup, key_of
 from ormahd.judge.model_judge import SUMMARIES
@@ -79,9 +79,8 @@ class ClusterSearch:
         self.yielded: set[frozenset[str]] = set()
         """Clusters that were yielded in this run."""
         index = self.context.ormah.index
-        for chunk in sql.chunks(
-            index.ids(Filter(tiers=(Tier.WORKING,), alive_at=self.context.now, writable=True)), 500
-        ):
+        part = Filter(tiers=(Tier.WORKING,), alive_at=self.context.now, writable=True)
+        for chunk in sql.chunks(index.ids(part), 500):
             self.context.give()
             rows = index.notes(chunk).values()
             self.texts |= {row.id: key_of(row) for row in rows if self._eligible(row)}
@@ -129,10 +128,8 @@ class ClusterSearch:
             self.context.verdicts.seen(Consolidator.name, [(seed, self.texts[seed])])
 
     def _eligible(self, row: NodeRow) -> bool:
-        return (
-            row.tier is Tier.WORKING and row.valid_until is None and TAG not in row.tags
-            and not row.guard and not row.rejected and row.id != self.context.ormah.vault.self_id and len(row.content) < CHARACTERS
-        )  # fmt: skip
+        held = row.guard or row.rejected or TAG in row.tags or row.id == self.context.ormah.vault.self_id
+        return not held and row.tier is Tier.WORKING and row.valid_until is None and len(row.content) < CHARACTERS
 
     def _cluster(self, seed: str, taken: set[str]) -> MemoryGroup | None:
         """Return a cluster: the memory `seed` first, then the memories nearest to it that may be in one summary with
@@ -152,7 +149,10 @@ class ClusterSearch:
             if other in barred or any(frozenset((other, one.id)) in replaced for one in cluster):
                 continue
             size = sum(len(one.content) for one in (*cluster, row))
-            if len(cluster) < MOST and size <= CHARACTERS and _belong(cluster[0], row):
+            # Preferences are not mixed with others, because whispers search for preferences by type
+            preferences = {one.type is NodeType.PREFERENCE for one in (cluster[0], row)}
+            fits = row.space == cluster[0].space and len(preferences) == 1
+            if len(cluster) < LARGEST and size <= CHARACTERS and fits:
                 cluster.append(row)
         return MemoryGroup(tuple(cluster), 0.0)
 
@@ -166,21 +166,11 @@ class ClusterSearch:
         index = self.context.ormah.index
         edges = [(edge.edge, frozenset((edge.source, edge.target))) for edge in index.edges_of(ids)]
         against = [ends for edge, ends in edges if edge is EdgeType.CONTRADICTS]
-        alive = set(
-            index.keep([end for ends in against for end in ends], Filter(alive_at=self.context.now, sources_of=()))
-        )
+        ends = [end for pair in against for end in pair]
+        alive = set(index.keep(ends, Filter(alive_at=self.context.now, sources_of=())))
         barred = set(successors(index, ids, self.context.now))
         barred |= {end for ends in against if ends <= alive for end in ends}
         return barred, {ends for edge, ends in edges if edge is EdgeType.EVOLVED_FROM}
-
-
-def _belong(one: NodeRow, other: NodeRow) -> bool:
-    """Whether two memories may be in one cluster: they have the same space, and both or neither are preferences.
-
-    Preferences are not mixed with others, because whispers search for preferences by type.
-    """
-    preferred = NodeType.PREFERENCE
-    return one.space == other.space and (one.type is preferred) == (other.type is preferred)
 
 
 def _change(context: RunContext, cluster: MemoryGroup, summary: Summary) -> PlannedChange | str | None:
@@ -200,9 +190,9 @@ def _change(context: RunContext, cluster: MemoryGroup, summary: Summary) -> Plan
             [row.id for row in cluster.rows],
             title=summary.title,
             content=summary.content,
-            type=NodeType.PREFERENCE if preferences else summary.type,
-            reason=summary.reason,
+            kind=NodeType.PREFERENCE if preferences else summary.type,
             body=f"{summary.reason}\n\nJudge: {context.judge.name}",
+            source=f"job:{Consolidator.name}",
         )
     except BadRequest as exc:
         return f"refused: {exc.message}"

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from ormahd.errors import VaultBusy
-from ormahd.index.history import History, Op, Text
+from ormahd.index.history import History, Op
 from ormahd.index.rows import NodeRow
 from ormahd.model import strength
 from ormahd.model.change import Kind
@@ -153,8 +153,11 @@ class NoteChanges:
         found = max(times, default=since)
         if found <= since:
             edit = next((op for op in self._ops if op.kind in {None, Kind.EDIT}), None)
-            if edit is not None and edit.time > since and self._is_touch(edit):
-                found = edit.time
+            if edit is not None and edit.time > since:
+                before, after = self._versions(edit)
+                # It counts if it neither added the note nor changed its dates
+                dates = [None if note is None else (note.created, note.updated) for note in (before, after)]
+                found = edit.time if before is not None and dates[0] == dates[1] else found
         return found if found > since else None
 
     def archived(self) -> Op | None:
@@ -170,21 +173,10 @@ class NoteChanges:
                 break
         return found
 
-    def _is_touch(self, edit: Op) -> bool:
-        """Whether an edit that a person made outside Ormah counts as a use: it neither added the note nor changed its
-        fields `created` and `updated`."""
-        before, after = self._versions(edit)
-        return before is not None and after is not None and _dates(before) == _dates(after)
-
     def _versions(self, op: Op) -> tuple[Note | None, Note | None]:
+        """Return the note before and after an op; None where there is no readable note."""
         changed = self._history.of_node(op.commit, self._row.id)
-        return (None, None) if changed is None else tuple(map(_note, self._history.pair(changed)))  # type: ignore[return-value]
-
-
-def _note(version: Text | None) -> Note | None:
-    note = None if version is None else parse(version[1], version[0])
-    return note if note is not None and note.kind is NoteKind.NOTE else None
-
-
-def _dates(note: Note) -> tuple[datetime | None, datetime | None]:
-    return note.created, note.updated
+        pair = (None, None) if changed is None else self._history.pair(changed)
+        notes = [None if version is None else parse(version[1], version[0]) for version in pair]
+        before, after = (note if note is not None and note.kind is NoteKind.NOTE else None for note in notes)
+        return before, after

@@ -25,26 +25,25 @@ archived memory if no other memory fits as well. Source: seeds/data-model (tiers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ormahd.actions.amend import core_notes, leaving_core, see
+from ormahd.actions.amend import core_notes, identities, leaving_core
 from ormahd.actions.views import headline
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.index.history import Op
 from ormahd.index.rows import MEMORIES, Filter, NodeRow, moment
-from ormahd.jobs.consolidation.change import identities
 from ormahd.jobs.decay.accesses import NoteChanges, Waiting, days, settle, used, waiting
-from ormahd.jobs.job import Edit, PlannedChange, RunContext, Step, nothing
+from ormahd.jobs.job import Edit, PlannedChange, RunContext, Step, note_edits
 from ormahd.model import strength
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.model.strength import STRENGTH_FILE, Access, ActiveDays, LastUses, Leases, Score, importance
-from ormahd.note.edit import edit
 from ormahd.note.read import digest
 from ormahd.ormah import Ormah
 from ormahd.process import priority, sql
@@ -57,11 +56,8 @@ MOVES: Final = {
 """{(tier before, tier after): (kind of the commit, verb of its subject)}."""
 
 
-def move(
-    ormah: Ormah, node_id: str, was: Tier, becomes: Tier, *, reason: str, done: Callable[[], None] = nothing
-) -> PlannedChange:
-    """Return the change that moves a memory from the tier `was` to `becomes`. `node_id`: a full id. `done` is called
-    after the commit.
+def move(ormah: Ormah, node_id: str, was: Tier, becomes: Tier, *, reason: str) -> PlannedChange:
+    """Return the change that moves a memory from the tier `was` to `becomes`. `node_id`: a full id.
 
     Raises:
         NotFound: the id is unknown. BadRequest: it is the self node. Conflict: the memory is not in the tier `was`.
@@ -70,20 +66,11 @@ def move(
     name = headline(row.title, row.content)
     if row.id == ormah.vault.self_id:
         raise BadRequest(f"“{name}” is the self node, which stays in core", hint="choose another memory")
-
-    def check(tier: Tier) -> None:
-        if tier is not was:
-            moved = f"{row.short_id} “{name}” is {tier.value}, not {was.value}"
-            raise Conflict(moved, hint="nothing needs to be done")
-
-    def edits() -> Sequence[Edit]:
-        seen = see(ormah, row.id)
-        check(seen.note.tier)
-        data = edit(seen.data, seen.path, set={"tier": becomes, "updated": ormah.moment()})
-        return [Edit(row.id, seen.path, data, seen.digest)]
-
-    check(row.tier)
-    return PlannedChange(kind, f"{verb}: {name}", reason, edits, {row.id: row.digest}, done=done)
+    if row.tier is not was:
+        moved = f"{row.short_id} “{name}” is {row.tier.value}, not {was.value}"
+        raise Conflict(moved, hint="nothing needs to be done")
+    edits = partial(note_edits, ormah, row.id, set={"tier": becomes})
+    return PlannedChange(kind, f"{verb}: {name}", reason, edits, {row.id: row.digest})
 
 
 DAY = timedelta(days=1)
@@ -259,7 +246,8 @@ class DecayManager:
         """
         ormah, rule = context.ormah, leases(context.ormah)
         archival = ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,), writable=True))
-        marks = {node_id: at for node_id in archival if (at := _reason(uses.get(node_id))) is not None}
+        found = {node_id: (uses[node_id].use, uses[node_id].whisper) for node_id in archival if node_id in uses}
+        marks = {node_id: max(at for at in times if at) for node_id, times in found.items() if any(times)}
         archived = ormah.index.notes(list(marks))
         texts = {node_id: marks[node_id].isoformat() for node_id in archived}
         for node_id in context.verdicts.unseen(self.name, texts):
@@ -271,7 +259,7 @@ class DecayManager:
             if not late and not replaced(ormah, row, context.now):
                 reason = _brought_back(uses[node_id], NoteChanges(ormah.history, row).archived())
                 if reason is not None:
-                    yield move(ormah, node_id, Tier.ARCHIVAL, Tier.WORKING, reason=reason, done=mark)
+                    yield replace(move(ormah, node_id, Tier.ARCHIVAL, Tier.WORKING, reason=reason), done=mark)
                     continue
             if not context.dry:
                 mark()
@@ -289,11 +277,6 @@ class DecayManager:
             except (Conflict, NotFound):  # the memory was moved or deleted since the search
                 continue
             yield change
-
-
-def _reason(uses: LastUses | None) -> datetime | None:
-    """Return the time of the last confirmed use or whisper, which may bring a memory back; None if there is none."""
-    return None if uses is None else max((at for at in (uses.use, uses.whisper) if at is not None), default=None)
 
 
 def _brought_back(uses: LastUses, since: Op | None) -> str | None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ormahd.actions.amend import SeenNote, see
 from ormahd.actions.views import headline, stem
-from ormahd.errors import BadRequest, Conflict, NotFound
+from ormahd.errors import BadRequest, Conflict
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.job import Edit, PlannedChange
 from ormahd.model.change import Kind
@@ -87,24 +87,16 @@ def why_apart(ormah: Ormah, one: NodeRow, other: NodeRow, *, across: bool = Fals
 
 
 def merge(
-    ormah: Ormah, keep_id: str, remove_id: str, *, title: str | None = None, content: str | None = None, reason: str,
-    body: str, across: bool = False,
-) -> PlannedChange:  # fmt: skip
-    """Return the change that merges the memory `remove_id` into `keep_id` (full ids).
+    ormah: Ormah, keep: NodeRow, removed: NodeRow, *, title: str | None, content: str | None, body: str, across: bool
+) -> PlannedChange:
+    """Return the change that merges the memory `removed` into `keep`.
 
     `title`, `content`: the merged text; None: the kept memory's own (or the removed memory's title if it has none).
     `across`: a person decided, so the spaces may differ and a file that a person created may be removed.
 
     Raises:
-        NotFound: an id is unknown.
         BadRequest: the two cannot be merged (`why_apart`), the text is empty, or a person created the file to be removed.
     """
-    rows = ormah.index.notes([keep_id, remove_id])
-    for node_id in (keep_id, remove_id):
-        if node_id not in rows:
-            hint = "it may have been merged or forgotten meanwhile"
-            raise NotFound(f"no memory has the id {node_id[:100]!r}", hint=hint)
-    keep, removed = rows[keep_id], rows[remove_id]
     if content is not None and not normalise(content):
         raise BadRequest("a merged memory without text", hint="leave the content out to keep the keeper's")
     if not across and persons(ormah, [removed]):
@@ -116,18 +108,15 @@ def merge(
         raise BadRequest(why, hint="reject it, or connect them")
 
     def edits() -> Sequence[Edit]:
-        now = ormah.index.notes([keep_id, remove_id])
-        if len(now) < 2:
-            raise NotFound("one of the two is gone by now")
-        if why := why_apart(ormah, now[keep_id], now[remove_id], across=across):
+        if why := why_apart(ormah, ormah.index.note(keep.id), ormah.index.note(removed.id), across=across):
             raise Conflict(f"not merged: {why}")
-        return _edits(ormah, see(ormah, keep_id), see(ormah, remove_id), title, content)
+        return _edits(ormah, see(ormah, keep.id), see(ormah, removed.id), title, content)
 
     name = headline(title or keep.title or removed.title, content or keep.content, 60)
     other = headline(removed.title, removed.content, 60)
     subject = f"Merge: two memories of “{name}” became one" if name == other else f"Merge: “{other}” into “{name}”"
-    text = "\n".join(line for line in (reason, body, f"Kept {keep.path}, removed {removed.path}") if line)
-    return PlannedChange(Kind.MERGE, subject, text, edits, {keep_id: keep.digest, remove_id: removed.digest})
+    text = f"{body}\nKept {keep.path}, removed {removed.path}".lstrip()
+    return PlannedChange(Kind.MERGE, subject, text, edits, {keep.id: keep.digest, removed.id: removed.digest})
 
 
 def from_payload(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
@@ -136,9 +125,10 @@ def from_payload(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
     Raises:
         NotFound, BadRequest: as `merge`.
     """
-    keep, remove, reason, body = (str(payload.get(name) or "") for name in ("keep_id", "remove_id", "reason", "body"))
+    keep, removed = (ormah.index.note(str(payload.get(name) or "")) for name in ("keep_id", "remove_id"))
     title, content = payload.get("title"), payload.get("content")
-    return merge(ormah, keep, remove, title=title, content=content, reason=reason, body=body, across=True)
+    body = "\n".join(str(payload[name]) for name in ("reason", "body") if payload.get(name))
+    return merge(ormah, keep, removed, title=title, content=content, body=body, across=True)
 
 
 def _edits(ormah: Ormah, keep: SeenNote, removed: SeenNote, title: str | None, content: str | None) -> list[Edit]:
@@ -179,14 +169,13 @@ class Links:
 
     def __init__(self, ormah: Ormah, keep: SeenNote, removed: SeenNote) -> None:
         self._ormah = ormah
-        self._keep, self._gone = keep, removed
+        self._keep, self._removed = keep, removed
         self._stem = stem(keep.path)
-        self._led: dict[str, str | None] = {}
+        self._resolved: dict[str, str | None] = {}
         own = self._properties(keep)
         self.erased = [(key[0], link.target) for key, links in own.items() for link in links if key[1] == removed.id]
-        self._own: dict[Key, NoteLink] = {
-            key: links[0] for key, links in own.items() if key[1] not in {keep.id, removed.id}
-        }
+        outside = {key: links[0] for key, links in own.items() if key[1] not in {keep.id, removed.id}}
+        self._own: dict[Key, NoteLink] = outside
         self._before = dict(self._own)
         self._body = {self._to(target) for target in body_links(keep.note.content)}
         sources = {edge.source for edge in ormah.index.edges_of([keep.id, removed.id])} - {keep.id, removed.id}
@@ -206,8 +195,8 @@ class Links:
 
         In the kept note these links would point to the note itself.
         """
-        word = headline(self._gone.note.title, self._gone.note.content)
-        return unlink(text, self._names(text, self._gone.id), word)
+        word = headline(self._removed.note.title, self._removed.note.content)
+        return unlink(text, self._names(text, self._removed.id), word)
 
     def neighbours(self) -> Iterator[Edit]:
         for node_id, data in self._changed.items():
@@ -219,21 +208,19 @@ class Links:
     def _take(self, link: NoteLink) -> None:
         """Add `link`, an edge of the removed note or a link in its text, to the edges of the kept note."""
         to = self._to(link.target)
-        if to in {self._keep.id, self._gone.id}:
+        if to in {self._keep.id, self._removed.id}:
             return
         key = (link.edge, to or link.target)
         known = self._own.get(key)
         if known is not None:
             self._own[key] = _united(known, link)
             return
-        if link.edge is EdgeType.RELATED_TO and to in self._body and _plain(link):
+        says_nothing = link.edge is EdgeType.RELATED_TO and link.weight <= DEFAULT_WEIGHT and link.reason is None
+        if says_nothing and to in self._body:
             return  # the kept note's text has this link already
-        if (
-            to is not None
-            and link.edge in BOTH_WAYS
-            and (theirs := self._theirs.get(to, {}).get(link.edge)) is not None
-        ):
-            self._theirs[to][link.edge] = _united(theirs, link)
+        theirs = self._theirs.get(to, {}) if to is not None and link.edge in BOTH_WAYS else {}
+        if link.edge in theirs:
+            theirs[link.edge] = _united(theirs[link.edge], link)
             return
         name = stem(self._ormah.index.note(to).path) if to is not None and link.body else link.target
         self._own[key] = replace(link, target=name, body=False)
@@ -252,7 +239,7 @@ class Links:
         before, after = self._into_keeper(seen), self._theirs[seen.id]
         erased: list[tuple[EdgeType, str]] = []
         for (edge, to), links in self._properties(seen).items():
-            if to != self._gone.id:
+            if to != self._removed.id:
                 continue
             erased += [(edge, link.target) for link in links]
             mine = self._own.get((edge, seen.id)) if edge in BOTH_WAYS else None
@@ -264,10 +251,11 @@ class Links:
                     after[edge] = replace(link, target=self._stem) if known is None else _united(known, link)
         drawn = [link for edge, link in after.items() if before.get(edge) != link]
         text = seen.note.content
-        led = lead(text, self._names(text, self._gone.id), self._stem)
-        if not erased and not drawn and led == text:
+        redirected = lead(text, self._names(text, self._removed.id), self._stem)
+        if not erased and not drawn and redirected == text:
             return None
-        return edit(seen.data, seen.path, unlink=erased, link=drawn, content=None if led == text else led)
+        content = None if redirected == text else redirected
+        return edit(seen.data, seen.path, unlink=erased, link=drawn, content=content)
 
     # ------------------------------------------------------------ names
 
@@ -284,13 +272,9 @@ class Links:
         return {target for target in body_links(text) if self._to(target) == node_id}
 
     def _to(self, target: str) -> str | None:
-        if target not in self._led:
-            self._led[target] = self._ormah.index.resolve_link(target)
-        return self._led[target]
-
-
-def _plain(link: NoteLink) -> bool:
-    return link.weight <= DEFAULT_WEIGHT and link.reason is None
+        if target not in self._resolved:
+            self._resolved[target] = self._ormah.index.resolve_link(target)
+        return self._resolved[target]
 
 
 def _united(known: NoteLink, other: NoteLink) -> NoteLink:
@@ -377,9 +361,8 @@ def unsaid(known: Sequence[str], new: Sequence[str], cosine: Cosine | None = Non
     for one in new:
         if any(restates(sentence, one, cosine) for sentence in known):
             continue
-        fuller = next(
-            (sentence for sentence in known if sentence not in better and restates(one, sentence, cosine)), None
-        )
+        poorer = (sentence for sentence in known if sentence not in better and restates(one, sentence, cosine))
+        fuller = next(poorer, None)
         if fuller is not None:
             better[fuller] = one
         elif not any(restates(sentence, one, cosine) for sentence in new_sentences):

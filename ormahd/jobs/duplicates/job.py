@@ -18,7 +18,7 @@ from msgspec.structs import asdict, replace
 from ormahd.actions.views import headline
 from ormahd.index.rows import Filter, NodeRow
 from ormahd.jobs.duplicates.change import is_event, keeper, meaning, merge, persons, unfit, united, why_apart
-from ormahd.jobs.job import Ask, PlannedChange, RunContext, Step
+from ormahd.jobs.job import Ask, RunContext, Step
 from ormahd.jobs.neighbours import COSINE, PairSimilarity, likeness
 from ormahd.jobs.questions import Asking, MemoryGroup, PairSearch
 from ormahd.judge.model_judge import DUPLICATES
@@ -75,12 +75,17 @@ class DuplicateMerger:
                 known = asking.known(pair)
                 if pair.ids & removed or (known is not None and not known.get("same")):
                     asking.settle(pair)
-                elif both := _mergeable(context, pair):
-                    how = same(*_texts(both[0]), *_texts(both[1]))
-                    if how is None:
-                        continue
-                    keep, remove = keeper(*both, persons(ormah, both))
-                    change = merge(ormah, keep.id, remove.id, reason=f"They say the same: {how}.", body=f"{pair.like}")
+                    continue
+                both = list(
+                    ormah.index.notes([row.id for row in pair.rows]).values()
+                )  # another change may have edited one
+                if len(both) < 2 or why_apart(ormah, *both) is not None:
+                    continue
+                how = same(*_texts(both[0]), *_texts(both[1]))
+                if how is not None:
+                    keep, remove = keeper(both[0], both[1], persons(ormah, both))
+                    body = f"They say the same: {how}.\n{pair.like}"
+                    change = merge(ormah, keep, remove, title=None, content=None, body=body, across=False)
                     yield replace(change, done=partial(asking.settle, pair))
                     removed |= {remove.id} if dry else set()
 
@@ -100,7 +105,11 @@ class DuplicateMerger:
                 bad = unfit(verdict.title, verdict.content, keep, remove, meaning(ormah)) if context.judge else None
                 sure = pair.like.composite >= MERGE_LIKENESS and not pair.ids <= theirs
                 if context.judge is not None and sure and bad is None:
-                    change = _judged(context, context.judge.name, pair, keep, remove, verdict)
+                    title, content = verdict.title, verdict.content
+                    if content is not None and not dry:
+                        ormah.index.embed_ahead([(title or keep.title, content)], urgent=False)
+                    body = f"judged to say the same by the judge ({context.judge.name}): {verdict.reason}\n{pair.like}"
+                    change = merge(ormah, keep, remove, title=title, content=content, body=body, across=False)
                     yield replace(change, done=partial(asking.settle, pair, verdict))
                     removed |= {remove.id} if dry else set()
                 elif not pair.ids & asked and remaining > 0:  # else it stays open for a later run
@@ -117,7 +126,9 @@ def candidates(context: RunContext) -> Iterator[DuplicatePair]:
     asking: Asking[DuplicatePair] = Asking(context, DUPLICATES, search)
     with contextlib.closing(search):
         for pair in asking.unanswered(_pairs(search)):
-            if _differ(pair):
+            # Words that show no duplicate: a changed fact, or a different number, name or negation. Whether the two
+            # contradict each other is left to the conflict detector
+            if pair.how is None and (_contrast(pair) is not None or _relation(pair) is Relation.REPLACED):
                 asking.settle(pair)
             elif not pair.ids & asked:
                 yield pair
@@ -160,12 +171,6 @@ def _pairs(search: PairSearch) -> Iterator[DuplicatePair]:
         yield from sorted(found, key=_best_first)
 
 
-def _mergeable(context: RunContext, pair: MemoryGroup) -> tuple[NodeRow, NodeRow] | None:
-    """Return the current rows of a pair; None if a memory is gone or the two cannot be merged."""
-    rows = list(context.ormah.index.notes([row.id for row in pair.rows]).values())
-    return None if len(rows) < 2 or why_apart(context.ormah, *rows) is not None else (rows[0], rows[1])
-
-
 def _best_first(pair: DuplicatePair) -> tuple[float, list[str]]:
     return -pair.score, sorted(pair.ids)
 
@@ -189,15 +194,6 @@ def _by_words(pairs: Iterable[DuplicatePair]) -> Iterator[tuple[DuplicatePair, A
         yield pair, Duplicate(yes, None, None, "They are much alike.")
 
 
-def _differ(pair: DuplicatePair) -> bool:
-    """Whether the words of a pair show that it is no duplicate: a changed fact, or a different number, name or
-    negation.
-
-    Whether the two contradict each other is left to the conflict detector.
-    """
-    return pair.how is None and (_contrast(pair) is not None or _relation(pair) is Relation.REPLACED)
-
-
 def _contrast(pair: DuplicatePair) -> object:
     return contrast(*(f"{row.title}\n{row.content}" if row.title else row.content for row in _by_age(pair)))
 
@@ -212,16 +208,6 @@ def _by_age(pair: DuplicatePair) -> list[NodeRow]:
 
 
 # ---------------------------------------------------------------- changes and proposals
-
-
-def _judged(
-    context: RunContext, judge: str, pair: DuplicatePair, keep: NodeRow, remove: NodeRow, verdict: Duplicate
-) -> PlannedChange:
-    if verdict.content is not None and not context.dry:
-        context.ormah.index.embed_ahead([(verdict.title or keep.title, verdict.content)], urgent=False)
-    reason = f"judged to say the same by the judge ({judge}): {verdict.reason}"
-    title, content = verdict.title, verdict.content
-    return merge(context.ormah, keep.id, remove.id, title=title, content=content, reason=reason, body=f"{pair.like}")
 
 
 def _proposal(

@@ -9,7 +9,7 @@ whose data has the id of the memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct, field
 
@@ -17,7 +17,7 @@ from ormahd.actions.amend import SeenNote, clean, see
 from ormahd.actions.views import headline, stem
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.index.rows import EdgeRow, NodeRow
-from ormahd.jobs.job import Edit, PlannedChange, nothing
+from ormahd.jobs.job import Edit, PlannedChange, note_edits
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, short_id
 from ormahd.note.edit import edit
@@ -61,9 +61,6 @@ class _Edited(Struct):
     links: list[NoteLink] = field(default_factory=list)
     unlinks: list[tuple[EdgeType, str]] = field(default_factory=list)
 
-    def data(self) -> bytes:
-        return edit(self.seen.data, self.seen.path, link=self.links, unlink=self.unlinks)
-
 
 class Draft:
     """Collects edges for one commit. It writes nothing, but tries each edit on the current note."""
@@ -99,14 +96,21 @@ class Draft:
         replaced = [edge for edge in between if plain(edge)]
         tried: dict[str, _Edited] = {}
         for row in sorted((source, target), key=lambda row: row.id):
-            known = self._edited.get(row.id) or _Edited(self._seen(row))
-            tried[row.id] = one = _Edited(known.seen, [*known.links], [*known.unlinks])
-            for edge in replaced:
-                one.unlinks += self._written(edge, one.seen) if edge.source == row.id else []
+            known = self._edited.get(row.id) or _Edited(see(self._ormah, row.id))
+            if row.id not in self._edited and known.seen.digest != row.digest:
+                raise Conflict(f"{known.seen.path} was edited meanwhile", data={"id": row.id})
+            tried[row.id] = note = _Edited(known.seen, [*known.links], [*known.unlinks])
+            links = [link for link in known.seen.note.links if link.edge is EdgeType.RELATED_TO and not link.body]
+            for end in [edge.target for edge in replaced if edge.source == row.id]:
+                short, resolve = short_id(end), self._ormah.index.resolve_link
+                names = [
+                    one.target for one in links if stem_short_id(one.target) == short or resolve(one.target) == end
+                ]
+                note.unlinks += [(EdgeType.RELATED_TO, name) for name in names]
         new = NoteLink(made.edge, stem(target.path), made.weight or DEFAULT_WEIGHT, self._ormah.moment(), made.reason)
         tried[source.id].links.append(new)
-        for one in tried.values():
-            one.data()
+        for note in tried.values():
+            edit(note.seen.data, note.seen.path, link=note.links, unlink=note.unlinks)
         self._edited |= tried
         drawn = EdgeRow(source.id, target.id, made.edge, new.weight, new.created, made.reason, False)
         for end in (source.id, target.id):
@@ -115,23 +119,19 @@ class Draft:
         self.made.append(made)
         return True
 
-    def change(self, *, subject: str, body: str, done: Callable[[], None] = nothing) -> PlannedChange:
+    def change(self, *, subject: str, body: str) -> PlannedChange:
         """Return the change that writes all edges of the draft."""
         ormah, edited = self._ormah, dict(self._edited)
 
         def edits() -> list[Edit]:
-            out = []
-            for node_id, one in edited.items():
-                if one.links or one.unlinks:
-                    seen = see(ormah, node_id)
-                    data = _Edited(seen, one.links, one.unlinks).data()
-                    if data != seen.data:
-                        data = edit(data, seen.path, set={"updated": ormah.moment()})
-                        out.append(Edit(node_id, seen.path, data, seen.digest))
-            return out
+            changed = {node_id: note for node_id, note in edited.items() if note.links or note.unlinks}
+            found = [
+                note_edits(ormah, node_id, link=note.links, unlink=note.unlinks) for node_id, note in changed.items()
+            ]
+            return [one for edits in found for one in edits]
 
-        based_on = {node_id: one.seen.digest for node_id, one in edited.items()}
-        return PlannedChange(Kind.LINK, subject, body, edits, based_on, len(self.made), done)
+        based_on = {node_id: note.seen.digest for node_id, note in edited.items()}
+        return PlannedChange(Kind.LINK, subject, body, edits, based_on, len(self.made))
 
     def sentence(self, wish: EdgeToAdd) -> str:
         """Return a line for the commit's body that names an added edge.
@@ -199,23 +199,6 @@ class Draft:
             for end in (edge.source, edge.target):
                 if end in missing:
                     self._edges[end].append(edge)
-
-    def _written(self, edge: EdgeRow, seen: SeenNote) -> list[tuple[EdgeType, str]]:
-        """Return (type, link target) for each link in the frontmatter of the source's note that states `edge`."""
-        short, resolve = short_id(edge.target), self._ormah.index.resolve_link
-        return [
-            (one.edge, one.target)
-            for one in seen.note.links
-            if one.edge is edge.edge
-            and not one.body
-            and (stem_short_id(one.target) == short or resolve(one.target) == edge.target)
-        ]
-
-    def _seen(self, row: NodeRow) -> SeenNote:
-        seen = see(self._ormah, row.id)
-        if seen.digest != row.digest:
-            raise Conflict(f"{seen.path} was edited meanwhile", data={"id": row.id})
-        return seen
 
 
 def plain(edge: EdgeRow) -> bool:

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
+
 from ormahd.actions.remember import CROSS_SPACE_PENALTY, NEIGHBOURS
 from ormahd.errors import OrmahError
 from ormahd.index.rows import EdgeRow, Filter
@@ -68,29 +70,27 @@ class AutoLinker:
                     log.info("auto_linker: a pair was not linked (%s)", exc.code)
                     skipped += 1
                     continue
-                if added:
-                    lines.append(
-                        f"{draft.sentence(wish)}: {_evidence(pair, verdict, judged=context.judge is not None)}"
-                    )
-                    linked.append((pair, verdict))
-                else:
+                if not added:
                     asking.settle(pair, verdict)
+                    continue
+                linked.append((pair, verdict))
+                less = pair.cosine - pair.score
+                evidence = f"cosine {pair.cosine:.2f}" + (
+                    f", less {less:.2f} for another space" if less > 0.005 else ""
+                )
+                if context.judge is not None:
+                    evidence = f"similarity {pair.score:.2f}; {verdict.reason or 'no reason given'}"
+                lines.append(f"{draft.sentence(wish)}: {evidence}")
 
             def done() -> None:
-                for one in linked:
-                    asking.settle(*one)
+                for pair, verdict in linked:
+                    asking.settle(pair, verdict)
 
             if draft.made:
-                how = (
-                    f"Judged by {context.judge.name}."
-                    if context.judge
-                    else "Each is among the nearest of the other in meaning."
-                )
-                yield draft.change(
-                    subject=f"Link {count_of(len(lines))} of memories",
-                    body=f"{how}\n\n" + "\n".join(lines),
-                    done=done,
-                )
+                how = "Each is among the nearest of the other in meaning."
+                how = how if context.judge is None else f"Judged by {context.judge.name}."
+                body = "\n".join([f"{how}\n", *lines])
+                yield replace(draft.change(subject=f"Link {count_of(len(lines))} of memories", body=body), done=done)
             if skipped or asking.more:
                 yield Done(skipped=skipped, more=asking.more)
 
@@ -140,10 +140,3 @@ def _mutual(search: PairSearch, pairs: Iterable[LinkPair]) -> Iterator[tuple[Lin
         if yes:
             added.update((one, other))
         yield pair, Linked("related_to" if yes else "none", "")
-
-
-def _evidence(pair: LinkPair, verdict: Linked, *, judged: bool) -> str:
-    if judged:
-        return f"similarity {pair.score:.2f}; {verdict.reason or 'no reason given'}"
-    less = pair.cosine - pair.score
-    return f"cosine {pair.cosine:.2f}" + (f", less {less:.2f} for another space" if less > 0.005 else "")

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from ormahd.actions.views import iso
+from ormahd.actions.views import of_row
 from ormahd.api import CandidateNode, CandidatePair
 from ormahd.index.index import Index
 from ormahd.index.rows import NodeRow
@@ -120,9 +120,9 @@ def show(index: Index, issued: Issued, characters: int) -> Payload:
     Questions that do not fit are omitted, as are questions about a memory that was deleted or changed since the
     search.
     """
-    ids = [node_id for questions in issued.items.values() for one in questions for node_id in one.ids]
+    ids = [node_id for questions in issued.items.values() for question in questions for node_id in question.ids]
     rows = index.notes(ids)
-    fresh = {batch: [one for one in items if stale(rows, one) is None] for batch, items in issued.items.items()}
+    fresh = {batch: [item for item in items if stale(rows, item) is None] for batch, items in issued.items.items()}
     clusters = [(one, [_shown(rows[node_id], None) for node_id in one.ids]) for one in fresh.pop(CLUSTERS, [])]
     room = characters - ENVELOPE
     reserved = 0
@@ -171,15 +171,8 @@ def _draw(rows: Mapping[str, NodeRow], questions: Sequence[Question], limit: int
 
 def _shown(row: NodeRow, limit: int | None) -> CandidateNode:
     content = row.content if limit is None else shortened(row.content, limit)
-    return CandidateNode(
-        id=row.id,
-        title=None if row.title is None else shortened(row.title, TITLE),
-        type=row.type,
-        space=row.space,
-        created=iso(row.created) or "",
-        content=content,
-        cut=content != row.content,
-    )
+    title = None if row.title is None else shortened(row.title, TITLE)
+    return of_row(CandidateNode, row, title=title, content=content, cut=content != row.content)
 
 
 def size(value: Any) -> int:

@@ -26,7 +26,7 @@ from ormahd.ormah import Ormah
 from ormahd.text.diff import clip
 from ormahd.text.facts import lost
 
-MOST_TIMES: Final = 2
+LONGEST: Final = 2
 """Maximum length of a merged text, as a multiple of the longer source text."""
 SPARE: Final = 500
 """Number of characters that a merged text may always have, even if the sources are short."""
@@ -145,12 +145,8 @@ class AgentVerdict(Struct, frozen=True):
     by: str
 
     @property
-    def judged(self) -> str:
-        return f"Judged by {self.by}."
-
-    @property
     def body(self) -> str:
-        return f"{self.reason}\n{self.judged}".lstrip()
+        return f"{self.reason}\nJudged by {self.by}.".lstrip()
 
 
 def conflict(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
@@ -162,10 +158,10 @@ def conflict(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
 
 def _merge(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
     title, content = clean(ormah, one.item.title, []), clean(ormah, one.item.content, [])
-    rows, body = ormah.index.notes(one.item.ids), one.judged
+    rows, body = ormah.index.notes(one.item.ids), one.body
     keep, removed = rows[one.item.keep_id], rows[one.item.remove_id]
     if content is not None:
-        longest = max(SPARE, MOST_TIMES * max(len(keep.content), len(removed.content)))
+        longest = max(SPARE, LONGEST * max(len(keep.content), len(removed.content)))
         if len(content) > longest:
             raise BadRequest(f"content: it has {len(content):,} characters; {longest:,} are enough for these two")
         if (twice := repeated(content, keep, removed, meaning(ormah))) is not None:
@@ -175,13 +171,12 @@ def _merge(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
         text = "\n".join((title or keep.title or "", keep.content if content is None else content))
         if missing := lost(both, text):
             body += "\nSaid only before: " + ", ".join(missing[:NAMED])
-    return merge(ormah, keep.id, removed.id, title=title, content=content, reason=one.reason, body=body)
+    return merge(ormah, keep, removed, title=title, content=content, body=body, across=False)
 
 
 def _consolidate(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
-    item = one.item
-    text = {"title": item.title, "content": item.content, "type": item.type}
-    return consolidate(ormah, item.node_ids, **text, reason=one.reason, body=one.body, source=one.by)
+    text = {"title": one.item.title, "content": one.item.content, "kind": one.item.type}
+    return consolidate(ormah, one.item.node_ids, **text, body=one.body, source=one.by)
 
 
 class QuestionKind(Struct, frozen=True):

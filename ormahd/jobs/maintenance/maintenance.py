@@ -22,17 +22,9 @@ from ormahd.actions.views import iso
 from ormahd.api import ExtractionBatch, MaintenanceCounts, MaintenanceParams, MaintenanceResult, RefusedItem
 from ormahd.errors import BadRequest, Conflict, NotFound, NotReady
 from ormahd.jobs.job import RunContext
-from ormahd.jobs.maintenance.apply import VerdictApplier
-from ormahd.jobs.maintenance.check import Checked, check
+from ormahd.jobs.maintenance.answers import Checked, VerdictApplier, check
 from ormahd.jobs.maintenance.issue import Issued, gather, show, size
-from ormahd.jobs.maintenance.kinds import (
-    CLUSTERS,
-    CONFLICTS,
-    KINDS,
-    LINKS,
-    MERGES,
-    QuestionKind,
-)
+from ormahd.jobs.maintenance.kinds import CLUSTERS, CONFLICTS, KINDS, LINKS, MERGES, QuestionKind
 from ormahd.jobs.neighbours import NearMemories
 from ormahd.ormah import Ormah
 from ormahd.state.proposals import Receipt, Receipts, Verdicts
@@ -108,9 +100,8 @@ class Maintenance:
         elif receipt is None and not lists:
             return self.hand_out(progress)
         if not isinstance(receipt, str) or not receipt:
-            raise BadRequest(
-                "results without the receipt of what was judged", hint="send `receipt` as phase one gave it"
-            )
+            hint = "send `receipt` as phase one gave it"
+            raise BadRequest("results without the receipt of what was judged", hint=hint)
         return self.settle(receipt, lists, caller)
 
     # ------------------------------------------------------------ phase one
@@ -130,11 +121,10 @@ class Maintenance:
                 if again.issued or turns:
                     return self._handed(held, again.batches, turns)
             if "vectors" in self._ormah.degraded():
-                raise NotReady(
-                    "memories cannot be compared yet: not all have their vectors", hint="see: ormahctl status"
-                )
+                why = "memories cannot be compared yet: not all have their vectors"
+                raise NotReady(why, hint="see: ormahctl status")
             progress(0, 0, "looking for candidates")
-            found = gather(self._turn(self._ormah.new_run(), SECONDS), self._kinds)
+            found = gather(self._searching(SECONDS), self._kinds)
             turns, stored = self._sessions.hand_out(CHARACTERS // 2) if self._sessions else ([], [])
             new = show(self._ormah.index, found, CHARACTERS - size(turns))
             issued = {**new.issued.as_json(), EXTRACTIONS: stored}
@@ -149,12 +139,8 @@ class Maintenance:
         named = [(len(batches[kind.batch]), kind.named) for kind in KINDS]
         named.append((len(turns), ("part of a session to read", "parts of sessions to read")))
         parts = [f"{number} {names[number != 1]}" for number, names in named if number]
-        summary = "There is nothing to judge."
-        if parts:
-            summary = (
-                f"{', '.join(parts)}. What gets no result counts as judged: no. Send results with this receipt by "
-                f"{receipt.expires:%H:%M} UTC."
-            )
+        by = f"What gets no result counts as judged: no. Send results with this receipt by {receipt.expires:%H:%M} UTC."
+        summary = f"{', '.join(parts)}. {by}" if parts else "There is nothing to judge."
         return MaintenanceResult(
             status="issued",
             receipt=receipt.id,
@@ -167,7 +153,7 @@ class Maintenance:
             extraction_batches=turns,
         )
 
-    def _turn(self, run: str, seconds: float) -> RunContext:
+    def _searching(self, seconds: float) -> RunContext:
         """Return a context in which the jobs search for questions. It is no dry run: the searches mark memories as
         examined.
 
@@ -179,7 +165,7 @@ class Maintenance:
             self._verdicts,
             NearMemories(self._ormah.index),
             judge=None,
-            run=run,
+            run=self._ormah.new_run(),
             now=self._now(),
             dry=False,
             stopping=lambda: self._ormah.phase == "stopping" or time.monotonic() > end,
@@ -213,7 +199,10 @@ class Maintenance:
             self._remember(issued, checked, caller)
             self._receipts.settle(receipt_id, self._now())
             self._looked = None
-        refused = [self._safe(one) for one in checked.refused]
+        refused = [  # without secrets, in case the agent sent one in place of an id
+            replace(item, **{name: clean(self._ormah, getattr(item, name), []) or "" for name in ("id", "why")})
+            for item in checked.refused
+        ]
         counts = MaintenanceCounts(**course.counts, skipped=len(refused) + checked.no)
         run = course.run if any(course.counts.values()) else None
         return MaintenanceResult("applied", receipt_id, counts, refused=refused, run=run, commits=course.commits)
@@ -223,13 +212,11 @@ class Maintenance:
         if receipt is None:
             raise NotFound(f"there is no receipt '{receipt_id[:60]}'", hint=ANOTHER)
         if receipt.settled is not None:
-            raise Conflict(
-                f"this receipt was used at {receipt.settled:%Y-%m-%d %H:%M} UTC; its results stand", hint=ANOTHER
-            )
+            why = f"this receipt was used at {receipt.settled:%Y-%m-%d %H:%M} UTC; its results stand"
+            raise Conflict(why, hint=ANOTHER)
         if receipt.expires <= self._now():
-            raise Conflict(
-                f"this receipt expired at {receipt.expires:%Y-%m-%d %H:%M} UTC; nothing was changed", hint=ANOTHER
-            )
+            why = f"this receipt expired at {receipt.expires:%Y-%m-%d %H:%M} UTC; nothing was changed"
+            raise Conflict(why, hint=ANOTHER)
         return receipt
 
     def _remember(self, issued: Issued, checked: Checked, caller: Caller) -> None:
@@ -248,12 +235,6 @@ class Maintenance:
                         continue
                     verdict = {**verdict, "refused": times}
                 self._verdicts.remember(kind.task.name, item.texts, {**verdict, "by": caller.source})
-
-    def _safe(self, refused: RefusedItem) -> RefusedItem:
-        """Return the refused item without secrets, in case the agent sent one in place of an id."""
-        return replace(
-            refused, id=clean(self._ormah, refused.id, []) or "", why=clean(self._ormah, refused.why, []) or ""
-        )
 
     # ------------------------------------------------------------ reminding agents
 
@@ -283,17 +264,15 @@ class Maintenance:
         if self._sessions is not None and self._sessions.waits():
             self._looked = (now, True)
             return
-        context = self._turn(self._ormah.new_run(), seconds)
-        found = gather(context, self._kinds, enough=True)
+        found = gather(self._searching(seconds), self._kinds, enough=True)
         self._looked = (now, bool(found))
 
 
 def _unwrapped(results: dict[str, Any], receipt: str | None) -> tuple[Any, dict[str, Any]]:
     unknown = sorted(results.keys() - {"receipt", *LISTS})
     if unknown:
-        raise BadRequest(
-            f"results: there is no list '{unknown[0][:100]}'", hint="there are: receipt, " + ", ".join(LISTS)
-        )
+        hint = "there are: receipt, " + ", ".join(LISTS)
+        raise BadRequest(f"results: there is no list '{unknown[0][:100]}'", hint=hint)
     inner = results.get("receipt")
     if receipt is not None and inner is not None and inner != receipt:
         raise BadRequest("two different receipts", hint="send the one that phase one gave")

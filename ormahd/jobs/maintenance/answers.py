@@ -1,27 +1,45 @@
-"""The check of an agent's results: each item must answer a question of the receipt, whose memories are unchanged.
+"""Checks an agent's results, and applies those accepted by the changes of the jobs: one commit per change, and one for
+all links.
 
-The results are not trusted (DESIGN section 12). Each item is validated separately. An invalid item is refused with a
+Each item must answer a question of the receipt, whose memories are unchanged. The results are not trusted (DESIGN section 12). Each item is validated separately. An invalid item is refused with a
 reason; the others are accepted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct, field
 from pydantic import ValidationError
 
+from ormahd.actions.amend import Caller, clean
 from ormahd.api import RefusedItem
-from ormahd.errors import fault
+from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, fault
 from ormahd.index.rows import NodeRow
+from ormahd.jobs.job import PlannedChange, apply
+from ormahd.jobs.links.change import Draft, EdgeToAdd, count_of
 from ormahd.jobs.maintenance.issue import Issued, Question, stale
-from ormahd.jobs.maintenance.kinds import CLUSTERS, KINDS, AnyItem, JudgedConsolidation, JudgedMerge, QuestionKind
+from ormahd.jobs.maintenance.kinds import (
+    CLUSTERS,
+    KINDS,
+    AgentVerdict,
+    AnyItem,
+    JudgedConsolidation,
+    JudgedMerge,
+    QuestionKind,
+    conflict,
+)
 from ormahd.judge.port import NONE
+from ormahd.model.node import EdgeType
 from ormahd.ormah import Ormah
 
 MAX_ITEMS: Final = 1_000
 """Maximum number of items in one list. A receipt has a few dozen questions."""
+
+REFUSING: Final = (BadRequest, Conflict, NotFound, InvalidNote)
+"""Errors that lead to the refusal of one item; the other items are still applied."""
+SO_ALREADY: Final = "it is so already"
 
 Asked = tuple[str, Question]
 """(batch, question)."""
@@ -104,15 +122,11 @@ def _read(kind: QuestionKind, at: int, value: Any, asked: Sequence[Asked], check
         return kind.item.model_validate(value)
     except ValidationError as exc:
         # An unreadable answer is no answer, so its question stays open
-        ids = list(_ids_in(value))
+        given = [value.get(field) for field in ("source_id", "target_id", "keep_id", "remove_id", "node_ids")]
+        named = [node_id for ids in given for node_id in (ids if isinstance(ids, list) else [ids])]
+        ids = [node_id for node_id in named if isinstance(node_id, str)]
         checked.refuse(name, ids[0] if ids else "", str(fault(exc)), *_about(ids, asked))
         return None
-
-
-def _ids_in(value: Mapping[str, Any]) -> Iterator[str]:
-    for name in ("source_id", "target_id", "keep_id", "remove_id", "node_ids"):
-        found = value.get(name)
-        yield from (one for one in (found if isinstance(found, list) else [found]) if isinstance(one, str))
 
 
 def _about(ids: Sequence[str], asked: Sequence[Asked]) -> list[Asked]:
@@ -124,7 +138,7 @@ def _about(ids: Sequence[str], asked: Sequence[Asked]) -> list[Asked]:
 def _question(name: str, item: AnyItem, known: set[str], asked: Sequence[Asked], checked: Checked) -> Asked | None:
     """Return the question that `item` answers. If there is none, refuse the item and return None."""
     ids = set(item.ids)
-    if unknown := [one for one in item.ids if one not in known]:
+    if unknown := [node_id for node_id in item.ids if node_id not in known]:
         checked.refuse(name, unknown[0], "this id was not issued with this receipt", *_about(item.ids, asked))
         return None
     for batch, question in asked if len(ids) > 1 or len(item.ids) > 2 else ():
@@ -202,3 +216,76 @@ def _refuse_contradictions(checked: Checked) -> None:
             checked.taken.remove(one)
             why = f"of the same memories {names} say different things"
             checked.refuse(one.name, one.result.ids[0], why, (one.batch, one.asked))
+
+
+class VerdictApplier:
+    """Applies the accepted verdicts of one phase two, as one run. The source of the commits is `caller`, the agent
+    that judged."""
+
+    def __init__(self, ormah: Ormah, caller: Caller, run: str, checked: Checked) -> None:
+        self._ormah, self._caller, self._checked = ormah, caller, checked
+        self.run = run
+        self.counts = {kind.results: 0 for kind in KINDS}
+        self.commits: list[str] = []
+
+    def apply(self) -> None:
+        """Apply all accepted items. If a change is not possible, add its item to the refused ones.
+
+        All edges are written in one commit; but a `contradicts` edge is written like a conflict, in one of its own.
+
+        Raises:
+            VaultBusy: another process holds git, and a change could not be queued.
+        """
+        draft = Draft(self._ormah)
+        drawn: list[AcceptedItem] = []
+        for accepted in sorted(self._checked.taken, key=lambda accepted: accepted.kind.change is not None):
+            change, item, asked = accepted.kind.change, accepted.result, accepted.asked
+            if drawn and change is not None:
+                self._commit(drawn, self._links(draft))
+                drawn = []
+            reason = " ".join((clean(self._ormah, item.reason, []) or "").split())
+            try:
+                if (changed := stale(self._ormah.index.notes(list(asked.ids)), asked)) is not None:
+                    raise Conflict(changed[1], data={"id": changed[0]})
+                if change is None and item.edge_type == EdgeType.CONTRADICTS:
+                    change = conflict
+                if change is not None:
+                    verdict = AgentVerdict(item, reason, self._caller.source)
+                    self._commit([accepted], change(self._ormah, verdict))
+                    continue
+                weight = item.weight or asked.score or 0.5
+                if draft.add(EdgeToAdd(item.source_id, item.target_id, EdgeType(item.edge_type), weight, reason)):
+                    drawn.append(accepted)
+                else:
+                    self._checked.refuse(accepted.name, asked.ids[0], SO_ALREADY)
+            except REFUSING as exc:
+                self._refuse(accepted, exc)
+        if drawn:
+            self._commit(drawn, self._links(draft))
+
+    def _commit(self, items: Sequence[AcceptedItem], change: PlannedChange) -> None:
+        """Commit the change of these items, or refuse them."""
+        try:
+            done = apply(self._ormah, change, self._caller, run=self.run)
+        except REFUSING as exc:
+            for accepted in items:
+                self._refuse(accepted, exc)
+            return
+        for accepted in items:
+            if done is None:
+                self._checked.refuse(accepted.name, accepted.asked.ids[0], SO_ALREADY)
+                continue
+            self.counts[accepted.kind.results] += 1
+            if accepted.kind.batch == accepted.batch:
+                self._checked.verdicts[accepted.batch, accepted.asked.ids] = accepted.result.verdict
+        if done is not None and done.commit is not None:
+            self.commits.append(done.commit)
+
+    def _links(self, draft: Draft) -> PlannedChange:
+        body = "\n".join([f"Judged by {self._caller.source}.", "", *(draft.sentence(wish) for wish in draft.made)])
+        return draft.change(subject=f"Link {count_of(len(draft.made))} of memories", body=body)
+
+    def _refuse(self, accepted: AcceptedItem, error: OrmahError) -> None:
+        why = error.message if error.hint is None else f"{error.message} ({error.hint})"
+        blamed = str(error.data.get("id") or accepted.asked.ids[0])
+        self._checked.refuse(accepted.name, blamed, why, (accepted.batch, accepted.asked))
