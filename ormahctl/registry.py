@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
+from click.core import augment_usage_errors
 
 from ormahctl import render
 from ormahctl.session import Session, pass_session, who
@@ -110,6 +111,10 @@ class Verb(click.Command):
                 if {first, other} <= given:
                     raise click.UsageError(f"{first} and {other} exclude each other", ctx)
         return remaining
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with augment_usage_errors(ctx):  # an error in the use of a command names the command
+            return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.example:

@@ -32,14 +32,12 @@ _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1
 # ---------------------------------------------------------------- texts
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
 def safe(text: str) -> str:
     """Return `text` with every control character except line breaks and tabs shown as an escape."""
-    return _CONTROL.sub(_escape, text.replace("\r\n", "\n"))
+    return _CONTROL.sub(
+        lambda sign: f"\\x{ord(sign[0]):02x}" if sign[0] < "\u0100" else f"\\u{ord(sign[0]):04x}",
+        text.replace("\r\n", "\n"),
+    )
 
 
 def line(text: str) -> str:
@@ -191,9 +189,14 @@ def wrapped(text: str, room: int, hang: int = 2) -> list[str]:
     begin = text[: len(text) - len(text.lstrip(" "))][: room // 2]
     further = " " * min(len(begin) + hang, room // 2)
     return wcwidth.wrap(
-        text.lstrip(" "), room, initial_indent=begin, subsequent_indent=further, tabsize=4, break_long_words="/" not in text,
+        text.lstrip(" "),
+        room,
+        initial_indent=begin,
+        subsequent_indent=further,
+        tabsize=4,
+        break_long_words="/" not in text,
         break_on_hyphens=False,
-    )  # fmt: skip
+    )
 
 
 def degraded(parts: Sequence[str]) -> None:
@@ -271,8 +274,10 @@ class Bar:
     """A progress bar on stderr: `with Bar("importing") as bar: bar.set(done, total, "1,200 notes, 310/s")`. Without a
     terminal it prints nothing."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, *, counts: bool = False) -> None:
         self.what = what
+        self.counts = counts
+        """Whether `follow` also shows the number of what is done."""
         self._drawn: Drawn | None = None
         self._task: TaskID | None = None
 
@@ -308,7 +313,8 @@ class Bar:
 
     def follow(self, progress: StageProgress) -> None:
         """Show the progress that the daemon reports of a call, with its stage in place of the words before the bar."""
-        self.set(progress.done, progress.total, what=progress.stage)
+        done = f"{progress.done:,}" if self.counts and progress.done else ""
+        self.set(progress.done, progress.total, done, what=progress.stage)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None

@@ -8,12 +8,10 @@ from pathlib import Path
 import click
 
 from ormahctl import render
-from ormahctl.session import Session
+from ormahctl.session import LONG_SECONDS, Session
 from ormahd import paths
 from ormahd.api import BackfillParams, BackfillResult, PastParams, PastResult
 from ormahd.rpc.wire import NotFound
-
-LONG_SECONDS = 6 * 3600.0
 
 
 def survey(session: Session, folder: str | None) -> PastResult:

@@ -48,10 +48,9 @@ def config(session: Session, what: str, key: str | None, value: str | None) -> i
     `set`: write KEY with VALUE into the configuration file. `default`: a commented file with all defaults. `check`:
     errors in the configuration file and the environment.
     """
-    context = click.get_current_context()
     if what == "set":
         if key is None or value is None:
-            raise click.UsageError("config set needs a KEY and a VALUE", context)
+            raise click.UsageError("config set needs a KEY and a VALUE")
         output = offline.answer("config", "set", "--", key, value).decode()
         if session.json:
             found = json.loads(offline.answer("config", "show", "--json"))
@@ -62,25 +61,20 @@ def config(session: Session, what: str, key: str | None, value: str | None) -> i
                 render.note("the daemon that runs takes it up after: ormahctl restart")
         return 0
     if value is not None or (key is not None and what != "show"):
-        raise click.UsageError(f"config {what} takes no {'VALUE' if value is not None else 'KEY'}", context)
+        raise click.UsageError(f"config {what} takes no {'VALUE' if value is not None else 'KEY'}")
     if key is None and (what != "show" or session.json):
         return offline.ask("config", what, *(["--json"] if session.json else []))
     found = json.loads(offline.answer("config", "show", "--json", "--", *([] if key is None else [key])))
     if session.json:
         render.emit(found)
     elif key is not None and key in found["settings"]:
-        _one(found["file"], key, found["settings"][key])
+        setting = found["settings"][key]
+        origin = "the default" if setting["origin"] == "default" else setting["origin"]
+        usual = "" if setting["value"] == setting["default"] else f"; default {_value(setting['default'])}"
+        _print(key, setting, f"{render.line(origin)}{usual}")
     else:
         _show(found)
     return 0
-
-
-def _one(file: str, key: str, one: Mapping[str, Any]) -> None:
-    origin = {"default": "the default", file: file}.get(one["origin"], one["origin"])
-    usual = "" if one["value"] == one["default"] else f"; default {_value(one['default'])}"
-    render.out(
-        f"{render.paint(key, 'bold')} = {_value(one['value'])}  {render.paint(f'# {render.line(origin)}{usual}', 'dim')}"
-    )
 
 
 def _show(found: Mapping[str, Any]) -> None:
@@ -92,15 +86,17 @@ def _show(found: Mapping[str, Any]) -> None:
     for key, one in chosen.items():
         usual = "the default" if one["value"] == one["default"] else f"default {_value(one['default'])}"
         origin = "the file" if one["origin"] == found["file"] else render.line(one["origin"])
-        render.out(
-            f"{render.paint(key, 'bold')} = {_value(one['value'])}  {render.paint(f'# {origin}; {usual}', 'dim')}"
-        )
+        _print(key, one, f"{origin}; {usual}")
     if chosen:
         render.out()
     render.out(render.paint("# as they are by default" if chosen else "# all as they are by default", "bold"))
     for key, one in settings.items():
         if key not in chosen:
             render.out(f"{key} = {_value(one['value'])}")
+
+
+def _print(key: str, setting: Mapping[str, Any], remark: str) -> None:
+    render.out(f"{render.paint(key, 'bold')} = {_value(setting['value'])}  {render.paint(f'# {remark}', 'dim')}")
 
 
 def _value(value: Any) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import click
 import msgspec
@@ -75,10 +74,8 @@ def status(session: Session, verbose: bool, project_only: bool) -> None:
     _line("learning", f"sessions are read by {health.learning.by}{more}" if why is None else f"off: {render.line(why)}")
     if health.sync is not None:
         _sync(health.sync)
-    waiting = [
-        *([render.count(health.proposals, "proposal")] if health.proposals else []),
-        *([render.count(health.conflicts, "conflict")] if health.conflicts else []),
-    ]
+    waiting = [render.count(health.proposals, "proposal")] if health.proposals else []
+    waiting += [render.count(health.conflicts, "conflict")] if health.conflicts else []
     if gateway and gateway["port"]:
         _line("page", f"open at http://127.0.0.1:{gateway['port']}/; for a link to it: ormahctl web")
     if waiting:
@@ -102,8 +99,9 @@ def _stopped(session: Session) -> None:
         when = render.moment(found.time) if found.time else "at an unknown time"
         _line("last", f"{when}, with {found.harness}: ormahctl show {render.line(found.session or '')}")
         _line("asked", f"“{render.line(found.request)}”")
-        for name, text in (("edited", ", ".join(found.files)), ("failed", found.command), ("with", found.error),
-                           ("open", found.question), ("branch", found.branch)):  # fmt: skip
+        facts = {"edited": ", ".join(found.files), "failed": found.command, "with": found.error}
+        facts |= {"open": found.question, "branch": found.branch}
+        for name, text in facts.items():
             if text:
                 _line(name, render.line(text))
 
@@ -190,23 +188,16 @@ def down(session: Session) -> None:
     socket = session.socket_path
     reach.stop(socket)
     pid = supervise.stop(socket)
-    stays = _mark(socket)
+    stays = paths.autostart() and is_usual(socket)
+    if stays:  # commands and agents would start it again
+        paths.private_dir(socket.parent)
+        paths.down_mark(socket).write_bytes(b"")
     if session.json:
         render.emit({"stopped": pid is not None, "pid": pid, "socket": str(socket)})
         return
     render.out("ormahd is not running" if pid is None else f"ormahd has stopped (pid {pid})")
     if stays:
         render.note("it stays down until: ormahctl up", label="note", colour="cyan")
-
-
-def _mark(socket: Path) -> bool:
-    """Record that the person stopped the daemon, if commands would start it otherwise. Return whether that was
-    recorded."""
-    if not paths.autostart() or not is_usual(socket):
-        return False
-    paths.private_dir(socket.parent)
-    paths.down_mark(socket).write_bytes(b"")
-    return True
 
 
 @click.command(cls=Verb, short_help="Stop the daemon and start it again.", example="ormahctl restart")

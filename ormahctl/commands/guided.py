@@ -93,16 +93,6 @@ class SetupDone:
 # ---------------------------------------------------------------- what there is
 
 
-def vault_now(session: Session) -> tuple[Path, bool]:
-    """Return the vault's folder, and whether that folder is certain, so that the person need not be asked: it is a vault
-    already, or the running daemon, the environment or the configuration names it."""
-    running = services.daemon(session)[1]
-    given = os.environ.get("ORMAH_VAULT") or os.environ.get("ORMAH_VAULT_PATH")
-    configured = paths.configured().get("vault")
-    path = paths.expand(Path(running or given or configured or paths.default_vault()))
-    return path, bool(running or given or configured) or (path / ".ormah").is_dir()
-
-
 def own_name() -> str:
     """Return the person's name: of git, else of the account."""
     done = subprocess.run(["git", "config", "--global", "user.name"], capture_output=True, text=True, check=False)
@@ -144,7 +134,7 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
     """Return the choices: those that options name (`answers`), and for the others the person's answers, or the
     defaults. `asks`: whether a person answers."""
     found = agents_of("all")
-    vault, settled = vault_now(session)
+    vault, settled = services.vault_now(session)
     files, size = transcripts()
     can_serve = managers.state() == "answers" and not units.installed()
     given = SetupChoices(
@@ -183,11 +173,19 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
         if one == "agents":
             given.agents = _ask_agents(head, found)
         elif one == "vault":
-            given.vault = _ask_vault(head, vault)
+            render.out(f"{head} Where should the memories be kept? The folder becomes a git repository of its own.")
+            chosen = Path(os.path.abspath(os.path.expanduser(_prompt("A folder", short(vault)))))
+            given.vault = None if chosen == vault else chosen
         elif one == "source":
-            given.sources = _ask_sources(
-                head, [place for place in offered if place not in (given.vault or vault).parents]
+            render.out(
+                f"{head} You have notes in Obsidian. Ormah can find them in place: they are found, shown and whispered, in the "
+                "space that you name, and never written."
             )
+            for folder in offered:
+                if folder not in (given.vault or vault).parents:
+                    question = f"A space for {short(folder)} (a name; global: every project; no: leave it)"
+                    space = _prompt(question, folder.name)
+                    given.sources |= {} if space.casefold() in {"no", "n", "none"} else {folder: space}
         elif one == "service":
             given.service = click.confirm(f"{head} Start Ormah when you log in?", default=True)
         elif one == "reader":
@@ -222,25 +220,6 @@ def _ask_agents(head: str, names: Sequence[str]) -> list[str]:
             render.note(f"{exc.message}; {exc.hint}")
 
 
-def _ask_vault(head: str, usual: Path) -> Path | None:
-    render.out(f"{head} Where should the memories be kept? The folder becomes a git repository of its own.")
-    chosen = Path(os.path.abspath(os.path.expanduser(_prompt("A folder", short(usual)))))
-    return None if chosen == usual else chosen
-
-
-def _ask_sources(head: str, offered: Sequence[Path]) -> dict[Path, str]:
-    """Ask for a space for each of these Obsidian vaults, and return those that become sources."""
-    render.out(
-        f"{head} You have notes in Obsidian. Ormah can find them in place: they are found, shown and whispered, in the space "
-        "that you name, and never written."
-    )
-    spaces = {
-        one: _prompt(f"A space for {short(one)} (a name; global: every project; no: leave it)", one.name)
-        for one in offered
-    }
-    return {one: space for one, space in spaces.items() if space.casefold() not in {"no", "n", "none"}}
-
-
 # ---------------------------------------------------------------- acting
 
 
@@ -267,11 +246,8 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
     if chosen.reader:
         offline.answer("config", "set", "jobs.judge", "command")
         offline.answer("config", "set", "judge.command", READERS[chosen.reader])
-        _step(
-            session,
-            "reader",
-            f"{HARNESSES[chosen.reader].title} reads finished sessions; `ormahctl status` shows what it cost",
-        )
+        title = HARNESSES[chosen.reader].title
+        _step(session, "reader", f"{title} reads finished sessions; `ormahctl status` shows what it cost")
     for change in done.changes:
         change.make()
         if change.changed or change.server != "foreign":
@@ -322,20 +298,17 @@ def _start(session: Session, chosen: SetupChoices) -> str:
         services.enable(socket, changed=any(one.changed for one in changes))
     started = supervise.start(socket, flag=session.socket)
     session.reconnect()
-    how = (
-        "runs as a service, and starts when you log in"
-        if chosen.service or units.installed()
-        else "runs; commands and sessions start it when it is down"
-    )
+    how = "runs; commands and sessions start it when it is down"
+    if chosen.service or units.installed():
+        how = "runs as a service, and starts when you log in"
     return f"ormahd {started.hello.version} {how}"
 
 
 def _name(session: Session, name: str) -> None:
     """Give the self node its name."""
     _wait_until_ready(session)
-    found = session.client.call(
-        "agent.list", ListParams(types=["person"], tags=["about_self"], limit=100), ListResult
-    ).memories
+    persons = ListParams(types=["person"], tags=["about_self"], limit=100)
+    found = session.client.call("agent.list", persons, ListResult).memories
     if found and found[-1].title != name:
         text = f"{name}: the person whose memories these are."
         params = UpdateParams(node_id=found[-1].id, title=name, content=text)
@@ -431,7 +404,7 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
 def _foretell(session: Session, chosen: SetupChoices) -> int:
     """Print what `run` would change, without changing anything. Return the exit status 0."""
     changes = planned(session, chosen)
-    vault = chosen.vault or vault_now(session)[0]
+    vault = chosen.vault or services.vault_now(session)[0]
     if session.json:
         rows = [change_fields(change, dry_run=True) for change in changes]
         found = {"dry_run": True, "vault": str(vault), "agents": rows, "service": chosen.service}

@@ -6,7 +6,6 @@ import os
 import sys
 import tomllib
 from collections import deque
-from functools import partial
 from pathlib import Path
 
 import click
@@ -15,7 +14,6 @@ import msgspec
 from ormahctl import offline, render
 from ormahctl.commands.judge import test_judge
 from ormahctl.registry import Verb
-from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session
 from ormahd import paths
 from ormahd.api import (
@@ -26,14 +24,12 @@ from ormahd.api import (
     HelloParams,
     HelloResult,
     NoParams,
-    Progress,
     RebuildResult,
     VerifyResult,
 )
 from ormahd.rpc.wire import NotFound, OrmahError, Unavailable
 
 FOUND = 1
-LONG_SECONDS = 6 * 3600.0
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
@@ -68,9 +64,7 @@ def examine(session: Session, *, fix: bool) -> list[Finding]:
     session.starts = False
     daemon = None
     try:
-        with Bar("examining") as bar:
-            params, draw = DoctorParams(fix=fix), partial(_draw, bar)
-            found = session.client.call("admin.doctor", params, DoctorResult, on_progress=draw, timeout=LONG_SECONDS)
+        found = session.follow("examining", "admin.doctor", DoctorParams(fix=fix), DoctorResult, counts=True)
         daemon = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult).version
     except Unavailable as exc:
         if exc.data.get("reason") not in {"absent", "refused"}:
@@ -86,26 +80,19 @@ def examine(session: Session, *, fix: bool) -> list[Finding]:
 
 def print_findings(findings: list[Finding]) -> None:
     for finding in findings:
-        _print(finding)
-
-
-def _print(finding: Finding) -> None:
-    line = f":{finding.line}" if finding.line else ""
-    place = f"{render.line(finding.path)}{line}: " if finding.path else ""
-    level = render.paint(f"{render.line(finding.level)}:", _COLOURS.get(finding.level, "yellow"))
-    render.out(f"{level} {place}{render.line(finding.what)}")
-    if finding.mend:
-        render.out(f"  {render.line(finding.mend)}")
+        line = f":{finding.line}" if finding.line else ""
+        place = f"{render.line(finding.path)}{line}: " if finding.path else ""
+        level = render.paint(f"{render.line(finding.level)}:", _COLOURS.get(finding.level, "yellow"))
+        render.out(f"{level} {place}{render.line(finding.what)}")
+        if finding.mend:
+            render.out(f"  {render.line(finding.mend)}")
 
 
 @click.command(cls=Verb, short_help="Compare the index with the vault.", example="ormahctl verify")
 @pass_session
 def verify(session: Session) -> int:
     """Compare the index with the vault, note by note. Exit status 1 if they differ."""
-    with Bar("verifying") as bar:
-        found = session.client.call(
-            "admin.verify", NoParams(), VerifyResult, on_progress=lambda at: _draw(bar, at), timeout=LONG_SECONDS
-        )
+    found = session.follow("verifying", "admin.verify", NoParams(), VerifyResult, counts=True)
     if session.json:
         render.emit(found)
     elif found.ok:
@@ -124,18 +111,11 @@ def verify(session: Session) -> int:
 @pass_session
 def rebuild(session: Session) -> None:
     """Rebuild the index from the vault. Searches continue meanwhile."""
-    with Bar("rebuilding") as bar:
-        done = session.client.call(
-            "admin.rebuild", NoParams(), RebuildResult, on_progress=lambda at: _draw(bar, at), timeout=LONG_SECONDS
-        )
+    done = session.follow("rebuilding", "admin.rebuild", NoParams(), RebuildResult, counts=True)
     if session.json:
         render.emit(done)
     else:
         render.out(f"indexed {render.count(done.nodes_indexed, 'memory', 'memories')} in {done.seconds:.1f} s")
-
-
-def _draw(bar: Bar, at: Progress) -> None:
-    bar.set(at.done, at.total, f"{at.done:,}", what=at.stage)
 
 
 LOG_NAME = "ormahd.log"

@@ -152,9 +152,7 @@ def history(
     if words[:1] == ("show",):
         if len(words) != 2 or narrowed:
             wrong = "no filter" if len(words) == 2 else "one commit"
-            raise click.UsageError(
-                f"history show takes {wrong}: ormahctl history show COMMIT", click.get_current_context()
-            )
+            raise click.UsageError(f"history show takes {wrong}: ormahctl history show COMMIT")
         change = session.client.call("history.show", ShowOpParams(op=words[1], limit=limit), ShowOpResult)
         if session.json:
             render.emit(change)
@@ -162,7 +160,7 @@ def history(
             show_op(change)
         return
     if len(words) > 1:
-        raise click.UsageError("give one ID, or: show COMMIT", click.get_current_context())
+        raise click.UsageError("give one ID, or: show COMMIT")
     node_id = words[0] if words else None
     if node_id is not None and source is None and space is None:
         life = LifeParams(node_id=node_id, since=since, before=before, limit=limit)

@@ -17,7 +17,7 @@ from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 
 HARNESSES = ("claude-code", "codex", "gemini")
-DEADLINE_MS = 500
+DEADLINE, DEADLINE_HELP = click.IntRange(1, 60_000), "Milliseconds after which the hook gives up."
 NAMED = "name the event as the agent does, for example: ormahctl hook UserPromptSubmit"
 
 
@@ -37,9 +37,8 @@ class HookVerb(Verb):
 
             failure = from_click(exc, [])
             render.note(failure.message, label="error", colour="red")
-            lacks_event = (
-                isinstance(exc, click.MissingParameter) and exc.param is not None and exc.param.name == "event"
-            )
+            missing = exc.param if isinstance(exc, click.MissingParameter) else None
+            lacks_event = missing is not None and missing.name == "event"
             render.note(NAMED if lacks_event else failure.hint or "", label="hint", colour="cyan")
             raise click.exceptions.Exit(0) from None
 
@@ -53,10 +52,7 @@ class HookVerb(Verb):
 @click.option(
     "--harness", type=OneOf(HARNESSES), default=HARNESSES[0], show_default=True, help="The harness that runs the hook."
 )
-@click.option(
-    "--deadline", type=click.IntRange(1, 60_000), default=DEADLINE_MS, show_default=True, metavar="MS",
-    help="Milliseconds after which the hook gives up.",
-)  # fmt: skip
+@click.option("--deadline", type=DEADLINE, default=500, show_default=True, metavar="MS", help=DEADLINE_HELP)
 @pass_session
 def hook(session: Session, event: str, harness: str, deadline: int) -> None:
     """Answer EVENT of an agent's harness: reads its JSON from stdin, and prints the answer, or nothing. It never fails."""

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,10 +86,15 @@ def ingest(
 
     Exit status 2 if a file could not be read, or has an unknown format.
     """
-    _check(path, past=past, stops=stops)
     if stops:
+        if path is not None:
+            raise click.UsageError("--stop takes no file or folder: it stops the backfill that is under way")
         backfill.stop(session)
         return 0
+    if not past and path is None:
+        raise click.UsageError("name a file, a folder or -, or give --backfill for all past sessions of your agents")
+    if past and path == "-":
+        raise click.UsageError("--backfill looks in folders, and not in standard input")
     begun = time.monotonic()
     read = _ReadFiles([], [], {}, [])
     try:
@@ -108,7 +113,7 @@ def ingest(
         if read.files or read.documents or read.begun:
             _how_far(read, "broken off")
         raise
-    return _told(session, read, path, time.monotonic() - begun)
+    return _print_outcome(session, read, path, time.monotonic() - begun)
 
 
 class _ReadFiles(NamedTuple):
@@ -118,11 +123,11 @@ class _ReadFiles(NamedTuple):
     documents: list[IngestedDocument]
     begun: dict[str, int]
     """{file that is being read: number of its turns that are archived so far}."""
-    left_out: list[str]
+    excluded: list[str]
     """Folders of Ormah itself."""
 
 
-def _told(session: Session, read: _ReadFiles, path: str | None, seconds: float) -> int:
+def _print_outcome(session: Session, read: _ReadFiles, path: str | None, seconds: float) -> int:
     """Print what became of the files in `read`, and return the exit status. `path`: what was named on the command line;
     `seconds`: how long it took."""
     files, texts = read.files, read.documents
@@ -131,27 +136,16 @@ def _told(session: Session, read: _ReadFiles, path: str | None, seconds: float) 
         file.path = "-"
     if session.json:
         about = {**_sums(files), "seconds": round(seconds, 3), "files": files}
-        render.emit(about | {"left_out": read.left_out, "documents": {**_sums(texts), "files": texts}})
+        render.emit(about | {"left_out": read.excluded, "documents": {**_sums(texts), "files": texts}})
     else:
         if files or not texts:
             _report(files, seconds)
         if texts:
             _report_documents(texts)
-        for folder in read.left_out:
+        for folder in read.excluded:
             why = f"a folder of Ormah itself: {WHY_OURS}" if Path(folder).is_dir() else "its name is not UTF-8"
             render.note(f"{render.line(folder)} was left out: {why}")
     return FAILED if _failed(files) or any(file.status == "failed" for file in texts) else 0
-
-
-def _check(path: str | None, *, past: bool, stops: bool) -> None:
-    """Raise UsageError if `path` is missing, or does not go with `--backfill` (`past`) or `--stop` (`stops`)."""
-    if stops:
-        if path is not None:
-            raise click.UsageError("--stop takes no file or folder: it stops the backfill that is under way")
-    elif not past and path is None:
-        raise click.UsageError("name a file, a folder or -, or give --backfill for all past sessions of your agents")
-    elif past and path == "-":
-        raise click.UsageError("--backfill looks in folders, and not in standard input")
 
 
 def _named(
@@ -162,7 +156,7 @@ def _named(
     with _place(path) as (place, unnamed), Bar("reading") as bar:
         params = IngestPathParams(path=place, kind=kind)
         found = session.client.call("ingest.look", params, IngestPathResult, timeout=LONG_SECONDS)
-        read.left_out.extend(found.left_out)
+        read.excluded.extend(found.left_out)
         if space is not UNSET and found.files and not found.documents:
             why = "what is learned of a conversation belongs to the project in which it was held"
             raise click.UsageError(
@@ -307,7 +301,8 @@ def _report_documents(files: Sequence[IngestedDocument]) -> None:
 def _note_bad(files: Sequence[IngestedFile] | Sequence[IngestedDocument]) -> None:
     """Print which secrets were redacted, and which files could not be read."""
     if redacted := _sums(files).get("redacted"):
-        render.note(f"taken out before anything was kept: {_listed(redacted)}", label="secret", colour="red")
+        kinds = ", ".join(f"{render.line(kind)} ({number:,})" for kind, number in sorted(redacted.items()))
+        render.note(f"taken out before anything was kept: {kinds}", label="secret", colour="red")
     bad = _failed(files)
     for file in bad[:MAX_NAMED]:
         render.note(render.line(file.error or NO_FORMAT), label=render.line(file.path), colour="red")
@@ -319,7 +314,3 @@ def _note_bad(files: Sequence[IngestedFile] | Sequence[IngestedDocument]) -> Non
 
 def _failed(files: Sequence[IngestedFile] | Sequence[IngestedDocument]) -> list[IngestedFile | IngestedDocument]:
     return [file for file in files if file.status == "failed" or (file.status == "unknown" and len(files) == 1)]
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{render.line(kind)} ({number:,})" for kind, number in sorted(counts.items()))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
-from typing import IO, Any
+from typing import Any
 
 import click
 import msgspec
@@ -12,7 +11,6 @@ import msgspec
 from ormahctl import render
 from ormahctl.options import Unknown
 from ormahctl.registry import Verb
-from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session
 from ormahd.api import (
     MaintenanceParams,
@@ -48,20 +46,19 @@ def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -
     A paused job does not run by itself until it is resumed. `ormahctl history --source job:NAME` lists what a job changed. Exit
     status 1 if a job failed.
     """
-    context = click.get_current_context()
     if not words:
         if dry_run or force:
-            raise click.UsageError("--dry-run and --force belong to: jobs run NAME", context)
+            raise click.UsageError("--dry-run and --force belong to: jobs run NAME")
         _list(session)
         return 0
     if words[0] not in JOB_DOES:
-        raise Unknown(words[0], JOB_DOES, None, context)
+        raise Unknown(words[0], JOB_DOES, None, None)
     if len(words) != 2:
-        raise click.UsageError(f"jobs {words[0]} takes the NAME of one job, or: all", context)
+        raise click.UsageError(f"jobs {words[0]} takes the NAME of one job, or: all")
     if words[0] == "run":
         return _run(session, words[1], dry_run, force)
     if dry_run or force:
-        raise click.UsageError("--dry-run and --force belong to: jobs run NAME", context)
+        raise click.UsageError("--dry-run and --force belong to: jobs run NAME")
     if words[1] == ALL:
         done = session.client.call(f"admin.{words[0]}_all", NoParams(), PausedResult)
     else:
@@ -95,12 +92,12 @@ def _list(session: Session) -> None:
 
 
 def _run(session: Session, name: str, dry_run: bool, force: bool) -> int:
-    with Bar("at work") as bar:
-        call = partial(session.client.call, on_progress=bar.follow, timeout=RUN_SECONDS)
-        if name == ALL:
-            done = call("admin.run_all", RunAllParams(dry_run=dry_run, force=force), RunAllResult).results
-        else:
-            done = [call("admin.run_task", RunTaskParams(name=name, dry_run=dry_run, force=force), RunTaskResult)]
+    if name == ALL:
+        every = RunAllParams(dry_run=dry_run, force=force)
+        done = session.follow("at work", "admin.run_all", every, RunAllResult, timeout=RUN_SECONDS).results
+    else:
+        single = RunTaskParams(name=name, dry_run=dry_run, force=force)
+        done = [session.follow("at work", "admin.run_task", single, RunTaskResult, timeout=RUN_SECONDS)]
     if session.json:
         render.emit(done)
     else:
@@ -156,27 +153,25 @@ def maintenance(session: Session, words: tuple[str, ...]) -> None:
     Verdicts are a JSON object with the receipt and any of the lists edges, merges, consolidations, conflicts and
     extractions. A question without a verdict counts as answered with no. `ormahctl undo --run COMMIT` undoes all.
     """
-    context = click.get_current_context()
     if words and (len(words) != 2 or words[0] != "apply"):
-        raise click.UsageError("give nothing, or: apply FILE (- for standard input)", context)
+        raise click.UsageError("give nothing, or: apply FILE (- for standard input)")
     params = MaintenanceParams()
     if words:
-        params.results = _results(click.File("rb").convert(words[1], None, context), context)
-    with Bar("looking") as bar:
-        call = partial(session.client.call, on_progress=bar.follow, timeout=BATCH_SECONDS)
-        done = call("agent.maintenance", params, MaintenanceResult)
-    render.emit(done)
+        params.results = _results(words[1])
+    render.emit(session.follow("looking", "agent.maintenance", params, MaintenanceResult, timeout=BATCH_SECONDS))
 
 
-def _results(file: IO[bytes], context: click.Context) -> dict[str, Any]:
+def _results(path: str) -> dict[str, Any]:
+    """Return the verdicts in the JSON file `path`. Raises UsageError if it has none."""
+    file = click.File("rb").convert(path, None, click.get_current_context())
     if file.isatty():
         sys.stderr.write("reading JSON from the terminal; end with Ctrl-D\n")
     try:
         found = msgspec.json.decode(file.read())
     except msgspec.DecodeError as exc:
-        raise click.UsageError(f"the results are no JSON: {exc}", context) from None
+        raise click.UsageError(f"the results are no JSON: {exc}") from None
     inner = found.get("results", found) if isinstance(found, dict) else found
     if not isinstance(inner, dict):
-        raise click.UsageError("the results are no JSON object", context)
+        raise click.UsageError("the results are no JSON object")
     outer = found.get("receipt")
     return {**inner, "receipt": outer} if outer is not None and "receipt" not in inner else inner

@@ -31,12 +31,12 @@ def model(session: Session, what: str | None, name: str | None) -> int:
     configuration file. The daemon embeds all notes again after a restart.
     """
     if (what is None) != (name is None):
-        raise click.UsageError("model use needs a NAME", click.get_current_context())
-    # In the daemon's program a relative path would be one from another folder.
-    place = (
-        [] if name is None else [str(Path(name).expanduser().absolute()) if Path(name).expanduser().is_dir() else name]
-    )
-    found = json.loads(offline.answer("model", *place))
+        raise click.UsageError("model use needs a NAME")
+    words = []
+    if name is not None:
+        folder = Path(name).expanduser()
+        words = [str(folder.absolute()) if folder.is_dir() else name]  # the daemon's program may be in another folder
+    found = json.loads(offline.answer("model", *words))
     if session.json:
         render.emit(found)
         return 0

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import click
 
 from ormahctl import managers, render, supervise
-from ormahctl.session import Session
+from ormahctl.session import Session, interactive
 from ormahctl.setup import change, service
 from ormahctl.setup.change import ConfigChange
 from ormahd import paths
@@ -27,11 +27,6 @@ AGENTS = ("claude-code", "codex", "gemini", "cursor", "opencode", "claude-deskto
 SERVICE = "service"
 DECLINED = 1
 HELLO_SECONDS = 2.0
-
-
-def interactive() -> bool:
-    """Whether a person can be asked: stdin and stderr are terminals."""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def agreed(
@@ -105,6 +100,16 @@ def daemon(session: Session) -> tuple[str | None, str | None, str | None]:
     return (hello.phase, hello.vault, None) if hello else (None, None, None)
 
 
+def vault_now(session: Session) -> tuple[Path, bool]:
+    """Return the vault's folder, and whether that folder is certain, so that the person need not be asked: it is a vault
+    already, or the running daemon, the environment or the configuration names it."""
+    running = daemon(session)[1]
+    given = os.environ.get("ORMAH_VAULT") or os.environ.get("ORMAH_VAULT_PATH")
+    configured = paths.configured().get("vault")
+    path = paths.expand(Path(running or given or configured or paths.default_vault()))
+    return path, bool(running or given or configured) or (path / ".ormah").is_dir()
+
+
 def install(session: Session, *, dry_run: bool, yes: bool) -> int:
     """Write the service's files, enable and start the service. It takes the place of a daemon that was started by hand.
 
@@ -120,14 +125,14 @@ def install(session: Session, *, dry_run: bool, yes: bool) -> int:
     commands = [] if state == "answers" else [shlex.join(command) for command in managers.enabling()]
     if not agreed(changes, dry_run=dry_run, yes=yes, quiet=session.json):
         if dry_run and session.json:
-            render.emit({"files": [_told(one, dry_run=True) for one in changes], "commands": commands})
+            render.emit({"files": [_fields(one, dry_run=True) for one in changes], "commands": commands})
         return 0 if dry_run else DECLINED
     for one in changes:
         one.make()
     stopped = enable(socket, changed=changed) if state == "answers" else None
     if session.json:
         done = {"started": state == "answers", "stopped": stopped, "commands": commands}
-        render.emit({"files": [_told(one) for one in changes], **done})
+        render.emit({"files": [_fields(one) for one in changes], **done})
         return 0
     word = "is" if not changed else "is now"
     render.out(f"ormahd {word} a service of {'launchd' if managers.MACOS else 'systemd'}: it starts when you log in")
@@ -191,12 +196,12 @@ def uninstall(session: Session, *, dry_run: bool, yes: bool) -> int:
     changes, edited = plan_removal()
     if not agreed(changes, dry_run=dry_run, yes=yes or not interactive(), quiet=session.json):
         if session.json and dry_run:
-            render.emit({"files": [_told(one, dry_run=True) for one in changes], "edited": edited})
+            render.emit({"files": [_fields(one, dry_run=True) for one in changes], "edited": edited})
         return 0 if dry_run else DECLINED
     if changes:
         remove(changes)
     if session.json:
-        render.emit({"files": [_told(one) for one in changes], "edited": edited})
+        render.emit({"files": [_fields(one) for one in changes], "edited": edited})
         return 0
     render.out("ormahd is no service any more" if changes else "ormahd is not installed as a service by setup")
     for path in edited:
@@ -225,6 +230,6 @@ def _without_manager() -> Unavailable:
     return Unavailable(f"there is no service manager here ({what})", hint=hint)
 
 
-def _told(one: ConfigChange, *, dry_run: bool = False) -> dict[str, Any]:
+def _fields(one: ConfigChange, *, dry_run: bool = False) -> dict[str, Any]:
     fields: dict[str, Any] = {"file": str(one.path), "changed": one.changed}
     return fields | ({"diff": "\n".join(diff(one))} if dry_run else {})

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -16,12 +15,11 @@ import click
 
 from ormahctl import managers, render
 from ormahctl.commands import service
-from ormahctl.commands.service import AGENTS, DECLINED, SERVICE, agreed, daemon, diff, interactive, short
+from ormahctl.commands.service import AGENTS, DECLINED, SERVICE, agreed, daemon, diff, short, vault_now
 from ormahctl.options import NamedFolder, OneOf, typed
 from ormahctl.registry import Verb
-from ormahctl.session import Session, pass_session
+from ormahctl.session import Session, interactive, pass_session
 from ormahctl.setup import change as entry
-from ormahd import paths
 
 if TYPE_CHECKING:
     from ormahctl.setup.connect import SettingsChange
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from ormahctl.setup.standing import Standing
 
 DIR = NamedFolder(file_okay=False, path_type=Path)
+DEADLINE, DEADLINE_HELP = click.IntRange(50, 10_000), "Milliseconds after which a hook gives up."
 GUIDED = ("--agents", "--vault", "--source", "--name", "--service", "--past")
 """Options that answer a question of the guided set-up."""
 _STAYS = {
@@ -61,8 +60,7 @@ _STAYS = {
 @click.option("--name", metavar="NAME", help="Guided: your name.")
 @click.option("--service/--no-service", default=None, help="Guided: start the daemon at login; or not.")
 @click.option("--past/--no-past", default=None, help="Guided: archive past sessions, and watch for later ones; or not.")
-@click.option("--deadline", metavar="MS", type=click.IntRange(50, 10_000), default=500, show_default=True,
-              help="Milliseconds after which a hook gives up.")  # fmt: skip
+@click.option("--deadline", metavar="MS", type=DEADLINE, default=500, show_default=True, help=DEADLINE_HELP)
 @click.option("--no-instructions", is_flag=True, help="With AGENT: leave the agent's instructions file alone.")
 @pass_session
 def setup(
@@ -93,16 +91,15 @@ def setup(
     """
     from ormahctl.setup.harness import HARNESSES
 
-    context = click.get_current_context()
     answers = {name: value for name, value in guided.items() if value not in (None, ())}
     if looks and agent is not None:
-        raise click.UsageError(f"--list shows all agents, and takes none: leave {agent} out", context)
+        raise click.UsageError(f"--list shows all agents, and takes none: leave {agent} out")
     if agent is not None and answers:
         first = min(answers)
-        raise click.UsageError(f"--{first} is for the set-up without AGENT; there --agents {agent} names it", context)
+        raise click.UsageError(f"--{first} is for the set-up without AGENT; there --agents {agent} names it")
     if (no_instructions or (agent is not None and typed("deadline"))) and agent not in HARNESSES:
         option = "--no-instructions" if no_instructions else "--deadline"
-        raise click.UsageError(f"{option} is for one agent with hooks: {', '.join(HARNESSES)}", context)
+        raise click.UsageError(f"{option} is for one agent with hooks: {', '.join(HARNESSES)}")
     if agent is None:
         if looks or not (yes or dry_run or answers or typed("deadline") or (interactive() and not session.json)):
             _look(session)
@@ -110,7 +107,7 @@ def setup(
         from ormahctl.commands import guided as steps
 
         if not (yes or dry_run or interactive()):
-            raise click.UsageError("there is no terminal to ask on: give --yes", context)
+            raise click.UsageError("there is no terminal to ask on: give --yes")
         chosen = steps.choose(session, answers, asks=not (yes or dry_run), deadline=deadline)
         return steps.run(session, chosen, dry_run=dry_run)
     if agent == SERVICE:
@@ -138,7 +135,7 @@ def _connect(session: Session, harness: Harness, deadline: int, *, dry_run: bool
             change.make()
         entry.wire(harness.name, entry.program(session.socket_path))
         if not session.json:
-            _say(session, harness, changes)
+            _print_connected(session, harness, changes)
         if text is not None:
             _offer(session, harness, text, yes=yes)
     if session.json:
@@ -152,15 +149,8 @@ def _connect(session: Session, harness: Harness, deadline: int, *, dry_run: bool
 
 def change_fields(change: SettingsChange, *, dry_run: bool = False) -> dict[str, Any]:
     """Return a change as a map for JSON output."""
-    fields = {
-        "agent": change.harness.name,
-        "file": str(change.path),
-        "changed": change.changed,
-        "added": change.added,
-        "replaced": change.replaced,
-        "removed": change.removed,
-        "server": change.server,
-    }
+    fields = {"agent": change.harness.name, "file": str(change.path)}
+    fields |= {name: getattr(change, name) for name in ("changed", "added", "replaced", "removed", "server")}
     return fields | ({"dry_run": True, "diff": "\n".join(diff(change))} if dry_run else {})
 
 
@@ -185,7 +175,7 @@ def _offer(session: Session, harness: Harness, change: Paragraph, *, yes: bool) 
             sys.stdout.flush()
 
 
-def _say(session: Session, harness: Harness, changes: Sequence[SettingsChange]) -> None:
+def _print_connected(session: Session, harness: Harness, changes: Sequence[SettingsChange]) -> None:
     title = render.paint(harness.title, "bold")
     changed = [change for change in changes if change.changed]
     if not changed:
@@ -235,7 +225,7 @@ def _add_server(session: Session, name: str, *, dry_run: bool, yes: bool) -> int
     command = agent.adding(words)
     asks = command is not None and status.state != "yes" and not (dry_run or yes)
     if asks and not interactive():
-        raise click.UsageError(f"this runs {shlex.join(command or [])}: give --yes", click.get_current_context())
+        raise click.UsageError(f"this runs {shlex.join(command or [])}: give --yes")
     if asks and not click.confirm(f"Run {shlex.join(command or [])}?", err=True):
         return DECLINED
     added = status.state != "yes" and not dry_run and agents.add_server(agent, words)
@@ -271,28 +261,22 @@ def _look(session: Session) -> None:
     standings = [look.standing(agent, socket=socket, server=server) for agent in agents.AGENTS.values()]
     phase, vault, trouble = daemon(session)
     if session.json:
-        found = [
-            {
-                "agent": one.agent.name, "found": one.found, "connected": one.state in {"yes", "outdated"},
-                "state": one.state, "file": str(one.file), "events": one.events, "server": one.server, "trouble": one.trouble, "mend": one.mend,
-                "answer": one.answer and {"ok": one.answer.ok, "ms": round(one.answer.ms, 1), "trouble": one.answer.trouble},
-            }
-            for one in standings
-        ]  # fmt: skip
-        state = {"phase": phase, "vault": vault, "socket": str(session.socket_path), "trouble": trouble}
-        render.emit({"agents": found, "daemon": state, "service": units.installed()})
+        found = []
+        for one in standings:
+            connected = {"connected": one.state in {"yes", "outdated"}, "state": one.state, "file": str(one.file)}
+            entries_of = {"events": one.events, "server": one.server, "trouble": one.trouble, "mend": one.mend}
+            answer = one.answer
+            reply = answer and {"ok": answer.ok, "ms": round(answer.ms, 1), "trouble": answer.trouble}
+            agent = {"agent": one.agent.name, "found": one.found, **connected, **entries_of}
+            found.append({**agent, "answer": reply})
+        daemon_state = {"phase": phase, "vault": vault, "socket": str(session.socket_path), "trouble": trouble}
+        render.emit({"agents": found, "daemon": daemon_state, "service": units.installed()})
         return
-    rows = [
-        [
-            one.agent.name,
-            "yes" if one.found else "no",
-            "cannot be read" if one.state == "unreadable" else one.state,
-            _answer(one),
-            "another's" if one.server == "foreign" else one.server,
-            short(one.file),
-        ]
-        for one in standings
-    ]
+    rows = []
+    for one in standings:
+        state = "cannot be read" if one.state == "unreadable" else one.state
+        tools = "another's" if one.server == "foreign" else one.server
+        rows.append([one.agent.name, "yes" if one.found else "no", state, _answer(one), tools, short(one.file)])
     render.table(["agent", "found", "connected", "hook", "tools", "file"], rows)
     if phase is None:
         how = f"{render.paint('does not run', 'yellow')}  {render.line(trouble or 'start it: ormahctl up')}"
@@ -363,12 +347,11 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
             entry.wire(one.name, None)
     elif not dry_run:
         return DECLINED
-    told_by = daemon(session)[1] or os.environ.get("ORMAH_VAULT") or os.environ.get("ORMAH_VAULT_PATH")
-    vault = str(paths.expand(Path(told_by or paths.configured().get("vault") or paths.default_vault())))
+    vault, _ = vault_now(session)
     removed = [change.path for change in paragraphs if change.changed]
     if session.json:
         rows = [change_fields(change, dry_run=dry_run) for change in changes]
-        more = {"vault": vault, "instructions": [str(path) for path in removed], "left": connected}
+        more = {"vault": str(vault), "instructions": [str(path) for path in removed], "left": connected}
         if agent is None:
             render.emit({"agents": rows} | more)
         else:
@@ -393,5 +376,5 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
         render.note(f"{name} has the MCP server ormah still: take it out of {agents.AGENTS[name].server_file()}")
     if not changes and not connected:
         render.out(f"{agents.AGENTS[agent].title if agent else 'no agent'} is{' not' if agent else ''} connected")
-    render.out(f"your memories stay: {render.line(vault)}")
+    render.out(f"your memories stay: {render.line(str(vault))}")
     return 0

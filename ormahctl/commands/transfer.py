@@ -165,22 +165,17 @@ def import_(session: Session, file: BinaryIO | str) -> int:
 
 def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float) -> None:
     """Send the batches in order."""
-    total = _size(file)
+    try:
+        status = os.fstat(file.fileno())
+        total = status.st_size if stat.S_ISREG(status.st_mode) else None
+    except (OSError, ValueError):
+        total = None
     for batch in batches(file, tally.failed):
         params = ImportParams(lines=batch.lines, run=tally.run)
         tally.add(batch, session.client.call("admin.import", params, ImportResult, timeout=BATCH_SECONDS))
         answered = tally.added + tally.skipped
         rate = answered / max(time.monotonic() - begun, 0.001)
         bar.set(tally.size, total, f"{render.count(answered, 'memory', 'memories')}, {rate:,.0f}/s")
-
-
-def _size(file: BinaryIO) -> int | None:
-    """Return the number of bytes to read, if known."""
-    try:
-        found = os.fstat(file.fileno())
-    except (OSError, ValueError):
-        return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _how_far(tally: Tally, how: str) -> None:

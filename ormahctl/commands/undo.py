@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Sequence
 
 import click
 import msgspec
@@ -14,8 +14,7 @@ from ormahctl import render
 from ormahctl.commands.history import show_op
 from ormahctl.options import DAYS
 from ormahctl.registry import Verb
-from ormahctl.render import Bar
-from ormahctl.session import Session, pass_session, terminal
+from ormahctl.session import Session, interactive, pass_session
 from ormahctl.times import When
 from ormahd.api import (
     HistoryParams,
@@ -74,38 +73,42 @@ def undo(
     Later edits are kept. If they conflict, nothing is changed and the versions are shown. An undo can be undone too.
     """
     if commits and (run or job):
-        raise click.UsageError(
-            f"a COMMIT and {'--run' if run else '--job'} exclude each other", click.get_current_context()
-        )
+        raise click.UsageError(f"a COMMIT and {'--run' if run else '--job'} exclude each other")
     if (job is None) != (since is None):
-        raise click.UsageError("--job and --since go together", click.get_current_context())
+        raise click.UsageError("--job and --since go together")
     if not (commits or run or job):
         last = _last(session)
         if last is None:
             return DECLINED
         commits = (last,)
-    params = UndoParams(ops=list(commits), run=run and _run_of(session, run), job=job, since=since, force=force)
-    params.dry_run = dry_run
-
+    run = run and _run_of(session, run)
+    params = UndoParams(ops=list(commits), run=run, job=job, since=since, force=force, dry_run=dry_run)
     try:
-        with Bar("undoing") as bar:
-            done = session.client.call("history.undo", params, UndoResult, timeout=None, on_progress=bar.follow)
+        done = session.follow("undoing", "history.undo", params, UndoResult, timeout=None)
     except Conflict as exc:
-        if not session.json and (conflicts := _conflicts(exc.data)):
-            _show(conflicts)
+        conflicts = msgspec.convert(exc.data.get("conflicts", []), list[UndoConflict])
+        if conflicts and not session.json:
+            _print_conflicts(conflicts)
         raise
     if session.json:
         render.emit(done)
         return CONFLICT if done.conflicts else 0
-    for one in done.undone:
-        _undone(one)
+    for op in done.undone:
+        _print_undone(op)
     if done.run and len(done.undone) > 1 and not dry_run:
         again = f"ormahctl undo --run {done.undone[0].commit[:8]}"
         render.note(f"to redo all of it: {again}", label="hint", colour="cyan")
-    _skipped(done)
+    for why, number in Counter(op.why for op in done.skipped).items():
+        render.note(f"{render.count(number, 'change')} passed over: {why}")
+    if not (done.undone or done.skipped or done.conflicts):
+        render.note("there was nothing to undo")
     if not done.conflicts:
         return 0
-    _left_alone(done)
+    _print_conflicts(done.conflicts)
+    refused = render.count(len({conflict.op for conflict in done.conflicts}), "change was", "changes were")
+    render.note(f"{refused} left alone, because of later ones", label="error", colour="red")
+    hint = "edit the memories by hand (ormahctl edit ID), or undo the later changes first, and repeat"
+    render.note(hint, label="hint", colour="cyan")
     return CONFLICT
 
 
@@ -119,7 +122,7 @@ def _last(session: Session) -> str | None:
     if found is None:
         render.note("there was nothing to undo")
         return None
-    if not terminal(session):
+    if session.json or not interactive():
         raise BadRequest(
             f"say which change to undo; the last one is {found.commit[:8]}, {render.line(found.subject)}",
             hint=f"ormahctl undo {found.commit[:8]}",
@@ -142,17 +145,7 @@ def _run_of(session: Session, commit: str) -> str:
     return found.run
 
 
-def _left_alone(done: UndoResult) -> None:
-    """Print the conflicts of an undo, and how many changes were not undone because of them."""
-    _show(done.conflicts)
-    number = len({conflict.op for conflict in done.conflicts})
-    were = render.count(number, "change was", "changes were")
-    render.note(f"{were} left alone, because of later ones", label="error", colour="red")
-    hint = "edit the memories by hand (ormahctl edit ID), or undo the later changes first, and repeat"
-    render.note(hint, label="hint", colour="cyan")
-
-
-def _undone(done: UndoneOp) -> None:
+def _print_undone(done: UndoneOp) -> None:
     word, redo = ("undone", f", redo: ormahctl undo {done.commit[:8]}") if done.commit else ("would be undone:", "")
     render.out(f"{word} {render.paint(render.line(done.subject).rstrip('.'), 'bold')}{redo}")
     for change in done.changes[:SHOWN]:
@@ -162,18 +155,10 @@ def _undone(done: UndoneOp) -> None:
         render.out(f"  and {len(done.changes) - SHOWN:,} more")
 
 
-def _skipped(done: UndoResult) -> None:
-    for why in dict.fromkeys(one.why for one in done.skipped):
-        number = sum(one.why == why for one in done.skipped)
-        render.note(f"{render.count(number, 'change')} passed over: {why}")
-    if not (done.undone or done.skipped or done.conflicts):
-        render.note("there was nothing to undo")
-
-
 # Conflicts, on stderr: what changed since the op, and what undoing it would change
 
 
-def _show(conflicts: Sequence[UndoConflict]) -> None:
+def _print_conflicts(conflicts: Sequence[UndoConflict]) -> None:
     before = None
     for one in conflicts:
         if (one.op, one.path) != before:
@@ -185,20 +170,13 @@ def _show(conflicts: Sequence[UndoConflict]) -> None:
             if text == one.base:
                 continue
             render.aside(f"    {label}:")
-            lines = ["- the note"] if text is None else list(_differences(one.base or "", text))
+            lines = ["- the note"]
+            if text is not None:
+                diff = difflib.unified_diff((one.base or "").splitlines(), text.splitlines(), lineterm="", n=0)
+                lines = [f"{line[0]} {line[1:]}" for line in diff if not line.startswith(("---", "+++", "@@"))]
             for line in lines[:LINES]:
                 colour = "green" if line[0] == "+" else "red"
                 render.aside("      " + render.paint(render.safe(line), colour, sys.stderr))
             if len(lines) > LINES:
                 render.aside(f"      … {render.count(len(lines) - LINES, 'more line')}")
     render.aside("")
-
-
-def _differences(old: str, new: str) -> Iterator[str]:
-    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0):
-        if not line.startswith(("---", "+++", "@@")):
-            yield f"{line[0]} {line[1:]}"
-
-
-def _conflicts(data: Mapping[str, Any]) -> list[UndoConflict]:
-    return msgspec.convert(data.get("conflicts", []), list[UndoConflict])

@@ -19,7 +19,6 @@ from ormahd.api import (
     FeedbackParams,
     FeedbackResult,
     WhisperedPrompt,
-    WhisperNode,
     WhisperParams,
     WhisperResult,
     WhispersParams,
@@ -27,7 +26,7 @@ from ormahd.api import (
 )
 
 WORDS: Final = tomllib.loads(resources.files(__package__).joinpath("whisper.toml").read_text("utf-8"))
-SAID: Final[dict[str, str]] = WORDS["silence"]
+SILENCES: Final[dict[str, str]] = WORDS["silence"]
 EVIDENCE: Final[dict[str, Any]] = WORDS["evidence"]
 LEAST, SPOKEN = 6, 2
 """Number of memories that are explained (`--json` has all), and of reasons for and against each."""
@@ -61,38 +60,35 @@ def whisper(
     """
     if not prompt:
         if explain or session_id:
-            raise click.UsageError("--explain and --session go with a PROMPT", click.get_current_context())
+            raise click.UsageError("--explain and --session go with a PROMPT")
         _list(session, named, limit)
         return
     where = space() if named is None else None if named == GLOBAL else named
     params = WhisperParams(
         prompt=text_or_stdin(" ".join(prompt), "the prompt"), space=where, session_id=session_id, explain=explain
     )
-    said = session.client.call("agent.whisper", params, WhisperResult)
+    found = session.client.call("agent.whisper", params, WhisperResult)
     if session.json:
-        render.emit(msgspec.to_builtins(said))
+        render.emit(msgspec.to_builtins(found))
         return
-    if said.text:
-        render.out(said.text)
+    if found.text:
+        render.out(found.text)
     else:
-        better = f"; the space {render.line(said.better_space)} fits better" if said.better_space else ""
-        render.note(f"no whisper: {SAID.get(said.silence or '', said.silence)}{better}")
-        if said.resting is not None:
-            _resting(said.resting, said.archived)
+        better = f"; the space {render.line(found.better_space)} fits better" if found.better_space else ""
+        render.note(f"no whisper: {SILENCES.get(found.silence or '', found.silence)}{better}")
+        if found.resting is not None:
+            node, number = found.resting, found.archived
+            name = render.cut(render.line(node.title or "untitled"), 60)
+            which = "the only archived memory" if number == 1 else f"one of {number:,} archived memories"
+            back = f"ormahctl show {node.short_id} brings it back"
+            render.note(f"{name} ({node.short_id}), {which}, would have spoken; {back}")
         if named is not None:
             unknown_spaces([named], space_counts(session))
-    if explain and isinstance(said.trace, dict):
-        _explain(said.trace)
-        if said.event:
-            render.out(f"\nIf another memory was needed: ormahctl feedback ID +1 --event {said.event}")
-    render.degraded(said.degraded)
-
-
-def _resting(one: WhisperNode, archived: int) -> None:
-    """Name the archived memory that would have been whispered, and how to bring it back."""
-    name = render.cut(render.line(one.title or "untitled"), 60)
-    of = "the only archived memory" if archived == 1 else f"one of {archived:,} archived memories"
-    render.note(f"{name} ({one.short_id}), {of}, would have spoken; ormahctl show {one.short_id} brings it back")
+    if explain and isinstance(found.trace, dict):
+        _explain(found.trace)
+        if found.event:
+            render.out(f"\nIf another memory was needed: ormahctl feedback ID +1 --event {found.event}")
+    render.degraded(found.degraded)
 
 
 def _explain(trace: dict[str, Any]) -> None:
@@ -129,12 +125,12 @@ def fate(row: Mapping[str, Any], weights: Mapping[str, float]) -> str:
         words[side] += [EVIDENCE[name][side].format(row.get("project"))] if side in EVIDENCE[name] else []
     words["against"] = words["against"] or [WORDS["little"]] * low
     why = WORDS["low" if low else "dropped"].get(stage, "").format(reason)
-    told = f"{WORDS['shown'].get(row['shown'], 'left out')}{why}"
+    text = f"{WORDS['shown'].get(row['shown'], 'left out')}{why}"
     if parts.keys().isdisjoint(("verdict", "time")):
-        told += f": {_percent(row['relevance'])} likely to be needed; "
-        told += f"from {_percent(row.get('gate', 0.0))} {'others are' if row['shown'] == 'exploring' else 'it is'} told"
-    reasons = [f"{side.capitalize()}: {'; '.join(some[:SPOKEN])}" for side, some in words.items() if some]
-    return ". ".join([told, *reasons])
+        text += f": {_percent(row['relevance'])} likely to be needed; "
+        text += f"from {_percent(row.get('gate', 0.0))} {'others are' if row['shown'] == 'exploring' else 'it is'} told"
+    reasons = [f"{side.capitalize()}: {'; '.join(found[:SPOKEN])}" for side, found in words.items() if found]
+    return ". ".join([text, *reasons])
 
 
 def weighed(row: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, float]:
@@ -179,11 +175,12 @@ def _print(one: WhisperedPrompt) -> None:
         facts.append(f"session {render.cut(render.line(one.session_id), 12)}")
     facts.append(f"event {one.event}")
     render.out(f"{render.moment(one.time)}  {render.paint(' · '.join(facts), 'dim')}")
-    unkept = "(not stored: its session is in a folder of sessions.exclude)"
-    said = f"“{render.cut(render.line(one.prompt), PROMPT)}”" if one.prompt or one.silence == "empty" else unkept
-    render.out(f"  {said}", hang=1)
+    prompt = "(not stored: its session is in a folder of sessions.exclude)"
+    if one.prompt or one.silence == "empty":
+        prompt = f"“{render.cut(render.line(one.prompt), PROMPT)}”"
+    render.out(f"  {prompt}", hang=1)
     if one.silence is not None:
-        render.out(f"  {render.paint('no whisper:', 'yellow')} {render.line(SAID.get(one.silence, one.silence))}")
+        render.out(f"  {render.paint('no whisper:', 'yellow')} {render.line(SILENCES.get(one.silence, one.silence))}")
     for memory in one.memories:
         how = WORDS["listed"].get(memory.shown, "") + memory.heeded * WORDS["listed"]["heeded"]
         title = "(gone by now)" if memory.title is None else render.line(memory.title)

@@ -7,7 +7,7 @@ from typing import Final, Literal
 import click
 
 from ormahctl import render
-from ormahctl.commands.sessions import print_exchange
+from ormahctl.commands.sessions import SESSION_ID, print_exchange
 from ormahctl.options import limit_option, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session, space
@@ -15,8 +15,6 @@ from ormahd.api import WorkParams, WorkResult
 
 NOTHING: Final = 1
 """The exit status if nothing is found, as for grep."""
-SESSION: Final = 12
-"""Number of characters of a session's id that are shown."""
 IN_SPACE = click.option("--space", metavar="NAME", help="In this project, not the one that you are in.")
 
 
@@ -25,13 +23,8 @@ def ask(session: Session, kind: Literal["how", "fix", "file"], query: str, named
     params = WorkParams(kind=kind, query=query, space=space(named), limit=limit)
     found = session.client.call("agent.work", params, WorkResult)
     if session.json:
-        render.emit(
-            {
-                "how": found.commands,
-                "fix": found.fixes,
-                "file": {"exchanges": found.exchanges, "memories": found.memories},
-            }[kind]
-        )
+        about = {"exchanges": found.exchanges, "memories": found.memories}
+        render.emit({"how": found.commands, "fix": found.fixes, "file": about}[kind])
     return found
 
 
@@ -52,12 +45,9 @@ def how(session: Session, words: tuple[str, ...], limit: int, space: str | None)
     found = ask(session, "how", query, space, limit).commands
     for number, one in enumerate(() if session.json else found, 1):
         render.out(f"{number}. {render.paint(render.line(one.command), 'bold')}", hang=3)
-        times = "once" if one.worked == 1 else f"{one.worked:,} times"
-        facts = [
-            f"worked {times}",
-            *([f"failed {one.failed:,}"] if one.failed else []),
-            f"last {render.moment(one.last, day=True)}",
-        ]
+        facts = [f"worked {'once' if one.worked == 1 else f'{one.worked:,} times'}"]
+        facts += [f"failed {one.failed:,}"] if one.failed else []
+        facts += [f"last {render.moment(one.last, day=True)}"]
         facts += [f"took {render.lasting(one.seconds)}"] if one.seconds else []
         _from(" · ".join(facts), one.session, one.turn, one.asked)
     return _end(session, bool(found), f"no command that worked here fits: {query}")
@@ -81,10 +71,8 @@ def fix(session: Session, error: tuple[str, ...], limit: int, space: str | None)
     for number, one in enumerate(() if session.json else found, 1):
         render.out(f"{number}. {render.paint(render.line(one.error), 'bold')}", hang=3)
         render.out(f"   in: {render.line(one.command)}", hang=4)
-        render.out(
-            "   what fixed it:" if one.worked else "   what followed (the command then failed with another error):",
-            hang=4,
-        )
+        what = "what fixed it" if one.worked else "what followed (the command then failed with another error)"
+        render.out(f"   {what}:", hang=4)
         for command in one.commands:
             render.out(f"     ran {render.line(command)}", hang=4)
         for file in one.files:
@@ -104,7 +92,9 @@ def about_file(session: Session, path: str, limit: int) -> int:
 
 
 def _from(facts: str, session: str, turn: int, asked: str) -> None:
-    render.out("   " + render.paint(f"{facts} · session {render.line(session)[:SESSION]} turn {turn}", "dim"), hang=0)
+    render.out(
+        "   " + render.paint(f"{facts} · session {render.line(session)[:SESSION_ID]} turn {turn}", "dim"), hang=0
+    )
     render.out("   " + render.paint(f"asked: {render.line(asked)}", "dim"), hang=0)
 
 

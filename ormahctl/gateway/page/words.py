@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from rapidfuzz.distance import Indel
 
 from ormahctl.commands.sessions import project
-from ormahctl.commands.whisper import SAID
+from ormahctl.commands.whisper import SILENCES
 from ormahctl.gateway.readable import named
 from ormahctl.render import count, lasting, line, past, safe, size
 from ormahd.api import GraphResult, OpResult
@@ -84,7 +84,7 @@ def environment() -> Environment:
     found.filters |= {
         "when": when, "who": who, "md": markdown, "diff": diff, "changed_words": changed_words, "marked": marked, "named": named,
         "did": did, "bars": bars, "tally": tally, "group": lambda op: "learned" if op.kind in LEARNED else "changed",
-        "line": line, "count": count, "raw": escape, "sentence": sentence, "silence": lambda code: SAID.get(code, code),
+        "line": line, "count": count, "raw": escape, "sentence": sentence, "silence": lambda code: SILENCES.get(code, code),
         "as_shown": lambda how: GIVEN.get(how, how),
         "address": lambda given: urlencode({name: value for name, value in given.items() if value}),
         "size": size, "lasting": lasting, "twice": lambda text: (text, line(text)), "project": project,
