@@ -14,7 +14,7 @@ from ormahctl.session import Session, interactive, pass_session
 from ormahd.api import ForgetParams, PurgeParams, PurgeResult, WriteResult
 from ormahd.rpc.wire import NotFound
 
-SHOWN = 5
+MAX_LISTED = 5
 """Number of files named of a long list; `--json` has all."""
 DECLINED = 1
 
@@ -117,8 +117,8 @@ def _print_plan(session: Session, would: PurgeResult) -> None:
 
 
 def _first(paths: list[str]) -> str:
-    more = f" and {len(paths) - SHOWN:,} more" if len(paths) > SHOWN else ""
-    return ", ".join(paths[:SHOWN]) + more
+    more = f" and {len(paths) - MAX_LISTED:,} more" if len(paths) > MAX_LISTED else ""
+    return ", ".join(paths[:MAX_LISTED]) + more
 
 
 def _beside(done: PurgeResult) -> str:
@@ -140,10 +140,10 @@ def _print_outcome(done: PurgeResult) -> None:
 
 def _print_beyond(done: PurgeResult) -> None:
     """Print what the purge does not reach: files left alone, remotes, other copies."""
-    for remainder in done.left[:SHOWN]:
+    for remainder in done.left[:MAX_LISTED]:
         render.note(f"{remainder.path} {remainder.why}", label="left")
-    if len(done.left) > SHOWN:
-        render.note(f"and {render.count(len(done.left) - SHOWN, 'more file')}; all of them: --json", label="left")
+    if len(done.left) > MAX_LISTED:
+        render.note(f"and {render.count(len(done.left) - MAX_LISTED, 'more file')}; all of them: --json", label="left")
     for remote in done.remotes:
         verb = "has" if not done.dry_run else "would still have"
         render.note(f"{remote.name} ({remote.url}) {verb} the old history; in the vault, type:", label="remote")

@@ -158,7 +158,7 @@ def install(session: Session, *, dry_run: bool, yes: bool) -> int:
 
 def warn_of_shell() -> None:
     """Name the settings of this shell that the service will not have."""
-    if ignored := service.left_out(os.environ):
+    if ignored := service.ignored_settings(os.environ):
         render.note(
             f"settings of this shell that the service does not have: {', '.join(ignored)}; put them into config.toml"
         )

@@ -88,7 +88,7 @@ def _skip_line(file: BinaryIO) -> int:
 FAILED = 2
 INTERRUPTED = 130
 BATCH_SECONDS = 1800.0
-SHOWN = 20
+MAX_LISTED = 20
 """Number of failures printed; `--json` has all."""
 
 
@@ -193,10 +193,10 @@ def _report(session: Session, tally: Tally, seconds: float) -> None:
     if tally.run and tally.added:
         render.out(f"  to take it back: {undo_run(session, tally.run)}")
     sys.stdout.flush()
-    for failure in tally.failed[:SHOWN]:
+    for failure in tally.failed[:MAX_LISTED]:
         render.note(render.line(failure.error), label=f"line {failure.line}", colour="red")
-    if len(tally.failed) > SHOWN:
-        render.note(f"and {len(tally.failed) - SHOWN:,} more; all of them: ormahctl --json import …")
+    if len(tally.failed) > MAX_LISTED:
+        render.note(f"and {len(tally.failed) - MAX_LISTED:,} more; all of them: ormahctl --json import …")
     if tally.redacted:
         redacted = render.count(tally.redacted, "memory", "memories")
         render.note(f"secrets were taken out of {redacted} before anything was written", label="secret", colour="red")

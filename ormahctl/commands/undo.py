@@ -29,7 +29,7 @@ from ormahd.api import (
 from ormahd.rpc.wire import BadRequest, Conflict, NotFound
 
 CONFLICT = Conflict.exit_status
-SHOWN = 20
+MAX_LISTED = 20
 """Number of changed notes listed for one op."""
 DECLINED = 1
 DID = {"merged": "merged with later edits"}
@@ -148,11 +148,11 @@ def _run_of(session: Session, commit: str) -> str:
 def _print_undone(done: UndoneOp) -> None:
     word, redo = ("undone", f", redo: ormahctl undo {done.commit[:8]}") if done.commit else ("would be undone:", "")
     render.out(f"{word} {render.paint(render.line(done.subject).rstrip('.'), 'bold')}{redo}")
-    for change in done.changes[:SHOWN]:
+    for change in done.changes[:MAX_LISTED]:
         name = render.paint(change.node_id[:8] if change.node_id else "-", "dim")
         render.out(f"  {DID.get(change.did, change.did)}: {name}  {render.line(change.title or change.path)}")
-    if len(done.changes) > SHOWN:
-        render.out(f"  and {len(done.changes) - SHOWN:,} more")
+    if len(done.changes) > MAX_LISTED:
+        render.out(f"  and {len(done.changes) - MAX_LISTED:,} more")
 
 
 # Conflicts, on stderr: what changed since the op, and what undoing it would change

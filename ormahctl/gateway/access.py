@@ -18,7 +18,7 @@ import msgspec
 
 LINK_SECONDS: Final = 300.0
 """Seconds after which a link no longer works."""
-MOST_LINKS: Final = 16
+MAX_LINKS: Final = 16
 """Largest number of valid links. A further one replaces the oldest."""
 STAY_SECONDS: Final = 30 * 86_400
 """Seconds for which a browser keeps the session of a page that stays."""
@@ -66,7 +66,7 @@ class WebAccess:
         browsers do not send to the server."""
         secret = secrets.token_urlsafe(32)
         self._links[secret] = time.monotonic() + LINK_SECONDS
-        while len(self._links) > MOST_LINKS:
+        while len(self._links) > MAX_LINKS:
             del self._links[next(iter(self._links))]
         return f"{self.url}#t={secret}"
 

@@ -304,9 +304,9 @@ def add_server(agent: Agent, words: Sequence[str]) -> bool:
         return False
     done = managers.tool(*command)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
+        output = (done.stderr or done.stdout).strip().splitlines()
         raise Unavailable(
-            f"{shlex.join(command[:3])} failed: {said[-1] if said else f'status {done.returncode}'}",
+            f"{shlex.join(command[:3])} failed: {output[-1] if output else f'status {done.returncode}'}",
             hint=f"add it yourself: ormahctl setup {agent.name} --dry-run shows what",
         )
     return True

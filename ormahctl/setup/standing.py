@@ -232,9 +232,10 @@ def converse(
                     break
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
-                    reply = _reply(line)
-                    if reply is not None and reply.get("id") in ids:
-                        replies[reply["id"]] = reply
+                    with contextlib.suppress(ValueError):
+                        reply = json.loads(line)
+                        if isinstance(reply, dict) and reply.get("id") in ids:
+                            replies[reply["id"]] = reply
     except BrokenPipeError:
         pass  # it ended before it had read all
     finally:
@@ -246,14 +247,6 @@ def converse(
             process.kill()
             process.wait()
     return replies
-
-
-def _reply(line: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def findings(daemon: str | None, socket: Path) -> list[Finding]:

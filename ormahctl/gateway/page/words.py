@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from importlib import resources
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -36,21 +38,10 @@ COMMON: Final = re.compile(
     "the|and|for|are|was|how|what|who|why|when|where|with|that|this|from|our|you|does|did|has|have|not"
 )
 """Matches words of a query that are not marked in its results."""
-VERBS: Final = {
-    "Remember": "remembered", "Update": "changed", "Forget": "forgot", "Outdated": "marked as outdated", "Edit": "edited",
-    "Undo": "took back", "Redo": "brought back", "Feedback": "judged", "Superseded": "marked as superseded",
-}  # fmt: skip
-"""{first word of an op's subject, before a colon: what its source did with the memory that follows}."""
-EVIDENCE: Final = {
-    "base": "starting value", "common": "words in common", "far": "far in meaning",
-    "lead": "closer than the next memory", "rare": "rare words of the prompt", "rank": "its place in the search",
-    "asks": "the prompt asks for something", "away": "no other project fits better", "by_words": "by words alone",
-    "names": "exact names", "twin": "a name that only resembles one", "identity": "it is about you", "place": "its project",
-    "certain": "its confidence", "affinity": "earlier judgements", "renewed": "what it replaced",
-}  # fmt: skip
-"""{name of a part in the trace of a whisper: what the evidence is}."""
-GIVEN: Final = {"full": "whole text", "title": "title only", "preference": "as a preference", "exploring": "on trial"}
-"""{`shown` of a whispered memory: what the agent got of it}."""
+_PHRASES: Final = tomllib.loads(resources.files(__package__).joinpath("words.toml").read_text("utf-8"))
+VERBS: Final[dict[str, str]] = _PHRASES["verbs"]
+EVIDENCE: Final[dict[str, str]] = _PHRASES["evidence"]
+GIVEN: Final[dict[str, str]] = _PHRASES["given"]
 LEARNED: Final = {"ingest", "remember", "import"}
 
 
@@ -81,16 +72,19 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: safe(value) if type(value) is str else value,
     )
+    filters = (when, who, diff, changed_words, marked, named, did, bars, tally, line, count, sentence, size, lasting)
+    found.filters |= {function.__name__: function for function in (*filters, project, day)}
     found.filters |= {
-        "when": when, "who": who, "md": markdown, "diff": diff, "changed_words": changed_words, "marked": marked, "named": named,
-        "did": did, "bars": bars, "tally": tally, "group": lambda op: "learned" if op.kind in LEARNED else "changed",
-        "line": line, "count": count, "raw": escape, "sentence": sentence, "silence": lambda code: SILENCES.get(code, code),
+        "md": markdown,
+        "raw": escape,
+        "group": lambda op: "learned" if op.kind in LEARNED else "changed",
+        "silence": lambda code: SILENCES.get(code, code),
         "as_shown": lambda how: GIVEN.get(how, how),
         "address": lambda given: urlencode({name: value for name, value in given.items() if value}),
-        "size": size, "lasting": lasting, "twice": lambda text: (text, line(text)), "project": project,
+        "twice": lambda text: (text, line(text)),
         "month": lambda text: f"{datetime.fromisoformat(f'{text}-01'):%B %Y}",
-        "day": day, "prompts": lambda one: one.whispers + one.silences,
-    }  # fmt: skip
+        "prompts": lambda day_counts: day_counts.whispers + day_counts.silences,
+    }
     found.tests |= {"past": past, "editable": editable, "day": re.compile(r"\d{4}-\d\d-\d\d").fullmatch}
     return found
 
