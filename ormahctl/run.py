@@ -123,11 +123,11 @@ def report(failure: Failure, *, as_json: bool) -> int:
         error = {name: getattr(failure, name) for name in ("code", "message", "hint", "data")}
         sys.stderr.write(render.encode({"error": error}, pretty=False) + "\n")
         return failure.exit_status
-    render.note(failure.message, label="error", colour="red")
+    render.note(failure.message, label="error")
     for name in failure.data.get("ids") or []:
         render.aside(f"  {render.line(str(name))}")
     if failure.hint:
-        render.note(failure.hint, label="hint", colour="cyan")
+        render.note(failure.hint, label="hint")
     return failure.exit_status
 
 

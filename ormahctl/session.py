@@ -152,7 +152,7 @@ class Session:
                 absent.message += "; it was stopped with `ormahctl down`"
             raise absent
         if render.terminal(sys.stderr):
-            render.note("the daemon was not running; starting it", label="start", colour="cyan")
+            render.note("the daemon was not running; starting it", label="start")
         skew(autostart.start(socket).version)
 
     @property

@@ -40,14 +40,14 @@ def agreed(session: Session, found: PastResult) -> bool:
 def describe(found: PastResult) -> None:
     """Print where past sessions are, how many, and how large."""
     rows = [
-        [one.path, f"{one.files:,}", render.size(one.bytes), one.trouble or f"{one.fresh:,}"]
-        for one in found.folders
-        if one.exists
+        [folder.path, f"{folder.files:,}", render.size(folder.bytes), folder.trouble or f"{folder.fresh:,}"]
+        for folder in found.folders
+        if folder.exists
     ]
     if rows:
         render.table(["folder", "files", "size", "to read"], rows, right=[1, 2, 3])
     if not found.files:
-        looked = ", ".join(render.line(one.path) for one in found.folders)
+        looked = ", ".join(render.line(folder.path) for folder in found.folders)
         render.out("nothing new: all of it was read before" if rows else f"there is no transcript in {looked}")
         return
     render.out(f"to read: {render.count(len(found.files), 'file')}, {render.size(found.bytes)}")

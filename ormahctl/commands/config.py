@@ -79,20 +79,20 @@ def config(session: Session, what: str, key: str | None, value: str | None) -> i
 
 def _show(found: Mapping[str, Any]) -> None:
     settings: Mapping[str, Mapping[str, Any]] = found["settings"]
-    chosen = {key: one for key, one in settings.items() if one["origin"] != "default"}
+    chosen = {key: setting for key, setting in settings.items() if setting["origin"] != "default"}
     render.out(f"# {render.line(found['file'])}")
     if chosen:
         render.out(render.paint("# set by you", "bold"))
-    for key, one in chosen.items():
-        usual = "the default" if one["value"] == one["default"] else f"default {_value(one['default'])}"
-        origin = "the file" if one["origin"] == found["file"] else render.line(one["origin"])
-        _print(key, one, f"{origin}; {usual}")
+    for key, setting in chosen.items():
+        usual = "the default" if setting["value"] == setting["default"] else f"default {_value(setting['default'])}"
+        origin = "the file" if setting["origin"] == found["file"] else render.line(setting["origin"])
+        _print(key, setting, f"{origin}; {usual}")
     if chosen:
         render.out()
     render.out(render.paint("# as they are by default" if chosen else "# all as they are by default", "bold"))
-    for key, one in settings.items():
+    for key, setting in settings.items():
         if key not in chosen:
-            render.out(f"{key} = {_value(one['value'])}")
+            render.out(f"{key} = {_value(setting['value'])}")
 
 
 def _print(key: str, setting: Mapping[str, Any], remark: str) -> None:

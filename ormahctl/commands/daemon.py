@@ -110,10 +110,10 @@ def _troubles(health: HealthResult) -> None:
     """Print what does not work, or not fully."""
     if health.busy:
         _line("git", render.paint(f"busy: {render.line(health.busy)}; writes are refused meanwhile", "yellow"))
-    for one in health.sources:
-        for wrong in one.troubles:
+    for source in health.sources:
+        for wrong in source.troubles:
             since = f"{render.line(wrong.path)}: {render.line(wrong.why)}, since {render.moment(wrong.since)}"
-            _line(CALLED.get(one.source, one.source), render.paint(since, "yellow"))
+            _line(CALLED.get(source.source, source.source), render.paint(since, "yellow"))
     for error in health.learning.errors:
         _line("learning", render.paint(render.line(error), "yellow"))
     for name, job in health.jobs.items():
@@ -232,7 +232,7 @@ def restart(session: Session) -> None:
 def _refuse_faults() -> None:
     """Raise BadRequest if the settings are invalid, so that the daemon could not start again."""
     findings = json.loads(offline.answer("config", "check", "--json", fine=(0, 1)))["findings"]
-    faults = [one for one in findings if one["level"] == "error"]
+    faults = [finding for finding in findings if finding["level"] == "error"]
     if faults:
         more = f" (and {len(faults) - 1} more: ormahctl config check)" if len(faults) > 1 else ""
         raise BadRequest(

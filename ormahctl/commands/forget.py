@@ -63,7 +63,7 @@ def forget(session: Session, node_id: str | None, purge: bool, texts: tuple[str,
     done = session.client.call("agent.forget", ForgetParams(node_id=node_id), WriteResult)
     written(session, done, "forgotten", before=before)
     if not session.json and done.commit:
-        render.note(f"git keeps it; to bring it back: ormahctl undo {done.commit[:8]}", label="hint", colour="cyan")
+        render.note(f"git keeps it; to bring it back: ormahctl undo {done.commit[:8]}", label="hint")
     return 0
 
 

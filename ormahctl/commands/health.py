@@ -15,18 +15,7 @@ from ormahctl import offline, render
 from ormahctl.commands.judge import test_judge
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahd import paths
-from ormahd.api import (
-    DoctorParams,
-    DoctorResult,
-    Finding,
-    HealthResult,
-    HelloParams,
-    HelloResult,
-    NoParams,
-    RebuildResult,
-    VerifyResult,
-)
+from ormahd import api, paths
 from ormahd.rpc.wire import NotFound, OrmahError, Unavailable
 
 FOUND = 1
@@ -58,27 +47,27 @@ def doctor(session: Session, fix: bool, judge: bool) -> int:
     return FOUND if any(finding.level != "info" for finding in findings) else 0
 
 
-def examine(session: Session, *, fix: bool) -> list[Finding]:
+def examine(session: Session, *, fix: bool) -> list[api.Finding]:
     """Return what is wrong with vault, index, git, models and the settings of agents. A daemon that is down is not
     started."""
     session.starts = False
     daemon = None
     try:
-        found = session.follow("examining", "admin.doctor", DoctorParams(fix=fix), DoctorResult, counts=True)
-        daemon = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult).version
+        found = session.follow("examining", "admin.doctor", api.DoctorParams(fix=fix), api.DoctorResult, counts=True)
+        daemon = session.client.call("hello", api.HelloParams(client="ormahctl"), api.HelloResult).version
     except Unavailable as exc:
         if exc.data.get("reason") not in {"absent", "refused"}:
             raise
         if not session.json:
             render.note("the daemon is not running; looking without it")
         output = offline.answer("doctor", "--json", *(["--fix"] if fix else []), fine={0, FOUND})
-        found = msgspec.json.decode(output, type=DoctorResult)
+        found = msgspec.json.decode(output, type=api.DoctorResult)
     from ormahctl.setup import standing
 
     return found.findings + standing.findings(daemon, session.socket_path)
 
 
-def print_findings(findings: list[Finding]) -> None:
+def print_findings(findings: list[api.Finding]) -> None:
     for finding in findings:
         line = f":{finding.line}" if finding.line else ""
         place = f"{render.line(finding.path)}{line}: " if finding.path else ""
@@ -92,7 +81,7 @@ def print_findings(findings: list[Finding]) -> None:
 @pass_session
 def verify(session: Session) -> int:
     """Compare the index with the vault, note by note. Exit status 1 if they differ."""
-    found = session.follow("verifying", "admin.verify", NoParams(), VerifyResult, counts=True)
+    found = session.follow("verifying", "admin.verify", api.NoParams(), api.VerifyResult, counts=True)
     if session.json:
         render.emit(found)
     elif found.ok:
@@ -103,7 +92,7 @@ def verify(session: Session) -> int:
             values = f": {difference.detail}" if difference.detail else ""
             render.out(f"{place}: {render.line(difference.what)}{render.line(values)}")
         sys.stdout.flush()
-        render.note("the index can be made anew from the vault: ormahctl rebuild", label="hint", colour="cyan")
+        render.note("the index can be made anew from the vault: ormahctl rebuild", label="hint")
     return 0 if found.ok else FOUND
 
 
@@ -111,7 +100,7 @@ def verify(session: Session) -> int:
 @pass_session
 def rebuild(session: Session) -> None:
     """Rebuild the index from the vault. Searches continue meanwhile."""
-    done = session.follow("rebuilding", "admin.rebuild", NoParams(), RebuildResult, counts=True)
+    done = session.follow("rebuilding", "admin.rebuild", api.NoParams(), api.RebuildResult, counts=True)
     if session.json:
         render.emit(done)
     else:
@@ -142,14 +131,14 @@ def logs(session: Session) -> None:
     for text in last:
         render.out(render.safe(text.rstrip("\n")))
     sys.stdout.flush()
-    render.note(str(file), label="log", colour="cyan")
+    render.note(str(file), label="log")
 
 
 def _log_file(session: Session) -> Path:
     """Return the path of the log, from the daemon, or if it is down computed from the vault."""
     session.starts = False
     try:
-        file = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS).log_file
+        file = session.client.call("admin.health", api.NoParams(), api.HealthResult, timeout=SECONDS).log_file
         if file:
             return Path(file)
     except OrmahError:  # it is down, hangs or stumbles: just then the log is wanted

@@ -36,10 +36,10 @@ class HookVerb(Verb):
             from ormahctl.run import from_click
 
             failure = from_click(exc, [])
-            render.note(failure.message, label="error", colour="red")
+            render.note(failure.message, label="error")
             missing = exc.param if isinstance(exc, click.MissingParameter) else None
             lacks_event = missing is not None and missing.name == "event"
-            render.note(NAMED if lacks_event else failure.hint or "", label="hint", colour="cyan")
+            render.note(NAMED if lacks_event else failure.hint or "", label="hint")
             raise click.exceptions.Exit(0) from None
 
 

@@ -25,17 +25,7 @@ from ormahctl.options import OneOf
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session
-from ormahd.api import (
-    WHY_OURS,
-    IngestDocumentParams,
-    IngestedDocument,
-    IngestedFile,
-    IngestFileParams,
-    IngestPathParams,
-    IngestPathResult,
-    Progress,
-    Result,
-)
+from ormahd import api
 from ormahd.rpc.wire import BadRequest, OrmahError
 
 FAILED = 2
@@ -119,8 +109,8 @@ def ingest(
 class _ReadFiles(NamedTuple):
     """What became of each file that the command has read so far."""
 
-    files: list[IngestedFile]
-    documents: list[IngestedDocument]
+    files: list[api.IngestedFile]
+    documents: list[api.IngestedDocument]
     begun: dict[str, int]
     """{file that is being read: number of its turns that are archived so far}."""
     excluded: list[str]
@@ -131,7 +121,7 @@ def _print_outcome(session: Session, read: _ReadFiles, path: str | None, seconds
     """Print what became of the files in `read`, and return the exit status. `path`: what was named on the command line;
     `seconds`: how long it took."""
     files, texts = read.files, read.documents
-    named: list[IngestedFile | IngestedDocument] = [*files, *texts]
+    named: list[api.IngestedFile | api.IngestedDocument] = [*files, *texts]
     for file in named if path == "-" else ():
         file.path = "-"
     if session.json:
@@ -143,7 +133,7 @@ def _print_outcome(session: Session, read: _ReadFiles, path: str | None, seconds
         if texts:
             _report_documents(texts)
         for folder in read.excluded:
-            why = f"a folder of Ormah itself: {WHY_OURS}" if Path(folder).is_dir() else "its name is not UTF-8"
+            why = f"a folder of Ormah itself: {api.WHY_OURS}" if Path(folder).is_dir() else "its name is not UTF-8"
             render.note(f"{render.line(folder)} was left out: {why}")
     return FAILED if _failed(files) or any(file.status == "failed" for file in texts) else 0
 
@@ -154,8 +144,8 @@ def _named(
     """Read a file, a folder or standard input, and add what came of each file to `read`. With `dry_run`, print instead
     which files these are. Return whether `read` has something to report."""
     with _place(path) as (place, unnamed), Bar("reading") as bar:
-        params = IngestPathParams(path=place, kind=kind)
-        found = session.client.call("ingest.look", params, IngestPathResult, timeout=LONG_SECONDS)
+        params = api.IngestPathParams(path=place, kind=kind)
+        found = session.client.call("ingest.look", params, api.IngestPathResult, timeout=LONG_SECONDS)
         read.excluded.extend(found.left_out)
         if space is not UNSET and found.files and not found.documents:
             why = "what is learned of a conversation belongs to the project in which it was held"
@@ -169,12 +159,14 @@ def _named(
         for number, file in enumerate(found.documents):
             bar.set(number, len(found.documents), Path(file).name)
             run = read.documents[-1].run if read.documents else None
-            wanted = IngestDocumentParams(path=file, unnamed=unnamed, space=space, run=run)
-            read.documents.append(session.client.call("ingest.file", wanted, IngestedDocument, timeout=LONG_SECONDS))
+            wanted = api.IngestDocumentParams(path=file, unnamed=unnamed, space=space, run=run)
+            read.documents.append(
+                session.client.call("ingest.file", wanted, api.IngestedDocument, timeout=LONG_SECONDS)
+            )
     return True
 
 
-def _foretell(session: Session, found: IngestPathResult) -> None:
+def _foretell(session: Session, found: api.IngestPathResult) -> None:
     """Print which files would be read."""
     if session.json:
         render.emit(found)
@@ -227,24 +219,26 @@ def _archive(
     for number, path in enumerate(files):
         name = Path(path).name
 
-        def draw(at: Progress, number: int = number, name: str = name) -> None:
+        def draw(at: api.Progress, number: int = number, name: str = name) -> None:
             read.begun[name] = at.done
             bar.set(number, len(files), f"{name}: {render.count(at.done, 'turn')}")
 
         bar.set(number, len(files), name)
-        params = IngestFileParams(path=path, unnamed=unnamed, source=source)
+        params = api.IngestFileParams(path=path, unnamed=unnamed, source=source)
         read.begun[name] = 0
         try:
-            out = session.client.call("ingest.sessions", params, IngestedFile, timeout=LONG_SECONDS, on_progress=draw)
+            out = session.client.call(
+                "ingest.sessions", params, api.IngestedFile, timeout=LONG_SECONDS, on_progress=draw
+            )
         except BadRequest as error:  # an agent deleted it meanwhile
             if os.path.exists(path):
                 raise
-            out = IngestedFile(path, "failed", error=error.message)
+            out = api.IngestedFile(path, "failed", error=error.message)
         read.files.append(out)
         read.begun.pop(name)
 
 
-def _sums(files: Sequence[Result]) -> dict[str, Any]:
+def _sums(files: Sequence[api.Result]) -> dict[str, Any]:
     """Return the sums of all numbers of these files, also of those that are counted by kind or reason."""
     sums: dict[str, Any] = {}
     for file in files:
@@ -263,10 +257,10 @@ def _how_far(read: _ReadFiles, how: str) -> None:
     render.note(f"{how} after {render.count(len(read.files) + len(read.documents), 'file')}: {came}")
     for name in read.begun:
         render.note(f"the daemon reads {render.line(name)} to its end")
-    render.note("the same command goes on from there: what is known is skipped", label="hint", colour="cyan")
+    render.note("the same command goes on from there: what is known is skipped", label="hint")
 
 
-def _report(files: Sequence[IngestedFile], seconds: float) -> None:
+def _report(files: Sequence[api.IngestedFile], seconds: float) -> None:
     """Print what became of conversations."""
     sums = _sums(files)
     lasted = f"({render.count(len(files), 'file')}, {render.lasting(seconds)})"
@@ -286,7 +280,7 @@ def _report(files: Sequence[IngestedFile], seconds: float) -> None:
     _note_bad(files)
 
 
-def _report_documents(files: Sequence[IngestedDocument]) -> None:
+def _report_documents(files: Sequence[api.IngestedDocument]) -> None:
     """Print what became of the sections of documents."""
     sums = _sums(files)
     counts = f"{render.count(sums['added'], 'memory', 'memories')} added, {sums['known']:,} known already"
@@ -298,11 +292,11 @@ def _report_documents(files: Sequence[IngestedDocument]) -> None:
     _note_bad(files)
 
 
-def _note_bad(files: Sequence[IngestedFile] | Sequence[IngestedDocument]) -> None:
+def _note_bad(files: Sequence[api.IngestedFile] | Sequence[api.IngestedDocument]) -> None:
     """Print which secrets were redacted, and which files could not be read."""
     if redacted := _sums(files).get("redacted"):
         kinds = ", ".join(f"{render.line(kind)} ({number:,})" for kind, number in sorted(redacted.items()))
-        render.note(f"taken out before anything was kept: {kinds}", label="secret", colour="red")
+        render.note(f"taken out before anything was kept: {kinds}", label="secret")
     bad = _failed(files)
     for file in bad[:MAX_NAMED]:
         render.note(render.line(file.error or NO_FORMAT), label=render.line(file.path), colour="red")
@@ -312,5 +306,7 @@ def _note_bad(files: Sequence[IngestedFile] | Sequence[IngestedDocument]) -> Non
         render.note(f"{render.count(strange, 'file')} of other kinds passed over")
 
 
-def _failed(files: Sequence[IngestedFile] | Sequence[IngestedDocument]) -> list[IngestedFile | IngestedDocument]:
+def _failed(
+    files: Sequence[api.IngestedFile] | Sequence[api.IngestedDocument],
+) -> list[api.IngestedFile | api.IngestedDocument]:
     return [file for file in files if file.status == "failed" or (file.status == "unknown" and len(files) == 1)]

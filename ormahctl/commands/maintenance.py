@@ -12,18 +12,7 @@ from ormahctl import render
 from ormahctl.options import Unknown
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahd.api import (
-    MaintenanceParams,
-    MaintenanceResult,
-    NoParams,
-    PausedResult,
-    RunAllParams,
-    RunAllResult,
-    RunTaskParams,
-    RunTaskResult,
-    TaskParams,
-    TasksResult,
-)
+from ormahd import api
 
 RUN_SECONDS = 24 * 3600.0
 FAILED = 1
@@ -60,9 +49,9 @@ def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -
     if dry_run or force:
         raise click.UsageError("--dry-run and --force belong to: jobs run NAME")
     if words[1] == ALL:
-        done = session.client.call(f"admin.{words[0]}_all", NoParams(), PausedResult)
+        done = session.client.call(f"admin.{words[0]}_all", api.NoParams(), api.PausedResult)
     else:
-        done = session.client.call(f"admin.{words[0]}", TaskParams(name=words[1]), PausedResult)
+        done = session.client.call(f"admin.{words[0]}", api.TaskParams(name=words[1]), api.PausedResult)
     if session.json:
         render.emit(done)
     elif done.paused:
@@ -73,7 +62,7 @@ def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -
 
 
 def _list(session: Session) -> None:
-    tasks = session.client.call("admin.tasks", NoParams(), TasksResult).tasks
+    tasks = session.client.call("admin.tasks", api.NoParams(), api.TasksResult).tasks
     if session.json:
         render.emit(tasks)
         return
@@ -88,16 +77,16 @@ def _list(session: Session) -> None:
     sys.stdout.flush()
     for task in tasks:
         if task.last_error:
-            render.note(f"{task.name} failed: {render.line(task.last_error)}", label="error", colour="red")
+            render.note(f"{task.name} failed: {render.line(task.last_error)}", label="error")
 
 
 def _run(session: Session, name: str, dry_run: bool, force: bool) -> int:
     if name == ALL:
-        every = RunAllParams(dry_run=dry_run, force=force)
-        done = session.follow("at work", "admin.run_all", every, RunAllResult, timeout=RUN_SECONDS).results
+        every = api.RunAllParams(dry_run=dry_run, force=force)
+        done = session.follow("at work", "admin.run_all", every, api.RunAllResult, timeout=RUN_SECONDS).results
     else:
-        single = RunTaskParams(name=name, dry_run=dry_run, force=force)
-        done = [session.follow("at work", "admin.run_task", single, RunTaskResult, timeout=RUN_SECONDS)]
+        single = api.RunTaskParams(name=name, dry_run=dry_run, force=force)
+        done = [session.follow("at work", "admin.run_task", single, api.RunTaskResult, timeout=RUN_SECONDS)]
     if session.json:
         render.emit(done)
     else:
@@ -105,11 +94,11 @@ def _run(session: Session, name: str, dry_run: bool, force: bool) -> int:
             _print_run(ran, dry_run)
         sys.stdout.flush()
         if commits := [commit for ran in done for commit in ran.commits]:
-            render.note(f"to take all of it back: ormahctl undo --run {commits[0][:8]}", label="hint", colour="cyan")
+            render.note(f"to take all of it back: ormahctl undo --run {commits[0][:8]}", label="hint")
     return FAILED if any(ran.error for ran in done) else 0
 
 
-def _print_run(ran: RunTaskResult, dry_run: bool) -> None:
+def _print_run(ran: api.RunTaskResult, dry_run: bool) -> None:
     """Print a line for each job; below it what a dry run would do, and what was dropped and why."""
     text = outcome(ran, dry_run=dry_run)
     if ran.error:
@@ -123,7 +112,7 @@ def _print_run(ran: RunTaskResult, dry_run: bool) -> None:
         render.out("  There is more to do: run it again, or with --force (without the limits of one run).")
 
 
-def outcome(ran: RunTaskResult, *, dry_run: bool) -> str:
+def outcome(ran: api.RunTaskResult, *, dry_run: bool) -> str:
     """Return what a run of a job did, or would do, in a few words, without its error."""
     if dry_run:
         would = ran.proposals - ran.asked - ran.skipped
@@ -155,10 +144,10 @@ def maintenance(session: Session, words: tuple[str, ...]) -> None:
     """
     if words and (len(words) != 2 or words[0] != "apply"):
         raise click.UsageError("give nothing, or: apply FILE (- for standard input)")
-    params = MaintenanceParams()
+    params = api.MaintenanceParams()
     if words:
         params.results = _results(words[1])
-    render.emit(session.follow("looking", "agent.maintenance", params, MaintenanceResult, timeout=BATCH_SECONDS))
+    render.emit(session.follow("looking", "agent.maintenance", params, api.MaintenanceResult, timeout=BATCH_SECONDS))
 
 
 def _results(path: str) -> dict[str, Any]:

@@ -22,23 +22,13 @@ from ormahctl.options import DAYS, TIER, TYPE, limit_option, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session, space
 from ormahctl.times import TimeOrRevision, When
-from ormahd.api import (
-    AsOf,
-    HealthResult,
-    ListedMemory,
-    ListParams,
-    ListResult,
-    NoParams,
-    RecallHit,
-    RecallParams,
-    RecallResult,
-)
+from ormahd import api
 
 PAST_SECONDS: Final = 900.0
 """Seconds to wait for an earlier state. Building one of a very large vault takes minutes, with progress."""
 
 
-def print_as_of(as_of: AsOf, degraded: Sequence[str] = ()) -> None:
+def print_as_of(as_of: api.AsOf, degraded: Sequence[str] = ()) -> None:
     """Print on stderr which earlier state of the vault was asked, how long it took to build, and which parts were
     unavailable."""
     took = f"brought back in {render.lasting(as_of.seconds)}"
@@ -52,7 +42,7 @@ DROPPED = 20
 """Number of candidates of a list that are printed; `--json` has all."""
 
 
-def print_explanation(found: RecallResult) -> None:
+def print_explanation(found: api.RecallResult) -> None:
     """Print the traces below the results, under the daemon's names."""
     for number, hit in enumerate(found.results, 1):
         if isinstance(hit.trace, dict):
@@ -61,7 +51,9 @@ def print_explanation(found: RecallResult) -> None:
             render.facts(hit.trace)
     if isinstance(found.trace, dict):
         render.out()
-        render.facts({name: one[:DROPPED] if isinstance(one, list) else one for name, one in found.trace.items()})
+        render.facts(
+            {name: value[:DROPPED] if isinstance(value, list) else value for name, value in found.trace.items()}
+        )
 
 
 MAX_RESULTS = 100
@@ -128,7 +120,8 @@ def recall(
     if files is not None:
         if query:
             raise click.UsageError("--files goes without a QUERY")
-        return about_file(session, files, min(limit, MAX_RESULTS))
+        about_file(session, files, min(limit, MAX_RESULTS))
+        return 0
     filters: dict[str, Any] = {name: list(values) or None for name, values in narrowing.items()}
     filters |= {"created_after": after, "created_before": before}
     if not query:
@@ -137,10 +130,10 @@ def recall(
         if sessions:
             list_sessions(session, limit)
             return 0
-        _list(session, ListParams(limit=limit, **filters))
+        _list(session, api.ListParams(limit=limit, **filters))
         return 0
     text = text_or_stdin(" ".join(query), "the query")
-    params = RecallParams(
+    params = api.RecallParams(
         query=text,
         limit=min(limit, MAX_RESULTS),
         space=space(),
@@ -150,18 +143,18 @@ def recall(
         **filters,
     )
     if as_of is None:
-        found = session.client.call("agent.recall", params, RecallResult)
+        found = session.client.call("agent.recall", params, api.RecallResult)
         phase = ""
         if "vectors" in found.degraded and not sessions:
-            phase = session.client.call("admin.health", NoParams(), HealthResult).phase
+            phase = session.client.call("admin.health", api.NoParams(), api.HealthResult).phase
         if phase in {"starting", "reconciling", "warming"}:
             render.note(f"the model is being loaded: this waits up to {WARM_SECONDS} s for it")
             end = time.monotonic() + WARM_SECONDS
             while "vectors" in found.degraded and time.monotonic() < end:
                 time.sleep(0.2)
-                found = session.client.call("agent.recall", params, RecallResult)
+                found = session.client.call("agent.recall", params, api.RecallResult)
     else:
-        found = session.follow("looking back", "agent.recall", params, RecallResult, timeout=PAST_SECONDS)
+        found = session.follow("looking back", "agent.recall", params, api.RecallResult, timeout=PAST_SECONDS)
     if sessions:
         return _print_exchanges(session, found, text)
     if session.json:
@@ -179,16 +172,16 @@ def recall(
         render.note("weak matches: nothing in memory is close to this")
     if explain:
         print_explanation(found)
-    if isinstance(found.as_of, AsOf):
+    if isinstance(found.as_of, api.AsOf):
         print_as_of(found.as_of, found.degraded)
     else:
         render.degraded(found.degraded)
     return 0 if found.results else NOTHING
 
 
-def _list(session: Session, params: ListParams) -> None:
+def _list(session: Session, params: api.ListParams) -> None:
     """Print the newest memories that fit."""
-    found = session.client.call("agent.list", params, ListResult)
+    found = session.client.call("agent.list", params, api.ListResult)
     render.partial(found.degraded)
     if session.json:
         fields = msgspec.to_builtins(found)
@@ -204,7 +197,7 @@ def _list(session: Session, params: ListParams) -> None:
     unknown_spaces(params.spaces or (), found.spaces)
 
 
-def _print_listed(memory: ListedMemory) -> None:
+def _print_listed(memory: api.ListedMemory) -> None:
     """Print date, id and title in one row (two on a narrow terminal), and the memory's type, tier and space below."""
     head = f"{render.moment(memory.created, day=True)}  {render.paint(memory.short_id, 'dim')}  "
     outdated = render.paint("  outdated", "yellow") if render.past(memory.valid_until) else ""
@@ -215,27 +208,27 @@ def _print_listed(memory: ListedMemory) -> None:
     render.out("  " + render.paint(" · ".join(facts), "dim"), hang=0)
 
 
-def _emit(found: RecallResult, something: bool) -> int:
+def _emit(found: api.RecallResult, something: bool) -> int:
     fields = msgspec.to_builtins(found)
     fields.pop("text")
     render.emit(fields)
     return 0 if something else NOTHING
 
 
-def _print_exchanges(session: Session, found: RecallResult, text: str) -> int:
+def _print_exchanges(session: Session, found: api.RecallResult, text: str) -> int:
     """Print what the archive of sessions has."""
     exchanges = found.exchanges if isinstance(found.exchanges, list) else []
     if session.json:
         return _emit(found, bool(exchanges))
-    for number, one in enumerate(exchanges, 1):
-        print_exchange(number, one)
+    for number, exchange in enumerate(exchanges, 1):
+        print_exchange(number, exchange)
     if not exchanges:
         render.note(f"nothing in the archived sessions for: {render.cut(render.line(text), 80)}")
     render.degraded(found.degraded)
     return 0 if exchanges else NOTHING
 
 
-def _print(number: int, hit: RecallHit, full: bool) -> None:
+def _print(number: int, hit: api.RecallHit, full: bool) -> None:
     content = hit.content if full else hit.excerpt or hit.content[:EXCERPT]  # nothing but data has no excerpt
     title, _, rest = (hit.title, "", content) if hit.title else content.strip().partition("\n")
     room = render.columns() - len(f"{number}. ") if render.terminal(sys.stdout) else 200
@@ -249,7 +242,7 @@ def _print(number: int, hit: RecallHit, full: bool) -> None:
         facts.append(f"and {len(hit.also)} that say the same")
     if hit.older_than:
         facts.append(f"older than {hit.older_than[:8]}")
-    facts += [render.line(one) for one in (hit.rejected, hit.stale) if one]
+    facts += [render.line(remark) for remark in (hit.rejected, hit.stale) if remark]
     render.out("   " + render.paint(" · ".join(facts), "dim"), hang=0)
     if full:
         for text in rest.strip().splitlines():

@@ -18,25 +18,7 @@ from ormahctl.commands.sync import show_conflict
 from ormahctl.options import OneOf, Unknown
 from ormahctl.registry import Verb
 from ormahctl.session import Session, interactive, pass_session
-from ormahd.api import (
-    ConflictItem,
-    ConflictsResult,
-    ConnectParams,
-    Finding,
-    InsightsParams,
-    InsightsResult,
-    NoParams,
-    OutdatedParams,
-    ProposalRow,
-    ProposalsParams,
-    ProposalsResult,
-    ResolveConflictParams,
-    ResolveConflictResult,
-    ResolveProposalParams,
-    ResolveProposalResult,
-    Tension,
-    WriteResult,
-)
+from ormahd import api
 from ormahd.rpc.wire import OrmahError
 
 DECISIONS = {"approve": "approved", "reject": "rejected"}
@@ -85,18 +67,18 @@ def review(session: Session, words: tuple[str, ...], keep: str | None) -> int:
     return 0
 
 
-_Item = ProposalRow | Tension | ConflictItem | Finding
+_Item = api.ProposalRow | api.Tension | api.ConflictItem | api.Finding
 
 
 @dataclass
 class _Queue:
     """What waits. `behind`: number of proposals that are listed once some of these are decided on."""
 
-    proposals: list[ProposalRow]
+    proposals: list[api.ProposalRow]
     behind: int
-    tensions: list[Tension]
-    conflicts: list[ConflictItem]
-    findings: list[Finding]
+    tensions: list[api.Tension]
+    conflicts: list[api.ConflictItem]
+    findings: list[api.Finding]
 
     @property
     def items(self) -> list[_Item]:
@@ -105,26 +87,26 @@ class _Queue:
 
 def _queue(session: Session) -> _Queue:
     """Return what waits. Notices (`info`) of `doctor` are left out: nothing has to be done about them."""
-    asked = session.client.call("agent.proposals", ProposalsParams(limit=MAX_LISTED), ProposalsResult)
-    beliefs = session.client.call("agent.insights", InsightsParams(limit=MAX_LISTED), InsightsResult)
-    conflicts = session.client.call("admin.sync_conflicts", NoParams(), ConflictsResult).conflicts
+    asked = session.client.call("agent.proposals", api.ProposalsParams(limit=MAX_LISTED), api.ProposalsResult)
+    beliefs = session.client.call("agent.insights", api.InsightsParams(limit=MAX_LISTED), api.InsightsResult)
+    conflicts = session.client.call("admin.sync_conflicts", api.NoParams(), api.ConflictsResult).conflicts
     found = health.examine(session, fix=False)
-    tensions = [one for one in beliefs.tensions if not one.settled]
-    findings = [one for one in found if one.level != "info"]
+    tensions = [tension for tension in beliefs.tensions if not tension.settled]
+    findings = [finding for finding in found if finding.level != "info"]
     return _Queue(asked.proposals, asked.behind, tensions=tensions, conflicts=conflicts, findings=findings)
 
 
 def _list(queue: _Queue) -> None:
     for item in queue.items:
         _print(item)
-        if isinstance(item, ConflictItem):
+        if isinstance(item, api.ConflictItem):
             render.out(f"  put it right, then: ormahctl sync --resolve {render.line(item.node or item.path)[:36]}")
             render.out()
     if not queue.items:
         render.out("nothing waits for you")
     sys.stdout.flush()
     if queue.proposals:
-        render.note("ormahctl review approve ID, or reject ID", label="hint", colour="cyan")
+        render.note("ormahctl review approve ID, or reject ID", label="hint")
     if queue.behind:
         render.note(f"{render.count(queue.behind, 'more proposal')} behind these")
 
@@ -147,19 +129,19 @@ def _go_through(session: Session, queue: _Queue) -> None:
         try:
             _carry_out(session, item, key)
         except OrmahError as exc:  # the next item may be decided on all the same
-            render.note(exc.message, label="error", colour="red")
+            render.note(exc.message, label="error")
         render.out()
 
 
 def _print(item: _Item) -> None:
     match item:
-        case ProposalRow():
+        case api.ProposalRow():
             _print_proposal(item)
-        case Tension():
+        case api.Tension():
             _print_tension(item)
-        case ConflictItem():
+        case api.ConflictItem():
             show_conflict(item)
-        case Finding():
+        case api.Finding():
             health.print_findings([item])
 
 
@@ -167,7 +149,7 @@ def _answers(item: _Item) -> dict[str, str]:
     """Return {key: what it does, in words} for an item."""
     answers: dict[str, str] = {}
     match item:
-        case ProposalRow():
+        case api.ProposalRow():
             action = item.proposed_action
             answers["y"] = f"{action[:1].lower()}{render.cut(render.line(action[1:]), 76)}"
             answers["n"] = "leave all as it is, and do not ask again"
@@ -175,9 +157,9 @@ def _answers(item: _Item) -> dict[str, str]:
                 answers["o"] = "keep the older text"
             if item.content is not None:
                 answers["e"] = "edit the text"
-        case Tension():
+        case api.Tension():
             answers = {"1": "the first holds", "2": "the second holds", "b": "both hold"}
-        case ConflictItem():
+        case api.ConflictItem():
             answers = {"y": "the note is right as it is in the vault"}
     return answers | {SKIP: "skip"}
 
@@ -199,32 +181,32 @@ def _key(answers: Mapping[str, str]) -> str:
 def _carry_out(session: Session, item: _Item, key: str) -> None:
     """Do what `key` means for an item (`_answers`)."""
     match item, key:
-        case ProposalRow(), "e":
+        case api.ProposalRow(), "e":
             title, content = _edited(item)
             if content:
                 _print_decision(_resolve(session, item.id, "approved", title=title, content=content))
             else:
                 render.note("the text is empty; nothing was done")
-        case ProposalRow(), "y" | "n" | "o":
+        case api.ProposalRow(), "y" | "n" | "o":
             keep = "older" if key == "o" else None
             _print_decision(_resolve(session, item.id, "rejected" if key == "n" else "approved", keep=keep))
-        case Tension(), "1" | "2":
+        case api.Tension(), "1" | "2":
             valid, other = (item.a, item.b) if key == "1" else (item.b, item.a)
-            outdated = OutdatedParams(node_id=other.id, by=valid.id)
-            _print_write(session.client.call("agent.outdated", outdated, WriteResult), "outdated")
-        case Tension(), "b":
+            outdated = api.OutdatedParams(node_id=other.id, by=valid.id)
+            _print_write(session.client.call("agent.outdated", outdated, api.WriteResult), "outdated")
+        case api.Tension(), "b":
             for source, target in ((item.a, item.b), (item.b, item.a)):
-                edge = ConnectParams(source_id=source.id, target_id=target.id, edge="contradicts", remove=True)
-                done = session.client.call("agent.connect", edge, WriteResult)
+                edge = api.ConnectParams(source_id=source.id, target_id=target.id, edge="contradicts", remove=True)
+                done = session.client.call("agent.connect", edge, api.WriteResult)
                 if done.changed:
                     _print_write(done, "no contradiction any more")
-        case ConflictItem(), "y":
-            resolved = ResolveConflictParams(name=item.path)
-            session.client.call("admin.sync_resolve", resolved, ResolveConflictResult)
+        case api.ConflictItem(), "y":
+            resolved = api.ResolveConflictParams(name=item.path)
+            session.client.call("admin.sync_resolve", resolved, api.ResolveConflictResult)
             render.out(f"settled {render.line(item.path)}")
 
 
-def _print_write(done: WriteResult, what: str) -> None:
+def _print_write(done: api.WriteResult, what: str) -> None:
     back = f", undo: ormahctl undo {done.commit[:8]}" if done.commit else ""
     render.out(f"{what}: {done.short_id}{back}")
 
@@ -235,11 +217,11 @@ def _print_write(done: WriteResult, what: str) -> None:
 def _decide(session: Session, action: str, ids: Sequence[str], keep: str | None) -> int:
     """Approve or reject (`action`) each proposal in a call of its own, so that one failure does not affect the others.
     Return the exit status. The first failure is raised at the end."""
-    done: list[ResolveProposalResult] = []
+    done: list[api.ResolveProposalResult] = []
     failed: list[OrmahError] = []
-    for one in dict.fromkeys(ids):
+    for proposal_id in dict.fromkeys(ids):
         try:
-            made = _resolve(session, one, action, keep=keep)
+            made = _resolve(session, proposal_id, action, keep=keep)
         except OrmahError as exc:
             failed.append(exc)
             continue
@@ -250,7 +232,7 @@ def _decide(session: Session, action: str, ids: Sequence[str], keep: str | None)
         render.emit(done)
     sys.stdout.flush()
     for other in failed[1:]:
-        render.note(other.message, label="error", colour="red")
+        render.note(other.message, label="error")
     if failed:
         raise failed[0]
     return 0
@@ -264,16 +246,16 @@ def _resolve(
     keep: str | None = None,
     title: str | None = None,
     content: str | None = None,
-) -> ResolveProposalResult:
-    params = ResolveProposalParams(proposal_id=proposal_id, action=action, keep=keep, title=title, content=content)
-    return session.client.call("agent.resolve_proposal", params, ResolveProposalResult, timeout=SECONDS)
+) -> api.ResolveProposalResult:
+    params = api.ResolveProposalParams(proposal_id=proposal_id, action=action, keep=keep, title=title, content=content)
+    return session.client.call("agent.resolve_proposal", params, api.ResolveProposalResult, timeout=SECONDS)
 
 
-def _print_decision(done: ResolveProposalResult) -> None:
+def _print_decision(done: api.ResolveProposalResult) -> None:
     render.out(render.line(done.text) + (f", undo: ormahctl undo {done.commit[:8]}" if done.commit else ""))
 
 
-def _edited(row: ProposalRow) -> tuple[str | None, str]:
+def _edited(row: api.ProposalRow) -> tuple[str | None, str]:
     """Open the text that a proposal would leave in the person's editor. Return (title, text) as the person left it."""
     title = row.title
     begin = (f"# {title}\n\n" if title else "") + (row.content or "") + "\n"
@@ -284,7 +266,7 @@ def _edited(row: ProposalRow) -> tuple[str | None, str]:
     return title, text.strip()
 
 
-def _print_proposal(row: ProposalRow) -> None:
+def _print_proposal(row: api.ProposalRow) -> None:
     render.out(f"{render.paint(row.short_id, 'bold')}  {render.pad(row.type, 8)}  {render.line(row.proposed_action)}")
     if row.reason:
         render.out(f"  {render.line(row.reason)}")
@@ -314,10 +296,10 @@ def _value(value: object) -> str:
     return ", ".join(map(_value, value)) if isinstance(value, list) else str(value)
 
 
-def _print_tension(one: Tension) -> None:
-    reason = f": {render.line(one.reason)}" if one.reason else ""
+def _print_tension(tension: api.Tension) -> None:
+    reason = f": {render.line(tension.reason)}" if tension.reason else ""
     render.out(f"{render.paint('contradiction', 'bold')}{reason}")
-    for number, end in enumerate((one.a, one.b), 1):
+    for number, end in enumerate((tension.a, tension.b), 1):
         made = f"{end.short_id} · {render.moment(end.created, day=True)} · {render.line(end.space or 'global')}"
         render.out(f"  {number}. {render.line(end.title)}  {render.paint(made, 'dim')}")
         text = render.cut(render.line(end.content), SNIPPET)

@@ -43,14 +43,14 @@ def list_sessions(session: Session, limit: int) -> None:
 
 def print_session(found: SessionsResult) -> None:
     """Print a session with its turns, and the memories made of it."""
-    one: SessionInfo = found.sessions[0]
-    render.out(render.paint(render.line(one.title or one.id), "bold"))
-    facts = [one.harness, render.line(one.cwd or "no project"), render.count(one.turns, "turn")]
-    facts.append(f"session {render.line(one.id)}")
+    about: SessionInfo = found.sessions[0]
+    render.out(render.paint(render.line(about.title or about.id), "bold"))
+    facts = [about.harness, render.line(about.cwd or "no project"), render.count(about.turns, "turn")]
+    facts.append(f"session {render.line(about.id)}")
     render.out(render.paint(" · ".join(facts), "dim"), hang=0)
-    if one.source:
-        render.out(render.paint(f"from {render.line(one.source)}", "dim"), hang=0)
-    render.raw(render.paint(f"open: {render.line(one.open)}", "dim"))
+    if about.source:
+        render.out(render.paint(f"from {render.line(about.source)}", "dim"), hang=0)
+    render.raw(render.paint(f"open: {render.line(about.open)}", "dim"))
     if found.memories:
         render.out()
         render.out(f"{render.count(len(found.memories), 'memory', 'memories')} made of it:")
@@ -77,13 +77,13 @@ def project(cwd: str | None) -> str:
     return PurePath(cwd).name or cwd if cwd else "-"
 
 
-def print_exchange(number: int, one: Exchange) -> None:
+def print_exchange(number: int, exchange: Exchange) -> None:
     """Print one result of `recall --sessions`: the turns, place, time, and how to open the session."""
-    head = one.title or next((quote.text for quote in one.said if quote.role == "user"), one.session)
+    head = exchange.title or next((quote.text for quote in exchange.said if quote.role == "user"), exchange.session)
     render.out(f"{number}. {render.paint(render.cut(render.line(head), 100), 'bold')}")
-    facts = [render.moment(one.time), one.harness, render.line(project(one.cwd))]
-    facts.append(f"session {render.line(one.session)[:SESSION_ID]} turn {one.turn}")
+    facts = [render.moment(exchange.time), exchange.harness, render.line(project(exchange.cwd))]
+    facts.append(f"session {render.line(exchange.session)[:SESSION_ID]} turn {exchange.turn}")
     render.out("   " + render.paint(" · ".join(facts), "dim"), hang=0)
-    for quote in one.said:
+    for quote in exchange.said:
         render.out(f"   {WHO.get(quote.role, quote.role)}: {render.cut(render.line(quote.text), QUOTED)}", hang=3)
-    render.raw("   " + render.paint(f"open: {render.line(one.open)}", "dim"))
+    render.raw("   " + render.paint(f"open: {render.line(exchange.open)}", "dim"))

@@ -9,23 +9,25 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ormahctl import managers, render
 from ormahctl.commands import service
-from ormahctl.commands.service import AGENTS, DECLINED, SERVICE, agreed, daemon, diff, short, vault_now
+from ormahctl.commands.service import DECLINED, SERVICE, agreed, daemon, diff, short, vault_now
 from ormahctl.options import NamedFolder, OneOf, typed
 from ormahctl.registry import Verb
 from ormahctl.session import Session, interactive, pass_session
 from ormahctl.setup import change as entry
-
-if TYPE_CHECKING:
-    from ormahctl.setup.connect import SettingsChange
-    from ormahctl.setup.harness import Agent, Harness
-    from ormahctl.setup.paragraph import Paragraph
-    from ormahctl.setup.standing import Standing
+from ormahctl.setup import connect, paragraph
+from ormahctl.setup import harness as agents
+from ormahctl.setup import service as units
+from ormahctl.setup import standing as look
+from ormahctl.setup.connect import SettingsChange
+from ormahctl.setup.harness import HARNESSES, Agent, Harness
+from ormahctl.setup.paragraph import Paragraph
+from ormahctl.setup.standing import Standing
 
 DIR = NamedFolder(file_okay=False, path_type=Path)
 DEADLINE, DEADLINE_HELP = click.IntRange(50, 10_000), "Milliseconds after which a hook gives up."
@@ -44,7 +46,7 @@ _STAYS = {
     example="ormahctl setup\normahctl setup --yes --agents claude-code,codex --no-past\normahctl setup claude-code --dry-run\normahctl setup codex --yes\normahctl setup service",
     excludes=[("--list", "--dry-run", "--yes", *GUIDED, "--deadline", "--no-instructions")],
 )
-@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*AGENTS, SERVICE]))
+@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*agents.AGENTS, SERVICE]))
 @click.option(
     "--list", "looks", is_flag=True, help="Only show which agents are connected, and whether their hooks answer."
 )
@@ -89,8 +91,6 @@ def setup(
     uninstall` takes everything out again, and never a memory. With neither AGENT nor options, and no terminal, it
     does the same as --list.
     """
-    from ormahctl.setup.harness import HARNESSES
-
     answers = {name: value for name, value in guided.items() if value not in (None, ())}
     if looks and agent is not None:
         raise click.UsageError(f"--list shows all agents, and takes none: leave {agent} out")
@@ -120,8 +120,6 @@ def setup(
 def _connect(session: Session, harness: Harness, deadline: int, *, dry_run: bool, yes: bool, instructions: bool) -> int:
     """Print the changes of an agent's settings, make them if the person agrees, and offer the paragraph of its
     instructions file. Return the exit status."""
-    from ormahctl.setup import connect, paragraph
-
     words = entry.server_command(session.socket_path)
     changes = connect.plans(harness, socket=entry.socket_option(session.socket_path), deadline=deadline, server=words)
     text = None
@@ -160,9 +158,7 @@ def _offer(session: Session, harness: Harness, change: Paragraph, *, yes: bool) 
     if change.changed and not (yes or interactive()):
         if not session.json:
             words = f"ormahctl setup {shlex.quote(harness.name)} --yes"
-            render.note(
-                f"to have {change.path.name} tell the agent how to use its memory: {words}", label="hint", colour="cyan"
-            )
+            render.note(f"to have {change.path.name} tell the agent how to use its memory: {words}", label="hint")
         return
     question = f"Have {change.path.name} tell the agent how to use its memory?"
     if change.state in _STAYS:
@@ -186,7 +182,7 @@ def _print_connected(session: Session, harness: Harness, changes: Sequence[Setti
         render.out(f"  {', '.join(entries(change))}")
     sys.stdout.flush()
     if changed:
-        render.note(harness.after, label="next", colour="cyan")
+        render.note(harness.after, label="next")
     warn(harness, changes)
     if harness.found() is None:
         render.note(f"{harness.title} ({harness.program}) was not found on this machine")
@@ -216,12 +212,9 @@ def warn(harness: Harness, changes: Sequence[SettingsChange]) -> None:
 def _add_server(session: Session, name: str, *, dry_run: bool, yes: bool) -> int:
     """Have an agent without hooks add the MCP server by its own command, if the person agrees; print what to paste if
     it has none. Return the exit status."""
-    from ormahctl.setup import harness as agents
-    from ormahctl.setup import standing
-
     agent = agents.AGENTS[name]
     words = entry.server_command(session.socket_path)
-    status = standing.standing(agent, socket=None, server=words)
+    status = look.standing(agent, socket=None, server=words)
     command = agent.adding(words)
     asks = command is not None and status.state != "yes" and not (dry_run or yes)
     if asks and not interactive():
@@ -236,7 +229,7 @@ def _add_server(session: Session, name: str, *, dry_run: bool, yes: bool) -> int
         render.out(f"{agent.title} is connected already  {render.line(str(agent.server_file()))}")
     elif added:
         render.out(f"connected {render.paint(agent.title, 'bold')}  by {shlex.join((command or [])[:3])} …")
-        render.note(agent.after, label="next", colour="cyan")
+        render.note(agent.after, label="next")
     else:
         paste(agent, words)
     return 0
@@ -246,37 +239,34 @@ def paste(agent: Agent, words: Sequence[str]) -> None:
     """Print the entry that a person adds to an agent's settings."""
     render.out(f"add this to {render.line(str(agent.server_file()))}, then {agent.after}:")
     render.out(agent.snippet(words))
-    render.note("`ormahctl setup --list` and `ormahctl doctor` see whether it is there", label="hint", colour="cyan")
+    render.note("`ormahctl setup --list` and `ormahctl doctor` see whether it is there", label="hint")
 
 
 # ---------------------------------------------------------------- looking
 
 
 def _look(session: Session) -> None:
-    from ormahctl.setup import harness as agents
-    from ormahctl.setup import service as units
-    from ormahctl.setup import standing as look
-
     socket, server = entry.socket_option(session.socket_path), entry.server_command(session.socket_path)
     standings = [look.standing(agent, socket=socket, server=server) for agent in agents.AGENTS.values()]
     phase, vault, trouble = daemon(session)
     if session.json:
         found = []
-        for one in standings:
-            connected = {"connected": one.state in {"yes", "outdated"}, "state": one.state, "file": str(one.file)}
-            entries_of = {"events": one.events, "server": one.server, "trouble": one.trouble, "mend": one.mend}
-            answer = one.answer
+        for standing in standings:
+            answer = standing.answer
             reply = answer and {"ok": answer.ok, "ms": round(answer.ms, 1), "trouble": answer.trouble}
-            agent = {"agent": one.agent.name, "found": one.found, **connected, **entries_of}
-            found.append({**agent, "answer": reply})
+            fields: dict[str, Any] = {"agent": standing.agent.name, "found": standing.found}
+            fields |= {"connected": standing.state in {"yes", "outdated"}, "state": standing.state}
+            fields |= {"file": str(standing.file), "events": standing.events, "server": standing.server}
+            found.append(fields | {"trouble": standing.trouble, "mend": standing.mend, "answer": reply})
         daemon_state = {"phase": phase, "vault": vault, "socket": str(session.socket_path), "trouble": trouble}
         render.emit({"agents": found, "daemon": daemon_state, "service": units.installed()})
         return
     rows = []
-    for one in standings:
-        state = "cannot be read" if one.state == "unreadable" else one.state
-        tools = "another's" if one.server == "foreign" else one.server
-        rows.append([one.agent.name, "yes" if one.found else "no", state, _answer(one), tools, short(one.file)])
+    for standing in standings:
+        state = "cannot be read" if standing.state == "unreadable" else standing.state
+        tools = "another's" if standing.server == "foreign" else standing.server
+        row = [standing.agent.name, "yes" if standing.found else "no", state, _answer(standing), tools]
+        rows.append([*row, short(standing.file)])
     render.table(["agent", "found", "connected", "hook", "tools", "file"], rows)
     if phase is None:
         how = f"{render.paint('does not run', 'yellow')}  {render.line(trouble or 'start it: ormahctl up')}"
@@ -287,25 +277,25 @@ def _look(session: Session) -> None:
     none = none or "not installed; to have the daemon from login on: ormahctl setup service"
     render.out(f"service {'starts the daemon when you log in' if units.installed() else none}")
     sys.stdout.flush()
-    for one in standings:
-        if one.trouble:
-            render.note(one.trouble + (f" ({one.mend})" if one.mend else ""), label=one.agent.name)
-        elif one.state == "outdated":
+    for standing in standings:
+        if standing.trouble:
+            render.note(standing.trouble + (f" ({standing.mend})" if standing.mend else ""), label=standing.agent.name)
+        elif standing.state == "outdated":
             what = "its entries are of another installation or other settings; renew them"
-            render.note(f"{what}: {one.mend}", label=one.agent.name)
-        if one.answer is not None and not one.answer.ok:
-            render.note(f"its hook {one.answer.trouble}", label=one.agent.name)
-    ready = next((one.agent.name for one in standings if one.state == "no" and one.found), None)
+            render.note(f"{what}: {standing.mend}", label=standing.agent.name)
+        if standing.answer is not None and not standing.answer.ok:
+            render.note(f"its hook {standing.answer.trouble}", label=standing.agent.name)
+    ready = next((standing.agent.name for standing in standings if standing.state == "no" and standing.found), None)
     if ready is not None:
-        render.note(f"to connect one: ormahctl setup {ready}", label="hint", colour="cyan")
+        render.note(f"to connect one: ormahctl setup {ready}", label="hint")
 
 
-def _answer(one: Standing) -> str:
-    if one.answer is None:
+def _answer(standing: Standing) -> str:
+    if standing.answer is None:
         return "-"
-    if not one.answer.ok:
+    if not standing.answer.ok:
         return "fails"
-    return f"{'ok' if one.answer.output else 'runs'}, {one.answer.ms:.0f} ms"
+    return f"{'ok' if standing.answer.output else 'runs'}, {standing.answer.ms:.0f} ms"
 
 
 # ---------------------------------------------------------------- uninstall
@@ -316,7 +306,7 @@ def _answer(one: Standing) -> str:
     short_help="Remove Ormah's entries from the agents' settings.",
     example="ormahctl uninstall --dry-run\normahctl uninstall codex",
 )
-@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*AGENTS, SERVICE]))
+@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*agents.AGENTS, SERVICE]))
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_session
@@ -326,25 +316,24 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     AGENT may be `service`. A file that was not changed since gets its old content, byte for byte. Entries that an agent
     added by its own command, or that you pasted, are named, and you take them out. The vault and the configuration stay.
     """
-    from ormahctl.setup import connect, paragraph, standing
-    from ormahctl.setup import harness as agents
-
     if agent == SERVICE:
         return service.uninstall(session, dry_run=dry_run, yes=yes)
     units, edited = service.plan_removal() if agent is None else ([], [])
     chosen = [agents.AGENTS[agent]] if agent else list(agents.AGENTS.values())
-    changes = [change for one in chosen if isinstance(one, agents.Harness) for change in connect.disconnect(one)]
-    texts = [paragraph.removal(one.name) for one in chosen]
+    changes = [
+        change for program in chosen if isinstance(program, agents.Harness) for change in connect.disconnect(program)
+    ]
+    texts = [paragraph.removal(program.name) for program in chosen]
     paragraphs = [change for found, _ in texts for change in found]
-    connected = [one for one in standing.connected() if one in {other.name for other in chosen} - set(agents.HARNESSES)]
+    connected = [name for name in look.connected() if name in {other.name for other in chosen} - set(agents.HARNESSES)]
     # only what is ours goes, and setup brings it back: a person who means all agents is asked, a script is not
     sure = yes or agent is not None or not interactive()
     if agreed([*changes, *paragraphs, *units], dry_run=dry_run, yes=sure, quiet=session.json):
         if units:
             service.remove(units)
         entry.take_back([*changes, *paragraphs])
-        for one in chosen:
-            entry.wire(one.name, None)
+        for program in chosen:
+            entry.wire(program.name, None)
     elif not dry_run:
         return DECLINED
     vault, _ = vault_now(session)

@@ -65,8 +65,8 @@ def add(
     session: Session, folder: str, space: str, include: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> tuple[dict[str, Any], bool]:
     """Add a source. `space`: empty: its default; `global`: none. Return ({"path", "space"}, whether a daemon runs)."""
-    patterns = [word for one in include for word in ("--include", one)]
-    patterns += [word for one in exclude for word in ("--exclude", one)]
+    patterns = [word for glob in include for word in ("--include", glob)]
+    patterns += [word for glob in exclude for word in ("--exclude", glob)]
     place = os.path.abspath(os.path.expanduser(folder))
     done: dict[str, Any] = json.loads(offline.answer("sources", "add", "--space", space, *patterns, "--", place))
     return done, _taken_up(session)
@@ -86,11 +86,11 @@ def _table(listed: Sequence[SourceListed]) -> None:
         render.note("no folder is a source; name one: ormahctl sources add DIR --space S")
         return
     rows = []
-    for one in listed:
-        read = "not yet" if one.read is None else render.moment(one.read)
-        place = [render.line(one.path), render.line(one.space or "global")]
-        rows.append([*place, f"{one.files:,}", f"{one.sections:,}", read])
+    for source in listed:
+        read = "not yet" if source.read is None else render.moment(source.read)
+        place = [render.line(source.path), render.line(source.space or "global")]
+        rows.append([*place, f"{source.files:,}", f"{source.sections:,}", read])
     render.table(["folder", "space", "files", "sections", "read"], rows)
-    for one in listed:
-        for path, why in one.troubles.items():
+    for source in listed:
+        for path, why in source.troubles.items():
             render.note(render.line(why), label=render.line(path))

@@ -14,17 +14,7 @@ import msgspec
 from ormahctl import render
 from ormahctl.registry import Verb
 from ormahctl.session import Session, interactive, pass_session
-from ormahd import paths
-from ormahd.api import (
-    ConflictItem,
-    NoParams,
-    ResolveConflictParams,
-    ResolveConflictResult,
-    SyncResult,
-    SyncSetupParams,
-    SyncSetupResult,
-    TakeBackResult,
-)
+from ormahd import api, paths
 
 TEXT_COLUMNS = 100
 """Width of a version in the list of conflicts, in columns."""
@@ -68,15 +58,15 @@ def sync(
             url = os.path.abspath(paths.expand(Path(url)))  # the daemon runs in another folder
         return _setup(session, url, replace=replace, yes=yes)
     if resolve is not None:
-        params = ResolveConflictParams(name=resolve.strip())
-        resolved = session.client.call("admin.sync_resolve", params, ResolveConflictResult)
+        params = api.ResolveConflictParams(name=resolve.strip())
+        resolved = session.client.call("admin.sync_resolve", params, api.ResolveConflictResult)
         _print_settled(session, resolved, "settled")
     elif take_back is not None:
-        params = ResolveConflictParams(name=take_back.strip())
-        restored = session.client.call("admin.sync_take_back", params, TakeBackResult)
+        params = api.ResolveConflictParams(name=take_back.strip())
+        restored = session.client.call("admin.sync_take_back", params, api.TakeBackResult)
         _print_settled(session, restored, "taken back", restored.commits)
     else:
-        done = session.follow("syncing", "admin.sync", NoParams(), SyncResult)
+        done = session.follow("syncing", "admin.sync", api.NoParams(), api.SyncResult)
         if session.json:
             render.emit(done)
         else:
@@ -84,7 +74,7 @@ def sync(
     return 0
 
 
-def _print_sync(done: SyncResult) -> None:
+def _print_sync(done: api.SyncResult) -> None:
     place = f"{render.line(done.remote)}/{render.line(done.branch)}"
     if not (done.pulled or done.pushed):
         render.out(f"nothing new, here and at {place}")
@@ -92,27 +82,27 @@ def _print_sync(done: SyncResult) -> None:
         came, went = render.count(done.pulled, "commit"), render.count(done.pushed, "commit")
         render.out(f"synced with {place}: {came} came in, {went} went out")
     sys.stdout.flush()
-    for one in done.conflicts:
-        render.note(f"{one.path}: {one.what}", label="conflict", colour="red")
-    for one in done.replaced:
-        _print_replaced(one)
+    for conflict in done.conflicts:
+        render.note(f"{conflict.path}: {conflict.what}", label="conflict")
+    for replaced in done.replaced:
+        _print_replaced(replaced)
     if done.waiting:
         waiting = render.count(done.waiting, "conflict waits", "conflicts wait")
         render.note(f"{waiting} for you: ormahctl review")
 
 
-def _print_replaced(one: ConflictItem) -> None:
+def _print_replaced(replaced: api.ConflictItem) -> None:
     """Print which texts of this machine were replaced, by which machine, and how to restore them."""
-    render.note(f"{one.path}, by the sync on {one.by or 'another machine'}:", label="replaced", colour="yellow")
-    for field, side, text in _differing(one):
+    render.note(f"{replaced.path}, by the sync on {replaced.by or 'another machine'}:", label="replaced")
+    for field, side, text in _differing(replaced):
         if side != "base":
             render.aside(f"  {render.line(field)}  {'yours' if side == 'ours' else 'now  '}  {text}")
-    render.note(f"ormahctl sync --take-back {(one.node or one.op)[:8]}", label="hint", colour="cyan")
+    render.note(f"ormahctl sync --take-back {(replaced.node or replaced.op)[:8]}", label="hint")
 
 
 def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> int:
-    params = SyncSetupParams(url=url, replace=replace, ask=not yes)
-    done = session.follow("syncing", "admin.sync_setup", params, SyncSetupResult)
+    params = api.SyncSetupParams(url=url, replace=replace, ask=not yes)
+    done = session.follow("syncing", "admin.sync_setup", params, api.SyncSetupResult)
     if done.state == "would_join":
         what = f"{render.line(done.url)} holds another vault, with {render.count(done.memories, 'memory', 'memories')}"
         if session.json or not interactive():
@@ -123,7 +113,7 @@ def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> int:
             return DECLINED
         session.reconnect()
         params.ask = False
-        done = session.follow("syncing", "admin.sync_setup", params, SyncSetupResult)
+        done = session.follow("syncing", "admin.sync_setup", params, api.SyncSetupResult)
     if session.json:
         row = msgspec.to_builtins(done)
         render.emit({**{name: value for name, value in row.items() if name != "synced"}, **(row["synced"] or {})})
@@ -139,22 +129,22 @@ def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> int:
     return 0
 
 
-def show_conflict(one: ConflictItem) -> None:
+def show_conflict(conflict: api.ConflictItem) -> None:
     """Print one conflict: what each side says where they differ, and the paths of all versions."""
-    name = f"{render.paint(one.node[:8], 'bold')}  " if one.node else ""
-    render.out(f"{name}{render.line(one.path)}")
-    render.out(f"  {render.line(one.what)}")
-    for field, side, text in _differing(one):
-        mark = "  (in the vault)" if side == one.kept else ""
+    name = f"{render.paint(conflict.node[:8], 'bold')}  " if conflict.node else ""
+    render.out(f"{name}{render.line(conflict.path)}")
+    render.out(f"  {render.line(conflict.what)}")
+    for field, side, text in _differing(conflict):
+        mark = "  (in the vault)" if side == conflict.kept else ""
         render.out(f"    {render.line(field)}  {SIDES.get(side, side):6}  {text}{mark}")
-    for side, file in one.files.items():
-        commit = (one.commits.get(side) or "")[:8]
+    for side, file in conflict.files.items():
+        commit = (conflict.commits.get(side) or "")[:8]
         render.out(render.paint(f"  {SIDES.get(side, side):6}  {commit}  {render.line(file)}", "dim"))
 
 
-def _differing(one: ConflictItem) -> Iterator[tuple[str, str, str]]:
+def _differing(conflict: api.ConflictItem) -> Iterator[tuple[str, str, str]]:
     """Yield (field, version, text) of a conflict, each text without the lines that all versions have."""
-    for field, values in one.values.items():
+    for field, values in conflict.values.items():
         texts = {side: (text or "").split("\n") for side, text in values.items()}
         same = set.intersection(*map(set, texts.values()))
         for side, lines in texts.items():
@@ -163,14 +153,14 @@ def _differing(one: ConflictItem) -> Iterator[tuple[str, str, str]]:
 
 
 def _print_settled(
-    session: Session, done: ResolveConflictResult | TakeBackResult, verb: str, commits: Sequence[str] = ()
+    session: Session, done: api.ResolveConflictResult | api.TakeBackResult, verb: str, commits: Sequence[str] = ()
 ) -> None:
     """Print which conflicts were settled, the commits that were made for it, and how many conflicts are left."""
     if session.json:
         render.emit(done)
         return
-    for one in done.settled:
-        render.out(f"{verb} {render.line(one.path)}")
+    for conflict in done.settled:
+        render.out(f"{verb} {render.line(conflict.path)}")
     for commit in commits:
         render.out(f"  commit {commit[:8]}; the next sync brings it to the other machines")
     if done.waiting:

@@ -181,7 +181,7 @@ def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float
 def _how_far(tally: Tally, how: str) -> None:
     counts = f"{render.count(tally.added, 'memory', 'memories')} added, {tally.skipped:,} skipped"
     render.note(f"{how} after line {tally.line:,}: {counts}, {len(tally.failed):,} failed")
-    render.note("the same command goes on from there: what is stored is skipped", label="hint", colour="cyan")
+    render.note("the same command goes on from there: what is stored is skipped", label="hint")
 
 
 def _report(session: Session, tally: Tally, seconds: float) -> None:
@@ -199,7 +199,7 @@ def _report(session: Session, tally: Tally, seconds: float) -> None:
         render.note(f"and {len(tally.failed) - MAX_LISTED:,} more; all of them: ormahctl --json import …")
     if tally.redacted:
         redacted = render.count(tally.redacted, "memory", "memories")
-        render.note(f"secrets were taken out of {redacted} before anything was written", label="secret", colour="red")
+        render.note(f"secrets were taken out of {redacted} before anything was written", label="secret")
 
 
 PAGE = 500

@@ -16,16 +16,7 @@ from ormahctl.options import DAYS
 from ormahctl.registry import Verb
 from ormahctl.session import Session, interactive, pass_session
 from ormahctl.times import When
-from ormahd.api import (
-    HistoryParams,
-    HistoryResult,
-    ShowOpParams,
-    ShowOpResult,
-    UndoConflict,
-    UndoneOp,
-    UndoParams,
-    UndoResult,
-)
+from ormahd import api
 from ormahd.rpc.wire import BadRequest, Conflict, NotFound
 
 CONFLICT = Conflict.exit_status
@@ -82,11 +73,11 @@ def undo(
             return DECLINED
         commits = (last,)
     run = run and _run_of(session, run)
-    params = UndoParams(ops=list(commits), run=run, job=job, since=since, force=force, dry_run=dry_run)
+    params = api.UndoParams(ops=list(commits), run=run, job=job, since=since, force=force, dry_run=dry_run)
     try:
-        done = session.follow("undoing", "history.undo", params, UndoResult, timeout=None)
+        done = session.follow("undoing", "history.undo", params, api.UndoResult, timeout=None)
     except Conflict as exc:
-        conflicts = msgspec.convert(exc.data.get("conflicts", []), list[UndoConflict])
+        conflicts = msgspec.convert(exc.data.get("conflicts", []), list[api.UndoConflict])
         if conflicts and not session.json:
             _print_conflicts(conflicts)
         raise
@@ -97,7 +88,7 @@ def undo(
         _print_undone(op)
     if done.run and len(done.undone) > 1 and not dry_run:
         again = f"ormahctl undo --run {done.undone[0].commit[:8]}"
-        render.note(f"to redo all of it: {again}", label="hint", colour="cyan")
+        render.note(f"to redo all of it: {again}", label="hint")
     for why, number in Counter(op.why for op in done.skipped).items():
         render.note(f"{render.count(number, 'change')} passed over: {why}")
     if not (done.undone or done.skipped or done.conflicts):
@@ -106,9 +97,9 @@ def undo(
         return 0
     _print_conflicts(done.conflicts)
     refused = render.count(len({conflict.op for conflict in done.conflicts}), "change was", "changes were")
-    render.note(f"{refused} left alone, because of later ones", label="error", colour="red")
+    render.note(f"{refused} left alone, because of later ones", label="error")
     hint = "edit the memories by hand (ormahctl edit ID), or undo the later changes first, and repeat"
-    render.note(hint, label="hint", colour="cyan")
+    render.note(hint, label="hint")
     return CONFLICT
 
 
@@ -117,7 +108,7 @@ def _last(session: Session) -> str | None:
 
     Raises BadRequest with the command to type if nobody can be asked.
     """
-    newest = session.client.call("history.list", HistoryParams(limit=LOOKED_AT), HistoryResult).ops
+    newest = session.client.call("history.list", api.HistoryParams(limit=LOOKED_AT), api.HistoryResult).ops
     found = next((op for op in newest if op.op and op.undone_by is None and op.kind not in NEVER), None)
     if found is None:
         render.note("there was nothing to undo")
@@ -127,7 +118,7 @@ def _last(session: Session) -> str | None:
             f"say which change to undo; the last one is {found.commit[:8]}, {render.line(found.subject)}",
             hint=f"ormahctl undo {found.commit[:8]}",
         )
-    op = session.client.call("history.show", ShowOpParams(op=found.commit, limit=CHANGED), ShowOpResult)
+    op = session.client.call("history.show", api.ShowOpParams(op=found.commit, limit=CHANGED), api.ShowOpResult)
     show_op(op)
     return found.commit if click.confirm("Undo it?", err=True) else None
 
@@ -135,7 +126,7 @@ def _last(session: Session) -> str | None:
 def _run_of(session: Session, commit: str) -> str:
     """Return the run that the change `commit` belongs to. The id of a run, as `--json` has it, is returned as it is."""
     try:
-        found = session.client.call("history.show", ShowOpParams(op=commit, limit=1), ShowOpResult)
+        found = session.client.call("history.show", api.ShowOpParams(op=commit, limit=1), api.ShowOpResult)
     except NotFound:
         return commit
     if found.run is None:
@@ -145,7 +136,7 @@ def _run_of(session: Session, commit: str) -> str:
     return found.run
 
 
-def _print_undone(done: UndoneOp) -> None:
+def _print_undone(done: api.UndoneOp) -> None:
     word, redo = ("undone", f", redo: ormahctl undo {done.commit[:8]}") if done.commit else ("would be undone:", "")
     render.out(f"{word} {render.paint(render.line(done.subject).rstrip('.'), 'bold')}{redo}")
     for change in done.changes[:MAX_LISTED]:
@@ -158,21 +149,23 @@ def _print_undone(done: UndoneOp) -> None:
 # Conflicts, on stderr: what changed since the op, and what undoing it would change
 
 
-def _print_conflicts(conflicts: Sequence[UndoConflict]) -> None:
+def _print_conflicts(conflicts: Sequence[api.UndoConflict]) -> None:
     before = None
-    for one in conflicts:
-        if (one.op, one.path) != before:
-            before = one.op, one.path
-            title = render.paint(render.line(one.title or one.path), "bold", sys.stderr)
-            render.aside(f"{title}  {one.node_id[:8] if one.node_id else ''}  {render.line(one.path)}".rstrip())
-        render.aside(f"  {render.line(one.what)}")
-        for label, text in (("since the op", one.ours), ("undoing it", one.theirs)):
-            if text == one.base:
+    for conflict in conflicts:
+        if (conflict.op, conflict.path) != before:
+            before = conflict.op, conflict.path
+            title = render.paint(render.line(conflict.title or conflict.path), "bold", sys.stderr)
+            render.aside(
+                f"{title}  {conflict.node_id[:8] if conflict.node_id else ''}  {render.line(conflict.path)}".rstrip()
+            )
+        render.aside(f"  {render.line(conflict.what)}")
+        for label, text in (("since the op", conflict.ours), ("undoing it", conflict.theirs)):
+            if text == conflict.base:
                 continue
             render.aside(f"    {label}:")
             lines = ["- the note"]
             if text is not None:
-                diff = difflib.unified_diff((one.base or "").splitlines(), text.splitlines(), lineterm="", n=0)
+                diff = difflib.unified_diff((conflict.base or "").splitlines(), text.splitlines(), lineterm="", n=0)
                 lines = [f"{line[0]} {line[1:]}" for line in diff if not line.startswith(("---", "+++", "@@"))]
             for line in lines[:LINES]:
                 colour = "green" if line[0] == "+" else "red"

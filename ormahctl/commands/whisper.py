@@ -15,15 +15,7 @@ from ormahctl.commands.spaces import GLOBAL, space_counts, unknown_spaces
 from ormahctl.options import limit_option, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import PERSON, Session, pass_session, space
-from ormahd.api import (
-    FeedbackParams,
-    FeedbackResult,
-    WhisperedPrompt,
-    WhisperParams,
-    WhisperResult,
-    WhispersParams,
-    WhispersResult,
-)
+from ormahd import api
 
 WORDS: Final = tomllib.loads(resources.files(__package__).joinpath("whisper.toml").read_text("utf-8"))
 SILENCES: Final[dict[str, str]] = WORDS["silence"]
@@ -64,10 +56,10 @@ def whisper(
         _list(session, named, limit)
         return
     where = space() if named is None else None if named == GLOBAL else named
-    params = WhisperParams(
+    params = api.WhisperParams(
         prompt=text_or_stdin(" ".join(prompt), "the prompt"), space=where, session_id=session_id, explain=explain
     )
-    found = session.client.call("agent.whisper", params, WhisperResult)
+    found = session.client.call("agent.whisper", params, api.WhisperResult)
     if session.json:
         render.emit(msgspec.to_builtins(found))
         return
@@ -136,9 +128,9 @@ def fate(row: Mapping[str, Any], weights: Mapping[str, float]) -> str:
 def weighed(row: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, float]:
     """Return {evidence: what it adds to the log odds of a memory, compared to its usual value}, if that is `WORTH` it."""
     parts = {
-        one["name"]: one["odds"] - weights.get(one["name"], 1.0) * EVIDENCE[one["name"]].get("usual", 0.0)
-        for one in row["parts"]
-        if one["name"] in EVIDENCE
+        part["name"]: part["odds"] - weights.get(part["name"], 1.0) * EVIDENCE[part["name"]].get("usual", 0.0)
+        for part in row["parts"]
+        if part["name"] in EVIDENCE
     }
     parts |= {name: DECIDES * row.get(name, 0.0) for name in ("verdict", "renewed")}
     parts |= {"older_than": -DECIDES * ("older_than" in row), "time": DECIDES * (row["source"] == "temporal")}
@@ -155,33 +147,37 @@ PROMPT = 160
 
 def _list(session: Session, named: str | None, limit: int) -> None:
     """Print the last prompts, of all spaces or of the space `named`."""
-    found = session.client.call("agent.whispers", WhispersParams(space=named, limit=limit), WhispersResult).whispers
+    found = session.client.call(
+        "agent.whispers", api.WhispersParams(space=named, limit=limit), api.WhispersResult
+    ).whispers
     if session.json:
         render.emit(found)
         return
-    for number, one in enumerate(found):
+    for number, logged in enumerate(found):
         if number:
             render.out()
-        _print(one)
+        _print(logged)
     if not found:
         render.note("no prompt was logged yet")
         if named is not None:
             unknown_spaces([named], space_counts(session))
 
 
-def _print(one: WhisperedPrompt) -> None:
-    facts = [one.agent.removeprefix("agent:"), render.line(one.space or "global")]
-    if one.session_id:
-        facts.append(f"session {render.cut(render.line(one.session_id), 12)}")
-    facts.append(f"event {one.event}")
-    render.out(f"{render.moment(one.time)}  {render.paint(' · '.join(facts), 'dim')}")
+def _print(logged: api.WhisperedPrompt) -> None:
+    facts = [logged.agent.removeprefix("agent:"), render.line(logged.space or "global")]
+    if logged.session_id:
+        facts.append(f"session {render.cut(render.line(logged.session_id), 12)}")
+    facts.append(f"event {logged.event}")
+    render.out(f"{render.moment(logged.time)}  {render.paint(' · '.join(facts), 'dim')}")
     prompt = "(not stored: its session is in a folder of sessions.exclude)"
-    if one.prompt or one.silence == "empty":
-        prompt = f"“{render.cut(render.line(one.prompt), PROMPT)}”"
+    if logged.prompt or logged.silence == "empty":
+        prompt = f"“{render.cut(render.line(logged.prompt), PROMPT)}”"
     render.out(f"  {prompt}", hang=1)
-    if one.silence is not None:
-        render.out(f"  {render.paint('no whisper:', 'yellow')} {render.line(SILENCES.get(one.silence, one.silence))}")
-    for memory in one.memories:
+    if logged.silence is not None:
+        render.out(
+            f"  {render.paint('no whisper:', 'yellow')} {render.line(SILENCES.get(logged.silence, logged.silence))}"
+        )
+    for memory in logged.memories:
         how = WORDS["listed"].get(memory.shown, "") + memory.heeded * WORDS["listed"]["heeded"]
         title = "(gone by now)" if memory.title is None else render.line(memory.title)
         render.out(f"  {render.paint(memory.short_id, 'bold')}  {title}{how}", hang=10)
@@ -206,8 +202,8 @@ def feedback(session: Session, node_id: str, signal: str, explicit: bool, event:
     From now on it is whispered for prompts like this, or not. `ormahctl undo` undoes the judgement.
     """
     source = "explicit" if explicit or session.agent == PERSON else "implicit"
-    params = FeedbackParams(node_id=node_id, signal=int(signal), source=source, event=event)
-    done = session.client.call("agent.feedback", params, FeedbackResult)
+    params = api.FeedbackParams(node_id=node_id, signal=int(signal), source=source, event=event)
+    done = session.client.call("agent.feedback", params, api.FeedbackResult)
     if session.json:
         render.emit(done)
         return

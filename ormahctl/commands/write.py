@@ -24,24 +24,7 @@ from ormahctl.commands.spaces import new_space
 from ormahctl.options import EDGE, GUARD, SHARE, TIER, TYPE, TYPES, LinkType, OneOf, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session, space
-from ormahd.api import (
-    ConnectParams,
-    DoctorParams,
-    DoctorResult,
-    HelloParams,
-    HelloResult,
-    HistoryParams,
-    HistoryResult,
-    Link,
-    Near,
-    NodeParams,
-    NodeResult,
-    OutdatedParams,
-    RememberParams,
-    RememberResult,
-    UpdateParams,
-    WriteResult,
-)
+from ormahd import api
 from ormahd.rpc.wire import BadRequest, InvalidNote, NotFound, Unavailable
 
 
@@ -54,23 +37,23 @@ def print_done(verb: str, short_id: str, commit: str | None, *, space: str | Non
 def print_remarks(redacted: Sequence[str], demoted: Sequence[str]) -> None:
     if redacted:
         kinds = ", ".join(sorted(set(redacted)))
-        render.note(f"taken out before anything was written: {kinds}", label="secret", colour="red")
+        render.note(f"taken out before anything was written: {kinds}", label="secret")
     if demoted:
         ids = ", ".join(name[:8] for name in demoted)
         render.note(f"core is full; moved to working: {ids}")
 
 
-def close_to(near: Sequence[Near], newer: str) -> None:
+def close_to(near: Sequence[api.Near], newer: str) -> None:
     """Print the memories that are close to the one just written (short id `newer`), and the command to type if it
     replaces one."""
-    for one in near:
-        render.out(f"  close to {one.short_id}  {one.created[:10]}  {render.cut(render.line(one.content), 60)}")
+    for node in near:
+        render.out(f"  close to {node.short_id}  {node.created[:10]}  {render.cut(render.line(node.content), 60)}")
     if near:
         seems = "it seems to replace it; if so" if near[0].standing == "replaced" else "if it replaces one of them"
         render.out(f"  {seems}: ormahctl outdated {near[0].short_id} --by {newer}")
 
 
-def fields(node: NodeResult) -> dict[str, Any]:
+def fields(node: api.NodeResult) -> dict[str, Any]:
     """Return a node as `--json` prints it: its fields, `path` and `connections`."""
     found: dict[str, Any] = msgspec.to_builtins(node)
     for twin in ("text", "node_id"):
@@ -78,12 +61,12 @@ def fields(node: NodeResult) -> dict[str, Any]:
     return found
 
 
-def peek(session: Session, node_id: str) -> NodeResult:
+def peek(session: Session, node_id: str) -> api.NodeResult:
     """Return the node, without counting that as a use."""
-    return session.client.call("agent.get", NodeParams(node_id=node_id, touch=False), NodeResult)
+    return session.client.call("agent.get", api.NodeParams(node_id=node_id, touch=False), api.NodeResult)
 
 
-def written(session: Session, done: WriteResult, verb: str, *, before: NodeResult | None = None) -> None:
+def written(session: Session, done: api.WriteResult, verb: str, *, before: api.NodeResult | None = None) -> None:
     """Print the result of a write. With --json: the node as it is now (or `before`, if it was removed) and the commit."""
     if session.json:
         try:
@@ -142,7 +125,7 @@ def remember(
     text: str,
     space_: str | None,
     global_: bool,
-    links: tuple[Link, ...],
+    links: tuple[api.Link, ...],
     verbose: bool,
     **given: Any,
 ) -> None:
@@ -151,8 +134,8 @@ def remember(
     A text that its space has already, with the same type, is not stored twice. Passwords and keys are redacted first.
     """
     content = text_or_stdin(text, "the memory")
-    params = RememberParams(content=content, space=space(space_, global_), connections=list(links), **given)
-    done = session.client.call("agent.remember", params, RememberResult)
+    params = api.RememberParams(content=content, space=space(space_, global_), connections=list(links), **given)
+    done = session.client.call("agent.remember", params, api.RememberResult)
     if session.json:
         names = ["short_id", "path", "commit", "op", "space", "links", "redacted", "demoted"]
         names += ["existing", "degraded", "near", "replaced"]
@@ -166,7 +149,7 @@ def remember(
         new_space(session, space_)
 
 
-def _print_context(done: RememberResult) -> None:
+def _print_context(done: api.RememberResult) -> None:
     """Print a memory's file and connections, and the memories close to it."""
     render.out(f"  {render.line(done.path or '')}")
     for node_id in done.replaced:
@@ -242,8 +225,8 @@ def update(
         changes["space"] = None
     if not changes and not tags and not untags:
         raise click.UsageError("nothing to change was named")
-    params = UpdateParams(node_id=node_id, add_tags=list(tags), remove_tags=list(untags), **changes)
-    written(session, session.client.call("agent.update", params, WriteResult), "updated")
+    params = api.UpdateParams(node_id=node_id, add_tags=list(tags), remove_tags=list(untags), **changes)
+    written(session, session.client.call("agent.update", params, api.WriteResult), "updated")
 
 
 def file_of(vault: str, path: str) -> Path:
@@ -266,7 +249,7 @@ def edit(session: Session, node_id: str) -> None:
     What you save is committed under your name, and can be found at once.
     """
     node = peek(session, node_id)
-    hello = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult)
+    hello = session.client.call("hello", api.HelloParams(client="ormahctl"), api.HelloResult)
     file = file_of(hello.vault, node.path)
     try:
         before = file.read_bytes()
@@ -315,7 +298,7 @@ def _open_editor(file: Path) -> None:
         )
 
 
-def _taken_in(session: Session, node: NodeResult, file: Path) -> tuple[NodeResult, str | None]:
+def _taken_in(session: Session, node: api.NodeResult, file: Path) -> tuple[api.NodeResult, str | None]:
     """Wait until the daemon has indexed the present content of the note's file. Return (node, its commit); if that takes too
     long, `node` as it was before, and None."""
     deadline = time.monotonic() + WAIT_SECONDS
@@ -323,8 +306,8 @@ def _taken_in(session: Session, node: NodeResult, file: Path) -> tuple[NodeResul
         try:
             now = peek(session, node.id)
             if now.digest == hashlib.sha256(file.read_bytes()).hexdigest():
-                newest = HistoryParams(node_id=node.id, limit=1)
-                ops = session.client.call("history.list", newest, HistoryResult).ops
+                newest = api.HistoryParams(node_id=node.id, limit=1)
+                ops = session.client.call("history.list", newest, api.HistoryResult).ops
                 return now, ops[0].commit if ops and ops[0].kind == "edit" else None
         except FileNotFoundError:
             pass  # an editor that replaces files is between its two steps
@@ -336,9 +319,9 @@ def _taken_in(session: Session, node: NodeResult, file: Path) -> tuple[NodeResul
     return node, None
 
 
-def _refuse_broken(session: Session, node: NodeResult) -> None:
+def _refuse_broken(session: Session, node: api.NodeResult) -> None:
     """Raise InvalidNote, with the line and what to do, if the edit made the note unreadable."""
-    found = session.client.call("admin.doctor", DoctorParams(), DoctorResult).findings
+    found = session.client.call("admin.doctor", api.DoctorParams(), api.DoctorResult).findings
     for finding in found:
         if finding.path == node.path and finding.level != "info":
             line = f"line {finding.line}: " if finding.line else ""
@@ -349,7 +332,7 @@ def _refuse_broken(session: Session, node: NodeResult) -> None:
             )
 
 
-def _report(session: Session, node: NodeResult, word: str, commit: str | None) -> None:
+def _report(session: Session, node: api.NodeResult, word: str, commit: str | None) -> None:
     if session.json:
         render.emit(fields(node) | {"changed": word != "unchanged", "commit": commit})
         return
@@ -370,9 +353,9 @@ def _report(session: Session, node: NodeResult, word: str, commit: str | None) -
 @pass_session
 def outdated(session: Session, node_id: str, reason: str | None, by: str | None, revoke: bool) -> None:
     """Mark the memory ID as no longer valid. It stays in the vault, but searches no longer find it."""
-    params = OutdatedParams(node_id=node_id, reason=reason, revoke=revoke, by=by)
+    params = api.OutdatedParams(node_id=node_id, reason=reason, revoke=revoke, by=by)
     verb = "valid again" if revoke else "outdated"
-    written(session, session.client.call("agent.outdated", params, WriteResult), verb)
+    written(session, session.client.call("agent.outdated", params, api.WriteResult), verb)
 
 
 @click.command(
@@ -395,8 +378,8 @@ def connect(
 
     EDGE is one of supports, part_of, depends_on, defines, derived_from, evolved_from, related_to, contradicts.
     """
-    params = ConnectParams(
+    params = api.ConnectParams(
         source_id=source_id, target_id=target_id, edge=edge, weight=weight, reason=reason, remove=remove
     )
     verb = "disconnected" if remove else "connected"
-    written(session, session.client.call("agent.connect", params, WriteResult), verb)
+    written(session, session.client.call("agent.connect", params, api.WriteResult), verb)

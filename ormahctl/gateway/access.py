@@ -73,7 +73,7 @@ class WebAccess:
     def redeem(self, secret: str) -> str | None:
         """Begin a browser session for `secret`, the secret of a link, which can then not be used again. Return the
         value of the session cookie; None if `secret` is not valid."""
-        found = next((one for one in self._links if _same(one, secret)), None)
+        found = next((link for link in self._links if _same(link, secret)), None)
         if found is None or self._links.pop(found) < time.monotonic():
             return None
         return self._signed(secrets.token_urlsafe(32))
@@ -112,5 +112,5 @@ def staying(socket: Path) -> WebFile | None:
     return None
 
 
-def _same(one: str, other: str) -> bool:
-    return secrets.compare_digest(one.encode("utf-8", "surrogateescape"), other.encode("utf-8", "surrogateescape"))
+def _same(secret: str, other: str) -> bool:
+    return secrets.compare_digest(secret.encode("utf-8", "surrogateescape"), other.encode("utf-8", "surrogateescape"))

@@ -31,7 +31,7 @@ def read(schema: Schema, given: Mapping[str, Any] | None) -> dict[str, Any]:
     known = schema["properties"]
     found = {name: value for name, value in (given or {}).items() if value is not None}
     for name in found.keys() - known.keys():
-        if any(_is_misspelt(name.casefold(), one) for one in known):
+        if any(_is_misspelt(name.casefold(), argument) for argument in known):
             raise BadRequest(f"there is no argument '{name[:60]}'", hint="there are: " + ", ".join(known))
     missing = [name for name in schema.get("required", ()) if name not in found]
     if missing:

@@ -83,7 +83,7 @@ async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, 
 
 def app(daemon: DaemonLink, access: WebAccess) -> LoopbackGuard:
     """Return the ASGI app of one port: all routes, behind the guard."""
-    endpoints: list[BaseRoute] = [Endpoint(one.path, _route(daemon, one), methods=[one.verb]) for one in ROUTES]
+    endpoints: list[BaseRoute] = [Endpoint(route.path, _route(daemon, route), methods=[route.verb]) for route in ROUTES]
 
     async def description(_: Request) -> Response:
         return as_json(openapi.description(access.url))

@@ -60,7 +60,7 @@ class Route(msgspec.Struct, frozen=True):
     def never_null(self) -> set[str]:
         """The method's parameters that may be left out, and cannot be null."""
         fields = msgspec.structs.fields(self.params)
-        return {one.encode_name for one in fields if not one.required and NoneType not in get_args(one.type)}
+        return {field.encode_name for field in fields if not field.required and NoneType not in get_args(field.type)}
 
     @property
     def in_path(self) -> list[str]:

@@ -218,7 +218,9 @@ class Json:
     def _number(node: Node, step: str | int) -> int:
         """Return the index among the children of `node` of the child with the key or index `step`. If a key occurs
         several times, the last one counts."""
-        return step if isinstance(step, int) else [at for at, one in enumerate(node.children) if one.key == step][-1]
+        if isinstance(step, int):
+            return step
+        return [at for at, child in enumerate(node.children) if child.key == step][-1]
 
     def _insert(self, path: Path, key: str | None, value: Any) -> list[Splice]:
         """Return the edit that adds `value` at the end of the container at `path`: as the member `key`, or if `key`
@@ -326,15 +328,15 @@ class Toml:
         data = self.data
         newline = b"\r\n" if b"\r\n" in data else b"\n"
         gap = b"" if not data else newline if data.endswith((b"\n", b"\r")) else newline * 2
-        lines = [f"[{table}.{name}]", *(f"{key} = {_value(one)}" for key, one in value.items())]
+        lines = [f"[{table}.{name}]", *(f"{key} = {_value(member)}" for key, member in value.items())]
         return [Splice(len(data), b"", gap + newline.join(line.encode() for line in lines) + newline)]
 
     def renew(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
         """Return the edits that set the members in `value`, each on its line of the table `table.name`."""
         start, end = self._span(table, name)
         text = self.data[start:end]
-        for key, one in value.items():
-            line = f"{key} = {_value(one)}".encode()
+        for key, member in value.items():
+            line = f"{key} = {_value(member)}".encode()
             text = re.sub(rb"(?m)^[ \t]*%s[ \t]*=[^\r\n]*" % key.encode(), line.replace(b"\\", b"\\\\"), text, count=1)
         return [Splice(start, self.data[start:end], text)] if text != self.data[start:end] else []
 

@@ -164,7 +164,9 @@ class Pump:
                         self._write(line)
             with self.lock:
                 self.channel = None if self.channel is channel else self.channel
-                lost = [key for key, one in self.waiting.items() if one is channel and key is not self.sending]
+                lost = [
+                    key for key, connection in self.waiting.items() if connection is channel and key is not self.sending
+                ]
                 for key in lost:
                     del self.waiting[key]
             complaint = gateway.complaint(self.socket)
