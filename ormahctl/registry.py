@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import click
-from click.core import augment_usage_errors
 
 from ormahctl import render
 from ormahctl.session import Session, pass_session, who
@@ -26,9 +25,10 @@ _HEADINGS: Final = {
 SECTIONS: Final = {heading: names.split() for heading, names in _HEADINGS.items()}
 """{heading in the help: commands}. `ormahctl` alone shows the first."""
 _SHARED = {
+    "config": "model",
     "daemon": "status up down restart",
     "health": "doctor verify rebuild logs",
-    "hook": "statusline",
+    "hook": "mcp statusline",
     "maintenance": "jobs",
     "setup": "uninstall",
     "transfer": "import export",
@@ -85,10 +85,6 @@ class Verb(click.Command):
                 if {first, other} <= given:
                     raise click.UsageError(f"{first} and {other} exclude each other", ctx)
         return remaining
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with augment_usage_errors(ctx):  # an error in the use of a command names the command
-            return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.example:

@@ -58,7 +58,9 @@ def _heading(op: api.OpResult) -> None:
         if value:
             text = f"{render.pad(label, _LABEL)}{render.line(value)}"
             render.out(render.paint(text, "yellow") if label == "undone" else text)
-    _reason(op, indent="  ", above=True)
+    if op.body.strip():
+        render.out()
+    _reason(op)
 
 
 def _version(version: api.VersionResult) -> None:
@@ -67,7 +69,7 @@ def _version(version: api.VersionResult) -> None:
     render.out(f"{when}  {commit}  {render.line(version.kind or '-')}  {who}  {render.line(version.subject)}")
     if version.undone_by:
         render.out(render.paint(f"  undone by {render.line(version.undone_by)[:8]}", "yellow"))
-    _reason(version, indent="  ", above=False)
+    _reason(version)
     change = version.change
     if change is None:
         render.out("  (the note itself did not change)")
@@ -77,17 +79,13 @@ def _version(version: api.VersionResult) -> None:
         render.out(f"          to {render.line(change.path)}")
     elif change.change != "edited":
         render.out(f"  {render.paint(render.line(change.change), _COLOURS.get(change.change, 'dim'))}")
-    _diff(change, "    ")
+    _diff(change)
 
 
-def _reason(op: api.OpResult, *, indent: str, above: bool) -> None:
+def _reason(op: api.OpResult) -> None:
     text = op.body.strip()
-    if not text:
-        return
-    if above:
-        render.out()
-    for line in render.safe(text).split("\n"):
-        render.out((indent + line).rstrip())
+    for line in render.safe(text).split("\n") if text else ():
+        render.out(f"  {line}".rstrip())
 
 
 def _note(note: api.NoteChange) -> None:
@@ -99,16 +97,16 @@ def _note(note: api.NoteChange) -> None:
     if note.old_path:
         render.out(render.paint(f"{space}{render.line(note.old_path)} ->", "dim"))
     render.out(render.paint(f"{space}{render.line(note.path)}", "dim"))
-    _diff(note, "    ")
+    _diff(note)
 
 
-def _diff(note: api.NoteChange, indent: str) -> None:
+def _diff(note: api.NoteChange) -> None:
     for line in note.diff.split("\n") if note.diff else []:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
         text = render.safe(line)
-        render.out(indent + (render.paint(text, colour) if colour else text), hang=2)
+        render.out("    " + (render.paint(text, colour) if colour else text))
     if note.cut and not note.diff:
-        render.out(f"{indent}(too much to show)")
+        render.out("    (too much to show)")
 
 
 @click.command(

@@ -1,7 +1,8 @@
-"""`ormahctl hook EVENT`: answer a harness's hook, for harnesses that cannot start the shim itself.
+"""`ormahctl hook`, `statusline` and `mcp`: what an agent's program runs, if it cannot start the shim itself.
 
 The shim does the work (`ormahctl/shim/prompt.py`): one deadline for everything, no output on any failure, exit status
-always 0. `setup` writes the shim's own command instead, which starts ten times as fast.
+always 0. `setup` writes the shim's own command instead, which starts ten times as fast. `mcp` and `statusline` without
+options never come here: `ormahctl/__main__.py` starts the shim at once.
 """
 
 from __future__ import annotations
@@ -91,3 +92,21 @@ def _explain() -> None:
         "an agent's program runs this at its events and hands it JSON on stdin; there is nothing to type. "
         'To connect an agent: ormahctl setup. To see what would be whispered: ormahctl whisper "a prompt"'
     )
+
+
+@click.command(
+    cls=Verb,
+    short_help="Serve an agent over MCP, on standard input and output.",
+    example="claude mcp add --scope user ormah -- ormahctl mcp",
+)
+@pass_session
+def mcp(session: Session) -> None:
+    """Serve an agent over the Model Context Protocol, on standard input and output. An agent's program starts this."""
+    from ormahctl.shim.pump import serve
+
+    if _typed():
+        render.note(
+            "an agent's program runs this and speaks JSON-RPC; there is nothing to type. To connect one: docs/mcp.md"
+        )
+        raise click.exceptions.Exit(0)
+    serve(str(session.socket_path))

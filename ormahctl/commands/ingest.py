@@ -18,19 +18,19 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ormahctl import render
-from ormahctl.commands import backfill
 from ormahctl.commands.sessions import REFUSED
 from ormahctl.commands.spaces import GLOBAL
 from ormahctl.options import OneOf
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
-from ormahctl.session import Session, pass_session
-from ormahd import api
-from ormahd.rpc.wire import BadRequest, OrmahError
+from ormahctl.session import LONG_SECONDS, Session, pass_session
+from ormahd import api, paths
+from ormahd.rpc.wire import BadRequest, NotFound, OrmahError
 
 FAILED = 2
 INTERRUPTED = 130
-LONG_SECONDS = 3600.0
+READ_SECONDS = 3600.0
+"""Seconds that the daemon may take for a file or a folder."""
 MAX_NAMED = 10
 """Number of files that are named; `--json` has all."""
 COUNT_WORDS = {
@@ -79,7 +79,7 @@ def ingest(
     if stops:
         if path is not None:
             raise click.UsageError("--stop takes no file or folder: it stops the backfill that is under way")
-        backfill.stop(session)
+        _stop(session)
         return 0
     if not past and path is None:
         raise click.UsageError("name a file, a folder or -, or give --backfill for all past sessions of your agents")
@@ -145,7 +145,7 @@ def _named(
     which files these are. Return whether `read` has something to report."""
     with _place(path) as (place, unnamed), Bar("reading") as bar:
         params = api.IngestPathParams(path=place, kind=kind)
-        found = session.client.call("ingest.look", params, api.IngestPathResult, timeout=LONG_SECONDS)
+        found = session.client.call("ingest.look", params, api.IngestPathResult, timeout=READ_SECONDS)
         read.excluded.extend(found.left_out)
         if space is not UNSET and found.files and not found.documents:
             why = "what is learned of a conversation belongs to the project in which it was held"
@@ -161,7 +161,7 @@ def _named(
             run = read.documents[-1].run if read.documents else None
             wanted = api.IngestDocumentParams(path=file, unnamed=unnamed, space=space, run=run)
             read.documents.append(
-                session.client.call("ingest.file", wanted, api.IngestedDocument, timeout=LONG_SECONDS)
+                session.client.call("ingest.file", wanted, api.IngestedDocument, timeout=READ_SECONDS)
             )
     return True
 
@@ -184,17 +184,73 @@ def _foretell(session: Session, found: api.IngestPathResult) -> None:
 
 def _backfill(session: Session, path: str | None, read: _ReadFiles, *, dry_run: bool) -> bool:
     """Archive past sessions. Return whether `read` has something to report."""
-    found = backfill.survey(session, path)
+    found = _survey(session, path)
     if dry_run:
-        render.emit(found) if session.json else backfill.describe(found)
+        render.emit(found) if session.json else _describe(found)
         return False
-    if not backfill.agreed(session, found):
+    if not _agreed(session, found):
         if session.json:
             render.emit({"added": 0, "seconds": 0.0, "files": []})
         return False
     with Bar("archiving") as bar:
         _archive(session, found.files, bar, read, source="backfill")
     return True
+
+
+# ---------------------------------------------------------------- past sessions
+
+
+def _survey(session: Session, folder: str | None) -> api.PastResult:
+    """Return the past sessions below `folder` (None: the folders of all agents) that can be archived."""
+    named = [] if folder is None else [str(Path(folder).absolute())]
+    folders = named or [str(place) for _, place in paths.transcript_folders()]
+    if not folders:
+        raise NotFound("there is no home directory to look in", hint="name a folder: ormahctl ingest --backfill DIR")
+    return session.client.call("ingest.past", api.PastParams(folders=folders), api.PastResult, timeout=LONG_SECONDS)
+
+
+def _agreed(session: Session, found: api.PastResult) -> bool:
+    """Return whether to begin archiving. Prints how much there is, and asks if stdin is a terminal."""
+    if not session.json:
+        _describe(found)
+    if not found.files:
+        return False
+    if session.json or not sys.stdin.isatty():
+        return True
+    if click.confirm("Archive them?", default=True, err=True):
+        return True
+    render.note("nothing was archived")
+    return False
+
+
+def _describe(found: api.PastResult) -> None:
+    """Print where past sessions are, how many, and how large."""
+    rows = [
+        [folder.path, f"{folder.files:,}", render.size(folder.bytes), folder.trouble or f"{folder.fresh:,}"]
+        for folder in found.folders
+        if folder.exists
+    ]
+    if rows:
+        render.table(["folder", "files", "size", "to read"], rows, right=[1, 2, 3])
+    if not found.files:
+        looked = ", ".join(render.line(folder.path) for folder in found.folders)
+        render.out("nothing new: all of it was read before" if rows else f"there is no transcript in {looked}")
+        return
+    render.out(f"to read: {render.count(len(found.files), 'file')}, {render.size(found.bytes)}")
+
+
+def _stop(session: Session) -> None:
+    """Stop a backfill in the background."""
+    before = session.client.call("ingest.backfill", api.BackfillParams(), api.BackfillResult)
+    found = session.client.call("ingest.backfill", api.BackfillParams(action="stop"), api.BackfillResult)
+    if session.json:
+        render.emit(found)
+    else:
+        what = f"stopped after {render.count(found.done, 'file')} of {found.total:,}"
+        render.out(what if before.running else "no backfill is under way")
+
+
+# ---------------------------------------------------------------- reading
 
 
 @contextmanager
@@ -228,7 +284,7 @@ def _archive(
         read.begun[name] = 0
         try:
             out = session.client.call(
-                "ingest.sessions", params, api.IngestedFile, timeout=LONG_SECONDS, on_progress=draw
+                "ingest.sessions", params, api.IngestedFile, timeout=READ_SECONDS, on_progress=draw
             )
         except BadRequest as error:  # an agent deleted it meanwhile
             if os.path.exists(path):
