@@ -25,7 +25,11 @@ def main() -> None:
 
         status = run(sys.argv[1:])
     except KeyboardInterrupt:
-        status = _interrupted()
+        from contextlib import suppress
+
+        with suppress(OSError):  # if stderr is closed, the exit status says the same
+            sys.stderr.write("interrupted\n")
+        status = INTERRUPTED
     except BrokenPipeError:
         status = PIPE_CLOSED
     sys.exit(_finish(status))
@@ -45,14 +49,6 @@ def _become(mode: list[str], options: list[str]) -> None:
     root = os.path.dirname(os.path.abspath(__file__))
     words = [sys.executable, "-I", "-S", f"{root}/hook.py", *mode, *options]
     os.execv(sys.executable, words)  # noqa: S606 - this program
-
-
-def _interrupted() -> int:
-    from contextlib import suppress
-
-    with suppress(OSError):  # if stderr is closed, the exit status says the same
-        sys.stderr.write("interrupted\n")
-    return INTERRUPTED
 
 
 def _finish(status: int) -> int:

@@ -68,7 +68,11 @@ def is_wsl() -> bool:
 def serves(socket: Path) -> bool:
     """Whether the daemon at `socket` is a service installed by `ormahctl setup`."""
     if MACOS:
-        return os.path.abspath(socket) == _plist_socket()
+        try:
+            place = plistlib.loads(plist().read_bytes())["Sockets"]["ormahd"]["SockPathName"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return os.path.abspath(socket) == str(place)
     output = tool("systemctl", "--user", "show", SOCKET_UNIT, "--property=Listen").stdout
     listens = re.findall(r"^Listen=(.*?) \(Stream\)$", output, re.MULTILINE)
     return os.path.abspath(socket) in listens
@@ -78,7 +82,10 @@ def service_pid() -> int | None:
     """Return the process id of the service: 0 if the service does not run, None if it is not installed or the service
     manager does not answer."""
     if MACOS:
-        return _launchd_pid() if plist().is_file() else None
+        if not plist().is_file():
+            return None
+        pid = re.search(r"^\s*pid = (\d+)\s*$", tool("launchctl", "print", f"{domain()}/{LABEL}").stdout, re.MULTILINE)
+        return int(pid[1]) if pid else 0
     done = tool("systemctl", "--user", "show", UNIT, "--property=LoadState,MainPID")
     found = dict(text.split("=", 1) for text in done.stdout.splitlines() if "=" in text)
     if done.returncode or found.get("LoadState") != "loaded":
@@ -141,19 +148,3 @@ def domain() -> str:
 
 def plist() -> Path:
     return paths.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
-
-
-def _plist_socket() -> str | None:
-    try:
-        job = plistlib.loads(plist().read_bytes())
-        return str(job["Sockets"]["ormahd"]["SockPathName"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _launchd_pid() -> int:
-    for text in tool("launchctl", "print", f"{domain()}/{LABEL}").stdout.splitlines():
-        name, _, value = text.strip().partition(" = ")
-        if name == "pid" and value.isdigit():
-            return int(value)
-    return 0

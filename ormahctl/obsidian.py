@@ -23,13 +23,13 @@ def known_vaults() -> list[Path]:
     """Return the existing vaults in Obsidian's list, the last opened one first."""
     given = os.environ.get("XDG_CONFIG_HOME")
     found: dict[Path, float] = {}
-    for place in [paths.home() / one for one in LISTS] + ([Path(given) / "obsidian"] if given else []):
+    for place in [paths.home() / place for place in LISTS] + ([Path(given) / "obsidian"] if given else []):
         try:
             vaults = json.loads((place / "obsidian.json").read_bytes())["vaults"].values()
-            found |= {Path(one["path"]): float(one.get("ts", 0)) for one in vaults}
+            found |= {Path(vault["path"]): float(vault.get("ts", 0)) for vault in vaults}
         except (OSError, ValueError, KeyError, AttributeError, TypeError):
             continue  # it is not installed so, or writes its list otherwise: then it is no help
-    return [vault for vault in sorted(found, key=lambda one: -found[one]) if vault.is_dir()]
+    return [vault for vault in sorted(found, key=lambda vault: -found[vault]) if vault.is_dir()]
 
 
 def find_obsidian_vaults() -> list[Path]:

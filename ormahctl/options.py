@@ -40,11 +40,11 @@ class Unknown(click.BadParameter):
 def near(word: str, known: Iterable[str]) -> list[str]:
     """Return at most two words of `known`: those that are similar to `word`, or if there are none, those that begin
     with it."""
-    by_fold = {one.casefold(): one for one in known}
+    by_fold = {word.casefold(): word for word in known}
     folded = word.strip().casefold()[:200]
     found = difflib.get_close_matches(folded, by_fold, n=2)
-    found = found or [one for one in by_fold if len(folded) > 2 and one.startswith(folded)][:2]
-    return [by_fold[one] for one in found]
+    found = found or [candidate for candidate in by_fold if len(folded) > 2 and candidate.startswith(folded)][:2]
+    return [by_fold[candidate] for candidate in found]
 
 
 class OneOf(click.Choice[str]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import click
@@ -13,60 +13,35 @@ from ormahctl.session import Session, pass_session, who
 from ormahd import __version__
 
 FOR_A_PERSON: Final = "What a person needs"
-SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
-    FOR_A_PERSON: {
-        "remember": ("write", "remember"),
-        "recall": ("recall", "recall"),
-        "show": ("show", "show"),
-        "edit": ("write", "edit"),
-        "forget": ("forget", "forget"),
-        "undo": ("undo", "undo"),
-        "history": ("history", "history"),
-        "review": ("review", "review"),
-        "status": ("daemon", "status"),
-        "setup": ("setup", "setup"),
-        "sync": ("sync", "sync"),
-        "web": ("web", "web"),
-    },
-    "More about memories": {
-        "update": ("write", "update"),
-        "outdated": ("write", "outdated"),
-        "connect": ("write", "connect"),
-        "whisper": ("whisper", "whisper"),
-        "feedback": ("whisper", "feedback"),
-        "spaces": ("spaces", "spaces"),
-        "how": ("work", "how"),
-        "fix": ("work", "fix"),
-    },
-    "In and out": {
-        "sources": ("sources", "sources"),
-        "ingest": ("ingest", "ingest"),
-        "import": ("transfer", "import_"),
-        "export": ("transfer", "export"),
-    },
-    "Maintenance": {"jobs": ("maintenance", "jobs"), "maintenance": ("maintenance", "maintenance")},
-    "The daemon and its settings": {
-        "up": ("daemon", "up"),
-        "down": ("daemon", "down"),
-        "restart": ("daemon", "restart"),
-        "config": ("config", "config"),
-        "doctor": ("health", "doctor"),
-        "verify": ("health", "verify"),
-        "rebuild": ("health", "rebuild"),
-        "logs": ("health", "logs"),
-        "model": ("model", "model"),
-    },
-    "Agents": {
-        "mcp": ("mcp", "mcp"),
-        "hook": ("hook", "hook"),
-        "statusline": ("hook", "statusline"),
-        "uninstall": ("setup", "uninstall"),
-    },
-    "Help": {"help": ("help", "help_")},
+_HEADINGS: Final = {
+    FOR_A_PERSON: "remember recall show edit forget undo history review status setup sync web",
+    "More about memories": "update outdated connect whisper feedback spaces how fix",
+    "In and out": "sources ingest import export",
+    "Maintenance": "jobs maintenance",
+    "The daemon and its settings": "up down restart config doctor verify rebuild logs model",
+    "Agents": "mcp hook statusline uninstall",
+    "Help": "help",
 }
-"""{heading in the help: {command: (module in `ormahctl.commands`, name in it)}}. `ormahctl` alone shows the first."""
+SECTIONS: Final = {heading: names.split() for heading, names in _HEADINGS.items()}
+"""{heading in the help: commands}. `ormahctl` alone shows the first."""
+_SHARED = {
+    "config": "model",
+    "daemon": "status up down restart",
+    "health": "doctor verify rebuild logs",
+    "hook": "mcp statusline",
+    "maintenance": "jobs",
+    "setup": "uninstall",
+    "transfer": "import export",
+    "whisper": "feedback",
+    "work": "how fix",
+    "write": "remember edit update outdated connect",
+}
+"""{module in `ormahctl.commands`: the commands in it}. The others have a module of their own name."""
 
-_PLACES = {name: place for section in SECTIONS.values() for name, place in section.items()}
+_COMMANDS = [name for names in SECTIONS.values() for name in names]
+_MODULES = {name: name for name in _COMMANDS} | {
+    name: module for module, names in _SHARED.items() for name in names.split()
+}
 
 
 HELP_COLUMNS = 80
@@ -131,13 +106,13 @@ class Verbs(click.Group):
     context_class = CommandContext
 
     def list_commands(self, _: click.Context) -> list[str]:
-        return list(_PLACES)
+        return _COMMANDS
 
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _PLACES:
+        if cmd_name not in _MODULES:
             return None
-        module, name = _PLACES[cmd_name]
-        command = getattr(importlib.import_module(f"ormahctl.commands.{module}"), name)
+        module = importlib.import_module(f"ormahctl.commands.{_MODULES[cmd_name]}")
+        command = getattr(module, {"import": "import_", "help": "help_"}.get(cmd_name, cmd_name))
         assert isinstance(command, click.Command)
         return command
 
@@ -149,7 +124,7 @@ class Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands that a person needs; with `help --all` (`ctx.obj.all_commands`) all of them."""
-        room = formatter.width - 6 - max(map(len, _PLACES))
+        room = formatter.width - 6 - max(map(len, _COMMANDS))
         sections = SECTIONS if ctx.ensure_object(Session).all_commands else {FOR_A_PERSON: SECTIONS[FOR_A_PERSON]}
         for heading, names in sections.items():
             commands = {name: self.get_command(ctx, name) for name in names}

@@ -29,17 +29,20 @@ _PAINT = re.compile("\x1b\\[[0-9]*m")
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 
 
+_LABELS = dict.fromkeys(("hint", "languages", "log", "next", "start", "undo"), "cyan")
+_LABELS |= dict.fromkeys(("conflict", "error", "secret"), "red")
+"""{label of a remark (`note`): its colour}; others are yellow."""
+
+
 # ---------------------------------------------------------------- texts
-
-
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def safe(text: str) -> str:
     """Return `text` with every control character except line breaks and tabs shown as an escape."""
-    return _CONTROL.sub(_escape, text.replace("\r\n", "\n"))
+    return _CONTROL.sub(
+        lambda sign: f"\\x{ord(sign[0]):02x}" if sign[0] < "\u0100" else f"\\u{ord(sign[0]):04x}",
+        text.replace("\r\n", "\n"),
+    )
 
 
 def line(text: str) -> str:
@@ -113,8 +116,8 @@ def lasting(seconds: float) -> str:
     return f"{seconds / 86400:.0f} days"
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+def count(number: int, singular: str, many: str | None = None) -> str:
+    return f"{number:,} {singular if number == 1 else many or singular + 's'}"
 
 
 # ---------------------------------------------------------------- streams
@@ -159,10 +162,10 @@ def raw(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def note(text: str, *, label: str = "note", colour: str = "yellow") -> None:
+def note(text: str, *, label: str = "note", colour: str | None = None) -> None:
     """Write a remark to stderr, so that it is never part of the output that another program reads. `label`: the word
-    before it."""
-    aside(f"{paint(label + ':', colour, sys.stderr)} {safe(text)}")
+    before it. `colour`: the label's; None: its usual one."""
+    aside(f"{paint(label + ':', colour or _LABELS.get(label, 'yellow'), sys.stderr)} {safe(text)}")
 
 
 def aside(text: str) -> None:
@@ -175,7 +178,7 @@ def _write(stream: TextIO, text: str, hang: int) -> None:
         stream.write(text + "\n")
         return
     room = columns()
-    stream.writelines("\n".join(wrapped(one, room, hang)) + "\n" for one in text.split("\n"))
+    stream.writelines("\n".join(wrapped(paragraph, room, hang)) + "\n" for paragraph in text.split("\n"))
 
 
 def wrapped(text: str, room: int, hang: int = 2) -> list[str]:
@@ -191,9 +194,14 @@ def wrapped(text: str, room: int, hang: int = 2) -> list[str]:
     begin = text[: len(text) - len(text.lstrip(" "))][: room // 2]
     further = " " * min(len(begin) + hang, room // 2)
     return wcwidth.wrap(
-        text.lstrip(" "), room, initial_indent=begin, subsequent_indent=further, tabsize=4, break_long_words="/" not in text,
+        text.lstrip(" "),
+        room,
+        initial_indent=begin,
+        subsequent_indent=further,
+        tabsize=4,
+        break_long_words="/" not in text,
         break_on_hyphens=False,
-    )  # fmt: skip
+    )
 
 
 def degraded(parts: Sequence[str]) -> None:
@@ -247,9 +255,9 @@ def facts(found: Mapping[str, Any], prefix: str = "") -> None:
         if isinstance(value, Mapping):
             facts(value, f"{prefix}{name}.")
         elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            for number, one in enumerate(value, 1):
+            for number, entry in enumerate(value, 1):
                 text = ", ".join(
-                    f"{part} {in_words(item)}" for part, item in one.items() if item not in (None, [], {}, "")
+                    f"{part} {in_words(item)}" for part, item in entry.items() if item not in (None, [], {}, "")
                 )
                 out(f"{line(prefix + str(name))} {number}. {text}", hang=4)
         elif value not in (None, [], ""):
@@ -261,7 +269,7 @@ def in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return " ".join(f"{name}={in_words(one)}" for name, one in value.items())
+        return " ".join(f"{name}={in_words(part)}" for name, part in value.items())
     if isinstance(value, float):
         return f"{round(value, 4) + 0.0:.4f}".rstrip("0").rstrip(".") or "0"  # + 0.0: no -0
     return ", ".join(map(in_words, value)) if isinstance(value, list) else line(str(value))
@@ -271,8 +279,10 @@ class Bar:
     """A progress bar on stderr: `with Bar("importing") as bar: bar.set(done, total, "1,200 notes, 310/s")`. Without a
     terminal it prints nothing."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, *, counts: bool = False) -> None:
         self.what = what
+        self.counts = counts
+        """Whether `follow` also shows the number of what is done."""
         self._drawn: Drawn | None = None
         self._task: TaskID | None = None
 
@@ -308,7 +318,8 @@ class Bar:
 
     def follow(self, progress: StageProgress) -> None:
         """Show the progress that the daemon reports of a call, with its stage in place of the words before the bar."""
-        self.set(progress.done, progress.total, what=progress.stage)
+        done = f"{progress.done:,}" if self.counts and progress.done else ""
+        self.set(progress.done, progress.total, done, what=progress.stage)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None

@@ -77,7 +77,10 @@ def from_click(exc: click.ClickException, args: Sequence[str]) -> Failure:
             message = f"there is no command '{found[1]}'"
             close = near(found[1], context.command.list_commands(context))
             hint = f"did you mean {' or '.join(close)}?" if close else hint
-    elif message.startswith("got unexpected extra argument") and context and _takes_text(context.command):
+    elif message.startswith("got unexpected extra argument") and any(
+        isinstance(parameter, click.Argument) and parameter.human_readable_name in {"TEXT", "VALUE"}
+        for parameter in (context.command.params if context else ())
+    ):
         hint = f"put quotes around a text of several words; see: {path} --help"
     return Failure("bad_request", message, hint, exit_status=USAGE)
 
@@ -85,17 +88,12 @@ def from_click(exc: click.ClickException, args: Sequence[str]) -> Failure:
 PROGRAM = "ormahctl"
 
 
-def _takes_text(command: click.Command) -> bool:
-    """Whether an argument of the command is a text, which may have several words."""
-    return any(
-        isinstance(one, click.Argument) and one.human_readable_name in {"TEXT", "VALUE"} for one in command.params
-    )
-
-
 def run(args: Sequence[str]) -> int:
     """Run the command in `args` and return its exit status (DESIGN section 12). KeyboardInterrupt and BrokenPipeError
     are passed on."""
-    _utf8_streams()
+    for stream in (sys.stdout, sys.stderr):  # UTF-8 in every locale (`LC_ALL=C` in cron, containers)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         words = _decode(args)
         with cli.make_context(PROGRAM, words) as context:
@@ -122,19 +120,14 @@ def run(args: Sequence[str]) -> int:
 def report(failure: Failure, *, as_json: bool) -> int:
     """Print a failure to stderr, as text or JSON, and return its exit status."""
     if as_json:
-        error: dict[str, Any] = {
-            "code": failure.code,
-            "message": failure.message,
-            "hint": failure.hint,
-            "data": failure.data,
-        }
+        error = {name: getattr(failure, name) for name in ("code", "message", "hint", "data")}
         sys.stderr.write(render.encode({"error": error}, pretty=False) + "\n")
         return failure.exit_status
-    render.note(failure.message, label="error", colour="red")
+    render.note(failure.message, label="error")
     for name in failure.data.get("ids") or []:
         render.aside(f"  {render.line(str(name))}")
     if failure.hint:
-        render.note(failure.hint, label="hint", colour="cyan")
+        render.note(failure.hint, label="hint")
     return failure.exit_status
 
 
@@ -155,10 +148,3 @@ def _decode(args: Sequence[str]) -> list[str]:
             text = render.line(word)
             raise click.UsageError(f"argument {number} ({text}) is not valid UTF-8") from exc
     return words
-
-
-def _utf8_streams() -> None:
-    """Make stdout and stderr UTF-8 in every locale (`LC_ALL=C` in cron, containers). What cannot be encoded is escaped."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")

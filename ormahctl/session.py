@@ -24,6 +24,8 @@ R = TypeVar("R", bound=Result)
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 120.0
 """Seconds that an ordinary call may take: a write waits 5 s for git, a stopping daemon 10 s for requests."""
+LONG_SECONDS = 6 * 3600.0
+"""Seconds that a call may take that reads every note, or a repository on another machine."""
 
 
 class Client:
@@ -99,35 +101,46 @@ class Session:
 
     @property
     def client(self) -> Client:
-        """The connection to the daemon. Raises Unavailable if no daemon answers."""
-        if self._client is None:
-            self._client = self.connect()
-        return self._client
+        """The connection to the daemon, which is started first if it is down and may be started.
 
-    def reconnect(self) -> None:
-        """Close the connection, which may have been idle too long; the next call opens another."""
-        if self._client is not None:
-            self._client.close()
-        self._client = None
-
-    def connect(self) -> Client:
-        """Return a new connection; start the daemon first if it is down and may be started.
-
-        Raises:
-            Unavailable: no daemon answers.
+        Raises Unavailable if no daemon answers.
         """
+        if self._client is not None:
+            return self._client
         if os.environ.get(JUDGING):
             raise wire.BadRequest(
                 "this is a session that Ormah runs as its judge", hint="a judge only answers; it has no memories"
             )
         socket = self.socket_path
         try:
-            return Client.open(socket, agent=self.agent)
+            self._client = Client.open(socket, agent=self.agent)
         except wire.Unavailable as exc:
             if not self.starts or exc.data.get("reason") not in {"absent", "refused"}:
                 raise
             self._start(socket, exc)
-        return Client.open(socket, agent=self.agent)
+            self._client = Client.open(socket, agent=self.agent)
+        return self._client
+
+    def follow(
+        self,
+        what: str,
+        method: str,
+        params: Params,
+        result: type[R],
+        *,
+        timeout: float | None = LONG_SECONDS,
+        counts: bool = False,
+    ) -> R:
+        """Call a method that may take long, with a progress bar named `what` on a terminal, and return its result.
+        `counts`: the bar also has the number of what is done."""
+        with render.Bar(what, counts=counts) as bar:
+            return self.client.call(method, params, result, on_progress=bar.follow, timeout=timeout)
+
+    def reconnect(self) -> None:
+        """Close the connection, which may have been idle too long; the next call opens another."""
+        if self._client is not None:
+            self._client.close()
+        self._client = None
 
     def _start(self, socket: Path, absent: wire.Unavailable) -> None:
         from ormahctl import autostart
@@ -139,7 +152,7 @@ class Session:
                 absent.message += "; it was stopped with `ormahctl down`"
             raise absent
         if render.terminal(sys.stderr):
-            render.note("the daemon was not running; starting it", label="start", colour="cyan")
+            render.note("the daemon was not running; starting it", label="start")
         skew(autostart.start(socket).version)
 
     @property
@@ -159,7 +172,7 @@ def space(named: str | None = None, is_global: bool = False) -> str | UnsetType 
     None stands for memories without a space: with `is_global` (`--global`), or for `ORMAH_SPACE=global`.
     """
     if named is not None and is_global:
-        raise click.UsageError("--space and --global exclude each other", click.get_current_context(silent=True))
+        raise click.UsageError("--space and --global exclude each other")
     if is_global:
         return None
     if named is not None:
@@ -198,6 +211,6 @@ def undo_run(session: Session, run: str) -> str:
     return f"ormahctl undo --run {ops[0].commit[:8] if ops else run}"
 
 
-def terminal(session: Session) -> bool:
-    """Whether a person can be asked: stdin and stderr are terminals, and `--json` was not given."""
-    return not session.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+def interactive() -> bool:
+    """Whether a person can be asked: stdin and stderr are terminals."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()

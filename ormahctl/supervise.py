@@ -10,8 +10,7 @@ import signal
 import socket as sockets
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
@@ -49,10 +48,8 @@ def hello(socket: Path, timeout: float = HELLO_SECONDS) -> HelloResult | None:
         if exc.data.get("reason") in {"absent", "refused"}:
             return None
         raise
-    try:
+    with closing(client):
         return client.call("hello", HelloParams(client="ormahctl"), HelloResult, timeout=timeout)
-    finally:
-        client.close()
 
 
 def _answered(socket: Path) -> HelloResult | None:
@@ -79,28 +76,6 @@ def silent(socket: Path) -> bool:
         except OSError:
             return False
     return False
-
-
-def wait_until_ready(socket: Path, on_phase: Callable[[str], None], seconds: float) -> HelloResult:
-    """Wait until the daemon's phase is `ready`, and return its reply to `hello`. `on_phase` is called with each new one.
-
-    Raises:
-        Unavailable: the daemon is not ready after `seconds`.
-    """
-    deadline, last = time.monotonic() + seconds, ""
-    while time.monotonic() < deadline:
-        answer = _answered(socket)
-        if answer is not None:
-            if answer.phase != last:
-                last = answer.phase
-                on_phase(last)
-            if answer.phase == "ready":
-                return answer
-        time.sleep(READY_POLL_SECONDS)
-    raise Unavailable(
-        f"the daemon is not ready after {seconds:.0f} s (phase: {last or 'it stopped answering'})",
-        hint="see: ormahctl logs",
-    )
 
 
 # ---------------------------------------------------------------- starting
@@ -196,16 +171,19 @@ def _pid(socket: Path) -> int:
     """Return the daemon's process id from its reply to `admin.health`. If the call fails, return the process that
     listens at `socket`, or raise the error if that is no ormahd."""
     try:
-        client = Client.open(socket, agent=PERSON)
-        try:
+        with closing(Client.open(socket, agent=PERSON)) as client:
             return client.call("admin.health", NoParams(), HealthResult, timeout=HELLO_SECONDS).pid
-        finally:
-            client.close()
     except OrmahError:  # it hangs, speaks another protocol or fails: it must be stopped all the same
         pid = _peer(socket)
-        if pid is not None and _is_ormahd(pid):
-            return pid
-        raise
+        if pid is None:
+            raise
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            words = managers.tool("ps", "-o", "command=", "-p", str(pid)).stdout.encode().split()
+        if not any(os.path.basename(word) == b"ormahd" for word in words[:4]):
+            raise
+        return pid
 
 
 def _peer(socket: Path) -> int | None:
@@ -218,15 +196,6 @@ def _peer(socket: Path) -> int | None:
             return peer_pid(probe) if peer_uid(probe) == os.getuid() else None
         except OSError:
             return None
-
-
-def _is_ormahd(pid: int) -> bool:
-    """Whether the process `pid` was started as `ormahd …` or `python -m ormahd …`."""
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        words = managers.tool("ps", "-o", "command=", "-p", str(pid)).stdout.encode().split()
-    return any(os.path.basename(word) == b"ormahd" for word in words[:4])
 
 
 def _alive(pid: int) -> bool:

@@ -58,10 +58,14 @@ class When(click.ParamType[str]):
         if not _WORD.search(text):
             return None  # dateparser would take a single letter for a month
         import dateparser
+        from dateparser.data.languages_info import language_order
 
         local = now.replace(tzinfo=None)
         settings = {"RELATIVE_BASE": local, "PREFER_DATES_FROM": "past", "RETURN_AS_TIMEZONE_AWARE": False}
-        found = dateparser.parse(text, languages=_languages(), settings=settings)
+        languages = [
+            name for name in dict.fromkeys(("en", spoken("LC_TIME"))) if name == "en" or name in language_order
+        ]
+        found = dateparser.parse(text, languages=languages, settings=settings)
         if found is None:
             return None
         whole = found.time() in (time.min, local.time()) and not re.search(r"\d\s*(h|min|sec)|hour|now", text)
@@ -102,14 +106,6 @@ class TimeOrRevision(When):
             return super().convert(value, param, ctx)
         found = None if _DIGITS.fullmatch(value.strip()) else self.read(value)
         return value.strip() if found is None else found.isoformat()
-
-
-def _languages() -> list[str]:
-    """Return English, and the language of the locale if dateparser knows it."""
-    from dateparser.data.languages_info import language_order
-
-    own = spoken("LC_TIME")
-    return ["en", own] if own != "en" and own in language_order else ["en"]
 
 
 def spoken(category: str) -> str:

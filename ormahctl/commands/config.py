@@ -1,6 +1,7 @@
-"""`ormahctl config`: show, set and check the settings.
+"""`ormahctl config` and `model`: show, set and check the settings; show or choose the embedding model.
 
-The daemon's own program reads the settings, so both always agree.
+The daemon's own program does it, in a process of its own: so both read the settings alike, and a model that is tried is
+not loaded into the daemon.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -48,10 +50,9 @@ def config(session: Session, what: str, key: str | None, value: str | None) -> i
     `set`: write KEY with VALUE into the configuration file. `default`: a commented file with all defaults. `check`:
     errors in the configuration file and the environment.
     """
-    context = click.get_current_context()
     if what == "set":
         if key is None or value is None:
-            raise click.UsageError("config set needs a KEY and a VALUE", context)
+            raise click.UsageError("config set needs a KEY and a VALUE")
         output = offline.answer("config", "set", "--", key, value).decode()
         if session.json:
             found = json.loads(offline.answer("config", "show", "--json"))
@@ -62,47 +63,75 @@ def config(session: Session, what: str, key: str | None, value: str | None) -> i
                 render.note("the daemon that runs takes it up after: ormahctl restart")
         return 0
     if value is not None or (key is not None and what != "show"):
-        raise click.UsageError(f"config {what} takes no {'VALUE' if value is not None else 'KEY'}", context)
+        raise click.UsageError(f"config {what} takes no {'VALUE' if value is not None else 'KEY'}")
     if key is None and (what != "show" or session.json):
         return offline.ask("config", what, *(["--json"] if session.json else []))
     found = json.loads(offline.answer("config", "show", "--json", "--", *([] if key is None else [key])))
     if session.json:
         render.emit(found)
     elif key is not None and key in found["settings"]:
-        _one(found["file"], key, found["settings"][key])
+        setting = found["settings"][key]
+        origin = "the default" if setting["origin"] == "default" else setting["origin"]
+        usual = "" if setting["value"] == setting["default"] else f"; default {_value(setting['default'])}"
+        _print(key, setting, f"{render.line(origin)}{usual}")
     else:
         _show(found)
     return 0
 
 
-def _one(file: str, key: str, one: Mapping[str, Any]) -> None:
-    origin = {"default": "the default", file: file}.get(one["origin"], one["origin"])
-    usual = "" if one["value"] == one["default"] else f"; default {_value(one['default'])}"
-    render.out(
-        f"{render.paint(key, 'bold')} = {_value(one['value'])}  {render.paint(f'# {render.line(origin)}{usual}', 'dim')}"
-    )
-
-
 def _show(found: Mapping[str, Any]) -> None:
     settings: Mapping[str, Mapping[str, Any]] = found["settings"]
-    chosen = {key: one for key, one in settings.items() if one["origin"] != "default"}
+    chosen = {key: setting for key, setting in settings.items() if setting["origin"] != "default"}
     render.out(f"# {render.line(found['file'])}")
     if chosen:
         render.out(render.paint("# set by you", "bold"))
-    for key, one in chosen.items():
-        usual = "the default" if one["value"] == one["default"] else f"default {_value(one['default'])}"
-        origin = "the file" if one["origin"] == found["file"] else render.line(one["origin"])
-        render.out(
-            f"{render.paint(key, 'bold')} = {_value(one['value'])}  {render.paint(f'# {origin}; {usual}', 'dim')}"
-        )
+    for key, setting in chosen.items():
+        usual = "the default" if setting["value"] == setting["default"] else f"default {_value(setting['default'])}"
+        origin = "the file" if setting["origin"] == found["file"] else render.line(setting["origin"])
+        _print(key, setting, f"{origin}; {usual}")
     if chosen:
         render.out()
     render.out(render.paint("# as they are by default" if chosen else "# all as they are by default", "bold"))
-    for key, one in settings.items():
+    for key, setting in settings.items():
         if key not in chosen:
-            render.out(f"{key} = {_value(one['value'])}")
+            render.out(f"{key} = {_value(setting['value'])}")
+
+
+def _print(key: str, setting: Mapping[str, Any], remark: str) -> None:
+    render.out(f"{render.paint(key, 'bold')} = {_value(setting['value'])}  {render.paint(f'# {remark}', 'dim')}")
 
 
 def _value(value: Any) -> str:
     """Return a value for JSON; an unset setting is omitted."""
     return "unset" if value is None else render.line(json.dumps(value, ensure_ascii=False))
+
+
+@click.command(
+    cls=Verb,
+    short_help="Show or choose the embedding model.",
+    example="ormahctl model\normahctl model use ~/models/multilingual-e5-small",
+)
+@click.argument("what", type=OneOf(["use"]), required=False)
+@click.argument("name", required=False)
+@pass_session
+def model(session: Session, what: str | None, name: str | None) -> int:
+    """Show the embedding model, or choose another one.
+
+    `use NAME` loads the model NAME (a folder, or the name of a model whose files are on this machine) and sets it in the
+    configuration file. The daemon embeds all notes again after a restart.
+    """
+    if (what is None) != (name is None):
+        raise click.UsageError("model use needs a NAME")
+    words = []
+    if name is not None:
+        folder = Path(name).expanduser()
+        words = [str(folder.absolute()) if folder.is_dir() else name]  # the daemon's program may be in another folder
+    found = json.loads(offline.answer("model", *words))
+    if session.json:
+        render.emit(found)
+        return 0
+    runtime = f"{found['runtime']} {found['version']}".strip()
+    render.out(f"{render.line(found['name'])}: {render.line(runtime)}, {found['dimensions']} dimensions")
+    if name is not None:
+        render.out(f"It is set in {render.line(found['file'])}. To use it: ormahctl restart")
+    return 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import click
 import msgspec
@@ -75,10 +74,8 @@ def status(session: Session, verbose: bool, project_only: bool) -> None:
     _line("learning", f"sessions are read by {health.learning.by}{more}" if why is None else f"off: {render.line(why)}")
     if health.sync is not None:
         _sync(health.sync)
-    waiting = [
-        *([render.count(health.proposals, "proposal")] if health.proposals else []),
-        *([render.count(health.conflicts, "conflict")] if health.conflicts else []),
-    ]
+    waiting = [render.count(health.proposals, "proposal")] if health.proposals else []
+    waiting += [render.count(health.conflicts, "conflict")] if health.conflicts else []
     if gateway and gateway["port"]:
         _line("page", f"open at http://127.0.0.1:{gateway['port']}/; for a link to it: ormahctl web")
     if waiting:
@@ -102,8 +99,9 @@ def _stopped(session: Session) -> None:
         when = render.moment(found.time) if found.time else "at an unknown time"
         _line("last", f"{when}, with {found.harness}: ormahctl show {render.line(found.session or '')}")
         _line("asked", f"“{render.line(found.request)}”")
-        for name, text in (("edited", ", ".join(found.files)), ("failed", found.command), ("with", found.error),
-                           ("open", found.question), ("branch", found.branch)):  # fmt: skip
+        facts = {"edited": ", ".join(found.files), "failed": found.command, "with": found.error}
+        facts |= {"open": found.question, "branch": found.branch}
+        for name, text in facts.items():
             if text:
                 _line(name, render.line(text))
 
@@ -112,10 +110,10 @@ def _troubles(health: HealthResult) -> None:
     """Print what does not work, or not fully."""
     if health.busy:
         _line("git", render.paint(f"busy: {render.line(health.busy)}; writes are refused meanwhile", "yellow"))
-    for one in health.sources:
-        for wrong in one.troubles:
+    for source in health.sources:
+        for wrong in source.troubles:
             since = f"{render.line(wrong.path)}: {render.line(wrong.why)}, since {render.moment(wrong.since)}"
-            _line(CALLED.get(one.source, one.source), render.paint(since, "yellow"))
+            _line(CALLED.get(source.source, source.source), render.paint(since, "yellow"))
     for error in health.learning.errors:
         _line("learning", render.paint(render.line(error), "yellow"))
     for name, job in health.jobs.items():
@@ -190,23 +188,16 @@ def down(session: Session) -> None:
     socket = session.socket_path
     reach.stop(socket)
     pid = supervise.stop(socket)
-    stays = _mark(socket)
+    stays = paths.autostart() and is_usual(socket)
+    if stays:  # commands and agents would start it again
+        paths.private_dir(socket.parent)
+        paths.down_mark(socket).write_bytes(b"")
     if session.json:
         render.emit({"stopped": pid is not None, "pid": pid, "socket": str(socket)})
         return
     render.out("ormahd is not running" if pid is None else f"ormahd has stopped (pid {pid})")
     if stays:
         render.note("it stays down until: ormahctl up", label="note", colour="cyan")
-
-
-def _mark(socket: Path) -> bool:
-    """Record that the person stopped the daemon, if commands would start it otherwise. Return whether that was
-    recorded."""
-    if not paths.autostart() or not is_usual(socket):
-        return False
-    paths.private_dir(socket.parent)
-    paths.down_mark(socket).write_bytes(b"")
-    return True
 
 
 @click.command(cls=Verb, short_help="Stop the daemon and start it again.", example="ormahctl restart")
@@ -241,7 +232,7 @@ def restart(session: Session) -> None:
 def _refuse_faults() -> None:
     """Raise BadRequest if the settings are invalid, so that the daemon could not start again."""
     findings = json.loads(offline.answer("config", "check", "--json", fine=(0, 1)))["findings"]
-    faults = [one for one in findings if one["level"] == "error"]
+    faults = [finding for finding in findings if finding["level"] == "error"]
     if faults:
         more = f" (and {len(faults) - 1} more: ormahctl config check)" if len(faults) > 1 else ""
         raise BadRequest(

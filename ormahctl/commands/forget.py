@@ -10,13 +10,11 @@ from ormahctl import render
 from ormahctl.commands.write import peek, written
 from ormahctl.options import text_or_stdin
 from ormahctl.registry import Verb
-from ormahctl.render import Bar
-from ormahctl.session import Session, pass_session
-from ormahd.api import ForgetParams, Progress, PurgeParams, PurgeResult, WriteResult
+from ormahctl.session import Session, interactive, pass_session
+from ormahd.api import ForgetParams, PurgeParams, PurgeResult, WriteResult
 from ormahd.rpc.wire import NotFound
 
-LONG_SECONDS = 6 * 3600.0
-SHOWN = 5
+MAX_LISTED = 5
 """Number of files named of a long list; `--json` has all."""
 DECLINED = 1
 
@@ -47,43 +45,41 @@ def forget(session: Session, node_id: str | None, purge: bool, texts: tuple[str,
     clones and backups are not reached: the command names the remotes, and the commands to type.
     """
     if purge:
-        return _purge(session, node_id, [_text(one) for one in texts], dry_run, yes)
+        hidden = sys.stdin is not None and sys.stdin.isatty()  # a prompt keeps a secret out of the shell's history
+        secrets = [
+            click.prompt("text to purge (not shown)", hide_input=True, err=True)
+            if text == "-" and hidden
+            else text_or_stdin(text, "a text to purge").rstrip("\r\n")
+            for text in texts
+        ]
+        return _purge(session, node_id, secrets, dry_run, yes)
     only = {"--text": bool(texts), "--dry-run": dry_run, "--yes": yes}
     for name, given in only.items():
         if given:
-            raise click.UsageError(f"{name} goes with --purge", click.get_current_context())
+            raise click.UsageError(f"{name} goes with --purge")
     if node_id is None:
-        raise click.UsageError("missing argument 'ID'", click.get_current_context())
+        raise click.UsageError("missing argument 'ID'")
     before = peek(session, node_id) if session.json else None
     done = session.client.call("agent.forget", ForgetParams(node_id=node_id), WriteResult)
     written(session, done, "forgotten", before=before)
     if not session.json and done.commit:
-        render.note(f"git keeps it; to bring it back: ormahctl undo {done.commit[:8]}", label="hint", colour="cyan")
+        render.note(f"git keeps it; to bring it back: ormahctl undo {done.commit[:8]}", label="hint")
     return 0
-
-
-def _text(given: str) -> str:
-    """Return the secret from the option or a hidden prompt, which keeps it out of the shell's history."""
-    if given == "-" and sys.stdin is not None and sys.stdin.isatty():
-        typed: str = click.prompt("text to purge (not shown)", hide_input=True, err=True)
-        return typed
-    return text_or_stdin(given, "a text to purge").rstrip("\r\n")
 
 
 def _purge(session: Session, node_id: str | None, texts: list[str], dry_run: bool, yes: bool) -> int:
     if node_id is None and not texts:
-        raise click.UsageError("name a memory (ID) or a text (--text)", click.get_current_context())
+        raise click.UsageError("name a memory (ID) or a text (--text)")
     asks = not (yes or dry_run)
-    if asks and not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+    if asks and not interactive():
         raise click.UsageError(
-            "a purge cannot be undone, and there is no terminal to ask on: give --yes (or --dry-run)",
-            click.get_current_context(),
+            "a purge cannot be undone, and there is no terminal to ask on: give --yes (or --dry-run)"
         )
     params = PurgeParams(node_id=node_id, texts=texts, dry_run=True)
     if asks or dry_run:
-        would = _call(session, params)
+        would = session.follow("purging", "admin.purge", params, PurgeResult, counts=True)
         if not session.json:
-            _show(session, would)
+            _print_plan(session, would)
         elif dry_run:
             render.emit(would)
         if dry_run:
@@ -93,71 +89,61 @@ def _purge(session: Session, node_id: str | None, texts: list[str], dry_run: boo
         render.note("nothing was changed")
         return DECLINED
     params.dry_run = False
-    done = _call(session, params)
+    done = session.follow("purging", "admin.purge", params, PurgeResult, counts=True)
     if session.json:
         render.emit(done)
     else:
-        _told(done)
+        _print_outcome(done)
     return 0
 
 
-def _call(session: Session, params: PurgeParams) -> PurgeResult:
-    with Bar("purging") as bar:
-
-        def draw(at: Progress) -> None:
-            bar.set(at.done, at.total, f"{at.done:,}" if at.done else "", what=at.stage)
-
-        return session.client.call("admin.purge", params, PurgeResult, on_progress=draw, timeout=LONG_SECONDS)
-
-
-def _show(session: Session, would: PurgeResult) -> None:
+def _print_plan(session: Session, would: PurgeResult) -> None:
     """Print what would be done, a line for each place."""
     if would.node_id is not None:
-        render.out(f"memory    {would.node_id[:8]}  {_title(session, would.node_id)}")
-        render.out(f"its note  {render.count(would.versions, 'version')}  {_some(would.paths)}".rstrip())
+        try:
+            node = peek(session, would.node_id)
+            title = render.cut(render.line(node.title or node.content), 60)
+        except NotFound:
+            title = "(forgotten already)"
+        render.out(f"memory    {would.node_id[:8]}  {title}")
+        render.out(f"its note  {render.count(would.versions, 'version')}  {_first(would.paths)}".rstrip())
     if would.others:
-        render.out(f"others    {render.count(len(would.others), 'file')} had it in some version  {_some(would.others)}")
-    render.out(f"beside    {_kept(would)}")
+        render.out(
+            f"others    {render.count(len(would.others), 'file')} had it in some version  {_first(would.others)}"
+        )
+    render.out(f"beside    {_beside(would)}")
     sys.stdout.flush()
-    _beside(would)
+    _print_beyond(would)
 
 
-def _title(session: Session, node_id: str) -> str:
-    try:
-        node = peek(session, node_id)
-    except NotFound:
-        return "(forgotten already)"
-    return render.cut(render.line(node.title or node.content), 60)
+def _first(paths: list[str]) -> str:
+    more = f" and {len(paths) - MAX_LISTED:,} more" if len(paths) > MAX_LISTED else ""
+    return ", ".join(paths[:MAX_LISTED]) + more
 
 
-def _some(paths: list[str]) -> str:
-    more = f" and {len(paths) - SHOWN:,} more" if len(paths) > SHOWN else ""
-    return ", ".join(paths[:SHOWN]) + more
-
-
-def _kept(done: PurgeResult) -> str:
+def _beside(done: PurgeResult) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in done.kept.items()) or "nothing"
 
 
-def _told(done: PurgeResult) -> None:
+def _print_outcome(done: PurgeResult) -> None:
     what = render.paint(done.node_id[:8], "bold") if done.node_id else "the text"
     render.out(f"purged {what}: {done.commits:,} of {render.count(done.commits_total, 'commit')} written anew")
     if done.kept:
-        render.out(f"  beside the history: {_kept(done)}")
+        render.out(f"  beside the history: {_beside(done)}")
     if done.commit:
         render.out(
             f"  commit {done.commit[:8]}, {render.size(done.size_before)} before, {render.size(done.size_after or 0)} now"
         )
     sys.stdout.flush()
-    _beside(done)
+    _print_beyond(done)
 
 
-def _beside(done: PurgeResult) -> None:
+def _print_beyond(done: PurgeResult) -> None:
     """Print what the purge does not reach: files left alone, remotes, other copies."""
-    for remainder in done.left[:SHOWN]:
+    for remainder in done.left[:MAX_LISTED]:
         render.note(f"{remainder.path} {remainder.why}", label="left")
-    if len(done.left) > SHOWN:
-        render.note(f"and {render.count(len(done.left) - SHOWN, 'more file')}; all of them: --json", label="left")
+    if len(done.left) > MAX_LISTED:
+        render.note(f"and {render.count(len(done.left) - MAX_LISTED, 'more file')}; all of them: --json", label="left")
     for remote in done.remotes:
         verb = "has" if not done.dry_run else "would still have"
         render.note(f"{remote.name} ({remote.url}) {verb} the old history; in the vault, type:", label="remote")

@@ -36,15 +36,7 @@ from ormahctl.setup.connect import SettingsChange
 from ormahctl.setup.harness import HARNESSES, Agent, Harness
 from ormahctl.setup.standing import HookAnswer
 from ormahctl.times import spoken
-from ormahd import paths
-from ormahd.api import (
-    BackfillParams,
-    BackfillResult,
-    ListParams,
-    ListResult,
-    UpdateParams,
-    WriteResult,
-)
+from ormahd import api, paths
 from ormahd.rpc.wire import BadRequest, Conflict
 
 READERS: Final = {"claude-code": "claude", "codex": "codex", "gemini": "gemini"}
@@ -93,16 +85,6 @@ class SetupDone:
 # ---------------------------------------------------------------- what there is
 
 
-def vault_now(session: Session) -> tuple[Path, bool]:
-    """Return the vault's folder, and whether that folder is certain, so that the person need not be asked: it is a vault
-    already, or the running daemon, the environment or the configuration names it."""
-    running = services.daemon(session)[1]
-    given = os.environ.get("ORMAH_VAULT") or os.environ.get("ORMAH_VAULT_PATH")
-    configured = paths.configured().get("vault")
-    path = paths.expand(Path(running or given or configured or paths.default_vault()))
-    return path, bool(running or given or configured) or (path / ".ormah").is_dir()
-
-
 def own_name() -> str:
     """Return the person's name: of git, else of the account."""
     done = subprocess.run(["git", "config", "--global", "user.name"], capture_output=True, text=True, check=False)
@@ -144,7 +126,7 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
     """Return the choices: those that options name (`answers`), and for the others the person's answers, or the
     defaults. `asks`: whether a person answers."""
     found = agents_of("all")
-    vault, settled = vault_now(session)
+    vault, settled = services.vault_now(session)
     files, size = transcripts()
     can_serve = managers.state() == "answers" and not units.installed()
     given = SetupChoices(
@@ -161,7 +143,7 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
             f"there is a vault already: {vault}",
             hint=f"to use the other one from now on: ormahctl config set vault.path {given.vault}",
         )
-    offered = [one for one in find_obsidian_vaults() if one not in paths.configured_sources()] if asks else []
+    offered = [folder for folder in find_obsidian_vaults() if folder not in paths.configured_sources()] if asks else []
     settings = json.loads(offline.answer("config", "show", "--json"))["settings"] if asks else {}
     readers = [name for name in found if name in READERS and shutil.which(READERS[name])]
     readers = readers if asks and settings["jobs.judge"]["value"] == "none" else []
@@ -173,24 +155,32 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
         "past": files > 0,
         "reader": bool(readers),
     }
-    open_questions = [one for one, is_open in wanted.items() if is_open and one not in answers] if asks else []
+    open_questions = [name for name, is_open in wanted.items() if is_open and name not in answers] if asks else []
     if open_questions:
         count = render.count(len(open_questions), "question")
         render.out(f"{render.paint('Setting up Ormah.', 'bold')} {count}; Enter takes what is in brackets.")
-    for number, one in enumerate(open_questions, 1):
+    for number, topic in enumerate(open_questions, 1):
         render.out()
         head = render.paint(f"{number}/{len(open_questions)}", "dim")
-        if one == "agents":
+        if topic == "agents":
             given.agents = _ask_agents(head, found)
-        elif one == "vault":
-            given.vault = _ask_vault(head, vault)
-        elif one == "source":
-            given.sources = _ask_sources(
-                head, [place for place in offered if place not in (given.vault or vault).parents]
+        elif topic == "vault":
+            render.out(f"{head} Where should the memories be kept? The folder becomes a git repository of its own.")
+            chosen = Path(os.path.abspath(os.path.expanduser(_prompt("A folder", short(vault)))))
+            given.vault = None if chosen == vault else chosen
+        elif topic == "source":
+            render.out(
+                f"{head} You have notes in Obsidian. Ormah can find them in place: they are found, shown and whispered, in the "
+                "space that you name, and never written."
             )
-        elif one == "service":
+            for folder in offered:
+                if folder not in (given.vault or vault).parents:
+                    question = f"A space for {short(folder)} (a name; global: every project; no: leave it)"
+                    space = _prompt(question, folder.name)
+                    given.sources |= {} if space.casefold() in {"no", "n", "none"} else {folder: space}
+        elif topic == "service":
             given.service = click.confirm(f"{head} Start Ormah when you log in?", default=True)
-        elif one == "reader":
+        elif topic == "reader":
             agent = next((name for name in readers if name in given.agents), readers[0])
             if click.confirm(
                 f"{head} May {HARNESSES[agent].title} read finished sessions for memories, and judge what contradicts? It takes "
@@ -222,25 +212,6 @@ def _ask_agents(head: str, names: Sequence[str]) -> list[str]:
             render.note(f"{exc.message}; {exc.hint}")
 
 
-def _ask_vault(head: str, usual: Path) -> Path | None:
-    render.out(f"{head} Where should the memories be kept? The folder becomes a git repository of its own.")
-    chosen = Path(os.path.abspath(os.path.expanduser(_prompt("A folder", short(usual)))))
-    return None if chosen == usual else chosen
-
-
-def _ask_sources(head: str, offered: Sequence[Path]) -> dict[Path, str]:
-    """Ask for a space for each of these Obsidian vaults, and return those that become sources."""
-    render.out(
-        f"{head} You have notes in Obsidian. Ormah can find them in place: they are found, shown and whispered, in the space "
-        "that you name, and never written."
-    )
-    spaces = {
-        one: _prompt(f"A space for {short(one)} (a name; global: every project; no: leave it)", one.name)
-        for one in offered
-    }
-    return {one: space for one, space in spaces.items() if space.casefold() not in {"no", "n", "none"}}
-
-
 # ---------------------------------------------------------------- acting
 
 
@@ -267,11 +238,8 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
     if chosen.reader:
         offline.answer("config", "set", "jobs.judge", "command")
         offline.answer("config", "set", "judge.command", READERS[chosen.reader])
-        _step(
-            session,
-            "reader",
-            f"{HARNESSES[chosen.reader].title} reads finished sessions; `ormahctl status` shows what it cost",
-        )
+        title = HARNESSES[chosen.reader].title
+        _step(session, "reader", f"{title} reads finished sessions; `ormahctl status` shows what it cost")
     for change in done.changes:
         change.make()
         if change.changed or change.server != "foreign":
@@ -305,7 +273,7 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
         _step(session, "you", chosen.name)
     if chosen.past:
         folders = [str(place) for _, place in paths.transcript_folders()]
-        session.client.call("ingest.backfill", BackfillParams(action="start", folders=folders), BackfillResult)
+        session.client.call("ingest.backfill", api.BackfillParams(action="start", folders=folders), api.BackfillResult)
         _step(session, "sessions", "being archived in the background")
     if running and (chosen.past or chosen.reader):
         _step(session, "settings", "taken up by the daemon that runs after: ormahctl restart")
@@ -317,29 +285,26 @@ def _start(session: Session, chosen: SetupChoices) -> str:
     socket = session.socket_path
     if chosen.service:
         changes = units.install(socket)
-        for one in changes:
-            one.make()
-        services.enable(socket, changed=any(one.changed for one in changes))
+        for unit in changes:
+            unit.make()
+        services.enable(socket, changed=any(unit.changed for unit in changes))
     started = supervise.start(socket, flag=session.socket)
     session.reconnect()
-    how = (
-        "runs as a service, and starts when you log in"
-        if chosen.service or units.installed()
-        else "runs; commands and sessions start it when it is down"
-    )
+    how = "runs; commands and sessions start it when it is down"
+    if chosen.service or units.installed():
+        how = "runs as a service, and starts when you log in"
     return f"ormahd {started.hello.version} {how}"
 
 
 def _name(session: Session, name: str) -> None:
     """Give the self node its name."""
     _wait_until_ready(session)
-    found = session.client.call(
-        "agent.list", ListParams(types=["person"], tags=["about_self"], limit=100), ListResult
-    ).memories
+    persons = api.ListParams(types=["person"], tags=["about_self"], limit=100)
+    found = session.client.call("agent.list", persons, api.ListResult).memories
     if found and found[-1].title != name:
         text = f"{name}: the person whose memories these are."
-        params = UpdateParams(node_id=found[-1].id, title=name, content=text)
-        session.client.call("agent.update", params, WriteResult)
+        params = api.UpdateParams(node_id=found[-1].id, title=name, content=text)
+        session.client.call("agent.update", params, api.WriteResult)
 
 
 def _wait_until_ready(session: Session) -> None:
@@ -393,8 +358,8 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
     words = entry.server_command(session.socket_path)
     if session.json:
         checks = [
-            {"what": what, "ok": one.ok, "ms": round(one.ms, 1), "trouble": one.trouble}
-            for what, one in done.checks.items()
+            {"what": what, "ok": answer.ok, "ms": round(answer.ms, 1), "trouble": answer.trouble}
+            for what, answer in done.checks.items()
         ]
         rows = [change_fields(change) for change in done.changes]
         found = {"vault": done.vault, "agents": rows, "daemon": done.service, "name": chosen.name}
@@ -406,7 +371,7 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
         _step(session, "checked", f"{what} {how}")
     for name in chosen.agents:
         if name in HARNESSES:
-            warn(HARNESSES[name], [one for one in done.changes if one.harness.name == name])
+            warn(HARNESSES[name], [change for change in done.changes if change.harness.name == name])
     if chosen.service:
         services.warn_of_shell()
     render.out()
@@ -419,19 +384,19 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
         render.note(what, label=", ".join(names), colour="cyan")
     trial = 'ormahctl remember "I am allergic to peanuts." --about-self'
     trial = f'try it: {trial}; then: ormahctl whisper "what am I allergic to?"'
-    render.note(trial, label="next", colour="cyan")
+    render.note(trial, label="next")
     if (language := spoken("LC_MESSAGES")) != "en":
         other = "To find memories by meaning in a hundred languages (80 MB, slower): ormahctl model use multilingual"
         text = f"the usual model reads English, your system speaks {language}. {other}"
-        render.note(text, label="languages", colour="cyan")
-    render.note("ormahctl uninstall takes all of this out again, and never a memory", label="undo", colour="cyan")
+        render.note(text, label="languages")
+    render.note("ormahctl uninstall takes all of this out again, and never a memory", label="undo")
     return status
 
 
 def _foretell(session: Session, chosen: SetupChoices) -> int:
     """Print what `run` would change, without changing anything. Return the exit status 0."""
     changes = planned(session, chosen)
-    vault = chosen.vault or vault_now(session)[0]
+    vault = chosen.vault or services.vault_now(session)[0]
     if session.json:
         rows = [change_fields(change, dry_run=True) for change in changes]
         found = {"dry_run": True, "vault": str(vault), "agents": rows, "service": chosen.service}

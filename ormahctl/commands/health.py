@@ -6,7 +6,6 @@ import os
 import sys
 import tomllib
 from collections import deque
-from functools import partial
 from pathlib import Path
 
 import click
@@ -15,25 +14,11 @@ import msgspec
 from ormahctl import offline, render
 from ormahctl.commands.judge import test_judge
 from ormahctl.registry import Verb
-from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session
-from ormahd import paths
-from ormahd.api import (
-    DoctorParams,
-    DoctorResult,
-    Finding,
-    HealthResult,
-    HelloParams,
-    HelloResult,
-    NoParams,
-    Progress,
-    RebuildResult,
-    VerifyResult,
-)
+from ormahd import api, paths
 from ormahd.rpc.wire import NotFound, OrmahError, Unavailable
 
 FOUND = 1
-LONG_SECONDS = 6 * 3600.0
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
@@ -62,50 +47,41 @@ def doctor(session: Session, fix: bool, judge: bool) -> int:
     return FOUND if any(finding.level != "info" for finding in findings) else 0
 
 
-def examine(session: Session, *, fix: bool) -> list[Finding]:
+def examine(session: Session, *, fix: bool) -> list[api.Finding]:
     """Return what is wrong with vault, index, git, models and the settings of agents. A daemon that is down is not
     started."""
     session.starts = False
     daemon = None
     try:
-        with Bar("examining") as bar:
-            params, draw = DoctorParams(fix=fix), partial(_draw, bar)
-            found = session.client.call("admin.doctor", params, DoctorResult, on_progress=draw, timeout=LONG_SECONDS)
-        daemon = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult).version
+        found = session.follow("examining", "admin.doctor", api.DoctorParams(fix=fix), api.DoctorResult, counts=True)
+        daemon = session.client.call("hello", api.HelloParams(client="ormahctl"), api.HelloResult).version
     except Unavailable as exc:
         if exc.data.get("reason") not in {"absent", "refused"}:
             raise
         if not session.json:
             render.note("the daemon is not running; looking without it")
         output = offline.answer("doctor", "--json", *(["--fix"] if fix else []), fine={0, FOUND})
-        found = msgspec.json.decode(output, type=DoctorResult)
+        found = msgspec.json.decode(output, type=api.DoctorResult)
     from ormahctl.setup import standing
 
     return found.findings + standing.findings(daemon, session.socket_path)
 
 
-def print_findings(findings: list[Finding]) -> None:
+def print_findings(findings: list[api.Finding]) -> None:
     for finding in findings:
-        _print(finding)
-
-
-def _print(finding: Finding) -> None:
-    line = f":{finding.line}" if finding.line else ""
-    place = f"{render.line(finding.path)}{line}: " if finding.path else ""
-    level = render.paint(f"{render.line(finding.level)}:", _COLOURS.get(finding.level, "yellow"))
-    render.out(f"{level} {place}{render.line(finding.what)}")
-    if finding.mend:
-        render.out(f"  {render.line(finding.mend)}")
+        line = f":{finding.line}" if finding.line else ""
+        place = f"{render.line(finding.path)}{line}: " if finding.path else ""
+        level = render.paint(f"{render.line(finding.level)}:", _COLOURS.get(finding.level, "yellow"))
+        render.out(f"{level} {place}{render.line(finding.what)}")
+        if finding.mend:
+            render.out(f"  {render.line(finding.mend)}")
 
 
 @click.command(cls=Verb, short_help="Compare the index with the vault.", example="ormahctl verify")
 @pass_session
 def verify(session: Session) -> int:
     """Compare the index with the vault, note by note. Exit status 1 if they differ."""
-    with Bar("verifying") as bar:
-        found = session.client.call(
-            "admin.verify", NoParams(), VerifyResult, on_progress=lambda at: _draw(bar, at), timeout=LONG_SECONDS
-        )
+    found = session.follow("verifying", "admin.verify", api.NoParams(), api.VerifyResult, counts=True)
     if session.json:
         render.emit(found)
     elif found.ok:
@@ -116,7 +92,7 @@ def verify(session: Session) -> int:
             values = f": {difference.detail}" if difference.detail else ""
             render.out(f"{place}: {render.line(difference.what)}{render.line(values)}")
         sys.stdout.flush()
-        render.note("the index can be made anew from the vault: ormahctl rebuild", label="hint", colour="cyan")
+        render.note("the index can be made anew from the vault: ormahctl rebuild", label="hint")
     return 0 if found.ok else FOUND
 
 
@@ -124,18 +100,11 @@ def verify(session: Session) -> int:
 @pass_session
 def rebuild(session: Session) -> None:
     """Rebuild the index from the vault. Searches continue meanwhile."""
-    with Bar("rebuilding") as bar:
-        done = session.client.call(
-            "admin.rebuild", NoParams(), RebuildResult, on_progress=lambda at: _draw(bar, at), timeout=LONG_SECONDS
-        )
+    done = session.follow("rebuilding", "admin.rebuild", api.NoParams(), api.RebuildResult, counts=True)
     if session.json:
         render.emit(done)
     else:
         render.out(f"indexed {render.count(done.nodes_indexed, 'memory', 'memories')} in {done.seconds:.1f} s")
-
-
-def _draw(bar: Bar, at: Progress) -> None:
-    bar.set(at.done, at.total, f"{at.done:,}", what=at.stage)
 
 
 LOG_NAME = "ormahd.log"
@@ -162,14 +131,14 @@ def logs(session: Session) -> None:
     for text in last:
         render.out(render.safe(text.rstrip("\n")))
     sys.stdout.flush()
-    render.note(str(file), label="log", colour="cyan")
+    render.note(str(file), label="log")
 
 
 def _log_file(session: Session) -> Path:
     """Return the path of the log, from the daemon, or if it is down computed from the vault."""
     session.starts = False
     try:
-        file = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS).log_file
+        file = session.client.call("admin.health", api.NoParams(), api.HealthResult, timeout=SECONDS).log_file
         if file:
             return Path(file)
     except OrmahError:  # it is down, hangs or stumbles: just then the log is wanted

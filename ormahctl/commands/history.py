@@ -9,24 +9,14 @@ from ormahctl.options import DAYS, limit_option
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahctl.times import TimeOrCommit, When
-from ormahd.api import (
-    HistoryParams,
-    HistoryResult,
-    LifeParams,
-    LifeResult,
-    NoteChange,
-    OpResult,
-    ShowOpParams,
-    ShowOpResult,
-    VersionResult,
-)
+from ormahd import api
 
 _COLOURS = {"added": "green", "removed": "red", "edited": "yellow", "moved": "cyan"}
 _LABEL = 8
 """Width in columns of the labels before an op's values."""
 
 
-def show_op(op: ShowOpResult) -> None:
+def show_op(op: api.ShowOpResult) -> None:
     """Print an op in full: its data, its reason, then each note that it changed."""
     _heading(op)
     render.out()
@@ -40,7 +30,7 @@ def show_op(op: ShowOpResult) -> None:
         render.note(f"{more:,} more {verb} not shown (--limit); in the vault: git show --stat {op.commit[:8]}")
 
 
-def show_life(found: LifeResult, limit: int) -> None:
+def show_life(found: api.LifeResult, limit: int) -> None:
     """Print the versions of a memory, newest first."""
     if found.versions:
         newest = next((version.change for version in found.versions if version.change is not None), None)
@@ -60,7 +50,7 @@ def show_life(found: LifeResult, limit: int) -> None:
         render.note(f"there may be older versions: {older}")
 
 
-def _heading(op: OpResult) -> None:
+def _heading(op: api.OpResult) -> None:
     render.out(render.paint(render.line(op.subject), "bold"))
     facts = {"commit": op.commit[:8], "when": render.moment(op.time), "who": op.source}
     facts |= {"kind": op.kind or "(a commit by hand)", "undone": f"by {op.undone_by[:8]}" if op.undone_by else ""}
@@ -68,16 +58,18 @@ def _heading(op: OpResult) -> None:
         if value:
             text = f"{render.pad(label, _LABEL)}{render.line(value)}"
             render.out(render.paint(text, "yellow") if label == "undone" else text)
-    _reason(op, indent="  ", above=True)
+    if op.body.strip():
+        render.out()
+    _reason(op)
 
 
-def _version(version: VersionResult) -> None:
+def _version(version: api.VersionResult) -> None:
     when, commit = render.moment(version.time), render.paint(version.commit[:8], "dim")
     who = render.cut(render.line(version.source), 40)
     render.out(f"{when}  {commit}  {render.line(version.kind or '-')}  {who}  {render.line(version.subject)}")
     if version.undone_by:
         render.out(render.paint(f"  undone by {render.line(version.undone_by)[:8]}", "yellow"))
-    _reason(version, indent="  ", above=False)
+    _reason(version)
     change = version.change
     if change is None:
         render.out("  (the note itself did not change)")
@@ -87,20 +79,16 @@ def _version(version: VersionResult) -> None:
         render.out(f"          to {render.line(change.path)}")
     elif change.change != "edited":
         render.out(f"  {render.paint(render.line(change.change), _COLOURS.get(change.change, 'dim'))}")
-    _diff(change, "    ")
+    _diff(change)
 
 
-def _reason(op: OpResult, *, indent: str, above: bool) -> None:
+def _reason(op: api.OpResult) -> None:
     text = op.body.strip()
-    if not text:
-        return
-    if above:
-        render.out()
-    for line in render.safe(text).split("\n"):
-        render.out((indent + line).rstrip())
+    for line in render.safe(text).split("\n") if text else ():
+        render.out(f"  {line}".rstrip())
 
 
-def _note(note: NoteChange) -> None:
+def _note(note: api.NoteChange) -> None:
     word = render.paint(render.pad(render.line(note.change), _LABEL), _COLOURS.get(note.change, "dim"))
     name = f"{note.node_id[:8]}  " if note.node_id else ""
     title = "" if note.title == note.path else render.line(note.title)
@@ -109,16 +97,16 @@ def _note(note: NoteChange) -> None:
     if note.old_path:
         render.out(render.paint(f"{space}{render.line(note.old_path)} ->", "dim"))
     render.out(render.paint(f"{space}{render.line(note.path)}", "dim"))
-    _diff(note, "    ")
+    _diff(note)
 
 
-def _diff(note: NoteChange, indent: str) -> None:
+def _diff(note: api.NoteChange) -> None:
     for line in note.diff.split("\n") if note.diff else []:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
         text = render.safe(line)
-        render.out(indent + (render.paint(text, colour) if colour else text), hang=2)
+        render.out("    " + (render.paint(text, colour) if colour else text))
     if note.cut and not note.diff:
-        render.out(f"{indent}(too much to show)")
+        render.out("    (too much to show)")
 
 
 @click.command(
@@ -152,28 +140,26 @@ def history(
     if words[:1] == ("show",):
         if len(words) != 2 or narrowed:
             wrong = "no filter" if len(words) == 2 else "one commit"
-            raise click.UsageError(
-                f"history show takes {wrong}: ormahctl history show COMMIT", click.get_current_context()
-            )
-        change = session.client.call("history.show", ShowOpParams(op=words[1], limit=limit), ShowOpResult)
+            raise click.UsageError(f"history show takes {wrong}: ormahctl history show COMMIT")
+        change = session.client.call("history.show", api.ShowOpParams(op=words[1], limit=limit), api.ShowOpResult)
         if session.json:
             render.emit(change)
         else:
             show_op(change)
         return
     if len(words) > 1:
-        raise click.UsageError("give one ID, or: show COMMIT", click.get_current_context())
+        raise click.UsageError("give one ID, or: show COMMIT")
     node_id = words[0] if words else None
     if node_id is not None and source is None and space is None:
-        life = LifeParams(node_id=node_id, since=since, before=before, limit=limit)
-        found = session.client.call("history.life", life, LifeResult)
+        life = api.LifeParams(node_id=node_id, since=since, before=before, limit=limit)
+        found = session.client.call("history.life", life, api.LifeResult)
         if session.json:
             render.emit(found.versions)
         else:
             show_life(found, limit)
         return
-    params = HistoryParams(node_id=node_id, source=source, space=space, since=since, before=before, limit=limit)
-    ops = session.client.call("history.list", params, HistoryResult).ops
+    params = api.HistoryParams(node_id=node_id, source=source, space=space, since=since, before=before, limit=limit)
+    ops = session.client.call("history.list", params, api.HistoryResult).ops
     if session.json:
         render.emit(ops)
         return
@@ -185,7 +171,7 @@ def history(
         render.note(f"there may be more; the next page: --before {ops[-1].commit[:8]}")
 
 
-def _print(op: OpResult) -> None:
+def _print(op: api.OpResult) -> None:
     undone = render.paint("  (undone)", "yellow") if op.undone_by else ""
     kind = render.pad(render.line(op.kind or "-"), 11)
     who = render.pad(render.cut(render.line(op.source), 24), 18)

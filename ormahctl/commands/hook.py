@@ -1,7 +1,8 @@
-"""`ormahctl hook EVENT`: answer a harness's hook, for harnesses that cannot start the shim itself.
+"""`ormahctl hook`, `statusline` and `mcp`: what an agent's program runs, if it cannot start the shim itself.
 
 The shim does the work (`ormahctl/shim/prompt.py`): one deadline for everything, no output on any failure, exit status
-always 0. `setup` writes the shim's own command instead, which starts ten times as fast.
+always 0. `setup` writes the shim's own command instead, which starts ten times as fast. `mcp` and `statusline` without
+options never come here: `ormahctl/__main__.py` starts the shim at once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 
 HARNESSES = ("claude-code", "codex", "gemini")
-DEADLINE_MS = 500
+DEADLINE, DEADLINE_HELP = click.IntRange(1, 60_000), "Milliseconds after which the hook gives up."
 NAMED = "name the event as the agent does, for example: ormahctl hook UserPromptSubmit"
 
 
@@ -36,11 +37,10 @@ class HookVerb(Verb):
             from ormahctl.run import from_click
 
             failure = from_click(exc, [])
-            render.note(failure.message, label="error", colour="red")
-            lacks_event = (
-                isinstance(exc, click.MissingParameter) and exc.param is not None and exc.param.name == "event"
-            )
-            render.note(NAMED if lacks_event else failure.hint or "", label="hint", colour="cyan")
+            render.note(failure.message, label="error")
+            missing = exc.param if isinstance(exc, click.MissingParameter) else None
+            lacks_event = missing is not None and missing.name == "event"
+            render.note(NAMED if lacks_event else failure.hint or "", label="hint")
             raise click.exceptions.Exit(0) from None
 
 
@@ -53,10 +53,7 @@ class HookVerb(Verb):
 @click.option(
     "--harness", type=OneOf(HARNESSES), default=HARNESSES[0], show_default=True, help="The harness that runs the hook."
 )
-@click.option(
-    "--deadline", type=click.IntRange(1, 60_000), default=DEADLINE_MS, show_default=True, metavar="MS",
-    help="Milliseconds after which the hook gives up.",
-)  # fmt: skip
+@click.option("--deadline", type=DEADLINE, default=500, show_default=True, metavar="MS", help=DEADLINE_HELP)
 @pass_session
 def hook(session: Session, event: str, harness: str, deadline: int) -> None:
     """Answer EVENT of an agent's harness: reads its JSON from stdin, and prints the answer, or nothing. It never fails."""
@@ -95,3 +92,21 @@ def _explain() -> None:
         "an agent's program runs this at its events and hands it JSON on stdin; there is nothing to type. "
         'To connect an agent: ormahctl setup. To see what would be whispered: ormahctl whisper "a prompt"'
     )
+
+
+@click.command(
+    cls=Verb,
+    short_help="Serve an agent over MCP, on standard input and output.",
+    example="claude mcp add --scope user ormah -- ormahctl mcp",
+)
+@pass_session
+def mcp(session: Session) -> None:
+    """Serve an agent over the Model Context Protocol, on standard input and output. An agent's program starts this."""
+    from ormahctl.shim.pump import serve
+
+    if _typed():
+        render.note(
+            "an agent's program runs this and speaks JSON-RPC; there is nothing to type. To connect one: docs/mcp.md"
+        )
+        raise click.exceptions.Exit(0)
+    serve(str(session.socket_path))

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,29 +18,19 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ormahctl import render
-from ormahctl.commands import backfill
 from ormahctl.commands.sessions import REFUSED
 from ormahctl.commands.spaces import GLOBAL
 from ormahctl.options import OneOf
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
-from ormahctl.session import Session, pass_session
-from ormahd.api import (
-    WHY_OURS,
-    IngestDocumentParams,
-    IngestedDocument,
-    IngestedFile,
-    IngestFileParams,
-    IngestPathParams,
-    IngestPathResult,
-    Progress,
-    Result,
-)
-from ormahd.rpc.wire import BadRequest, OrmahError
+from ormahctl.session import LONG_SECONDS, Session, pass_session
+from ormahd import api, paths
+from ormahd.rpc.wire import BadRequest, NotFound, OrmahError
 
 FAILED = 2
 INTERRUPTED = 130
-LONG_SECONDS = 3600.0
+READ_SECONDS = 3600.0
+"""Seconds that the daemon may take for a file or a folder."""
 MAX_NAMED = 10
 """Number of files that are named; `--json` has all."""
 COUNT_WORDS = {
@@ -86,10 +76,15 @@ def ingest(
 
     Exit status 2 if a file could not be read, or has an unknown format.
     """
-    _check(path, past=past, stops=stops)
     if stops:
-        backfill.stop(session)
+        if path is not None:
+            raise click.UsageError("--stop takes no file or folder: it stops the backfill that is under way")
+        _stop(session)
         return 0
+    if not past and path is None:
+        raise click.UsageError("name a file, a folder or -, or give --backfill for all past sessions of your agents")
+    if past and path == "-":
+        raise click.UsageError("--backfill looks in folders, and not in standard input")
     begun = time.monotonic()
     read = _ReadFiles([], [], {}, [])
     try:
@@ -108,50 +103,39 @@ def ingest(
         if read.files or read.documents or read.begun:
             _how_far(read, "broken off")
         raise
-    return _told(session, read, path, time.monotonic() - begun)
+    return _print_outcome(session, read, path, time.monotonic() - begun)
 
 
 class _ReadFiles(NamedTuple):
     """What became of each file that the command has read so far."""
 
-    files: list[IngestedFile]
-    documents: list[IngestedDocument]
+    files: list[api.IngestedFile]
+    documents: list[api.IngestedDocument]
     begun: dict[str, int]
     """{file that is being read: number of its turns that are archived so far}."""
-    left_out: list[str]
+    excluded: list[str]
     """Folders of Ormah itself."""
 
 
-def _told(session: Session, read: _ReadFiles, path: str | None, seconds: float) -> int:
+def _print_outcome(session: Session, read: _ReadFiles, path: str | None, seconds: float) -> int:
     """Print what became of the files in `read`, and return the exit status. `path`: what was named on the command line;
     `seconds`: how long it took."""
     files, texts = read.files, read.documents
-    named: list[IngestedFile | IngestedDocument] = [*files, *texts]
+    named: list[api.IngestedFile | api.IngestedDocument] = [*files, *texts]
     for file in named if path == "-" else ():
         file.path = "-"
     if session.json:
         about = {**_sums(files), "seconds": round(seconds, 3), "files": files}
-        render.emit(about | {"left_out": read.left_out, "documents": {**_sums(texts), "files": texts}})
+        render.emit(about | {"left_out": read.excluded, "documents": {**_sums(texts), "files": texts}})
     else:
         if files or not texts:
             _report(files, seconds)
         if texts:
             _report_documents(texts)
-        for folder in read.left_out:
-            why = f"a folder of Ormah itself: {WHY_OURS}" if Path(folder).is_dir() else "its name is not UTF-8"
+        for folder in read.excluded:
+            why = f"a folder of Ormah itself: {api.WHY_OURS}" if Path(folder).is_dir() else "its name is not UTF-8"
             render.note(f"{render.line(folder)} was left out: {why}")
     return FAILED if _failed(files) or any(file.status == "failed" for file in texts) else 0
-
-
-def _check(path: str | None, *, past: bool, stops: bool) -> None:
-    """Raise UsageError if `path` is missing, or does not go with `--backfill` (`past`) or `--stop` (`stops`)."""
-    if stops:
-        if path is not None:
-            raise click.UsageError("--stop takes no file or folder: it stops the backfill that is under way")
-    elif not past and path is None:
-        raise click.UsageError("name a file, a folder or -, or give --backfill for all past sessions of your agents")
-    elif past and path == "-":
-        raise click.UsageError("--backfill looks in folders, and not in standard input")
 
 
 def _named(
@@ -160,9 +144,9 @@ def _named(
     """Read a file, a folder or standard input, and add what came of each file to `read`. With `dry_run`, print instead
     which files these are. Return whether `read` has something to report."""
     with _place(path) as (place, unnamed), Bar("reading") as bar:
-        params = IngestPathParams(path=place, kind=kind)
-        found = session.client.call("ingest.look", params, IngestPathResult, timeout=LONG_SECONDS)
-        read.left_out.extend(found.left_out)
+        params = api.IngestPathParams(path=place, kind=kind)
+        found = session.client.call("ingest.look", params, api.IngestPathResult, timeout=READ_SECONDS)
+        read.excluded.extend(found.left_out)
         if space is not UNSET and found.files and not found.documents:
             why = "what is learned of a conversation belongs to the project in which it was held"
             raise click.UsageError(
@@ -175,12 +159,14 @@ def _named(
         for number, file in enumerate(found.documents):
             bar.set(number, len(found.documents), Path(file).name)
             run = read.documents[-1].run if read.documents else None
-            wanted = IngestDocumentParams(path=file, unnamed=unnamed, space=space, run=run)
-            read.documents.append(session.client.call("ingest.file", wanted, IngestedDocument, timeout=LONG_SECONDS))
+            wanted = api.IngestDocumentParams(path=file, unnamed=unnamed, space=space, run=run)
+            read.documents.append(
+                session.client.call("ingest.file", wanted, api.IngestedDocument, timeout=READ_SECONDS)
+            )
     return True
 
 
-def _foretell(session: Session, found: IngestPathResult) -> None:
+def _foretell(session: Session, found: api.IngestPathResult) -> None:
     """Print which files would be read."""
     if session.json:
         render.emit(found)
@@ -198,17 +184,73 @@ def _foretell(session: Session, found: IngestPathResult) -> None:
 
 def _backfill(session: Session, path: str | None, read: _ReadFiles, *, dry_run: bool) -> bool:
     """Archive past sessions. Return whether `read` has something to report."""
-    found = backfill.survey(session, path)
+    found = _survey(session, path)
     if dry_run:
-        render.emit(found) if session.json else backfill.describe(found)
+        render.emit(found) if session.json else _describe(found)
         return False
-    if not backfill.agreed(session, found):
+    if not _agreed(session, found):
         if session.json:
             render.emit({"added": 0, "seconds": 0.0, "files": []})
         return False
     with Bar("archiving") as bar:
         _archive(session, found.files, bar, read, source="backfill")
     return True
+
+
+# ---------------------------------------------------------------- past sessions
+
+
+def _survey(session: Session, folder: str | None) -> api.PastResult:
+    """Return the past sessions below `folder` (None: the folders of all agents) that can be archived."""
+    named = [] if folder is None else [str(Path(folder).absolute())]
+    folders = named or [str(place) for _, place in paths.transcript_folders()]
+    if not folders:
+        raise NotFound("there is no home directory to look in", hint="name a folder: ormahctl ingest --backfill DIR")
+    return session.client.call("ingest.past", api.PastParams(folders=folders), api.PastResult, timeout=LONG_SECONDS)
+
+
+def _agreed(session: Session, found: api.PastResult) -> bool:
+    """Return whether to begin archiving. Prints how much there is, and asks if stdin is a terminal."""
+    if not session.json:
+        _describe(found)
+    if not found.files:
+        return False
+    if session.json or not sys.stdin.isatty():
+        return True
+    if click.confirm("Archive them?", default=True, err=True):
+        return True
+    render.note("nothing was archived")
+    return False
+
+
+def _describe(found: api.PastResult) -> None:
+    """Print where past sessions are, how many, and how large."""
+    rows = [
+        [folder.path, f"{folder.files:,}", render.size(folder.bytes), folder.trouble or f"{folder.fresh:,}"]
+        for folder in found.folders
+        if folder.exists
+    ]
+    if rows:
+        render.table(["folder", "files", "size", "to read"], rows, right=[1, 2, 3])
+    if not found.files:
+        looked = ", ".join(render.line(folder.path) for folder in found.folders)
+        render.out("nothing new: all of it was read before" if rows else f"there is no transcript in {looked}")
+        return
+    render.out(f"to read: {render.count(len(found.files), 'file')}, {render.size(found.bytes)}")
+
+
+def _stop(session: Session) -> None:
+    """Stop a backfill in the background."""
+    before = session.client.call("ingest.backfill", api.BackfillParams(), api.BackfillResult)
+    found = session.client.call("ingest.backfill", api.BackfillParams(action="stop"), api.BackfillResult)
+    if session.json:
+        render.emit(found)
+    else:
+        what = f"stopped after {render.count(found.done, 'file')} of {found.total:,}"
+        render.out(what if before.running else "no backfill is under way")
+
+
+# ---------------------------------------------------------------- reading
 
 
 @contextmanager
@@ -233,24 +275,26 @@ def _archive(
     for number, path in enumerate(files):
         name = Path(path).name
 
-        def draw(at: Progress, number: int = number, name: str = name) -> None:
+        def draw(at: api.Progress, number: int = number, name: str = name) -> None:
             read.begun[name] = at.done
             bar.set(number, len(files), f"{name}: {render.count(at.done, 'turn')}")
 
         bar.set(number, len(files), name)
-        params = IngestFileParams(path=path, unnamed=unnamed, source=source)
+        params = api.IngestFileParams(path=path, unnamed=unnamed, source=source)
         read.begun[name] = 0
         try:
-            out = session.client.call("ingest.sessions", params, IngestedFile, timeout=LONG_SECONDS, on_progress=draw)
+            out = session.client.call(
+                "ingest.sessions", params, api.IngestedFile, timeout=READ_SECONDS, on_progress=draw
+            )
         except BadRequest as error:  # an agent deleted it meanwhile
             if os.path.exists(path):
                 raise
-            out = IngestedFile(path, "failed", error=error.message)
+            out = api.IngestedFile(path, "failed", error=error.message)
         read.files.append(out)
         read.begun.pop(name)
 
 
-def _sums(files: Sequence[Result]) -> dict[str, Any]:
+def _sums(files: Sequence[api.Result]) -> dict[str, Any]:
     """Return the sums of all numbers of these files, also of those that are counted by kind or reason."""
     sums: dict[str, Any] = {}
     for file in files:
@@ -269,10 +313,10 @@ def _how_far(read: _ReadFiles, how: str) -> None:
     render.note(f"{how} after {render.count(len(read.files) + len(read.documents), 'file')}: {came}")
     for name in read.begun:
         render.note(f"the daemon reads {render.line(name)} to its end")
-    render.note("the same command goes on from there: what is known is skipped", label="hint", colour="cyan")
+    render.note("the same command goes on from there: what is known is skipped", label="hint")
 
 
-def _report(files: Sequence[IngestedFile], seconds: float) -> None:
+def _report(files: Sequence[api.IngestedFile], seconds: float) -> None:
     """Print what became of conversations."""
     sums = _sums(files)
     lasted = f"({render.count(len(files), 'file')}, {render.lasting(seconds)})"
@@ -292,7 +336,7 @@ def _report(files: Sequence[IngestedFile], seconds: float) -> None:
     _note_bad(files)
 
 
-def _report_documents(files: Sequence[IngestedDocument]) -> None:
+def _report_documents(files: Sequence[api.IngestedDocument]) -> None:
     """Print what became of the sections of documents."""
     sums = _sums(files)
     counts = f"{render.count(sums['added'], 'memory', 'memories')} added, {sums['known']:,} known already"
@@ -304,10 +348,11 @@ def _report_documents(files: Sequence[IngestedDocument]) -> None:
     _note_bad(files)
 
 
-def _note_bad(files: Sequence[IngestedFile] | Sequence[IngestedDocument]) -> None:
+def _note_bad(files: Sequence[api.IngestedFile] | Sequence[api.IngestedDocument]) -> None:
     """Print which secrets were redacted, and which files could not be read."""
     if redacted := _sums(files).get("redacted"):
-        render.note(f"taken out before anything was kept: {_listed(redacted)}", label="secret", colour="red")
+        kinds = ", ".join(f"{render.line(kind)} ({number:,})" for kind, number in sorted(redacted.items()))
+        render.note(f"taken out before anything was kept: {kinds}", label="secret")
     bad = _failed(files)
     for file in bad[:MAX_NAMED]:
         render.note(render.line(file.error or NO_FORMAT), label=render.line(file.path), colour="red")
@@ -317,9 +362,7 @@ def _note_bad(files: Sequence[IngestedFile] | Sequence[IngestedDocument]) -> Non
         render.note(f"{render.count(strange, 'file')} of other kinds passed over")
 
 
-def _failed(files: Sequence[IngestedFile] | Sequence[IngestedDocument]) -> list[IngestedFile | IngestedDocument]:
+def _failed(
+    files: Sequence[api.IngestedFile] | Sequence[api.IngestedDocument],
+) -> list[api.IngestedFile | api.IngestedDocument]:
     return [file for file in files if file.status == "failed" or (file.status == "unknown" and len(files) == 1)]
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{render.line(kind)} ({number:,})" for kind, number in sorted(counts.items()))

@@ -18,9 +18,9 @@ def judge_lines(judge: JudgeHealth) -> list[tuple[str, str]]:
     last = f"last answer {render.moment(judge.answered)}" if judge.answered else "no answer yet"
     cost = f"today {judge.calls:,} of {judge.calls_a_day:,} calls, {judge.tokens:,} of {judge.tokens_a_day:,} tokens"
     found = [("judge", f"{render.line(judge.name)} ({judge.kind}), {last}; {cost}")]
-    for one in judge.troubles:
-        often = f" ({one.times} times)" if one.times > 1 else ""
-        text = f"{SAYS[one.kind]}, since {render.moment(one.since)}{often}: {render.line(one.reason)}"
+    for trouble in judge.troubles:
+        often = f" ({trouble.times} times)" if trouble.times > 1 else ""
+        text = f"{SAYS[trouble.kind]}, since {render.moment(trouble.since)}{often}: {render.line(trouble.reason)}"
         found.append(("judge", render.paint(text, "yellow")))
     if judge.left_alone_until is not None:
         found.append(

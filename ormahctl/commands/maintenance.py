@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
-from typing import IO, Any
+from typing import Any
 
 import click
 import msgspec
@@ -12,20 +11,8 @@ import msgspec
 from ormahctl import render
 from ormahctl.options import Unknown
 from ormahctl.registry import Verb
-from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session
-from ormahd.api import (
-    MaintenanceParams,
-    MaintenanceResult,
-    NoParams,
-    PausedResult,
-    RunAllParams,
-    RunAllResult,
-    RunTaskParams,
-    RunTaskResult,
-    TaskParams,
-    TasksResult,
-)
+from ormahd import api
 
 RUN_SECONDS = 24 * 3600.0
 FAILED = 1
@@ -48,24 +35,23 @@ def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -
     A paused job does not run by itself until it is resumed. `ormahctl history --source job:NAME` lists what a job changed. Exit
     status 1 if a job failed.
     """
-    context = click.get_current_context()
     if not words:
         if dry_run or force:
-            raise click.UsageError("--dry-run and --force belong to: jobs run NAME", context)
+            raise click.UsageError("--dry-run and --force belong to: jobs run NAME")
         _list(session)
         return 0
     if words[0] not in JOB_DOES:
-        raise Unknown(words[0], JOB_DOES, None, context)
+        raise Unknown(words[0], JOB_DOES, None, None)
     if len(words) != 2:
-        raise click.UsageError(f"jobs {words[0]} takes the NAME of one job, or: all", context)
+        raise click.UsageError(f"jobs {words[0]} takes the NAME of one job, or: all")
     if words[0] == "run":
         return _run(session, words[1], dry_run, force)
     if dry_run or force:
-        raise click.UsageError("--dry-run and --force belong to: jobs run NAME", context)
+        raise click.UsageError("--dry-run and --force belong to: jobs run NAME")
     if words[1] == ALL:
-        done = session.client.call(f"admin.{words[0]}_all", NoParams(), PausedResult)
+        done = session.client.call(f"admin.{words[0]}_all", api.NoParams(), api.PausedResult)
     else:
-        done = session.client.call(f"admin.{words[0]}", TaskParams(name=words[1]), PausedResult)
+        done = session.client.call(f"admin.{words[0]}", api.TaskParams(name=words[1]), api.PausedResult)
     if session.json:
         render.emit(done)
     elif done.paused:
@@ -76,7 +62,7 @@ def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -
 
 
 def _list(session: Session) -> None:
-    tasks = session.client.call("admin.tasks", NoParams(), TasksResult).tasks
+    tasks = session.client.call("admin.tasks", api.NoParams(), api.TasksResult).tasks
     if session.json:
         render.emit(tasks)
         return
@@ -91,16 +77,16 @@ def _list(session: Session) -> None:
     sys.stdout.flush()
     for task in tasks:
         if task.last_error:
-            render.note(f"{task.name} failed: {render.line(task.last_error)}", label="error", colour="red")
+            render.note(f"{task.name} failed: {render.line(task.last_error)}", label="error")
 
 
 def _run(session: Session, name: str, dry_run: bool, force: bool) -> int:
-    with Bar("at work") as bar:
-        call = partial(session.client.call, on_progress=bar.follow, timeout=RUN_SECONDS)
-        if name == ALL:
-            done = call("admin.run_all", RunAllParams(dry_run=dry_run, force=force), RunAllResult).results
-        else:
-            done = [call("admin.run_task", RunTaskParams(name=name, dry_run=dry_run, force=force), RunTaskResult)]
+    if name == ALL:
+        every = api.RunAllParams(dry_run=dry_run, force=force)
+        done = session.follow("at work", "admin.run_all", every, api.RunAllResult, timeout=RUN_SECONDS).results
+    else:
+        single = api.RunTaskParams(name=name, dry_run=dry_run, force=force)
+        done = [session.follow("at work", "admin.run_task", single, api.RunTaskResult, timeout=RUN_SECONDS)]
     if session.json:
         render.emit(done)
     else:
@@ -108,11 +94,11 @@ def _run(session: Session, name: str, dry_run: bool, force: bool) -> int:
             _print_run(ran, dry_run)
         sys.stdout.flush()
         if commits := [commit for ran in done for commit in ran.commits]:
-            render.note(f"to take all of it back: ormahctl undo --run {commits[0][:8]}", label="hint", colour="cyan")
+            render.note(f"to take all of it back: ormahctl undo --run {commits[0][:8]}", label="hint")
     return FAILED if any(ran.error for ran in done) else 0
 
 
-def _print_run(ran: RunTaskResult, dry_run: bool) -> None:
+def _print_run(ran: api.RunTaskResult, dry_run: bool) -> None:
     """Print a line for each job; below it what a dry run would do, and what was dropped and why."""
     text = outcome(ran, dry_run=dry_run)
     if ran.error:
@@ -126,7 +112,7 @@ def _print_run(ran: RunTaskResult, dry_run: bool) -> None:
         render.out("  There is more to do: run it again, or with --force (without the limits of one run).")
 
 
-def outcome(ran: RunTaskResult, *, dry_run: bool) -> str:
+def outcome(ran: api.RunTaskResult, *, dry_run: bool) -> str:
     """Return what a run of a job did, or would do, in a few words, without its error."""
     if dry_run:
         would = ran.proposals - ran.asked - ran.skipped
@@ -156,27 +142,25 @@ def maintenance(session: Session, words: tuple[str, ...]) -> None:
     Verdicts are a JSON object with the receipt and any of the lists edges, merges, consolidations, conflicts and
     extractions. A question without a verdict counts as answered with no. `ormahctl undo --run COMMIT` undoes all.
     """
-    context = click.get_current_context()
     if words and (len(words) != 2 or words[0] != "apply"):
-        raise click.UsageError("give nothing, or: apply FILE (- for standard input)", context)
-    params = MaintenanceParams()
+        raise click.UsageError("give nothing, or: apply FILE (- for standard input)")
+    params = api.MaintenanceParams()
     if words:
-        params.results = _results(click.File("rb").convert(words[1], None, context), context)
-    with Bar("looking") as bar:
-        call = partial(session.client.call, on_progress=bar.follow, timeout=BATCH_SECONDS)
-        done = call("agent.maintenance", params, MaintenanceResult)
-    render.emit(done)
+        params.results = _results(words[1])
+    render.emit(session.follow("looking", "agent.maintenance", params, api.MaintenanceResult, timeout=BATCH_SECONDS))
 
 
-def _results(file: IO[bytes], context: click.Context) -> dict[str, Any]:
+def _results(path: str) -> dict[str, Any]:
+    """Return the verdicts in the JSON file `path`. Raises UsageError if it has none."""
+    file = click.File("rb").convert(path, None, click.get_current_context())
     if file.isatty():
         sys.stderr.write("reading JSON from the terminal; end with Ctrl-D\n")
     try:
         found = msgspec.json.decode(file.read())
     except msgspec.DecodeError as exc:
-        raise click.UsageError(f"the results are no JSON: {exc}", context) from None
+        raise click.UsageError(f"the results are no JSON: {exc}") from None
     inner = found.get("results", found) if isinstance(found, dict) else found
     if not isinstance(inner, dict):
-        raise click.UsageError("the results are no JSON object", context)
+        raise click.UsageError("the results are no JSON object")
     outer = found.get("receipt")
     return {**inner, "receipt": outer} if outer is not None and "receipt" not in inner else inner

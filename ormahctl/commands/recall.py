@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Any, Final
 
 import click
 import msgspec
@@ -17,44 +17,18 @@ import msgspec
 from ormahctl import render
 from ormahctl.commands.sessions import list_sessions, print_exchange
 from ormahctl.commands.spaces import space_counts, unknown_spaces
-from ormahctl.commands.work import about_file
+from ormahctl.commands.work import NOTHING, about_file
 from ormahctl.options import DAYS, TIER, TYPE, limit_option, text_or_stdin
 from ormahctl.registry import Verb
-from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session, space
 from ormahctl.times import TimeOrRevision, When
-from ormahd.api import (
-    AsOf,
-    HealthResult,
-    ListedMemory,
-    ListParams,
-    ListResult,
-    NoParams,
-    Params,
-    Progress,
-    RecallHit,
-    RecallParams,
-    RecallResult,
-    Result,
-)
+from ormahd import api
 
-R = TypeVar("R", bound=Result)
-
-SECONDS: Final = 900.0
+PAST_SECONDS: Final = 900.0
 """Seconds to wait for an earlier state. Building one of a very large vault takes minutes, with progress."""
 
 
-def ask(session: Session, method: str, params: Params, result: type[R]) -> R:
-    """Call the daemon, with a progress bar on a terminal, because it may have to build an earlier state first."""
-    with Bar("looking back") as bar:
-
-        def step(progress: Progress) -> None:
-            bar.set(progress.done, progress.total, what=progress.stage)
-
-        return session.client.call(method, params, result, on_progress=step, timeout=SECONDS)
-
-
-def told(as_of: AsOf, degraded: Sequence[str] = ()) -> None:
+def print_as_of(as_of: api.AsOf, degraded: Sequence[str] = ()) -> None:
     """Print on stderr which earlier state of the vault was asked, how long it took to build, and which parts were
     unavailable."""
     took = f"brought back in {render.lasting(as_of.seconds)}"
@@ -68,7 +42,7 @@ DROPPED = 20
 """Number of candidates of a list that are printed; `--json` has all."""
 
 
-def print_explanation(found: RecallResult) -> None:
+def print_explanation(found: api.RecallResult) -> None:
     """Print the traces below the results, under the daemon's names."""
     for number, hit in enumerate(found.results, 1):
         if isinstance(hit.trace, dict):
@@ -77,12 +51,12 @@ def print_explanation(found: RecallResult) -> None:
             render.facts(hit.trace)
     if isinstance(found.trace, dict):
         render.out()
-        render.facts({name: one[:DROPPED] if isinstance(one, list) else one for name, one in found.trace.items()})
+        render.facts(
+            {name: value[:DROPPED] if isinstance(value, list) else value for name, value in found.trace.items()}
+        )
 
 
-NOTHING = 1
-"""The exit status if nothing is found, as for grep."""
-MOST = 100
+MAX_RESULTS = 100
 """Largest number of results of a search; a list may have more."""
 WARM_SECONDS = 10
 """Seconds to wait for the model of a daemon that has just begun."""
@@ -90,24 +64,15 @@ EXCERPT = 1_600
 """Characters of a text in JSON, as many as a result's excerpt has; `--full` gives all."""
 SNIPPET = 220
 """Width of a result's text in columns: two or three lines on a terminal."""
+NARROWING: Final = ("--type", "--tier", "--space", "--tag")
+"""Options that may be repeated: only memories that have one of the values are found."""
 
 
 @click.command(
     cls=Verb,
     excludes=[
-        ("--sessions", "--type", "--tier", "--space", "--tag", "--as-of", "--explain"),
-        (
-            "--files",
-            "--sessions",
-            "--type",
-            "--tier",
-            "--space",
-            "--tag",
-            "--as-of",
-            "--explain",
-            "--after",
-            "--before",
-        ),
+        ("--sessions", *NARROWING, "--as-of", "--explain"),
+        ("--files", "--sessions", *NARROWING, "--as-of", "--explain", "--after", "--before"),
     ],
     short_help="Search the memories, or list the newest.",
     example="ormahctl recall which language do I prefer\normahctl recall deploy --type procedure --after 30d -n 3\n"
@@ -135,12 +100,9 @@ SNIPPET = 220
 @pass_session
 def recall(
     session: Session,
+    /,
     query: tuple[str, ...],
     limit: int,
-    types: tuple[str, ...],
-    tiers: tuple[str, ...],
-    spaces: tuple[str, ...],
-    tags: tuple[str, ...],
     after: str | None,
     before: str | None,
     as_of: str | None,
@@ -148,6 +110,7 @@ def recall(
     files: str | None,
     full: bool,
     explain: bool,
+    **narrowing: tuple[str, ...],
 ) -> int:
     """Search the memories for QUERY, by words and by meaning; best first. The id of a memory shows that memory.
 
@@ -156,47 +119,44 @@ def recall(
     """
     if files is not None:
         if query:
-            raise click.UsageError("--files goes without a QUERY", click.get_current_context())
-        return about_file(session, files, min(limit, MOST))
+            raise click.UsageError("--files goes without a QUERY")
+        about_file(session, files, min(limit, MAX_RESULTS))
+        return 0
+    filters: dict[str, Any] = {name: list(values) or None for name, values in narrowing.items()}
+    filters |= {"created_after": after, "created_before": before}
     if not query:
         if explain or as_of:
-            raise click.UsageError("--explain and --as-of go with a QUERY", click.get_current_context())
+            raise click.UsageError("--explain and --as-of go with a QUERY")
         if sessions:
             list_sessions(session, limit)
             return 0
-        newest = ListParams(
-            limit=limit, types=list(types) or None, tiers=list(tiers) or None, spaces=list(spaces) or None,
-            tags=list(tags) or None, created_after=after, created_before=before,
-        )  # fmt: skip
-        _list(session, newest)
+        _list(session, api.ListParams(limit=limit, **filters))
         return 0
     text = text_or_stdin(" ".join(query), "the query")
-    params = RecallParams(
+    params = api.RecallParams(
         query=text,
-        limit=min(limit, MOST),
-        types=list(types) or None,
-        tiers=list(tiers) or None,
-        spaces=list(spaces) or None,
-        tags=list(tags) or None,
-        created_after=after,
-        created_before=before,
+        limit=min(limit, MAX_RESULTS),
         space=space(),
         explain=explain,
         as_of=as_of,
         sessions=sessions,
+        **filters,
     )
     if as_of is None:
-        found = session.client.call("agent.recall", params, RecallResult)
-        if "vectors" in found.degraded and not sessions and _is_warming(session):
+        found = session.client.call("agent.recall", params, api.RecallResult)
+        phase = ""
+        if "vectors" in found.degraded and not sessions:
+            phase = session.client.call("admin.health", api.NoParams(), api.HealthResult).phase
+        if phase in {"starting", "reconciling", "warming"}:
             render.note(f"the model is being loaded: this waits up to {WARM_SECONDS} s for it")
             end = time.monotonic() + WARM_SECONDS
             while "vectors" in found.degraded and time.monotonic() < end:
                 time.sleep(0.2)
-                found = session.client.call("agent.recall", params, RecallResult)
+                found = session.client.call("agent.recall", params, api.RecallResult)
     else:
-        found = ask(session, "agent.recall", params, RecallResult)
+        found = session.follow("looking back", "agent.recall", params, api.RecallResult, timeout=PAST_SECONDS)
     if sessions:
-        return _said(session, found, text)
+        return _print_exchanges(session, found, text)
     if session.json:
         for hit in found.results:
             if not full and hit.source != "id" and len(hit.content) > EXCERPT:
@@ -206,27 +166,22 @@ def recall(
         _print(number, hit, full or hit.source == "id")
     if not found.results:
         render.note(f"nothing found for: {render.cut(render.line(text), 80)}")
-        if spaces:
-            unknown_spaces(spaces, space_counts(session))
+        if narrowing["spaces"]:
+            unknown_spaces(narrowing["spaces"], space_counts(session))
     if found.weak:
         render.note("weak matches: nothing in memory is close to this")
     if explain:
         print_explanation(found)
-    if isinstance(found.as_of, AsOf):
-        told(found.as_of, found.degraded)
+    if isinstance(found.as_of, api.AsOf):
+        print_as_of(found.as_of, found.degraded)
     else:
         render.degraded(found.degraded)
     return 0 if found.results else NOTHING
 
 
-def _is_warming(session: Session) -> bool:
-    """Return whether the daemon has just begun."""
-    return session.client.call("admin.health", NoParams(), HealthResult).phase in {"starting", "reconciling", "warming"}
-
-
-def _list(session: Session, params: ListParams) -> None:
+def _list(session: Session, params: api.ListParams) -> None:
     """Print the newest memories that fit."""
-    found = session.client.call("agent.list", params, ListResult)
+    found = session.client.call("agent.list", params, api.ListResult)
     render.partial(found.degraded)
     if session.json:
         fields = msgspec.to_builtins(found)
@@ -242,7 +197,7 @@ def _list(session: Session, params: ListParams) -> None:
     unknown_spaces(params.spaces or (), found.spaces)
 
 
-def _print_listed(memory: ListedMemory) -> None:
+def _print_listed(memory: api.ListedMemory) -> None:
     """Print date, id and title in one row (two on a narrow terminal), and the memory's type, tier and space below."""
     head = f"{render.moment(memory.created, day=True)}  {render.paint(memory.short_id, 'dim')}  "
     outdated = render.paint("  outdated", "yellow") if render.past(memory.valid_until) else ""
@@ -253,27 +208,27 @@ def _print_listed(memory: ListedMemory) -> None:
     render.out("  " + render.paint(" · ".join(facts), "dim"), hang=0)
 
 
-def _emit(found: RecallResult, something: bool) -> int:
+def _emit(found: api.RecallResult, something: bool) -> int:
     fields = msgspec.to_builtins(found)
     fields.pop("text")
     render.emit(fields)
     return 0 if something else NOTHING
 
 
-def _said(session: Session, found: RecallResult, text: str) -> int:
+def _print_exchanges(session: Session, found: api.RecallResult, text: str) -> int:
     """Print what the archive of sessions has."""
     exchanges = found.exchanges if isinstance(found.exchanges, list) else []
     if session.json:
         return _emit(found, bool(exchanges))
-    for number, one in enumerate(exchanges, 1):
-        print_exchange(number, one)
+    for number, exchange in enumerate(exchanges, 1):
+        print_exchange(number, exchange)
     if not exchanges:
         render.note(f"nothing in the archived sessions for: {render.cut(render.line(text), 80)}")
     render.degraded(found.degraded)
     return 0 if exchanges else NOTHING
 
 
-def _print(number: int, hit: RecallHit, full: bool) -> None:
+def _print(number: int, hit: api.RecallHit, full: bool) -> None:
     content = hit.content if full else hit.excerpt or hit.content[:EXCERPT]  # nothing but data has no excerpt
     title, _, rest = (hit.title, "", content) if hit.title else content.strip().partition("\n")
     room = render.columns() - len(f"{number}. ") if render.terminal(sys.stdout) else 200
@@ -287,7 +242,7 @@ def _print(number: int, hit: RecallHit, full: bool) -> None:
         facts.append(f"and {len(hit.also)} that say the same")
     if hit.older_than:
         facts.append(f"older than {hit.older_than[:8]}")
-    facts += [render.line(one) for one in (hit.rejected, hit.stale) if one]
+    facts += [render.line(remark) for remark in (hit.rejected, hit.stale) if remark]
     render.out("   " + render.paint(" · ".join(facts), "dim"), hang=0)
     if full:
         for text in rest.strip().splitlines():

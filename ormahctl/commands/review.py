@@ -7,7 +7,7 @@ proposals without a terminal.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import click
@@ -17,27 +17,8 @@ from ormahctl.commands import health
 from ormahctl.commands.sync import show_conflict
 from ormahctl.options import OneOf, Unknown
 from ormahctl.registry import Verb
-from ormahctl.session import Session, pass_session, terminal
-from ormahd.api import (
-    Belief,
-    ConflictItem,
-    ConflictsResult,
-    ConnectParams,
-    Finding,
-    InsightsParams,
-    InsightsResult,
-    NoParams,
-    OutdatedParams,
-    ProposalRow,
-    ProposalsParams,
-    ProposalsResult,
-    ResolveConflictParams,
-    ResolveConflictResult,
-    ResolveProposalParams,
-    ResolveProposalResult,
-    Tension,
-    WriteResult,
-)
+from ormahctl.session import Session, interactive, pass_session
+from ormahd import api
 from ormahd.rpc.wire import OrmahError
 
 DECISIONS = {"approve": "approved", "reject": "rejected"}
@@ -67,165 +48,165 @@ def review(session: Session, words: tuple[str, ...], keep: str | None) -> int:
     `approve` and `reject` decide on proposals by their ids. `ormahctl undo` undoes an approved change. A rejected change
     is not proposed again until one of its memories is edited.
     """
-    context = click.get_current_context()
     if words and words[0] not in DECISIONS:
-        raise Unknown(words[0], DECISIONS, None, context)
+        raise Unknown(words[0], DECISIONS, None, None)
     if len(words) == 1:
-        raise click.UsageError("give nothing, or: approve ID..., reject ID...", context)
+        raise click.UsageError("give nothing, or: approve ID..., reject ID...")
     if keep and words[:1] != ("approve",):
-        raise click.UsageError("--keep belongs to: approve ID", context)
+        raise click.UsageError("--keep belongs to: approve ID")
     if words:
         return _decide(session, DECISIONS[words[0]], words[1:], keep)
     queue = _queue(session)
     if session.json:
         fields = {"proposals": queue.proposals, "contradictions": queue.tensions, "conflicts": queue.conflicts}
         render.emit(fields | {"findings": queue.findings})
-    elif terminal(session) and sys.stdout.isatty():
+    elif interactive() and sys.stdout.isatty():
         _go_through(session, queue)
     else:
         _list(queue)
     return 0
 
 
+_Item = api.ProposalRow | api.Tension | api.ConflictItem | api.Finding
+
+
 @dataclass
 class _Queue:
     """What waits. `behind`: number of proposals that are listed once some of these are decided on."""
 
-    proposals: list[ProposalRow]
+    proposals: list[api.ProposalRow]
     behind: int
-    tensions: list[Tension]
-    conflicts: list[ConflictItem]
-    findings: list[Finding]
+    tensions: list[api.Tension]
+    conflicts: list[api.ConflictItem]
+    findings: list[api.Finding]
 
-    def __len__(self) -> int:
-        return len(self.proposals) + len(self.tensions) + len(self.conflicts) + len(self.findings)
+    @property
+    def items(self) -> list[_Item]:
+        return [*self.proposals, *self.tensions, *self.conflicts, *self.findings]
 
 
 def _queue(session: Session) -> _Queue:
     """Return what waits. Notices (`info`) of `doctor` are left out: nothing has to be done about them."""
-    asked = session.client.call("agent.proposals", ProposalsParams(limit=MAX_LISTED), ProposalsResult)
-    beliefs = session.client.call("agent.insights", InsightsParams(limit=MAX_LISTED), InsightsResult)
-    conflicts = session.client.call("admin.sync_conflicts", NoParams(), ConflictsResult).conflicts
+    asked = session.client.call("agent.proposals", api.ProposalsParams(limit=MAX_LISTED), api.ProposalsResult)
+    beliefs = session.client.call("agent.insights", api.InsightsParams(limit=MAX_LISTED), api.InsightsResult)
+    conflicts = session.client.call("admin.sync_conflicts", api.NoParams(), api.ConflictsResult).conflicts
     found = health.examine(session, fix=False)
-    tensions = [one for one in beliefs.tensions if not one.settled]
-    findings = [one for one in found if one.level != "info"]
+    tensions = [tension for tension in beliefs.tensions if not tension.settled]
+    findings = [finding for finding in found if finding.level != "info"]
     return _Queue(asked.proposals, asked.behind, tensions=tensions, conflicts=conflicts, findings=findings)
 
 
 def _list(queue: _Queue) -> None:
-    for row in queue.proposals:
-        _print_proposal(row)
-    for tension in queue.tensions:
-        _print_tension(tension)
-    for conflict in queue.conflicts:
-        show_conflict(conflict)
-        render.out(f"  put it right, then: ormahctl sync --resolve {render.line(conflict.node or conflict.path)[:36]}")
-        render.out()
-    health.print_findings(queue.findings)
-    if not len(queue):
+    for item in queue.items:
+        _print(item)
+        if isinstance(item, api.ConflictItem):
+            render.out(f"  put it right, then: ormahctl sync --resolve {render.line(item.node or item.path)[:36]}")
+            render.out()
+    if not queue.items:
         render.out("nothing waits for you")
     sys.stdout.flush()
     if queue.proposals:
-        render.note("ormahctl review approve ID, or reject ID", label="hint", colour="cyan")
+        render.note("ormahctl review approve ID, or reject ID", label="hint")
     if queue.behind:
         render.note(f"{render.count(queue.behind, 'more proposal')} behind these")
 
 
 # ---------------------------------------------------------------- one key an item
 
-Answers = Mapping[str, tuple[str, Callable[[], object]]]
-"""{key: (what it does, in words; the function that does it)}."""
-REST: Answers = {"s": ("skip", lambda: None)}
-QUIT = "q"
+QUIT, SKIP = "q", "s"
 
 
 def _go_through(session: Session, queue: _Queue) -> None:
     """Show each item, and do what the person's key says, until all were shown or the person quits."""
-    items: list[tuple[Callable[[], None], Answers]] = [
-        *((lambda row=row: _print_proposal(row), _proposal_answers(session, row)) for row in queue.proposals),
-        *((lambda one=one: _print_tension(one), _tension_answers(session, one)) for one in queue.tensions),
-        *((lambda one=one: show_conflict(one), _conflict_answers(session, one)) for one in queue.conflicts),
-        *((lambda one=one: health.print_findings([one]), REST) for one in queue.findings),
-    ]
-    if not items:
+    if not queue.items:
         render.out("nothing waits for you")
-    for number, (show, answers) in enumerate(items, 1):
-        render.out(render.paint(f"{number} of {len(items)}", "dim"))
-        show()
-        key = _key(answers)
+    for number, item in enumerate(queue.items, 1):
+        render.out(render.paint(f"{number} of {len(queue.items)}", "dim"))
+        _print(item)
+        key = _key(_answers(item))
         if key == QUIT:
             return
         try:
-            answers[key][1]()
+            _carry_out(session, item, key)
         except OrmahError as exc:  # the next item may be decided on all the same
-            render.note(exc.message, label="error", colour="red")
+            render.note(exc.message, label="error")
         render.out()
 
 
-def _key(answers: Answers) -> str:
+def _print(item: _Item) -> None:
+    match item:
+        case api.ProposalRow():
+            _print_proposal(item)
+        case api.Tension():
+            _print_tension(item)
+        case api.ConflictItem():
+            show_conflict(item)
+        case api.Finding():
+            health.print_findings([item])
+
+
+def _answers(item: _Item) -> dict[str, str]:
+    """Return {key: what it does, in words} for an item."""
+    answers: dict[str, str] = {}
+    match item:
+        case api.ProposalRow():
+            action = item.proposed_action
+            answers["y"] = f"{action[:1].lower()}{render.cut(render.line(action[1:]), 76)}"
+            answers["n"] = "leave all as it is, and do not ask again"
+            if item.content is not None and len(item.nodes) == 2:
+                answers["o"] = "keep the older text"
+            if item.content is not None:
+                answers["e"] = "edit the text"
+        case api.Tension():
+            answers = {"1": "the first holds", "2": "the second holds", "b": "both hold"}
+        case api.ConflictItem():
+            answers = {"y": "the note is right as it is in the vault"}
+    return answers | {SKIP: "skip"}
+
+
+def _key(answers: Mapping[str, str]) -> str:
     """Ask for a key, and return it."""
-    offered = ", ".join(f"{render.paint(key, 'bold')} {what}" for key, (what, _) in answers.items())
+    offered = ", ".join(f"{render.paint(key, 'bold')} {what}" for key, what in answers.items())
     render.out(f"{offered}, {render.paint(QUIT, 'bold')} quit")
     while True:
         key = click.getchar().lower()
         if key in answers or key == QUIT:
             return key
         if key in "\r\n ":
-            return "s"
+            return SKIP
         if key in "\x03\x04":
             raise KeyboardInterrupt
 
 
-def _proposal_answers(session: Session, row: ProposalRow) -> Answers:
-    def decide(action: str, **choice: str | None) -> Callable[[], None]:
-        return lambda: _say(_resolve(session, row.id, action, **choice))
-
-    def edit() -> None:
-        title, content = _written(row)
-        if content:
-            decide("approved", title=title, content=content)()
-        else:
-            render.note("the text is empty; nothing was done")
-
-    answers: dict[str, tuple[str, Callable[[], object]]] = {
-        "y": (
-            f"{row.proposed_action[:1].lower()}{render.cut(render.line(row.proposed_action[1:]), 76)}",
-            decide("approved"),
-        ),
-        "n": ("leave all as it is, and do not ask again", decide("rejected")),
-    }
-    if row.content is not None and len(row.nodes) == 2:
-        answers["o"] = ("keep the older text", decide("approved", keep="older"))
-    if row.content is not None:
-        answers["e"] = ("edit the text", edit)
-    return {**answers, **REST}
-
-
-def _tension_answers(session: Session, one: Tension) -> Answers:
-    def holds(this: Belief, other: Belief) -> Callable[[], None]:
-        params = OutdatedParams(node_id=other.id, by=this.id)
-        return lambda: _told(session.client.call("agent.outdated", params, WriteResult), "outdated")
-
-    def both() -> None:
-        for source, target in ((one.a, one.b), (one.b, one.a)):
-            params = ConnectParams(source_id=source.id, target_id=target.id, edge="contradicts", remove=True)
-            done = session.client.call("agent.connect", params, WriteResult)
-            if done.changed:
-                _told(done, "no contradiction any more")
-
-    answers = {"1": ("the first holds", holds(one.a, one.b)), "2": ("the second holds", holds(one.b, one.a))}
-    return {**answers, "b": ("both hold", both), **REST}
+def _carry_out(session: Session, item: _Item, key: str) -> None:
+    """Do what `key` means for an item (`_answers`)."""
+    match item, key:
+        case api.ProposalRow(), "e":
+            title, content = _edited(item)
+            if content:
+                _print_decision(_resolve(session, item.id, "approved", title=title, content=content))
+            else:
+                render.note("the text is empty; nothing was done")
+        case api.ProposalRow(), "y" | "n" | "o":
+            keep = "older" if key == "o" else None
+            _print_decision(_resolve(session, item.id, "rejected" if key == "n" else "approved", keep=keep))
+        case api.Tension(), "1" | "2":
+            valid, other = (item.a, item.b) if key == "1" else (item.b, item.a)
+            outdated = api.OutdatedParams(node_id=other.id, by=valid.id)
+            _print_write(session.client.call("agent.outdated", outdated, api.WriteResult), "outdated")
+        case api.Tension(), "b":
+            for source, target in ((item.a, item.b), (item.b, item.a)):
+                edge = api.ConnectParams(source_id=source.id, target_id=target.id, edge="contradicts", remove=True)
+                done = session.client.call("agent.connect", edge, api.WriteResult)
+                if done.changed:
+                    _print_write(done, "no contradiction any more")
+        case api.ConflictItem(), "y":
+            resolved = api.ResolveConflictParams(name=item.path)
+            session.client.call("admin.sync_resolve", resolved, api.ResolveConflictResult)
+            render.out(f"settled {render.line(item.path)}")
 
 
-def _conflict_answers(session: Session, one: ConflictItem) -> Answers:
-    def settle() -> None:
-        session.client.call("admin.sync_resolve", ResolveConflictParams(name=one.path), ResolveConflictResult)
-        render.out(f"settled {render.line(one.path)}")
-
-    return {"y": ("the note is right as it is in the vault", settle), **REST}
-
-
-def _told(done: WriteResult, what: str) -> None:
+def _print_write(done: api.WriteResult, what: str) -> None:
     back = f", undo: ormahctl undo {done.commit[:8]}" if done.commit else ""
     render.out(f"{what}: {done.short_id}{back}")
 
@@ -236,22 +217,22 @@ def _told(done: WriteResult, what: str) -> None:
 def _decide(session: Session, action: str, ids: Sequence[str], keep: str | None) -> int:
     """Approve or reject (`action`) each proposal in a call of its own, so that one failure does not affect the others.
     Return the exit status. The first failure is raised at the end."""
-    done: list[ResolveProposalResult] = []
+    done: list[api.ResolveProposalResult] = []
     failed: list[OrmahError] = []
-    for one in dict.fromkeys(ids):
+    for proposal_id in dict.fromkeys(ids):
         try:
-            made = _resolve(session, one, action, keep=keep)
+            made = _resolve(session, proposal_id, action, keep=keep)
         except OrmahError as exc:
             failed.append(exc)
             continue
         done.append(made)
         if not session.json:
-            _say(made)
+            _print_decision(made)
     if session.json and done:
         render.emit(done)
     sys.stdout.flush()
     for other in failed[1:]:
-        render.note(other.message, label="error", colour="red")
+        render.note(other.message, label="error")
     if failed:
         raise failed[0]
     return 0
@@ -265,16 +246,16 @@ def _resolve(
     keep: str | None = None,
     title: str | None = None,
     content: str | None = None,
-) -> ResolveProposalResult:
-    params = ResolveProposalParams(proposal_id=proposal_id, action=action, keep=keep, title=title, content=content)
-    return session.client.call("agent.resolve_proposal", params, ResolveProposalResult, timeout=SECONDS)
+) -> api.ResolveProposalResult:
+    params = api.ResolveProposalParams(proposal_id=proposal_id, action=action, keep=keep, title=title, content=content)
+    return session.client.call("agent.resolve_proposal", params, api.ResolveProposalResult, timeout=SECONDS)
 
 
-def _say(done: ResolveProposalResult) -> None:
+def _print_decision(done: api.ResolveProposalResult) -> None:
     render.out(render.line(done.text) + (f", undo: ormahctl undo {done.commit[:8]}" if done.commit else ""))
 
 
-def _written(row: ProposalRow) -> tuple[str | None, str]:
+def _edited(row: api.ProposalRow) -> tuple[str | None, str]:
     """Open the text that a proposal would leave in the person's editor. Return (title, text) as the person left it."""
     title = row.title
     begin = (f"# {title}\n\n" if title else "") + (row.content or "") + "\n"
@@ -285,7 +266,7 @@ def _written(row: ProposalRow) -> tuple[str | None, str]:
     return title, text.strip()
 
 
-def _print_proposal(row: ProposalRow) -> None:
+def _print_proposal(row: api.ProposalRow) -> None:
     render.out(f"{render.paint(row.short_id, 'bold')}  {render.pad(row.type, 8)}  {render.line(row.proposed_action)}")
     if row.reason:
         render.out(f"  {render.line(row.reason)}")
@@ -315,10 +296,10 @@ def _value(value: object) -> str:
     return ", ".join(map(_value, value)) if isinstance(value, list) else str(value)
 
 
-def _print_tension(one: Tension) -> None:
-    reason = f": {render.line(one.reason)}" if one.reason else ""
+def _print_tension(tension: api.Tension) -> None:
+    reason = f": {render.line(tension.reason)}" if tension.reason else ""
     render.out(f"{render.paint('contradiction', 'bold')}{reason}")
-    for number, end in enumerate((one.a, one.b), 1):
+    for number, end in enumerate((tension.a, tension.b), 1):
         made = f"{end.short_id} · {render.moment(end.created, day=True)} · {render.line(end.space or 'global')}"
         render.out(f"  {number}. {render.line(end.title)}  {render.paint(made, 'dim')}")
         text = render.cut(render.line(end.content), SNIPPET)

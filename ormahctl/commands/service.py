@@ -17,21 +17,15 @@ from typing import Any, TextIO
 import click
 
 from ormahctl import managers, render, supervise
-from ormahctl.session import Session
+from ormahctl.session import Session, interactive
 from ormahctl.setup import change, service
 from ormahctl.setup.change import ConfigChange
 from ormahd import paths
 from ormahd.rpc.wire import BadRequest, Unavailable
 
-AGENTS = ("claude-code", "codex", "gemini", "cursor", "opencode", "claude-desktop", "vscode")
 SERVICE = "service"
 DECLINED = 1
 HELLO_SECONDS = 2.0
-
-
-def interactive() -> bool:
-    """Whether a person can be asked: stdin and stderr are terminals."""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def agreed(
@@ -105,6 +99,16 @@ def daemon(session: Session) -> tuple[str | None, str | None, str | None]:
     return (hello.phase, hello.vault, None) if hello else (None, None, None)
 
 
+def vault_now(session: Session) -> tuple[Path, bool]:
+    """Return the vault's folder, and whether that folder is certain, so that the person need not be asked: it is a vault
+    already, or the running daemon, the environment or the configuration names it."""
+    running = daemon(session)[1]
+    given = os.environ.get("ORMAH_VAULT") or os.environ.get("ORMAH_VAULT_PATH")
+    configured = paths.configured().get("vault")
+    path = paths.expand(Path(running or given or configured or paths.default_vault()))
+    return path, bool(running or given or configured) or (path / ".ormah").is_dir()
+
+
 def install(session: Session, *, dry_run: bool, yes: bool) -> int:
     """Write the service's files, enable and start the service. It takes the place of a daemon that was started by hand.
 
@@ -116,44 +120,44 @@ def install(session: Session, *, dry_run: bool, yes: bool) -> int:
         raise _without_manager()
     socket = session.socket_path
     changes = service.install(socket)
-    changed = any(one.changed for one in changes)
+    changed = any(planned.changed for planned in changes)
     commands = [] if state == "answers" else [shlex.join(command) for command in managers.enabling()]
     if not agreed(changes, dry_run=dry_run, yes=yes, quiet=session.json):
         if dry_run and session.json:
-            render.emit({"files": [_told(one, dry_run=True) for one in changes], "commands": commands})
+            render.emit({"files": [_fields(planned, dry_run=True) for planned in changes], "commands": commands})
         return 0 if dry_run else DECLINED
-    for one in changes:
-        one.make()
+    for planned in changes:
+        planned.make()
     stopped = enable(socket, changed=changed) if state == "answers" else None
     if session.json:
         done = {"started": state == "answers", "stopped": stopped, "commands": commands}
-        render.emit({"files": [_told(one) for one in changes], **done})
+        render.emit({"files": [_fields(planned) for planned in changes], **done})
         return 0
     word = "is" if not changed else "is now"
     render.out(f"ormahd {word} a service of {'launchd' if managers.MACOS else 'systemd'}: it starts when you log in")
-    for one in changes:
-        render.out(f"  {render.line(str(one.path))}")
+    for planned in changes:
+        render.out(f"  {render.line(str(planned.path))}")
     sys.stdout.flush()
     if stopped is not None:
         what = f"the daemon that was started by hand (pid {stopped}) has stopped, the service runs in its place"
         render.note(what, label="note", colour="cyan")
     if commands:
         what = "no service manager answers in this session (no login session, or ssh without one). Log in, and type:"
-        render.note(what, label="next", colour="cyan")
+        render.note(what, label="next")
         sys.stderr.flush()
         for text in commands:
             render.out(f"  {text}")
     if not managers.MACOS and (commands or os.environ.get("SSH_CONNECTION")) and not managers.lingers():
         words = f"loginctl enable-linger {shlex.quote(getpass.getuser())}"
         what = f"to have it from the start of the machine, without a login: {words}"
-        render.note(what, label="hint", colour="cyan")
+        render.note(what, label="hint")
     warn_of_shell()
     return 0
 
 
 def warn_of_shell() -> None:
     """Name the settings of this shell that the service will not have."""
-    if ignored := service.left_out(os.environ):
+    if ignored := service.ignored_settings(os.environ):
         render.note(
             f"settings of this shell that the service does not have: {', '.join(ignored)}; put them into config.toml"
         )
@@ -191,12 +195,12 @@ def uninstall(session: Session, *, dry_run: bool, yes: bool) -> int:
     changes, edited = plan_removal()
     if not agreed(changes, dry_run=dry_run, yes=yes or not interactive(), quiet=session.json):
         if session.json and dry_run:
-            render.emit({"files": [_told(one, dry_run=True) for one in changes], "edited": edited})
+            render.emit({"files": [_fields(planned, dry_run=True) for planned in changes], "edited": edited})
         return 0 if dry_run else DECLINED
     if changes:
         remove(changes)
     if session.json:
-        render.emit({"files": [_told(one) for one in changes], "edited": edited})
+        render.emit({"files": [_fields(planned) for planned in changes], "edited": edited})
         return 0
     render.out("ormahd is no service any more" if changes else "ormahd is not installed as a service by setup")
     for path in edited:
@@ -225,6 +229,6 @@ def _without_manager() -> Unavailable:
     return Unavailable(f"there is no service manager here ({what})", hint=hint)
 
 
-def _told(one: ConfigChange, *, dry_run: bool = False) -> dict[str, Any]:
-    fields: dict[str, Any] = {"file": str(one.path), "changed": one.changed}
-    return fields | ({"diff": "\n".join(diff(one))} if dry_run else {})
+def _fields(planned: ConfigChange, *, dry_run: bool = False) -> dict[str, Any]:
+    fields: dict[str, Any] = {"file": str(planned.path), "changed": planned.changed}
+    return fields | ({"diff": "\n".join(diff(planned))} if dry_run else {})

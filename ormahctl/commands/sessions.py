@@ -8,7 +8,7 @@ from ormahctl import render
 from ormahctl.session import Session
 from ormahd.api import Exchange, SessionInfo, SessionsParams, SessionsResult
 
-ID = 12
+SESSION_ID = 12
 """Number of characters of a session's id in the list, enough to distinguish sessions."""
 QUOTED = 400
 """Width in columns of each side of an exchange."""
@@ -27,18 +27,15 @@ def list_sessions(session: Session, limit: int) -> None:
     found = session.client.call("agent.sessions", SessionsParams(limit=limit), SessionsResult)
     if session.json:
         render.emit(found)
-    else:
-        _list(found)
-
-
-def _list(found: SessionsResult) -> None:
+        return
     if not found.sessions:
         render.note("no session is archived yet; `ormahctl ingest DIR` archives what is in a folder")
         return
-    rows = [
-        [render.line(one.id)[:ID], render.moment(one.last), one.harness, f"{one.turns:,}", f"{one.memories:,}", render.line(project(one.cwd)), render.line(one.title or "-")]
-        for one in found.sessions
-    ]  # fmt: skip
+    rows = []
+    for about in found.sessions:
+        folder, title = render.line(project(about.cwd)), render.line(about.title or "-")
+        row = [render.line(about.id)[:SESSION_ID], render.moment(about.last), about.harness]
+        rows.append([*row, f"{about.turns:,}", f"{about.memories:,}", folder, title])
     render.table(["id", "last", "where", "turns", "memories", "project", "title"], rows, right=[3, 4])
     if found.total > len(found.sessions):
         render.note(f"{render.count(found.total, 'session')} in all (-n)")
@@ -46,37 +43,33 @@ def _list(found: SessionsResult) -> None:
 
 def print_session(found: SessionsResult) -> None:
     """Print a session with its turns, and the memories made of it."""
-    one: SessionInfo = found.sessions[0]
-    render.out(render.paint(render.line(one.title or one.id), "bold"))
-    facts = [
-        one.harness,
-        render.line(one.cwd or "no project"),
-        render.count(one.turns, "turn"),
-        f"session {render.line(one.id)}",
-    ]
+    about: SessionInfo = found.sessions[0]
+    render.out(render.paint(render.line(about.title or about.id), "bold"))
+    facts = [about.harness, render.line(about.cwd or "no project"), render.count(about.turns, "turn")]
+    facts.append(f"session {render.line(about.id)}")
     render.out(render.paint(" · ".join(facts), "dim"), hang=0)
-    if one.source:
-        render.out(render.paint(f"from {render.line(one.source)}", "dim"), hang=0)
-    render.raw(render.paint(f"open: {render.line(one.open)}", "dim"))
+    if about.source:
+        render.out(render.paint(f"from {render.line(about.source)}", "dim"), hang=0)
+    render.raw(render.paint(f"open: {render.line(about.open)}", "dim"))
     if found.memories:
         render.out()
         render.out(f"{render.count(len(found.memories), 'memory', 'memories')} made of it:")
     for made in found.memories:
         where = f"  turn {made.turn}" if made.turn else ""
         render.out(f"  {made.short_id}  {made.type}  {render.line(made.title or '-')}{where}")
-    for turn in found.turns:
+    for statement in found.turns:
         render.out()
-        head = f"{turn.turn}. {WHO.get(turn.role, turn.role)} · {render.moment(turn.time)}{' · taken back' * turn.withdrawn}"
-        render.out(render.paint(head, "bold" if turn.role == "user" else "dim"))
-        for text in turn.text.splitlines():
+        person, when = statement.role == "user", render.moment(statement.time)
+        head = f"{statement.turn}. {WHO.get(statement.role, statement.role)} · {when}"
+        head += " · taken back" * statement.withdrawn
+        render.out(render.paint(head, "bold" if person else "dim"))
+        for text in statement.text.splitlines():
             render.out(f"   {render.line(text)}".rstrip(), hang=0)
-        for deed in found.deeds if turn.role == "user" else ():
-            if deed.turn == turn.turn:
-                what = (
-                    f"$ {render.line(deed.command)}" if deed.command else f"edited {render.line(', '.join(deed.files))}"
-                )
+        for deed in found.deeds if person else ():
+            if deed.turn == statement.turn:
+                what = f"$ {deed.command}" if deed.command else f"edited {', '.join(deed.files)}"
                 failed = render.paint(f"  failed: {render.line(deed.error)}", "yellow") if deed.status else ""
-                render.out(f"   {render.paint(what, 'dim')}{failed}", hang=2)
+                render.out(f"   {render.paint(render.line(what), 'dim')}{failed}", hang=2)
 
 
 def project(cwd: str | None) -> str:
@@ -84,17 +77,13 @@ def project(cwd: str | None) -> str:
     return PurePath(cwd).name or cwd if cwd else "-"
 
 
-def print_exchange(number: int, one: Exchange) -> None:
+def print_exchange(number: int, exchange: Exchange) -> None:
     """Print one result of `recall --sessions`: the turns, place, time, and how to open the session."""
-    head = one.title or next((said.text for said in one.said if said.role == "user"), one.session)
+    head = exchange.title or next((quote.text for quote in exchange.said if quote.role == "user"), exchange.session)
     render.out(f"{number}. {render.paint(render.cut(render.line(head), 100), 'bold')}")
-    facts = [
-        render.moment(one.time),
-        one.harness,
-        render.line(project(one.cwd)),
-        f"session {render.line(one.session)[:ID]} turn {one.turn}",
-    ]
+    facts = [render.moment(exchange.time), exchange.harness, render.line(project(exchange.cwd))]
+    facts.append(f"session {render.line(exchange.session)[:SESSION_ID]} turn {exchange.turn}")
     render.out("   " + render.paint(" · ".join(facts), "dim"), hang=0)
-    for said in one.said:
-        render.out(f"   {WHO.get(said.role, said.role)}: {render.cut(render.line(said.text), QUOTED)}", hang=3)
-    render.raw("   " + render.paint(f"open: {render.line(one.open)}", "dim"))
+    for quote in exchange.said:
+        render.out(f"   {WHO.get(quote.role, quote.role)}: {render.cut(render.line(quote.text), QUOTED)}", hang=3)
+    render.raw("   " + render.paint(f"open: {render.line(exchange.open)}", "dim"))

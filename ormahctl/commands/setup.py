@@ -5,31 +5,32 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ormahctl import managers, render
 from ormahctl.commands import service
-from ormahctl.commands.service import AGENTS, DECLINED, SERVICE, agreed, daemon, diff, interactive, short
+from ormahctl.commands.service import DECLINED, SERVICE, agreed, daemon, diff, short, vault_now
 from ormahctl.options import NamedFolder, OneOf, typed
 from ormahctl.registry import Verb
-from ormahctl.session import Session, pass_session
+from ormahctl.session import Session, interactive, pass_session
 from ormahctl.setup import change as entry
-from ormahd import paths
-
-if TYPE_CHECKING:
-    from ormahctl.setup.connect import SettingsChange
-    from ormahctl.setup.harness import Agent, Harness
-    from ormahctl.setup.paragraph import Paragraph
-    from ormahctl.setup.standing import Standing
+from ormahctl.setup import connect, paragraph
+from ormahctl.setup import harness as agents
+from ormahctl.setup import service as units
+from ormahctl.setup import standing as look
+from ormahctl.setup.connect import SettingsChange
+from ormahctl.setup.harness import HARNESSES, Agent, Harness
+from ormahctl.setup.paragraph import Paragraph
+from ormahctl.setup.standing import Standing
 
 DIR = NamedFolder(file_okay=False, path_type=Path)
+DEADLINE, DEADLINE_HELP = click.IntRange(50, 10_000), "Milliseconds after which a hook gives up."
 GUIDED = ("--agents", "--vault", "--source", "--name", "--service", "--past")
 """Options that answer a question of the guided set-up."""
 _STAYS = {
@@ -45,7 +46,7 @@ _STAYS = {
     example="ormahctl setup\normahctl setup --yes --agents claude-code,codex --no-past\normahctl setup claude-code --dry-run\normahctl setup codex --yes\normahctl setup service",
     excludes=[("--list", "--dry-run", "--yes", *GUIDED, "--deadline", "--no-instructions")],
 )
-@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*AGENTS, SERVICE]))
+@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*agents.AGENTS, SERVICE]))
 @click.option(
     "--list", "looks", is_flag=True, help="Only show which agents are connected, and whether their hooks answer."
 )
@@ -61,8 +62,7 @@ _STAYS = {
 @click.option("--name", metavar="NAME", help="Guided: your name.")
 @click.option("--service/--no-service", default=None, help="Guided: start the daemon at login; or not.")
 @click.option("--past/--no-past", default=None, help="Guided: archive past sessions, and watch for later ones; or not.")
-@click.option("--deadline", metavar="MS", type=click.IntRange(50, 10_000), default=500, show_default=True,
-              help="Milliseconds after which a hook gives up.")  # fmt: skip
+@click.option("--deadline", metavar="MS", type=DEADLINE, default=500, show_default=True, help=DEADLINE_HELP)
 @click.option("--no-instructions", is_flag=True, help="With AGENT: leave the agent's instructions file alone.")
 @pass_session
 def setup(
@@ -91,18 +91,15 @@ def setup(
     uninstall` takes everything out again, and never a memory. With neither AGENT nor options, and no terminal, it
     does the same as --list.
     """
-    from ormahctl.setup.harness import HARNESSES
-
-    context = click.get_current_context()
     answers = {name: value for name, value in guided.items() if value not in (None, ())}
     if looks and agent is not None:
-        raise click.UsageError(f"--list shows all agents, and takes none: leave {agent} out", context)
+        raise click.UsageError(f"--list shows all agents, and takes none: leave {agent} out")
     if agent is not None and answers:
         first = min(answers)
-        raise click.UsageError(f"--{first} is for the set-up without AGENT; there --agents {agent} names it", context)
+        raise click.UsageError(f"--{first} is for the set-up without AGENT; there --agents {agent} names it")
     if (no_instructions or (agent is not None and typed("deadline"))) and agent not in HARNESSES:
         option = "--no-instructions" if no_instructions else "--deadline"
-        raise click.UsageError(f"{option} is for one agent with hooks: {', '.join(HARNESSES)}", context)
+        raise click.UsageError(f"{option} is for one agent with hooks: {', '.join(HARNESSES)}")
     if agent is None:
         if looks or not (yes or dry_run or answers or typed("deadline") or (interactive() and not session.json)):
             _look(session)
@@ -110,7 +107,7 @@ def setup(
         from ormahctl.commands import guided as steps
 
         if not (yes or dry_run or interactive()):
-            raise click.UsageError("there is no terminal to ask on: give --yes", context)
+            raise click.UsageError("there is no terminal to ask on: give --yes")
         chosen = steps.choose(session, answers, asks=not (yes or dry_run), deadline=deadline)
         return steps.run(session, chosen, dry_run=dry_run)
     if agent == SERVICE:
@@ -123,8 +120,6 @@ def setup(
 def _connect(session: Session, harness: Harness, deadline: int, *, dry_run: bool, yes: bool, instructions: bool) -> int:
     """Print the changes of an agent's settings, make them if the person agrees, and offer the paragraph of its
     instructions file. Return the exit status."""
-    from ormahctl.setup import connect, paragraph
-
     words = entry.server_command(session.socket_path)
     changes = connect.plans(harness, socket=entry.socket_option(session.socket_path), deadline=deadline, server=words)
     text = None
@@ -138,7 +133,7 @@ def _connect(session: Session, harness: Harness, deadline: int, *, dry_run: bool
             change.make()
         entry.wire(harness.name, entry.program(session.socket_path))
         if not session.json:
-            _say(session, harness, changes)
+            _print_connected(session, harness, changes)
         if text is not None:
             _offer(session, harness, text, yes=yes)
     if session.json:
@@ -152,15 +147,8 @@ def _connect(session: Session, harness: Harness, deadline: int, *, dry_run: bool
 
 def change_fields(change: SettingsChange, *, dry_run: bool = False) -> dict[str, Any]:
     """Return a change as a map for JSON output."""
-    fields = {
-        "agent": change.harness.name,
-        "file": str(change.path),
-        "changed": change.changed,
-        "added": change.added,
-        "replaced": change.replaced,
-        "removed": change.removed,
-        "server": change.server,
-    }
+    fields = {"agent": change.harness.name, "file": str(change.path)}
+    fields |= {name: getattr(change, name) for name in ("changed", "added", "replaced", "removed", "server")}
     return fields | ({"dry_run": True, "diff": "\n".join(diff(change))} if dry_run else {})
 
 
@@ -170,9 +158,7 @@ def _offer(session: Session, harness: Harness, change: Paragraph, *, yes: bool) 
     if change.changed and not (yes or interactive()):
         if not session.json:
             words = f"ormahctl setup {shlex.quote(harness.name)} --yes"
-            render.note(
-                f"to have {change.path.name} tell the agent how to use its memory: {words}", label="hint", colour="cyan"
-            )
+            render.note(f"to have {change.path.name} tell the agent how to use its memory: {words}", label="hint")
         return
     question = f"Have {change.path.name} tell the agent how to use its memory?"
     if change.state in _STAYS:
@@ -185,7 +171,7 @@ def _offer(session: Session, harness: Harness, change: Paragraph, *, yes: bool) 
             sys.stdout.flush()
 
 
-def _say(session: Session, harness: Harness, changes: Sequence[SettingsChange]) -> None:
+def _print_connected(session: Session, harness: Harness, changes: Sequence[SettingsChange]) -> None:
     title = render.paint(harness.title, "bold")
     changed = [change for change in changes if change.changed]
     if not changed:
@@ -196,7 +182,7 @@ def _say(session: Session, harness: Harness, changes: Sequence[SettingsChange]) 
         render.out(f"  {', '.join(entries(change))}")
     sys.stdout.flush()
     if changed:
-        render.note(harness.after, label="next", colour="cyan")
+        render.note(harness.after, label="next")
     warn(harness, changes)
     if harness.found() is None:
         render.note(f"{harness.title} ({harness.program}) was not found on this machine")
@@ -226,16 +212,13 @@ def warn(harness: Harness, changes: Sequence[SettingsChange]) -> None:
 def _add_server(session: Session, name: str, *, dry_run: bool, yes: bool) -> int:
     """Have an agent without hooks add the MCP server by its own command, if the person agrees; print what to paste if
     it has none. Return the exit status."""
-    from ormahctl.setup import harness as agents
-    from ormahctl.setup import standing
-
     agent = agents.AGENTS[name]
     words = entry.server_command(session.socket_path)
-    status = standing.standing(agent, socket=None, server=words)
+    status = look.standing(agent, socket=None, server=words)
     command = agent.adding(words)
     asks = command is not None and status.state != "yes" and not (dry_run or yes)
     if asks and not interactive():
-        raise click.UsageError(f"this runs {shlex.join(command or [])}: give --yes", click.get_current_context())
+        raise click.UsageError(f"this runs {shlex.join(command or [])}: give --yes")
     if asks and not click.confirm(f"Run {shlex.join(command or [])}?", err=True):
         return DECLINED
     added = status.state != "yes" and not dry_run and agents.add_server(agent, words)
@@ -246,7 +229,7 @@ def _add_server(session: Session, name: str, *, dry_run: bool, yes: bool) -> int
         render.out(f"{agent.title} is connected already  {render.line(str(agent.server_file()))}")
     elif added:
         render.out(f"connected {render.paint(agent.title, 'bold')}  by {shlex.join((command or [])[:3])} …")
-        render.note(agent.after, label="next", colour="cyan")
+        render.note(agent.after, label="next")
     else:
         paste(agent, words)
     return 0
@@ -256,43 +239,34 @@ def paste(agent: Agent, words: Sequence[str]) -> None:
     """Print the entry that a person adds to an agent's settings."""
     render.out(f"add this to {render.line(str(agent.server_file()))}, then {agent.after}:")
     render.out(agent.snippet(words))
-    render.note("`ormahctl setup --list` and `ormahctl doctor` see whether it is there", label="hint", colour="cyan")
+    render.note("`ormahctl setup --list` and `ormahctl doctor` see whether it is there", label="hint")
 
 
 # ---------------------------------------------------------------- looking
 
 
 def _look(session: Session) -> None:
-    from ormahctl.setup import harness as agents
-    from ormahctl.setup import service as units
-    from ormahctl.setup import standing as look
-
     socket, server = entry.socket_option(session.socket_path), entry.server_command(session.socket_path)
     standings = [look.standing(agent, socket=socket, server=server) for agent in agents.AGENTS.values()]
     phase, vault, trouble = daemon(session)
     if session.json:
-        found = [
-            {
-                "agent": one.agent.name, "found": one.found, "connected": one.state in {"yes", "outdated"},
-                "state": one.state, "file": str(one.file), "events": one.events, "server": one.server, "trouble": one.trouble, "mend": one.mend,
-                "answer": one.answer and {"ok": one.answer.ok, "ms": round(one.answer.ms, 1), "trouble": one.answer.trouble},
-            }
-            for one in standings
-        ]  # fmt: skip
-        state = {"phase": phase, "vault": vault, "socket": str(session.socket_path), "trouble": trouble}
-        render.emit({"agents": found, "daemon": state, "service": units.installed()})
+        found = []
+        for standing in standings:
+            answer = standing.answer
+            reply = answer and {"ok": answer.ok, "ms": round(answer.ms, 1), "trouble": answer.trouble}
+            fields: dict[str, Any] = {"agent": standing.agent.name, "found": standing.found}
+            fields |= {"connected": standing.state in {"yes", "outdated"}, "state": standing.state}
+            fields |= {"file": str(standing.file), "events": standing.events, "server": standing.server}
+            found.append(fields | {"trouble": standing.trouble, "mend": standing.mend, "answer": reply})
+        daemon_state = {"phase": phase, "vault": vault, "socket": str(session.socket_path), "trouble": trouble}
+        render.emit({"agents": found, "daemon": daemon_state, "service": units.installed()})
         return
-    rows = [
-        [
-            one.agent.name,
-            "yes" if one.found else "no",
-            "cannot be read" if one.state == "unreadable" else one.state,
-            _answer(one),
-            "another's" if one.server == "foreign" else one.server,
-            short(one.file),
-        ]
-        for one in standings
-    ]
+    rows = []
+    for standing in standings:
+        state = "cannot be read" if standing.state == "unreadable" else standing.state
+        tools = "another's" if standing.server == "foreign" else standing.server
+        row = [standing.agent.name, "yes" if standing.found else "no", state, _answer(standing), tools]
+        rows.append([*row, short(standing.file)])
     render.table(["agent", "found", "connected", "hook", "tools", "file"], rows)
     if phase is None:
         how = f"{render.paint('does not run', 'yellow')}  {render.line(trouble or 'start it: ormahctl up')}"
@@ -303,25 +277,25 @@ def _look(session: Session) -> None:
     none = none or "not installed; to have the daemon from login on: ormahctl setup service"
     render.out(f"service {'starts the daemon when you log in' if units.installed() else none}")
     sys.stdout.flush()
-    for one in standings:
-        if one.trouble:
-            render.note(one.trouble + (f" ({one.mend})" if one.mend else ""), label=one.agent.name)
-        elif one.state == "outdated":
+    for standing in standings:
+        if standing.trouble:
+            render.note(standing.trouble + (f" ({standing.mend})" if standing.mend else ""), label=standing.agent.name)
+        elif standing.state == "outdated":
             what = "its entries are of another installation or other settings; renew them"
-            render.note(f"{what}: {one.mend}", label=one.agent.name)
-        if one.answer is not None and not one.answer.ok:
-            render.note(f"its hook {one.answer.trouble}", label=one.agent.name)
-    ready = next((one.agent.name for one in standings if one.state == "no" and one.found), None)
+            render.note(f"{what}: {standing.mend}", label=standing.agent.name)
+        if standing.answer is not None and not standing.answer.ok:
+            render.note(f"its hook {standing.answer.trouble}", label=standing.agent.name)
+    ready = next((standing.agent.name for standing in standings if standing.state == "no" and standing.found), None)
     if ready is not None:
-        render.note(f"to connect one: ormahctl setup {ready}", label="hint", colour="cyan")
+        render.note(f"to connect one: ormahctl setup {ready}", label="hint")
 
 
-def _answer(one: Standing) -> str:
-    if one.answer is None:
+def _answer(standing: Standing) -> str:
+    if standing.answer is None:
         return "-"
-    if not one.answer.ok:
+    if not standing.answer.ok:
         return "fails"
-    return f"{'ok' if one.answer.output else 'runs'}, {one.answer.ms:.0f} ms"
+    return f"{'ok' if standing.answer.output else 'runs'}, {standing.answer.ms:.0f} ms"
 
 
 # ---------------------------------------------------------------- uninstall
@@ -332,7 +306,7 @@ def _answer(one: Standing) -> str:
     short_help="Remove Ormah's entries from the agents' settings.",
     example="ormahctl uninstall --dry-run\normahctl uninstall codex",
 )
-@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*AGENTS, SERVICE]))
+@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*agents.AGENTS, SERVICE]))
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_session
@@ -342,33 +316,31 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     AGENT may be `service`. A file that was not changed since gets its old content, byte for byte. Entries that an agent
     added by its own command, or that you pasted, are named, and you take them out. The vault and the configuration stay.
     """
-    from ormahctl.setup import connect, paragraph, standing
-    from ormahctl.setup import harness as agents
-
     if agent == SERVICE:
         return service.uninstall(session, dry_run=dry_run, yes=yes)
     units, edited = service.plan_removal() if agent is None else ([], [])
     chosen = [agents.AGENTS[agent]] if agent else list(agents.AGENTS.values())
-    changes = [change for one in chosen if isinstance(one, agents.Harness) for change in connect.disconnect(one)]
-    texts = [paragraph.removal(one.name) for one in chosen]
+    changes = [
+        change for program in chosen if isinstance(program, agents.Harness) for change in connect.disconnect(program)
+    ]
+    texts = [paragraph.removal(program.name) for program in chosen]
     paragraphs = [change for found, _ in texts for change in found]
-    connected = [one for one in standing.connected() if one in {other.name for other in chosen} - set(agents.HARNESSES)]
+    connected = [name for name in look.connected() if name in {other.name for other in chosen} - set(agents.HARNESSES)]
     # only what is ours goes, and setup brings it back: a person who means all agents is asked, a script is not
     sure = yes or agent is not None or not interactive()
     if agreed([*changes, *paragraphs, *units], dry_run=dry_run, yes=sure, quiet=session.json):
         if units:
             service.remove(units)
         entry.take_back([*changes, *paragraphs])
-        for one in chosen:
-            entry.wire(one.name, None)
+        for program in chosen:
+            entry.wire(program.name, None)
     elif not dry_run:
         return DECLINED
-    told_by = daemon(session)[1] or os.environ.get("ORMAH_VAULT") or os.environ.get("ORMAH_VAULT_PATH")
-    vault = str(paths.expand(Path(told_by or paths.configured().get("vault") or paths.default_vault())))
+    vault, _ = vault_now(session)
     removed = [change.path for change in paragraphs if change.changed]
     if session.json:
         rows = [change_fields(change, dry_run=dry_run) for change in changes]
-        more = {"vault": vault, "instructions": [str(path) for path in removed], "left": connected}
+        more = {"vault": str(vault), "instructions": [str(path) for path in removed], "left": connected}
         if agent is None:
             render.emit({"agents": rows} | more)
         else:
@@ -393,5 +365,5 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
         render.note(f"{name} has the MCP server ormah still: take it out of {agents.AGENTS[name].server_file()}")
     if not changes and not connected:
         render.out(f"{agents.AGENTS[agent].title if agent else 'no agent'} is{' not' if agent else ''} connected")
-    render.out(f"your memories stay: {render.line(vault)}")
+    render.out(f"your memories stay: {render.line(str(vault))}")
     return 0

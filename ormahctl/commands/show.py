@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ormahctl import render
-from ormahctl.commands.recall import ask, told
+from ormahctl.commands.recall import PAST_SECONDS, print_as_of
 from ormahctl.commands.sessions import print_session
 from ormahctl.commands.write import fields
 from ormahctl.registry import Verb
@@ -32,23 +32,25 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
     """Print the memory ID, the path of its note and its connections; or the archived session ID."""
     params = NodeParams(node_id=node_id, as_of=as_of)
     if as_of is not None:
-        node = ask(session, "agent.get", params, NodeResult)
+        node = session.follow("looking back", "agent.get", params, NodeResult, timeout=PAST_SECONDS)
     else:
         try:
             node = session.client.call("agent.get", params, NodeResult)
-        except (NotFound, BadRequest):
-            if (said := _session(session, node_id)) is None:
-                raise
+        except (NotFound, BadRequest) as exc:
+            try:
+                found = session.client.call("agent.sessions", SessionsParams(session_id=node_id), SessionsResult)
+            except NotFound:
+                raise exc from None
             if session.json:
-                render.emit(said)
+                render.emit(found)
             else:
-                print_session(said)
+                print_session(found)
             return
     if session.json:
         render.emit(fields(node))
         return
     if isinstance(node.as_of, AsOf):
-        told(node.as_of)
+        print_as_of(node.as_of)
     if node.title:
         render.out(render.paint(render.line(node.title), "bold"), hang=0)
     render.out(" · ".join([node.type, node.tier, render.line(node.space or "global"), node.id]))
@@ -61,13 +63,14 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
     ]
     render.out(" · ".join(facts), hang=0)
     if node.access_count:
-        found, used = render.count(node.access_count, "time"), render.count(node.use_count, "time")
-        render.out(f"found {found}, last on {render.moment(node.last_accessed)}; used {used}")
+        accessed, used = render.count(node.access_count, "time"), render.count(node.use_count, "time")
+        render.out(f"found {accessed}, last on {render.moment(node.last_accessed)}; used {used}")
     if node.tags:
         render.out("tags: " + ", ".join(map(render.line, node.tags)))
     render.out(render.paint(render.line(node.path), "dim"))
     if node.said_in:
-        render.out(render.paint(_origin(node.said_in), "dim"), hang=0)
+        origin = f"said in a session: ormahctl show {render.line(node.said_in.rpartition('#')[0])}"
+        render.out(render.paint(origin, "dim"), hang=0)
     if node.valid_until:
         why = f": {render.line(node.outdated_reason)}" if node.outdated_reason else ""
         render.out(render.paint(f"outdated since {render.moment(node.valid_until)}{why}", "yellow"))
@@ -77,9 +80,9 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
         render.out(render.paint(render.line(node.stale), "yellow"))
     if node.rejected:
         render.out(render.paint(render.line(node.rejected), "yellow"))
-    for name, some in (("paths", node.paths), ("commands", node.commands), ("evidence", node.evidence)):
-        if some:
-            render.out(f"{name}: {', '.join(map(render.line, some))}")
+    for name, values in (("paths", node.paths), ("commands", node.commands), ("evidence", node.evidence)):
+        if values:
+            render.out(f"{name}: {', '.join(map(render.line, values))}")
     if node.guard:
         waits = f" (waits, because another than you wrote this: ormahctl update {node.short_id} --guard {node.guard})"
         render.out(f"guard: {node.guard}{waits if node.guard_waits else ''}", hang=0)
@@ -92,19 +95,6 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
         render.out(_edge("→", edge))
     for edge in connections.incoming:
         render.out(_edge("←", edge))
-
-
-def _session(session: Session, session_id: str) -> SessionsResult | None:
-    """Return the archived session whose id begins with `session_id`; None if there is none."""
-    try:
-        return session.client.call("agent.sessions", SessionsParams(session_id=session_id), SessionsResult)
-    except NotFound:
-        return None
-
-
-def _origin(said_in: str) -> str:
-    """Return in which session a memory was said, in words."""
-    return f"said in a session: ormahctl show {render.line(said_in.rpartition('#')[0])}"
 
 
 def _edge(arrow: str, edge: Edge) -> str:

@@ -32,22 +32,21 @@ from ormahd.rpc.wire import Unavailable
 @click.option("--exclude", metavar="GLOB", multiple=True, help="No files that match, as in .gitignore. Repeatable.")
 @pass_session
 def sources(
-    session: Session, what: str, folder: str | None, space: str | None, everywhere: bool, include: tuple[str, ...],
-    exclude: tuple[str, ...],
-) -> None:  # fmt: skip
+    session: Session, /, what: str, folder: str | None, space: str | None, everywhere: bool, **globs: tuple[str, ...]
+) -> None:
     """List the folders of yours whose files are found in place: markdown, text and PDF.
 
     `add DIR`: have its files found, shown and whispered; nothing is ever written into them. `remove`: they are not found
     any more.
     """
-    if (folder is None) != (what == "list") or (what != "add" and (space or everywhere or include or exclude)):
-        raise click.UsageError("sources list, add DIR with its options, or remove DIR", click.get_current_context())
+    if (folder is None) != (what == "list") or (what != "add" and (space or everywhere or any(globs.values()))):
+        raise click.UsageError("sources list, add DIR with its options, or remove DIR")
     if folder is None:
         listed = session.client.call("ingest.sources", SourcesParams(), SourcesResult)
         render.emit(listed) if session.json else _table(listed.sources)
         return
     if what == "add":
-        done, running = add(session, folder, "global" if everywhere else space or "", include, exclude)
+        done, running = add(session, folder, "global" if everywhere else space or "", **globs)
     else:
         done = json.loads(offline.answer("sources", "remove", "--", os.path.expanduser(folder)))
         running = _taken_up(session)
@@ -66,8 +65,8 @@ def add(
     session: Session, folder: str, space: str, include: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> tuple[dict[str, Any], bool]:
     """Add a source. `space`: empty: its default; `global`: none. Return ({"path", "space"}, whether a daemon runs)."""
-    patterns = [word for one in include for word in ("--include", one)]
-    patterns += [word for one in exclude for word in ("--exclude", one)]
+    patterns = [word for glob in include for word in ("--include", glob)]
+    patterns += [word for glob in exclude for word in ("--exclude", glob)]
     place = os.path.abspath(os.path.expanduser(folder))
     done: dict[str, Any] = json.loads(offline.answer("sources", "add", "--space", space, *patterns, "--", place))
     return done, _taken_up(session)
@@ -86,15 +85,12 @@ def _table(listed: Sequence[SourceListed]) -> None:
     if not listed:
         render.note("no folder is a source; name one: ormahctl sources add DIR --space S")
         return
-    rows = [
-        [render.line(one.path), render.line(one.space or "global"), f"{one.files:,}", f"{one.sections:,}", _when(one)]
-        for one in listed
-    ]
+    rows = []
+    for source in listed:
+        read = "not yet" if source.read is None else render.moment(source.read)
+        place = [render.line(source.path), render.line(source.space or "global")]
+        rows.append([*place, f"{source.files:,}", f"{source.sections:,}", read])
     render.table(["folder", "space", "files", "sections", "read"], rows)
-    for one in listed:
-        for path, why in one.troubles.items():
+    for source in listed:
+        for path, why in source.troubles.items():
             render.note(render.line(why), label=render.line(path))
-
-
-def _when(one: SourceListed) -> str:
-    return "not yet" if one.read is None else render.moment(one.read)

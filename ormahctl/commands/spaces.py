@@ -38,7 +38,7 @@ def spaces(session: Session, name: str | None) -> None:
     if session.json:
         render.emit(found)
         return
-    rows = [[one.space or GLOBAL, f"{one.memories:,}", ", ".join(one.projects) or "-"] for one in found.spaces]
+    rows = [[space.space or GLOBAL, f"{space.memories:,}", ", ".join(space.projects) or "-"] for space in found.spaces]
     if rows:
         render.table(["space", "memories", "project"], rows, right=[1])
         render.out()
@@ -52,7 +52,7 @@ def unknown_spaces(named: Iterable[str], counts: Mapping[str, int]) -> None:
     """Print a note for each named space that has no memories, with the space that was probably meant."""
     for name in named:
         if name not in counts and name.casefold() != GLOBAL:
-            meant = near(name, [one for one in counts if one != GLOBAL])
+            meant = near(name, [known for known in counts if known != GLOBAL])
             asked = f"; did you mean {render.line(' or '.join(meant))}?" if meant else ""
             render.note(f"no memory is in a space '{name}'{asked}")
 
@@ -60,7 +60,7 @@ def unknown_spaces(named: Iterable[str], counts: Mapping[str, int]) -> None:
 def new_space(session: Session, name: str) -> None:
     """Print a note if a memory is the first one of its space and another space has a similar name."""
     known = space_counts(session)
-    meant = near(name, [one for one in known if one not in (name, GLOBAL)])
+    meant = near(name, [space for space in known if space not in (name, GLOBAL)])
     if known.get(name, 0) == 1 and meant:
         render.note(
             f"it is the first memory of the space '{name}'; if you meant {render.line(meant[0])}: "

@@ -7,36 +7,19 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import click
 import msgspec
 
 from ormahctl import render
 from ormahctl.registry import Verb
-from ormahctl.render import Bar
-from ormahctl.session import Session, pass_session, terminal
-from ormahd import paths
-from ormahd.api import (
-    ConflictItem,
-    NoParams,
-    Params,
-    ResolveConflictParams,
-    ResolveConflictResult,
-    Result,
-    SyncResult,
-    SyncSetupParams,
-    SyncSetupResult,
-    TakeBackResult,
-)
-
-R = TypeVar("R", bound=Result)
+from ormahctl.session import Session, interactive, pass_session
+from ormahd import api, paths
 
 TEXT_COLUMNS = 100
 """Width of a version in the list of conflicts, in columns."""
 SIDES = {"base": "before"}
 DECLINED = 1
-LONG_SECONDS = 6 * 3600.0
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::?//|[^/]*:")
 """Matches addresses that are no paths: `https://…`, and `host:path` as in ssh."""
 
@@ -68,33 +51,30 @@ def sync(
     setup = words[:1] == ("setup",)
     chosen = sum((bool(words), resolve is not None, take_back is not None))
     if (words and not (setup and len(words) == 2)) or chosen > 1 or ((replace or yes) and not setup):
-        raise click.UsageError("give nothing, or: setup URL, or --resolve or --take-back", click.get_current_context())
+        raise click.UsageError("give nothing, or: setup URL, or --resolve or --take-back")
     if setup:
-        return _setup(session, _absolute(words[1]), replace=replace, yes=yes)
+        url = words[1]
+        if url and not url.startswith("-") and not _ADDRESS.match(url):
+            url = os.path.abspath(paths.expand(Path(url)))  # the daemon runs in another folder
+        return _setup(session, url, replace=replace, yes=yes)
     if resolve is not None:
-        _resolve(session, resolve)
+        params = api.ResolveConflictParams(name=resolve.strip())
+        resolved = session.client.call("admin.sync_resolve", params, api.ResolveConflictResult)
+        _print_settled(session, resolved, "settled")
     elif take_back is not None:
-        _take_back(session, take_back)
+        params = api.ResolveConflictParams(name=take_back.strip())
+        restored = session.client.call("admin.sync_take_back", params, api.TakeBackResult)
+        _print_settled(session, restored, "taken back", restored.commits)
     else:
-        done = _long(session, "admin.sync", NoParams(), SyncResult)
+        done = session.follow("syncing", "admin.sync", api.NoParams(), api.SyncResult)
         if session.json:
             render.emit(done)
         else:
-            _say(done)
+            _print_sync(done)
     return 0
 
 
-def _absolute(url: str) -> str:
-    """Return a path relative to the current directory as an absolute one, because the daemon runs elsewhere."""
-    return url if not url or url.startswith("-") or _ADDRESS.match(url) else os.path.abspath(paths.expand(Path(url)))
-
-
-def _long(session: Session, method: str, params: Params, kind: type[R]) -> R:
-    with Bar("syncing") as bar:
-        return session.client.call(method, params, kind, on_progress=bar.follow, timeout=LONG_SECONDS)
-
-
-def _say(done: SyncResult) -> None:
+def _print_sync(done: api.SyncResult) -> None:
     place = f"{render.line(done.remote)}/{render.line(done.branch)}"
     if not (done.pulled or done.pushed):
         render.out(f"nothing new, here and at {place}")
@@ -102,46 +82,38 @@ def _say(done: SyncResult) -> None:
         came, went = render.count(done.pulled, "commit"), render.count(done.pushed, "commit")
         render.out(f"synced with {place}: {came} came in, {went} went out")
     sys.stdout.flush()
-    for one in done.conflicts:
-        render.note(f"{one.path}: {one.what}", label="conflict", colour="red")
-    for one in done.replaced:
-        _replaced(one)
+    for conflict in done.conflicts:
+        render.note(f"{conflict.path}: {conflict.what}", label="conflict")
+    for replaced in done.replaced:
+        _print_replaced(replaced)
     if done.waiting:
         waiting = render.count(done.waiting, "conflict waits", "conflicts wait")
         render.note(f"{waiting} for you: ormahctl review")
 
 
-def _replaced(one: ConflictItem) -> None:
+def _print_replaced(replaced: api.ConflictItem) -> None:
     """Print which texts of this machine were replaced, by which machine, and how to restore them."""
-    render.note(f"{one.path}, by the sync on {one.by or 'another machine'}:", label="replaced", colour="yellow")
-    for field, side, text in _differing(one):
+    render.note(f"{replaced.path}, by the sync on {replaced.by or 'another machine'}:", label="replaced")
+    for field, side, text in _differing(replaced):
         if side != "base":
             render.aside(f"  {render.line(field)}  {'yours' if side == 'ours' else 'now  '}  {text}")
-    render.note(f"ormahctl sync --take-back {(one.node or one.op)[:8]}", label="hint", colour="cyan")
-
-
-def _take_back(session: Session, name: str) -> None:
-    params = ResolveConflictParams(name=name.strip())
-    done = session.client.call("admin.sync_take_back", params, TakeBackResult)
-    _settled(session, done, "taken back", done.commits)
+    render.note(f"ormahctl sync --take-back {(replaced.node or replaced.op)[:8]}", label="hint")
 
 
 def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> int:
-    params = SyncSetupParams(url=url, replace=replace, ask=not yes)
-    done = _long(session, "admin.sync_setup", params, SyncSetupResult)
+    params = api.SyncSetupParams(url=url, replace=replace, ask=not yes)
+    done = session.follow("syncing", "admin.sync_setup", params, api.SyncSetupResult)
     if done.state == "would_join":
         what = f"{render.line(done.url)} holds another vault, with {render.count(done.memories, 'memory', 'memories')}"
-        if not terminal(session):
-            raise click.UsageError(
-                f"{what}; this one would join it, and there is no terminal to ask on: give --yes",
-                click.get_current_context(),
-            )
+        if session.json or not interactive():
+            raise click.UsageError(f"{what}; this one would join it, and there is no terminal to ask on: give --yes")
         render.note(f"{what}. This one would join it: both come together there, and both histories are kept.")
         if not click.confirm("Join them?", err=True):
             render.note("nothing was changed")
             return DECLINED
         session.reconnect()
-        done = _long(session, "admin.sync_setup", SyncSetupParams(url=url, replace=replace), SyncSetupResult)
+        params.ask = False
+        done = session.follow("syncing", "admin.sync_setup", params, api.SyncSetupResult)
     if session.json:
         row = msgspec.to_builtins(done)
         render.emit({**{name: value for name, value in row.items() if name != "synced"}, **(row["synced"] or {})})
@@ -153,26 +125,26 @@ def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> int:
     }[done.state]
     render.out(f"{what}: {render.paint(render.line(done.remote), 'bold')} is {render.line(done.url)}")
     if done.synced is not None:
-        _say(done.synced)
+        _print_sync(done.synced)
     return 0
 
 
-def show_conflict(one: ConflictItem) -> None:
+def show_conflict(conflict: api.ConflictItem) -> None:
     """Print one conflict: what each side says where they differ, and the paths of all versions."""
-    name = f"{render.paint(one.node[:8], 'bold')}  " if one.node else ""
-    render.out(f"{name}{render.line(one.path)}")
-    render.out(f"  {render.line(one.what)}")
-    for field, side, text in _differing(one):
-        mark = "  (in the vault)" if side == one.kept else ""
+    name = f"{render.paint(conflict.node[:8], 'bold')}  " if conflict.node else ""
+    render.out(f"{name}{render.line(conflict.path)}")
+    render.out(f"  {render.line(conflict.what)}")
+    for field, side, text in _differing(conflict):
+        mark = "  (in the vault)" if side == conflict.kept else ""
         render.out(f"    {render.line(field)}  {SIDES.get(side, side):6}  {text}{mark}")
-    for side, file in one.files.items():
-        commit = (one.commits.get(side) or "")[:8]
+    for side, file in conflict.files.items():
+        commit = (conflict.commits.get(side) or "")[:8]
         render.out(render.paint(f"  {SIDES.get(side, side):6}  {commit}  {render.line(file)}", "dim"))
 
 
-def _differing(one: ConflictItem) -> Iterator[tuple[str, str, str]]:
+def _differing(conflict: api.ConflictItem) -> Iterator[tuple[str, str, str]]:
     """Yield (field, version, text) of a conflict, each text without the lines that all versions have."""
-    for field, values in one.values.items():
+    for field, values in conflict.values.items():
         texts = {side: (text or "").split("\n") for side, text in values.items()}
         same = set.intersection(*map(set, texts.values()))
         for side, lines in texts.items():
@@ -180,20 +152,15 @@ def _differing(one: ConflictItem) -> Iterator[tuple[str, str, str]]:
             yield field, side, render.cut(render.line(differing), TEXT_COLUMNS) or "-"
 
 
-def _resolve(session: Session, name: str) -> None:
-    params = ResolveConflictParams(name=name.strip())
-    _settled(session, session.client.call("admin.sync_resolve", params, ResolveConflictResult), "settled")
-
-
-def _settled(
-    session: Session, done: ResolveConflictResult | TakeBackResult, verb: str, commits: Sequence[str] = ()
+def _print_settled(
+    session: Session, done: api.ResolveConflictResult | api.TakeBackResult, verb: str, commits: Sequence[str] = ()
 ) -> None:
     """Print which conflicts were settled, the commits that were made for it, and how many conflicts are left."""
     if session.json:
         render.emit(done)
         return
-    for one in done.settled:
-        render.out(f"{verb} {render.line(one.path)}")
+    for conflict in done.settled:
+        render.out(f"{verb} {render.line(conflict.path)}")
     for commit in commits:
         render.out(f"  commit {commit[:8]}; the next sync brings it to the other machines")
     if done.waiting:

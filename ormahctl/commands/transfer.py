@@ -88,7 +88,7 @@ def _skip_line(file: BinaryIO) -> int:
 FAILED = 2
 INTERRUPTED = 130
 BATCH_SECONDS = 1800.0
-SHOWN = 20
+MAX_LISTED = 20
 """Number of failures printed; `--json` has all."""
 
 
@@ -165,7 +165,11 @@ def import_(session: Session, file: BinaryIO | str) -> int:
 
 def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float) -> None:
     """Send the batches in order."""
-    total = _size(file)
+    try:
+        status = os.fstat(file.fileno())
+        total = status.st_size if stat.S_ISREG(status.st_mode) else None
+    except (OSError, ValueError):
+        total = None
     for batch in batches(file, tally.failed):
         params = ImportParams(lines=batch.lines, run=tally.run)
         tally.add(batch, session.client.call("admin.import", params, ImportResult, timeout=BATCH_SECONDS))
@@ -174,19 +178,10 @@ def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float
         bar.set(tally.size, total, f"{render.count(answered, 'memory', 'memories')}, {rate:,.0f}/s")
 
 
-def _size(file: BinaryIO) -> int | None:
-    """Return the number of bytes to read, if known."""
-    try:
-        found = os.fstat(file.fileno())
-    except (OSError, ValueError):
-        return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
-
-
 def _how_far(tally: Tally, how: str) -> None:
     counts = f"{render.count(tally.added, 'memory', 'memories')} added, {tally.skipped:,} skipped"
     render.note(f"{how} after line {tally.line:,}: {counts}, {len(tally.failed):,} failed")
-    render.note("the same command goes on from there: what is stored is skipped", label="hint", colour="cyan")
+    render.note("the same command goes on from there: what is stored is skipped", label="hint")
 
 
 def _report(session: Session, tally: Tally, seconds: float) -> None:
@@ -198,13 +193,13 @@ def _report(session: Session, tally: Tally, seconds: float) -> None:
     if tally.run and tally.added:
         render.out(f"  to take it back: {undo_run(session, tally.run)}")
     sys.stdout.flush()
-    for failure in tally.failed[:SHOWN]:
+    for failure in tally.failed[:MAX_LISTED]:
         render.note(render.line(failure.error), label=f"line {failure.line}", colour="red")
-    if len(tally.failed) > SHOWN:
-        render.note(f"and {len(tally.failed) - SHOWN:,} more; all of them: ormahctl --json import …")
+    if len(tally.failed) > MAX_LISTED:
+        render.note(f"and {len(tally.failed) - MAX_LISTED:,} more; all of them: ormahctl --json import …")
     if tally.redacted:
         redacted = render.count(tally.redacted, "memory", "memories")
-        render.note(f"secrets were taken out of {redacted} before anything was written", label="secret", colour="red")
+        render.note(f"secrets were taken out of {redacted} before anything was written", label="secret")
 
 
 PAGE = 500

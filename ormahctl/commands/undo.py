@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Sequence
 
 import click
 import msgspec
@@ -14,23 +14,13 @@ from ormahctl import render
 from ormahctl.commands.history import show_op
 from ormahctl.options import DAYS
 from ormahctl.registry import Verb
-from ormahctl.render import Bar
-from ormahctl.session import Session, pass_session, terminal
+from ormahctl.session import Session, interactive, pass_session
 from ormahctl.times import When
-from ormahd.api import (
-    HistoryParams,
-    HistoryResult,
-    ShowOpParams,
-    ShowOpResult,
-    UndoConflict,
-    UndoneOp,
-    UndoParams,
-    UndoResult,
-)
+from ormahd import api
 from ormahd.rpc.wire import BadRequest, Conflict, NotFound
 
 CONFLICT = Conflict.exit_status
-SHOWN = 20
+MAX_LISTED = 20
 """Number of changed notes listed for one op."""
 DECLINED = 1
 DID = {"merged": "merged with later edits"}
@@ -74,38 +64,42 @@ def undo(
     Later edits are kept. If they conflict, nothing is changed and the versions are shown. An undo can be undone too.
     """
     if commits and (run or job):
-        raise click.UsageError(
-            f"a COMMIT and {'--run' if run else '--job'} exclude each other", click.get_current_context()
-        )
+        raise click.UsageError(f"a COMMIT and {'--run' if run else '--job'} exclude each other")
     if (job is None) != (since is None):
-        raise click.UsageError("--job and --since go together", click.get_current_context())
+        raise click.UsageError("--job and --since go together")
     if not (commits or run or job):
         last = _last(session)
         if last is None:
             return DECLINED
         commits = (last,)
-    params = UndoParams(ops=list(commits), run=run and _run_of(session, run), job=job, since=since, force=force)
-    params.dry_run = dry_run
-
+    run = run and _run_of(session, run)
+    params = api.UndoParams(ops=list(commits), run=run, job=job, since=since, force=force, dry_run=dry_run)
     try:
-        with Bar("undoing") as bar:
-            done = session.client.call("history.undo", params, UndoResult, timeout=None, on_progress=bar.follow)
+        done = session.follow("undoing", "history.undo", params, api.UndoResult, timeout=None)
     except Conflict as exc:
-        if not session.json and (conflicts := _conflicts(exc.data)):
-            _show(conflicts)
+        conflicts = msgspec.convert(exc.data.get("conflicts", []), list[api.UndoConflict])
+        if conflicts and not session.json:
+            _print_conflicts(conflicts)
         raise
     if session.json:
         render.emit(done)
         return CONFLICT if done.conflicts else 0
-    for one in done.undone:
-        _undone(one)
+    for op in done.undone:
+        _print_undone(op)
     if done.run and len(done.undone) > 1 and not dry_run:
         again = f"ormahctl undo --run {done.undone[0].commit[:8]}"
-        render.note(f"to redo all of it: {again}", label="hint", colour="cyan")
-    _skipped(done)
+        render.note(f"to redo all of it: {again}", label="hint")
+    for why, number in Counter(op.why for op in done.skipped).items():
+        render.note(f"{render.count(number, 'change')} passed over: {why}")
+    if not (done.undone or done.skipped or done.conflicts):
+        render.note("there was nothing to undo")
     if not done.conflicts:
         return 0
-    _left_alone(done)
+    _print_conflicts(done.conflicts)
+    refused = render.count(len({conflict.op for conflict in done.conflicts}), "change was", "changes were")
+    render.note(f"{refused} left alone, because of later ones", label="error")
+    hint = "edit the memories by hand (ormahctl edit ID), or undo the later changes first, and repeat"
+    render.note(hint, label="hint")
     return CONFLICT
 
 
@@ -114,17 +108,17 @@ def _last(session: Session) -> str | None:
 
     Raises BadRequest with the command to type if nobody can be asked.
     """
-    newest = session.client.call("history.list", HistoryParams(limit=LOOKED_AT), HistoryResult).ops
+    newest = session.client.call("history.list", api.HistoryParams(limit=LOOKED_AT), api.HistoryResult).ops
     found = next((op for op in newest if op.op and op.undone_by is None and op.kind not in NEVER), None)
     if found is None:
         render.note("there was nothing to undo")
         return None
-    if not terminal(session):
+    if session.json or not interactive():
         raise BadRequest(
             f"say which change to undo; the last one is {found.commit[:8]}, {render.line(found.subject)}",
             hint=f"ormahctl undo {found.commit[:8]}",
         )
-    op = session.client.call("history.show", ShowOpParams(op=found.commit, limit=CHANGED), ShowOpResult)
+    op = session.client.call("history.show", api.ShowOpParams(op=found.commit, limit=CHANGED), api.ShowOpResult)
     show_op(op)
     return found.commit if click.confirm("Undo it?", err=True) else None
 
@@ -132,7 +126,7 @@ def _last(session: Session) -> str | None:
 def _run_of(session: Session, commit: str) -> str:
     """Return the run that the change `commit` belongs to. The id of a run, as `--json` has it, is returned as it is."""
     try:
-        found = session.client.call("history.show", ShowOpParams(op=commit, limit=1), ShowOpResult)
+        found = session.client.call("history.show", api.ShowOpParams(op=commit, limit=1), api.ShowOpResult)
     except NotFound:
         return commit
     if found.run is None:
@@ -142,63 +136,40 @@ def _run_of(session: Session, commit: str) -> str:
     return found.run
 
 
-def _left_alone(done: UndoResult) -> None:
-    """Print the conflicts of an undo, and how many changes were not undone because of them."""
-    _show(done.conflicts)
-    number = len({conflict.op for conflict in done.conflicts})
-    were = render.count(number, "change was", "changes were")
-    render.note(f"{were} left alone, because of later ones", label="error", colour="red")
-    hint = "edit the memories by hand (ormahctl edit ID), or undo the later changes first, and repeat"
-    render.note(hint, label="hint", colour="cyan")
-
-
-def _undone(done: UndoneOp) -> None:
+def _print_undone(done: api.UndoneOp) -> None:
     word, redo = ("undone", f", redo: ormahctl undo {done.commit[:8]}") if done.commit else ("would be undone:", "")
     render.out(f"{word} {render.paint(render.line(done.subject).rstrip('.'), 'bold')}{redo}")
-    for change in done.changes[:SHOWN]:
+    for change in done.changes[:MAX_LISTED]:
         name = render.paint(change.node_id[:8] if change.node_id else "-", "dim")
         render.out(f"  {DID.get(change.did, change.did)}: {name}  {render.line(change.title or change.path)}")
-    if len(done.changes) > SHOWN:
-        render.out(f"  and {len(done.changes) - SHOWN:,} more")
-
-
-def _skipped(done: UndoResult) -> None:
-    for why in dict.fromkeys(one.why for one in done.skipped):
-        number = sum(one.why == why for one in done.skipped)
-        render.note(f"{render.count(number, 'change')} passed over: {why}")
-    if not (done.undone or done.skipped or done.conflicts):
-        render.note("there was nothing to undo")
+    if len(done.changes) > MAX_LISTED:
+        render.out(f"  and {len(done.changes) - MAX_LISTED:,} more")
 
 
 # Conflicts, on stderr: what changed since the op, and what undoing it would change
 
 
-def _show(conflicts: Sequence[UndoConflict]) -> None:
+def _print_conflicts(conflicts: Sequence[api.UndoConflict]) -> None:
     before = None
-    for one in conflicts:
-        if (one.op, one.path) != before:
-            before = one.op, one.path
-            title = render.paint(render.line(one.title or one.path), "bold", sys.stderr)
-            render.aside(f"{title}  {one.node_id[:8] if one.node_id else ''}  {render.line(one.path)}".rstrip())
-        render.aside(f"  {render.line(one.what)}")
-        for label, text in (("since the op", one.ours), ("undoing it", one.theirs)):
-            if text == one.base:
+    for conflict in conflicts:
+        if (conflict.op, conflict.path) != before:
+            before = conflict.op, conflict.path
+            title = render.paint(render.line(conflict.title or conflict.path), "bold", sys.stderr)
+            render.aside(
+                f"{title}  {conflict.node_id[:8] if conflict.node_id else ''}  {render.line(conflict.path)}".rstrip()
+            )
+        render.aside(f"  {render.line(conflict.what)}")
+        for label, text in (("since the op", conflict.ours), ("undoing it", conflict.theirs)):
+            if text == conflict.base:
                 continue
             render.aside(f"    {label}:")
-            lines = ["- the note"] if text is None else list(_differences(one.base or "", text))
+            lines = ["- the note"]
+            if text is not None:
+                diff = difflib.unified_diff((conflict.base or "").splitlines(), text.splitlines(), lineterm="", n=0)
+                lines = [f"{line[0]} {line[1:]}" for line in diff if not line.startswith(("---", "+++", "@@"))]
             for line in lines[:LINES]:
                 colour = "green" if line[0] == "+" else "red"
                 render.aside("      " + render.paint(render.safe(line), colour, sys.stderr))
             if len(lines) > LINES:
                 render.aside(f"      … {render.count(len(lines) - LINES, 'more line')}")
     render.aside("")
-
-
-def _differences(old: str, new: str) -> Iterator[str]:
-    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0):
-        if not line.startswith(("---", "+++", "@@")):
-            yield f"{line[0]} {line[1:]}"
-
-
-def _conflicts(data: Mapping[str, Any]) -> list[UndoConflict]:
-    return msgspec.convert(data.get("conflicts", []), list[UndoConflict])

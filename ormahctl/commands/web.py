@@ -45,9 +45,6 @@ def web(session: Session, port: int | None, stay: bool | None) -> None:
         return
     render.out(f"open: {found['link']}", hang=0)
     render.out(f"programs: {found['url']} with the token in {render.line(str(found['token_file']))}", hang=0)
-    if not (_has_windows() and webbrowser.open(str(found["link"]))):
+    windows = sys.platform == "darwin" or any(os.environ.get(name) for name in DISPLAYS)
+    if not (windows and webbrowser.open(str(found["link"]))):
         render.note("no browser could be started; open the link in one on this machine, in the next five minutes")
-
-
-def _has_windows() -> bool:
-    return sys.platform == "darwin" or any(os.environ.get(name) for name in DISPLAYS)

@@ -15,19 +15,10 @@ from ormahctl.commands.spaces import GLOBAL, space_counts, unknown_spaces
 from ormahctl.options import limit_option, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import PERSON, Session, pass_session, space
-from ormahd.api import (
-    FeedbackParams,
-    FeedbackResult,
-    WhisperedPrompt,
-    WhisperNode,
-    WhisperParams,
-    WhisperResult,
-    WhispersParams,
-    WhispersResult,
-)
+from ormahd import api
 
 WORDS: Final = tomllib.loads(resources.files(__package__).joinpath("whisper.toml").read_text("utf-8"))
-SAID: Final[dict[str, str]] = WORDS["silence"]
+SILENCES: Final[dict[str, str]] = WORDS["silence"]
 EVIDENCE: Final[dict[str, Any]] = WORDS["evidence"]
 LEAST, SPOKEN = 6, 2
 """Number of memories that are explained (`--json` has all), and of reasons for and against each."""
@@ -61,38 +52,35 @@ def whisper(
     """
     if not prompt:
         if explain or session_id:
-            raise click.UsageError("--explain and --session go with a PROMPT", click.get_current_context())
+            raise click.UsageError("--explain and --session go with a PROMPT")
         _list(session, named, limit)
         return
     where = space() if named is None else None if named == GLOBAL else named
-    params = WhisperParams(
+    params = api.WhisperParams(
         prompt=text_or_stdin(" ".join(prompt), "the prompt"), space=where, session_id=session_id, explain=explain
     )
-    said = session.client.call("agent.whisper", params, WhisperResult)
+    found = session.client.call("agent.whisper", params, api.WhisperResult)
     if session.json:
-        render.emit(msgspec.to_builtins(said))
+        render.emit(msgspec.to_builtins(found))
         return
-    if said.text:
-        render.out(said.text)
+    if found.text:
+        render.out(found.text)
     else:
-        better = f"; the space {render.line(said.better_space)} fits better" if said.better_space else ""
-        render.note(f"no whisper: {SAID.get(said.silence or '', said.silence)}{better}")
-        if said.resting is not None:
-            _resting(said.resting, said.archived)
+        better = f"; the space {render.line(found.better_space)} fits better" if found.better_space else ""
+        render.note(f"no whisper: {SILENCES.get(found.silence or '', found.silence)}{better}")
+        if found.resting is not None:
+            node, number = found.resting, found.archived
+            name = render.cut(render.line(node.title or "untitled"), 60)
+            which = "the only archived memory" if number == 1 else f"one of {number:,} archived memories"
+            back = f"ormahctl show {node.short_id} brings it back"
+            render.note(f"{name} ({node.short_id}), {which}, would have spoken; {back}")
         if named is not None:
             unknown_spaces([named], space_counts(session))
-    if explain and isinstance(said.trace, dict):
-        _explain(said.trace)
-        if said.event:
-            render.out(f"\nIf another memory was needed: ormahctl feedback ID +1 --event {said.event}")
-    render.degraded(said.degraded)
-
-
-def _resting(one: WhisperNode, archived: int) -> None:
-    """Name the archived memory that would have been whispered, and how to bring it back."""
-    name = render.cut(render.line(one.title or "untitled"), 60)
-    of = "the only archived memory" if archived == 1 else f"one of {archived:,} archived memories"
-    render.note(f"{name} ({one.short_id}), {of}, would have spoken; ormahctl show {one.short_id} brings it back")
+    if explain and isinstance(found.trace, dict):
+        _explain(found.trace)
+        if found.event:
+            render.out(f"\nIf another memory was needed: ormahctl feedback ID +1 --event {found.event}")
+    render.degraded(found.degraded)
 
 
 def _explain(trace: dict[str, Any]) -> None:
@@ -129,20 +117,20 @@ def fate(row: Mapping[str, Any], weights: Mapping[str, float]) -> str:
         words[side] += [EVIDENCE[name][side].format(row.get("project"))] if side in EVIDENCE[name] else []
     words["against"] = words["against"] or [WORDS["little"]] * low
     why = WORDS["low" if low else "dropped"].get(stage, "").format(reason)
-    told = f"{WORDS['shown'].get(row['shown'], 'left out')}{why}"
+    text = f"{WORDS['shown'].get(row['shown'], 'left out')}{why}"
     if parts.keys().isdisjoint(("verdict", "time")):
-        told += f": {_percent(row['relevance'])} likely to be needed; "
-        told += f"from {_percent(row.get('gate', 0.0))} {'others are' if row['shown'] == 'exploring' else 'it is'} told"
-    reasons = [f"{side.capitalize()}: {'; '.join(some[:SPOKEN])}" for side, some in words.items() if some]
-    return ". ".join([told, *reasons])
+        text += f": {_percent(row['relevance'])} likely to be needed; "
+        text += f"from {_percent(row.get('gate', 0.0))} {'others are' if row['shown'] == 'exploring' else 'it is'} told"
+    reasons = [f"{side.capitalize()}: {'; '.join(found[:SPOKEN])}" for side, found in words.items() if found]
+    return ". ".join([text, *reasons])
 
 
 def weighed(row: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, float]:
     """Return {evidence: what it adds to the log odds of a memory, compared to its usual value}, if that is `WORTH` it."""
     parts = {
-        one["name"]: one["odds"] - weights.get(one["name"], 1.0) * EVIDENCE[one["name"]].get("usual", 0.0)
-        for one in row["parts"]
-        if one["name"] in EVIDENCE
+        part["name"]: part["odds"] - weights.get(part["name"], 1.0) * EVIDENCE[part["name"]].get("usual", 0.0)
+        for part in row["parts"]
+        if part["name"] in EVIDENCE
     }
     parts |= {name: DECIDES * row.get(name, 0.0) for name in ("verdict", "renewed")}
     parts |= {"older_than": -DECIDES * ("older_than" in row), "time": DECIDES * (row["source"] == "temporal")}
@@ -159,32 +147,37 @@ PROMPT = 160
 
 def _list(session: Session, named: str | None, limit: int) -> None:
     """Print the last prompts, of all spaces or of the space `named`."""
-    found = session.client.call("agent.whispers", WhispersParams(space=named, limit=limit), WhispersResult).whispers
+    found = session.client.call(
+        "agent.whispers", api.WhispersParams(space=named, limit=limit), api.WhispersResult
+    ).whispers
     if session.json:
         render.emit(found)
         return
-    for number, one in enumerate(found):
+    for number, logged in enumerate(found):
         if number:
             render.out()
-        _print(one)
+        _print(logged)
     if not found:
         render.note("no prompt was logged yet")
         if named is not None:
             unknown_spaces([named], space_counts(session))
 
 
-def _print(one: WhisperedPrompt) -> None:
-    facts = [one.agent.removeprefix("agent:"), render.line(one.space or "global")]
-    if one.session_id:
-        facts.append(f"session {render.cut(render.line(one.session_id), 12)}")
-    facts.append(f"event {one.event}")
-    render.out(f"{render.moment(one.time)}  {render.paint(' · '.join(facts), 'dim')}")
-    unkept = "(not stored: its session is in a folder of sessions.exclude)"
-    said = f"“{render.cut(render.line(one.prompt), PROMPT)}”" if one.prompt or one.silence == "empty" else unkept
-    render.out(f"  {said}", hang=1)
-    if one.silence is not None:
-        render.out(f"  {render.paint('no whisper:', 'yellow')} {render.line(SAID.get(one.silence, one.silence))}")
-    for memory in one.memories:
+def _print(logged: api.WhisperedPrompt) -> None:
+    facts = [logged.agent.removeprefix("agent:"), render.line(logged.space or "global")]
+    if logged.session_id:
+        facts.append(f"session {render.cut(render.line(logged.session_id), 12)}")
+    facts.append(f"event {logged.event}")
+    render.out(f"{render.moment(logged.time)}  {render.paint(' · '.join(facts), 'dim')}")
+    prompt = "(not stored: its session is in a folder of sessions.exclude)"
+    if logged.prompt or logged.silence == "empty":
+        prompt = f"“{render.cut(render.line(logged.prompt), PROMPT)}”"
+    render.out(f"  {prompt}", hang=1)
+    if logged.silence is not None:
+        render.out(
+            f"  {render.paint('no whisper:', 'yellow')} {render.line(SILENCES.get(logged.silence, logged.silence))}"
+        )
+    for memory in logged.memories:
         how = WORDS["listed"].get(memory.shown, "") + memory.heeded * WORDS["listed"]["heeded"]
         title = "(gone by now)" if memory.title is None else render.line(memory.title)
         render.out(f"  {render.paint(memory.short_id, 'bold')}  {title}{how}", hang=10)
@@ -209,8 +202,8 @@ def feedback(session: Session, node_id: str, signal: str, explicit: bool, event:
     From now on it is whispered for prompts like this, or not. `ormahctl undo` undoes the judgement.
     """
     source = "explicit" if explicit or session.agent == PERSON else "implicit"
-    params = FeedbackParams(node_id=node_id, signal=int(signal), source=source, event=event)
-    done = session.client.call("agent.feedback", params, FeedbackResult)
+    params = api.FeedbackParams(node_id=node_id, signal=int(signal), source=source, event=event)
+    done = session.client.call("agent.feedback", params, api.FeedbackResult)
     if session.json:
         render.emit(done)
         return

@@ -7,31 +7,35 @@ from typing import Final, Literal
 import click
 
 from ormahctl import render
-from ormahctl.commands.sessions import print_exchange
+from ormahctl.commands.sessions import SESSION_ID, print_exchange
 from ormahctl.options import limit_option, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session, space
-from ormahd.api import WorkParams, WorkResult
+from ormahd.api import KnownFix, WorkedCommand, WorkParams, WorkResult
 
 NOTHING: Final = 1
 """The exit status if nothing is found, as for grep."""
-SESSION: Final = 12
-"""Number of characters of a session's id that are shown."""
 IN_SPACE = click.option("--space", metavar="NAME", help="In this project, not the one that you are in.")
 
 
-def ask(session: Session, kind: Literal["how", "fix", "file"], query: str, named: str | None, limit: int) -> WorkResult:
-    """Return the daemon's answer. With --json print it."""
+def ask(
+    session: Session, kind: Literal["how", "fix", "file"], query: str, named: str | None, limit: int, *, nothing: str
+) -> WorkResult:
+    """Return the daemon's answer, to be printed for a person. `nothing`: what to say if it is empty.
+
+    Raises:
+        Exit: the answer was printed as JSON, or is empty.
+    """
     params = WorkParams(kind=kind, query=query, space=space(named), limit=limit)
     found = session.client.call("agent.work", params, WorkResult)
+    status = 0 if found.commands or found.fixes or found.exchanges or found.memories else NOTHING
     if session.json:
-        render.emit(
-            {
-                "how": found.commands,
-                "fix": found.fixes,
-                "file": {"exchanges": found.exchanges, "memories": found.memories},
-            }[kind]
-        )
+        about = {"exchanges": found.exchanges, "memories": found.memories}
+        render.emit({"how": found.commands, "fix": found.fixes, "file": about}[kind])
+        raise click.exceptions.Exit(status)
+    if status == NOTHING:
+        render.note(render.cut(render.line(nothing), 120))
+        raise click.exceptions.Exit(status)
     return found
 
 
@@ -44,23 +48,20 @@ def ask(session: Session, kind: Literal["how", "fix", "file"], query: str, named
 @limit_option(100, default=5, what="commands")
 @IN_SPACE
 @pass_session
-def how(session: Session, words: tuple[str, ...], limit: int, space: str | None) -> int:
+def how(session: Session, words: tuple[str, ...], limit: int, space: str | None) -> None:
     """List the commands that agents ran with success in this project and that fit WORDS: words of the command, of what you
     had asked for, or of the session's title. Exit status 1 if none fits.
     """
     query = " ".join(words)
-    found = ask(session, "how", query, space, limit).commands
-    for number, one in enumerate(() if session.json else found, 1):
-        render.out(f"{number}. {render.paint(render.line(one.command), 'bold')}", hang=3)
-        times = "once" if one.worked == 1 else f"{one.worked:,} times"
-        facts = [
-            f"worked {times}",
-            *([f"failed {one.failed:,}"] if one.failed else []),
-            f"last {render.moment(one.last, day=True)}",
-        ]
-        facts += [f"took {render.lasting(one.seconds)}"] if one.seconds else []
-        _from(" · ".join(facts), one.session, one.turn, one.asked)
-    return _end(session, bool(found), f"no command that worked here fits: {query}")
+    nothing = f"no command that worked here fits: {query}"
+    found = ask(session, "how", query, space, limit, nothing=nothing)
+    for number, answer in enumerate(found.commands, 1):
+        render.out(f"{number}. {render.paint(render.line(answer.command), 'bold')}", hang=3)
+        facts = [f"worked {'once' if answer.worked == 1 else f'{answer.worked:,} times'}"]
+        facts += [f"failed {answer.failed:,}"] if answer.failed else []
+        facts += [f"last {render.moment(answer.last, day=True)}"]
+        facts += [f"took {render.lasting(answer.seconds)}"] if answer.seconds else []
+        _print_source(" · ".join(facts), answer)
 
 
 @click.command(
@@ -72,43 +73,35 @@ def how(session: Session, words: tuple[str, ...], limit: int, space: str | None)
 @limit_option(100, default=3, what="fixes")
 @IN_SPACE
 @pass_session
-def fix(session: Session, error: tuple[str, ...], limit: int, space: str | None) -> int:
+def fix(session: Session, error: tuple[str, ...], limit: int, space: str | None) -> None:
     """Show errors like ERROR of this project, and what was run and edited until the command no longer gave it. `-` reads
     what the command printed. Exit status 1 if nothing is found.
     """
     text = text_or_stdin(" ".join(error), "the error")
-    found = ask(session, "fix", text, space, limit).fixes
-    for number, one in enumerate(() if session.json else found, 1):
-        render.out(f"{number}. {render.paint(render.line(one.error), 'bold')}", hang=3)
-        render.out(f"   in: {render.line(one.command)}", hang=4)
-        render.out(
-            "   what fixed it:" if one.worked else "   what followed (the command then failed with another error):",
-            hang=4,
-        )
-        for command in one.commands:
+    found = ask(session, "fix", text, space, limit, nothing="no error like this was fixed here before")
+    for number, answer in enumerate(found.fixes, 1):
+        render.out(f"{number}. {render.paint(render.line(answer.error), 'bold')}", hang=3)
+        render.out(f"   in: {render.line(answer.command)}", hang=4)
+        what = "what fixed it" if answer.worked else "what followed (the command then failed with another error)"
+        render.out(f"   {what}:", hang=4)
+        for command in answer.commands:
             render.out(f"     ran {render.line(command)}", hang=4)
-        for file in one.files:
+        for file in answer.files:
             render.out(f"     edited {render.line(file)}", hang=4)
-        _from(render.moment(one.time, day=True), one.session, one.turn, one.asked)
-    return _end(session, bool(found), "no error like this was fixed here before")
+        _print_source(render.moment(answer.time, day=True), answer)
 
 
-def about_file(session: Session, path: str, limit: int) -> int:
+def about_file(session: Session, path: str, limit: int) -> None:
     """Print the prompts under which a file was edited, and the memories that name it."""
-    found = ask(session, "file", path, None, limit)
-    for number, one in enumerate(() if session.json else found.exchanges, 1):
-        print_exchange(number, one)
-    for memory in () if session.json else found.memories:
+    found = ask(session, "file", path, None, limit, nothing=f"nothing was said or decided about {path}")
+    for number, exchange in enumerate(found.exchanges, 1):
+        print_exchange(number, exchange)
+    for memory in found.memories:
         render.row(f"{memory.type}  {render.paint(memory.short_id, 'dim')}  ", render.line(memory.title))
-    return _end(session, bool(found.exchanges or found.memories), f"nothing was said or decided about {path}")
 
 
-def _from(facts: str, session: str, turn: int, asked: str) -> None:
-    render.out("   " + render.paint(f"{facts} · session {render.line(session)[:SESSION]} turn {turn}", "dim"), hang=0)
-    render.out("   " + render.paint(f"asked: {render.line(asked)}", "dim"), hang=0)
-
-
-def _end(session: Session, found: bool, otherwise: str) -> int:
-    if not found and not session.json:
-        render.note(render.cut(render.line(otherwise), 120))
-    return 0 if found else NOTHING
+def _print_source(facts: str, answer: WorkedCommand | KnownFix) -> None:
+    """Print `facts`, and the session and the prompt of an answer."""
+    place = f"session {render.line(answer.session)[:SESSION_ID]} turn {answer.turn}"
+    render.out("   " + render.paint(f"{facts} · {place}", "dim"), hang=0)
+    render.out("   " + render.paint(f"asked: {render.line(answer.asked)}", "dim"), hang=0)

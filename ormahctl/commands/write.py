@@ -24,24 +24,7 @@ from ormahctl.commands.spaces import new_space
 from ormahctl.options import EDGE, GUARD, SHARE, TIER, TYPE, TYPES, LinkType, OneOf, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session, space
-from ormahd.api import (
-    ConnectParams,
-    DoctorParams,
-    DoctorResult,
-    HelloParams,
-    HelloResult,
-    HistoryParams,
-    HistoryResult,
-    Link,
-    Near,
-    NodeParams,
-    NodeResult,
-    OutdatedParams,
-    RememberParams,
-    RememberResult,
-    UpdateParams,
-    WriteResult,
-)
+from ormahd import api
 from ormahd.rpc.wire import BadRequest, InvalidNote, NotFound, Unavailable
 
 
@@ -51,26 +34,26 @@ def print_done(verb: str, short_id: str, commit: str | None, *, space: str | Non
     render.out(f"{verb} {render.paint(short_id, 'bold')}{f' in {render.line(space)}' if space else ''}{back}")
 
 
-def told(redacted: Sequence[str], demoted: Sequence[str]) -> None:
+def print_remarks(redacted: Sequence[str], demoted: Sequence[str]) -> None:
     if redacted:
         kinds = ", ".join(sorted(set(redacted)))
-        render.note(f"taken out before anything was written: {kinds}", label="secret", colour="red")
+        render.note(f"taken out before anything was written: {kinds}", label="secret")
     if demoted:
         ids = ", ".join(name[:8] for name in demoted)
         render.note(f"core is full; moved to working: {ids}")
 
 
-def close_to(near: Sequence[Near], newer: str) -> None:
+def close_to(near: Sequence[api.Near], newer: str) -> None:
     """Print the memories that are close to the one just written (short id `newer`), and the command to type if it
     replaces one."""
-    for one in near:
-        render.out(f"  close to {one.short_id}  {one.created[:10]}  {render.cut(render.line(one.content), 60)}")
+    for node in near:
+        render.out(f"  close to {node.short_id}  {node.created[:10]}  {render.cut(render.line(node.content), 60)}")
     if near:
         seems = "it seems to replace it; if so" if near[0].standing == "replaced" else "if it replaces one of them"
         render.out(f"  {seems}: ormahctl outdated {near[0].short_id} --by {newer}")
 
 
-def fields(node: NodeResult) -> dict[str, Any]:
+def fields(node: api.NodeResult) -> dict[str, Any]:
     """Return a node as `--json` prints it: its fields, `path` and `connections`."""
     found: dict[str, Any] = msgspec.to_builtins(node)
     for twin in ("text", "node_id"):
@@ -78,30 +61,23 @@ def fields(node: NodeResult) -> dict[str, Any]:
     return found
 
 
-def peek(session: Session, node_id: str) -> NodeResult:
+def peek(session: Session, node_id: str) -> api.NodeResult:
     """Return the node, without counting that as a use."""
-    return session.client.call("agent.get", NodeParams(node_id=node_id, touch=False), NodeResult)
+    return session.client.call("agent.get", api.NodeParams(node_id=node_id, touch=False), api.NodeResult)
 
 
-def written(session: Session, done: WriteResult, verb: str, *, before: NodeResult | None = None) -> None:
+def written(session: Session, done: api.WriteResult, verb: str, *, before: api.NodeResult | None = None) -> None:
     """Print the result of a write. With --json: the node as it is now (or `before`, if it was removed) and the commit."""
     if session.json:
-        node = fields(before) if before is not None else _now(session, done.node_id)
-        render.emit(
-            node
-            | {"changed": done.changed, "commit": done.commit, "op": done.op}
-            | {"redacted": done.redacted, "demoted": done.demoted, "degraded": done.degraded, "near": done.near}
-        )
+        try:
+            node = fields(before or peek(session, done.node_id))
+        except NotFound:  # it was removed since; the write itself succeeded
+            node = {"id": done.node_id, "short_id": done.node_id[:8]}
+        remarks = ("changed", "commit", "op", "redacted", "demoted", "degraded", "near")
+        render.emit(node | {name: getattr(done, name) for name in remarks})
         return
     print_done(verb if done.changed else "nothing to change in", done.short_id, done.commit)
-    told(done.redacted, done.demoted)
-
-
-def _now(session: Session, node_id: str) -> dict[str, Any]:
-    try:
-        return fields(peek(session, node_id))
-    except NotFound:
-        return {"id": node_id, "short_id": node_id[:8]}  # it was removed since; the write itself succeeded
+    print_remarks(done.redacted, done.demoted)
 
 
 @click.command(
@@ -113,7 +89,6 @@ def _now(session: Session, node_id: str) -> dict[str, Any]:
 @click.argument("text")
 @click.option(
     "--type",
-    "type_",
     type=TYPE,
     metavar="TYPE",
     default="fact",
@@ -146,54 +121,35 @@ def _now(session: Session, node_id: str) -> dict[str, Any]:
 @pass_session
 def remember(
     session: Session,
+    /,
     text: str,
-    type_: str,
-    tier: str,
     space_: str | None,
     global_: bool,
-    title: str | None,
-    tags: tuple[str, ...],
-    about_self: bool,
-    confidence: float,
-    links: tuple[Link, ...],
-    replaces: tuple[str, ...],
-    rejected: str | None,
-    evidence: tuple[str, ...],
+    links: tuple[api.Link, ...],
     verbose: bool,
+    **given: Any,
 ) -> None:
     """Store TEXT as a memory; with '-' the text is read from stdin.
 
     A text that its space has already, with the same type, is not stored twice. Passwords and keys are redacted first.
     """
-    params = RememberParams(
-        content=text_or_stdin(text, "the memory"),
-        type=type_,
-        tier=tier,
-        space=space(space_, global_),
-        title=title,
-        tags=list(tags),
-        about_self=about_self,
-        confidence=confidence,
-        connections=list(links),
-        replaces=list(replaces),
-        rejected=rejected,
-        evidence=list(evidence),
-    )
-    done = session.client.call("agent.remember", params, RememberResult)
+    content = text_or_stdin(text, "the memory")
+    params = api.RememberParams(content=content, space=space(space_, global_), connections=list(links), **given)
+    done = session.client.call("agent.remember", params, api.RememberResult)
     if session.json:
-        fields = ["short_id", "path", "commit", "op", "space", "links", "redacted", "demoted"]
-        known = ["existing", "degraded", "near", "replaced"]
-        render.emit({"id": done.node_id} | {name: getattr(done, name) for name in fields + known})
+        names = ["short_id", "path", "commit", "op", "space", "links", "redacted", "demoted"]
+        names += ["existing", "degraded", "near", "replaced"]
+        render.emit({"id": done.node_id} | {name: getattr(done, name) for name in names})
         return
     print_done("known already:" if done.existing else "remembered", done.short_id, done.commit, space=done.space)
     if verbose:
         _print_context(done)
-    told(done.redacted, done.demoted)
+    print_remarks(done.redacted, done.demoted)
     if space_ is not None:
         new_space(session, space_)
 
 
-def _print_context(done: RememberResult) -> None:
+def _print_context(done: api.RememberResult) -> None:
     """Print a memory's file and connections, and the memories close to it."""
     render.out(f"  {render.line(done.path or '')}")
     for node_id in done.replaced:
@@ -219,9 +175,9 @@ CLEARABLE = ("title", "space", "tags", "valid_until", "rejected", "paths", "comm
 @click.argument("node_id", metavar="ID")
 @click.option("--content", metavar="TEXT|-", help="The new text; '-' reads it from stdin.")
 @click.option("--title", help="The new title.")
-@click.option("--type", "type_", type=TYPE, metavar="TYPE", help="The new type.")
+@click.option("--type", type=TYPE, metavar="TYPE", help="The new type.")
 @click.option("--tier", type=TIER, help="The new tier.")
-@click.option("--space", "space_", metavar="NAME", help="The new space.")
+@click.option("--space", metavar="NAME", help="The new space.")
 @click.option("--global", "global_", is_flag=True, help="Make it global: it belongs to no space.")
 @click.option("--tag", "tags", multiple=True, help="Add a tag; may be given several times.")
 @click.option("--untag", "untags", multiple=True, help="Remove a tag; may be given several times.")
@@ -231,51 +187,46 @@ CLEARABLE = ("title", "space", "tags", "valid_until", "rejected", "paths", "comm
     "--evidence", metavar="FILE", multiple=True, help="A file of this project that it rests on; may be repeated."
 )
 @click.option("--guard", type=GUARD, help="Before such a command or edit by an agent: ask you, or refuse it (deny).")
-@click.option("--clear", "cleared", type=OneOf(CLEARABLE), multiple=True, metavar="FIELD",
-              help=f"Take a field away: {', '.join(CLEARABLE)}.")  # fmt: skip
+@click.option(
+    "--clear",
+    "cleared",
+    type=OneOf(CLEARABLE),
+    multiple=True,
+    metavar="FIELD",
+    help=f"Take a field away: {', '.join(CLEARABLE)}.",
+)
 @pass_session
 def update(
     session: Session,
+    /,
     node_id: str,
     content: str | None,
-    title: str | None,
-    type_: str | None,
-    tier: str | None,
-    space_: str | None,
     global_: bool,
     tags: tuple[str, ...],
     untags: tuple[str, ...],
-    confidence: float | None,
-    rejected: str | None,
-    guard: str | None,
-    evidence: tuple[str, ...],
     cleared: tuple[str, ...],
+    **given: Any,
 ) -> None:
     """Change fields of the memory ID; the rest of its note stays as it is, byte for byte."""
     both = {tag.strip().casefold() for tag in tags} & {tag.strip().casefold() for tag in untags}
     if both:
-        raise click.UsageError(
-            f"--tag {min(both)} and --untag {min(both)} exclude each other", click.get_current_context()
-        )
-    named = {"title": title is not None and "--title", "space": space_ is not None and "--space",
-             "tags": (tags and "--tag") or (untags and "--untag"), "rejected": rejected is not None and "--rejected",
-             "guard": guard and "--guard", "evidence": evidence and "--evidence"}  # fmt: skip
+        raise click.UsageError(f"--tag {min(both)} and --untag {min(both)} exclude each other")
+    changes = {name: value for name, value in given.items() if value not in (None, ())}
+    options = {name: f"--{name}" for name in changes}
+    if tags or untags:
+        options["tags"] = "--tag" if tags else "--untag"
     for field in cleared:
-        if option := named.get(field):
-            raise click.UsageError(f"--clear {field} and {option} exclude each other", click.get_current_context())
-    given = {
-        "content": None if content is None else text_or_stdin(content, "the text"),
-        "title": title, "type": type_, "tier": tier, "space": space_, "confidence": confidence,
-        "rejected": rejected, "guard": guard, "evidence": list(evidence) or None,
-    }  # fmt: skip
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if field in options:
+            raise click.UsageError(f"--clear {field} and {options[field]} exclude each other")
+    if content is not None:
+        changes["content"] = text_or_stdin(content, "the text")
     changes |= {name: [] if name == "tags" else None for name in cleared}
     if global_:
         changes["space"] = None
     if not changes and not tags and not untags:
-        raise click.UsageError("nothing to change was named", click.get_current_context())
-    params = UpdateParams(node_id=node_id, add_tags=list(tags), remove_tags=list(untags), **changes)
-    written(session, session.client.call("agent.update", params, WriteResult), "updated")
+        raise click.UsageError("nothing to change was named")
+    params = api.UpdateParams(node_id=node_id, add_tags=list(tags), remove_tags=list(untags), **changes)
+    written(session, session.client.call("agent.update", params, api.WriteResult), "updated")
 
 
 def file_of(vault: str, path: str) -> Path:
@@ -298,7 +249,7 @@ def edit(session: Session, node_id: str) -> None:
     What you save is committed under your name, and can be found at once.
     """
     node = peek(session, node_id)
-    hello = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult)
+    hello = session.client.call("hello", api.HelloParams(client="ormahctl"), api.HelloResult)
     file = file_of(hello.vault, node.path)
     try:
         before = file.read_bytes()
@@ -347,15 +298,19 @@ def _open_editor(file: Path) -> None:
         )
 
 
-def _taken_in(session: Session, node: NodeResult, file: Path) -> tuple[NodeResult, str | None]:
+def _taken_in(session: Session, node: api.NodeResult, file: Path) -> tuple[api.NodeResult, str | None]:
     """Wait until the daemon has indexed the present content of the note's file. Return (node, its commit); if that takes too
     long, `node` as it was before, and None."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         try:
             now = peek(session, node.id)
-            if now.digest == hashlib.sha256(_bytes(file)).hexdigest():
-                return now, _commit(session, node)
+            if now.digest == hashlib.sha256(file.read_bytes()).hexdigest():
+                newest = api.HistoryParams(node_id=node.id, limit=1)
+                ops = session.client.call("history.list", newest, api.HistoryResult).ops
+                return now, ops[0].commit if ops and ops[0].kind == "edit" else None
+        except FileNotFoundError:
+            pass  # an editor that replaces files is between its two steps
         except NotFound:
             _refuse_broken(session, node)
         time.sleep(POLL_SECONDS)
@@ -364,21 +319,9 @@ def _taken_in(session: Session, node: NodeResult, file: Path) -> tuple[NodeResul
     return node, None
 
 
-def _bytes(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        return b""  # an editor that replaces files is between its two steps; asked again in a moment
-
-
-def _commit(session: Session, node: NodeResult) -> str | None:
-    newest = session.client.call("history.list", HistoryParams(node_id=node.id, limit=1), HistoryResult).ops
-    return newest[0].commit if newest and newest[0].kind == "edit" else None
-
-
-def _refuse_broken(session: Session, node: NodeResult) -> None:
+def _refuse_broken(session: Session, node: api.NodeResult) -> None:
     """Raise InvalidNote, with the line and what to do, if the edit made the note unreadable."""
-    found = session.client.call("admin.doctor", DoctorParams(), DoctorResult).findings
+    found = session.client.call("admin.doctor", api.DoctorParams(), api.DoctorResult).findings
     for finding in found:
         if finding.path == node.path and finding.level != "info":
             line = f"line {finding.line}: " if finding.line else ""
@@ -389,7 +332,7 @@ def _refuse_broken(session: Session, node: NodeResult) -> None:
             )
 
 
-def _report(session: Session, node: NodeResult, word: str, commit: str | None) -> None:
+def _report(session: Session, node: api.NodeResult, word: str, commit: str | None) -> None:
     if session.json:
         render.emit(fields(node) | {"changed": word != "unchanged", "commit": commit})
         return
@@ -410,9 +353,9 @@ def _report(session: Session, node: NodeResult, word: str, commit: str | None) -
 @pass_session
 def outdated(session: Session, node_id: str, reason: str | None, by: str | None, revoke: bool) -> None:
     """Mark the memory ID as no longer valid. It stays in the vault, but searches no longer find it."""
-    params = OutdatedParams(node_id=node_id, reason=reason, revoke=revoke, by=by)
+    params = api.OutdatedParams(node_id=node_id, reason=reason, revoke=revoke, by=by)
     verb = "valid again" if revoke else "outdated"
-    written(session, session.client.call("agent.outdated", params, WriteResult), verb)
+    written(session, session.client.call("agent.outdated", params, api.WriteResult), verb)
 
 
 @click.command(
@@ -435,8 +378,8 @@ def connect(
 
     EDGE is one of supports, part_of, depends_on, defines, derived_from, evolved_from, related_to, contradicts.
     """
-    params = ConnectParams(
+    params = api.ConnectParams(
         source_id=source_id, target_id=target_id, edge=edge, weight=weight, reason=reason, remove=remove
     )
     verb = "disconnected" if remove else "connected"
-    written(session, session.client.call("agent.connect", params, WriteResult), verb)
+    written(session, session.client.call("agent.connect", params, api.WriteResult), verb)

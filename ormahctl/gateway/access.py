@@ -18,7 +18,7 @@ import msgspec
 
 LINK_SECONDS: Final = 300.0
 """Seconds after which a link no longer works."""
-MOST_LINKS: Final = 16
+MAX_LINKS: Final = 16
 """Largest number of valid links. A further one replaces the oldest."""
 STAY_SECONDS: Final = 30 * 86_400
 """Seconds for which a browser keeps the session of a page that stays."""
@@ -66,14 +66,14 @@ class WebAccess:
         browsers do not send to the server."""
         secret = secrets.token_urlsafe(32)
         self._links[secret] = time.monotonic() + LINK_SECONDS
-        while len(self._links) > MOST_LINKS:
+        while len(self._links) > MAX_LINKS:
             del self._links[next(iter(self._links))]
         return f"{self.url}#t={secret}"
 
     def redeem(self, secret: str) -> str | None:
         """Begin a browser session for `secret`, the secret of a link, which can then not be used again. Return the
         value of the session cookie; None if `secret` is not valid."""
-        found = next((one for one in self._links if _same(one, secret)), None)
+        found = next((link for link in self._links if _same(link, secret)), None)
         if found is None or self._links.pop(found) < time.monotonic():
             return None
         return self._signed(secrets.token_urlsafe(32))
@@ -112,5 +112,5 @@ def staying(socket: Path) -> WebFile | None:
     return None
 
 
-def _same(one: str, other: str) -> bool:
-    return secrets.compare_digest(one.encode("utf-8", "surrogateescape"), other.encode("utf-8", "surrogateescape"))
+def _same(secret: str, other: str) -> bool:
+    return secrets.compare_digest(secret.encode("utf-8", "surrogateescape"), other.encode("utf-8", "surrogateescape"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from ormahd.rpc.wire import BadRequest
@@ -16,9 +17,8 @@ Schema = Mapping[str, Any]
 MISSPELT: Final = 2
 """Number of letters by which an unknown argument may differ from one of the tool to count as it, misspelt, and not as the
 client's own."""
-_TYPES: Final[dict[str, Any]] = {
-    "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict,
-}  # fmt: skip
+_TYPES: dict[str, Any] = {"string": str, "integer": int, "number": (int, float), "boolean": bool}
+_TYPES |= {"array": list, "object": dict}
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -31,7 +31,7 @@ def read(schema: Schema, given: Mapping[str, Any] | None) -> dict[str, Any]:
     known = schema["properties"]
     found = {name: value for name, value in (given or {}).items() if value is not None}
     for name in found.keys() - known.keys():
-        if any(_is_misspelt(name.casefold(), one) for one in known):
+        if any(_is_misspelt(name.casefold(), argument) for argument in known):
             raise BadRequest(f"there is no argument '{name[:60]}'", hint="there are: " + ", ".join(known))
     missing = [name for name in schema.get("required", ()) if name not in found]
     if missing:
@@ -43,9 +43,8 @@ def _is_misspelt(name: str, wanted: str) -> bool:
     """Return whether at most `MISSPELT` letters of `wanted`, and not all, were added, left out or exchanged."""
     if abs(len(name) - len(wanted)) > MISSPELT:
         return False
-    row = list(
-        range(len(wanted) + 1)
-    )  # the distance of the part of `name` that was read from each beginning of `wanted`
+    # the distance of the part of `name` that was read from each beginning of `wanted`
+    row = list(range(len(wanted) + 1))
     for number, letter in enumerate(name, 1):
         above, row = row, [number]
         for at, other in enumerate(wanted):
@@ -57,16 +56,16 @@ def _value(name: str, schema: Schema, given: Any, about: str = "") -> Any:
     kind, about = schema["type"], schema.get("description", about)
     value: Any = _meant(kind, given)
     if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
-        raise BadRequest(f"'{name}' is no {kind}: {_shown(value)}", hint=about)
+        raise BadRequest(f"'{name}' is no {kind}: {_quoted(value)}", hint=about)
     if kind == "array":
         return [_item(f"{name}[{at}]", schema["items"], item, about) for at, item in enumerate(value)]
     if kind == "object":
         return read(schema, value)
     if value not in schema.get("enum", (value,)):
-        raise BadRequest(f"'{name}' is {_shown(value)}", hint="it may be: " + ", ".join(schema["enum"]))
+        raise BadRequest(f"'{name}' is {_quoted(value)}", hint="it may be: " + ", ".join(schema["enum"]))
     if "minimum" in schema and not schema["minimum"] <= value <= schema["maximum"]:
         bounds = f"it may be from {schema['minimum']} to {schema['maximum']}"
-        raise BadRequest(f"'{name}' is {_shown(value)}", hint=bounds)
+        raise BadRequest(f"'{name}' is {_quoted(value)}", hint=bounds)
     return value
 
 
@@ -76,15 +75,12 @@ def _item(name: str, schema: Schema, item: Any, about: str) -> Any:
     # the daemon checks the items of verdicts one by one, and refuses one without the others
     known: Schema = schema["properties"]
     if not isinstance(item, dict):
-        raise BadRequest(f"'{name}' is no object: {_shown(item)}", hint="its fields: " + ", ".join(known))
-    return {field: _read_if_valid(known.get(field), value) for field, value in item.items() if value is not None}
-
-
-def _read_if_valid(schema: Schema | None, value: Any) -> Any:
-    try:
-        return value if schema is None else _value("", schema, value)
-    except BadRequest:
-        return value
+        raise BadRequest(f"'{name}' is no object: {_quoted(item)}", hint="its fields: " + ", ".join(known))
+    fields = {field: value for field, value in item.items() if value is not None}
+    for field in fields.keys() & known.keys():
+        with suppress(BadRequest):
+            fields[field] = _value("", known[field], fields[field])
+    return fields
 
 
 def _meant(kind: str, value: Any) -> Any:
@@ -104,6 +100,6 @@ def _meant(kind: str, value: Any) -> Any:
     return value
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 80 else text[:79] + "…"

@@ -11,7 +11,6 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -22,7 +21,7 @@ import msgspec
 
 from ormahctl import autostart
 from ormahd import paths
-from ormahd.api import Params, Progress, Result
+from ormahd.api import Params, Result
 from ormahd.rpc import wire
 from ormahd.rpc.wire import OrmahError, Unavailable
 
@@ -42,9 +41,9 @@ FOREIGN_PATIENCE: Final = 2.0
 POLL_SECONDS: Final = 0.1
 THREADS: Final = 64
 """Calls that run at the same time; others wait."""
-KEPT: Final = 4
+MAX_IDLE: Final = 4
 """Number of idle connections that stay open for later calls; approximate, because threads count without a lock."""
-_GONE: Final = frozenset({"absent", "refused", "closed"})
+_STARTABLE: Final = frozenset({"absent", "refused", "closed"})
 """Reasons of `Unavailable` after which a new daemon may answer."""
 
 
@@ -74,14 +73,13 @@ class DaemonLink:
         *,
         asker: CallingAgent,
         timeout: float | None = CALL_SECONDS,  # noqa: ASYNC109 - the thread ends by it, not the task
-        on_progress: Callable[[Progress], None] | None = None,
     ) -> R:
         """Call a method in a thread and return its result. A call whose task is cancelled still ends in its thread.
 
         Raises:
             OrmahError: the daemon's error. Unavailable: no daemon answers.
         """
-        act = partial(self._call, method, params, result, asker, timeout, on_progress)
+        act = partial(self._call, method, params, result, asker, timeout)
         return await anyio.to_thread.run_sync(act, abandon_on_cancel=True, limiter=self._limiter)
 
     def connect(self) -> wire.ClientConnection:
@@ -95,7 +93,7 @@ class DaemonLink:
             try:
                 return wire.connect(self.socket, CONNECT_SECONDS)
             except Unavailable as exc:
-                if exc.data.get("reason") not in _GONE:
+                if exc.data.get("reason") not in _STARTABLE:
                     raise
                 patience = PATIENCE if self._begin(exc) else FOREIGN_PATIENCE
                 if time.monotonic() - begun > patience:
@@ -121,24 +119,20 @@ class DaemonLink:
         while self._idle:
             self._idle.pop().close()
 
-    def _call(
-        self,
-        method: str,
-        params: Params,
-        result: type[R],
-        asker: CallingAgent,
-        timeout: float | None,
-        on_progress: Callable[[Progress], None] | None,
-    ) -> R:
+    def _call(self, method: str, params: Params, result: type[R], asker: CallingAgent, timeout: float | None) -> R:
         if getattr(params, "request_id", "") is None:
             params = msgspec.structs.replace(params, request_id=uuid.uuid4().hex)
-        who = {"agent": asker.agent, "cwd": asker.cwd, "session": asker.session}
         again = True
         while True:
-            idle = self._take()
+            try:
+                idle = self._idle.pop()
+            except IndexError:
+                idle = None
             connection = idle or self.connect()
             try:
-                answer: Any = connection.call(method, params, **who, timeout=timeout, on_progress=on_progress)
+                answer: Any = connection.call(
+                    method, params, agent=asker.agent, cwd=asker.cwd, session=asker.session, timeout=timeout
+                )
             except Unavailable as exc:
                 connection.close()
                 if exc.data.get("reason") == "closed" and again:
@@ -155,15 +149,9 @@ class DaemonLink:
                 )
             return answer
 
-    def _take(self) -> wire.ClientConnection | None:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return None
-
     def _keep(self, connection: wire.ClientConnection) -> None:
-        """Keep a connection open for a later call, or close it if `KEPT` are idle already."""
-        if len(self._idle) < KEPT:
+        """Keep a connection open for a later call, or close it if `MAX_IDLE` are idle already."""
+        if len(self._idle) < MAX_IDLE:
             self._idle.append(connection)
         else:
             connection.close()

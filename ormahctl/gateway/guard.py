@@ -98,7 +98,9 @@ class LoopbackGuard:
         token = headers.get("authorization")
         if not opens_page:
             self._same_site(headers, unsafe=socket or (method not in SAFE and token is None))
-        person = any(self._access.has_session(one) for one in _cookies(headers.getlist("cookie"), self._access.cookie))
+        person = any(
+            self._access.has_session(cookie) for cookie in _cookies(headers.getlist("cookie"), self._access.cookie)
+        )
         if not socket and ((method, raw) in PUBLIC or (method in SAFE and raw.startswith(STATIC))):
             ours = headers.get("sec-fetch-site") in {None, *OWN_SITES}
             return "person" if raw == "/" and person and ours else ""

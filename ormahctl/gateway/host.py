@@ -68,7 +68,7 @@ class Gateway:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             self._server = await asyncio.start_unix_server(self._welcome, sock=self.entrance.sock, limit=LINE_BYTES)
-            tasks.start_soon(self._hear_signals)
+            tasks.start_soon(self._end_at_signal)
             tasks.start_soon(self._look)
             tasks.start_soon(self._reopen)
             await self._done.wait()
@@ -184,7 +184,7 @@ class Gateway:
                 self._close()
             self._end_if_idle()
 
-    async def _hear_signals(self) -> None:
+    async def _end_at_signal(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async for _ in signals:
                 self.end()

@@ -21,15 +21,7 @@ from starlette.responses import Response
 
 from ormahctl.gateway.daemon import CallingAgent, DaemonLink
 from ormahctl.gateway.exchange import WRONG_KIND, as_json, asker, body
-from ormahd.api import (
-    IngestDocumentParams,
-    IngestedDocument,
-    IngestedFile,
-    IngestFileParams,
-    IngestPathParams,
-    IngestPathResult,
-    LearnedMemory,
-)
+from ormahd import api
 from ormahd.rpc.wire import BadRequest, TooLarge
 
 FILE_BYTES: Final = 10_000_000
@@ -56,11 +48,11 @@ class Ingested(msgspec.Struct):
 
     extracted: int
     """Number of memories that were made of it."""
-    memories: list[LearnedMemory]
+    memories: list[api.LearnedMemory]
     """These memories, at most 100."""
-    file: IngestedFile | None = None
+    file: api.IngestedFile | None = None
     """For a conversation: what was done with its turns."""
-    document: IngestedDocument | None = None
+    document: api.IngestedDocument | None = None
     """For any other text: what was done with its sections, each of which is a memory."""
     status: str = "processed"
 
@@ -72,14 +64,16 @@ def routes(daemon: DaemonLink) -> dict[str, Callable[[Request], Awaitable[Respon
         given = await body(request, Conversation)
         with _file(given.content.encode(), ".txt") as path:
             who, space = asker(request, given.agent_id), _space(request)
-            return await _ingest(daemon, who, IngestPathParams(path=str(path), kind="conversation"), space, "content")
+            return await _ingest(
+                daemon, who, api.IngestPathParams(path=str(path), kind="conversation"), space, "content"
+            )
 
     async def file(request: Request) -> Response:
         if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
             raise BadRequest("a file is sent as multipart/form-data", data={"reason": WRONG_KIND})
         data, name = await _upload(request)
         with _file(data, PurePath(name).suffix[:SUFFIX_CHARACTERS] or ".txt") as path:
-            return await _ingest(daemon, asker(request), IngestPathParams(path=str(path)), _space(request), name)
+            return await _ingest(daemon, asker(request), api.IngestPathParams(path=str(path)), _space(request), name)
 
     return {"/ingest/conversation": conversation, "/ingest/file": file}
 
@@ -100,27 +94,27 @@ async def _upload(request: Request) -> tuple[bytes, str]:
 
 
 async def _ingest(
-    daemon: DaemonLink, who: CallingAgent, given: IngestPathParams, space: str | None, name: str
+    daemon: DaemonLink, who: CallingAgent, given: api.IngestPathParams, space: str | None, name: str
 ) -> Response:
     """Have the daemon archive a conversation, or make memories of a document's sections, and return what it did.
 
     `name`: the text's name in errors. Raises BadRequest if the format is unknown or the text is damaged.
     """
-    looked = await daemon.call("ingest.look", given, IngestPathResult, asker=who, timeout=None)
+    looked = await daemon.call("ingest.look", given, api.IngestPathResult, asker=who, timeout=None)
     if looked.documents:
-        wished = IngestDocumentParams(path=given.path, unnamed=True, space=UNSET if space is None else space)
-        document = await daemon.call("ingest.file", wished, IngestedDocument, asker=who, timeout=None)
+        wished = api.IngestDocumentParams(path=given.path, unnamed=True, space=UNSET if space is None else space)
+        document = await daemon.call("ingest.file", wished, api.IngestedDocument, asker=who, timeout=None)
         document.path = ""
         _check(name, document)
         return as_json(Ingested(document.added, [], document=document))
-    archived = IngestFileParams(path=given.path, unnamed=True)
-    file = await daemon.call("ingest.sessions", archived, IngestedFile, asker=who, timeout=None)
+    archived = api.IngestFileParams(path=given.path, unnamed=True)
+    file = await daemon.call("ingest.sessions", archived, api.IngestedFile, asker=who, timeout=None)
     file.path = ""
     _check(name, file)
     return as_json(Ingested(file.memories, file.learned, file))
 
 
-def _check(name: str, found: IngestedFile | IngestedDocument) -> None:
+def _check(name: str, found: api.IngestedFile | api.IngestedDocument) -> None:
     """Raise BadRequest if `found` says that the daemon could not read the text. `name`: the file's name, or `content`
     for a conversation in the request."""
     if found.status not in {"failed", "unknown"}:

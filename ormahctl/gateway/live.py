@@ -35,7 +35,9 @@ def stream(daemon: DaemonLink) -> Callable[[WebSocket], Awaitable[None]]:
 
     async def endpoint(socket: WebSocket) -> None:
         try:
-            params = _params(socket)
+            query = socket.query_params
+            wished = {"after": query.get("after"), "only": query.getlist("only") or None}
+            params = msgspec.convert(wished, SubscribeParams)
         except msgspec.ValidationError as exc:
             await socket.accept()
             await socket.close(INVALID, str(exc)[:100])
@@ -56,12 +58,6 @@ def stream(daemon: DaemonLink) -> Callable[[WebSocket], Awaitable[None]]:
             connection.close()
 
     return endpoint
-
-
-def _params(socket: WebSocket) -> SubscribeParams:
-    query = socket.query_params
-    only = query.getlist("only") or None
-    return msgspec.convert({"after": query.get("after"), "only": only}, SubscribeParams)
 
 
 def _subscribe(daemon: DaemonLink, params: SubscribeParams) -> tuple[ClientConnection, SubscribeResult]:

@@ -41,7 +41,7 @@ def description(url: str) -> dict[str, Any]:
     content = {"required": True, "content": {"multipart/form-data": {"schema": form}}}
     summary = "Archive a transcript or an export, or make memories of a document."
     paths["/ingest/file"] = {"post": _ingest(summary, content)}
-    ours = {one.params.__name__ for one in ROUTES}
+    ours = {route.params.__name__ for route in ROUTES}
     used = {name: schema for name, schema in schemas.items() if name not in ours}
     token = {"type": "http", "scheme": "bearer", "description": "From the file that `ormahctl web` names."}
     return {
@@ -60,7 +60,9 @@ def description(url: str) -> dict[str, Any]:
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     inside = {route.renamed.get(name, name) for name in route.in_path}
     schema = schemas[route.params.__name__]
-    properties: dict[str, Any] = {name: one for name, one in schema.get("properties", {}).items() if name not in inside}
+    properties: dict[str, Any] = {
+        name: value for name, value in schema.get("properties", {}).items() if name not in inside
+    }
     required = [name for name in schema.get("required", []) if name not in inside]
     in_path = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
@@ -80,10 +82,10 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
         in_query = [(name, {"type": "string"}) for name in route.default]
     else:
         other = {meaning: name for name, meaning in route.query.items()}
-        in_query = [(other.get(name, name), one) for name, one in properties.items()]
+        in_query = [(other.get(name, name), value) for name, value in properties.items()]
     queried = {other.get(name, name) for name in required} if route.verb != "POST" else set()
     found["parameters"] = in_path + [
-        {"name": name, "in": "query", "required": name in queried, "schema": _plain(one)} for name, one in in_query
+        {"name": name, "in": "query", "required": name in queried, "schema": _plain(value)} for name, value in in_query
     ]
     return found
 
@@ -100,8 +102,8 @@ def _ingest(summary: str, request_body: dict[str, Any]) -> dict[str, Any]:
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
     """Return `schema` without null as a type or default: a value in a URL's query cannot be null."""
-    kinds = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
-    plain = {key: one for key, one in schema.items() if key != "anyOf" and (key != "default" or one is not None)}
+    kinds = [kind for kind in schema.get("anyOf", []) if kind != {"type": "null"}]
+    plain = {key: value for key, value in schema.items() if key != "anyOf" and (key != "default" or value is not None)}
     return plain if not kinds else {**plain, **(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})}
 
 

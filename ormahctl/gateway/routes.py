@@ -83,13 +83,17 @@ async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, 
 
 def app(daemon: DaemonLink, access: WebAccess) -> LoopbackGuard:
     """Return the ASGI app of one port: all routes, behind the guard."""
-    endpoints: list[BaseRoute] = [Endpoint(one.path, _route(daemon, one), methods=[one.verb]) for one in ROUTES]
+    endpoints: list[BaseRoute] = [Endpoint(route.path, _route(daemon, route), methods=[route.verb]) for route in ROUTES]
+
+    async def description(_: Request) -> Response:
+        return as_json(openapi.description(access.url))
+
     for path, act in ingest.routes(daemon).items():
         endpoints.append(Endpoint(path, act, methods=["POST"]))
     endpoints += [
         *views.routes(daemon, FORMS),
         Endpoint("/session", _session(access), methods=["POST"]),
-        Endpoint("/openapi.json", _description(access), methods=["GET"]),
+        Endpoint("/openapi.json", description, methods=["GET"]),
         WebSocketRoute("/ui/ws", live.stream(daemon)),
     ]
     handlers: Any = {OrmahError: answer_error, ClientDisconnect: _hung_up, HTTPException: _no_route, Exception: _fault}
@@ -116,13 +120,6 @@ def _session(access: WebAccess) -> Act:
         age = STAY_SECONDS if access.stay else None
         response.set_cookie(access.cookie, session, age, path="/", httponly=True, samesite="strict")
         return response
-
-    return act
-
-
-def _description(access: WebAccess) -> Act:
-    async def act(_: Request) -> Response:
-        return as_json(openapi.description(access.url))
 
     return act
 

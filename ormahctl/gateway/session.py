@@ -34,18 +34,35 @@ async def serve_session(
     daemon: DaemonLink, opening: Opening, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     """Serve one session until the agent's process closes the connection. `opening`: its first frame."""
-    server = _server(Workplace(daemon, opening))
+    place = Workplace(daemon, opening)
+    server: Server[Any] = Server(
+        "ormah",
+        version=__version__,
+        title="Ormah",
+        description="Long-term memory for AI agents",
+        instructions=tools.WORDS["instructions"],
+        on_list_tools=tools.listed,
+        on_call_tool=lambda ctx, params: tools.called(place, ctx, params),
+        on_list_resources=lambda ctx, _: resources.listed(place, ctx),
+        on_list_resource_templates=resources.templates,
+        on_read_resource=lambda ctx, params: resources.read(place, ctx, params),
+        on_list_prompts=resources.prompts,
+        on_get_prompt=resources.prompt,
+    )
+    server.add_notification_handler(
+        "notifications/roots/list_changed", types.NotificationParams, lambda *_: place.forget_roots()
+    )
     to_server, from_pump = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_pump, from_server = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_hear, reader, to_server, to_pump.clone())
-        tasks.start_soon(_tell, writer, from_server)
+        tasks.start_soon(_receive, reader, to_server, to_pump.clone())
+        tasks.start_soon(_send, writer, from_server)
         tasks.start_soon(daemon.warm)
         await server.run(from_pump, to_pump, server.create_initialization_options())
         tasks.cancel_scope.cancel()
 
 
-async def _hear(
+async def _receive(
     reader: asyncio.StreamReader,
     to_server: MemoryObjectSendStream[SessionMessage | Exception],
     to_pump: MemoryObjectSendStream[SessionMessage],
@@ -60,7 +77,7 @@ async def _hear(
                 await to_server.send(SessionMessage(found))
 
 
-async def _tell(writer: asyncio.StreamWriter, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
+async def _send(writer: asyncio.StreamWriter, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
     async with from_server:
         async for item in from_server:
             writer.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
@@ -124,24 +141,3 @@ def understood(line: bytes) -> types.JSONRPCMessage | Refusal | None:
 
 def _refusal(key: int | str | None, code: int, why: str) -> Refusal:
     return Refusal(types.JSONRPCError(jsonrpc="2.0", id=key, error=types.ErrorData(code=code, message=why)))
-
-
-def _server(place: Workplace) -> Server[Any]:
-    server: Server[Any] = Server(
-        "ormah",
-        version=__version__,
-        title="Ormah",
-        description="Long-term memory for AI agents",
-        instructions=tools.WORDS["instructions"],
-        on_list_tools=tools.listed,
-        on_call_tool=lambda ctx, params: tools.called(place, ctx, params),
-        on_list_resources=lambda ctx, _: resources.listed(place, ctx),
-        on_list_resource_templates=resources.templates,
-        on_read_resource=lambda ctx, params: resources.read(place, ctx, params),
-        on_list_prompts=resources.prompts,
-        on_get_prompt=resources.prompt,
-    )
-    server.add_notification_handler(
-        "notifications/roots/list_changed", types.NotificationParams, lambda *_: place.forget_roots()
-    )
-    return server

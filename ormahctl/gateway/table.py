@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType, NoneType
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import msgspec
 import msgspec.inspect
@@ -49,23 +49,23 @@ class Route(msgspec.Struct, frozen=True):
     @property
     def lists(self) -> set[str]:
         """The method's parameters that are lists. Their names may occur several times in the query."""
-        return {field.encode_name for field in msgspec.structs.fields(self.params) if _is_list(field.type)}
+        found = set()
+        for field in msgspec.structs.fields(self.params):
+            info = msgspec.inspect.type_info(field.type)
+            if any(isinstance(kind, msgspec.inspect.ListType) for kind in getattr(info, "types", (info,))):
+                found.add(field.encode_name)
+        return found
 
     @property
     def never_null(self) -> set[str]:
         """The method's parameters that may be left out, and cannot be null."""
         fields = msgspec.structs.fields(self.params)
-        return {one.encode_name for one in fields if not one.required and NoneType not in get_args(one.type)}
+        return {field.encode_name for field in fields if not field.required and NoneType not in get_args(field.type)}
 
     @property
     def in_path(self) -> list[str]:
         """The names in `{}` in the path."""
         return [part.split("}")[0] for part in self.path.split("{")[1:]]
-
-
-def _is_list(kind: Any) -> bool:
-    info = msgspec.inspect.type_info(kind)
-    return any(isinstance(one, msgspec.inspect.ListType) for one in getattr(info, "types", (info,)))
 
 
 _TASK: Final = MappingProxyType({"task_id": "name"})

@@ -28,22 +28,20 @@ WORDS: Final[dict[str, Any]] = tomllib.loads(
 )
 """The server's `instructions`, its prompt `maintenance`, and its `tools` by name."""
 ACTS: Final[dict[str, Callable[[Workplace, ServerRequestContext[Any], dict[str, Any]], Awaitable[str]]]] = {
-    "remember": acts.remember,
-    "recall": acts.recall,
-    "recall_node": acts.recall_node,
-    "recall_work": acts.recall_work,
-    "update": acts.update,
-    "mark_outdated": acts.mark_outdated,
-    "forget": acts.forget,
-    "submit_feedback": acts.submit_feedback,
-    "run_maintenance": acts.run_maintenance,
-    "history": acts.history,
-    "undo": acts.undo,
+    act.__name__: act
+    for act in (
+        *(acts.remember, acts.recall, acts.recall_node, acts.recall_work, acts.update, acts.mark_outdated),
+        *(acts.forget, acts.submit_feedback, acts.run_maintenance, acts.history, acts.undo),
+    )
 }
-TOOLS_OF: Final = {
-    "recall": "recall", "how": "recall_work", "fix": "recall_work", "show": "recall_node", "remember": "remember", "update": "update", "outdated": "mark_outdated", "forget": "forget",
-    "feedback": "submit_feedback", "maintenance": "run_maintenance", "history": "history", "undo": "undo",
-}  # fmt: skip
+TOOLS_OF: Final = {name: name for name in ("recall", "remember", "update", "forget", "history", "undo")} | {
+    "how": "recall_work",
+    "fix": "recall_work",
+    "show": "recall_node",
+    "outdated": "mark_outdated",
+    "feedback": "submit_feedback",
+    "maintenance": "run_maintenance",
+}
 """{command of ormahctl: the tool that does the same}. Errors of the daemon name commands; agents need the tool."""
 _COMMANDS: Final = re.compile(rf"\bormahctl ({'|'.join(TOOLS_OF)})\b")
 

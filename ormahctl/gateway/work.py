@@ -23,9 +23,12 @@ R = TypeVar("R", bound=Result)
 ROOTS_SECONDS: Final = 2.0
 """Seconds to wait for a client's list of roots (folders of its project); some clients never answer."""
 NAMES: Final = {
-    "codex-mcp-client": "codex", "gemini-cli-mcp-client": "gemini", "claude-ai": "claude-desktop", "cursor-vscode": "cursor",
+    "codex-mcp-client": "codex",
+    "gemini-cli-mcp-client": "gemini",
+    "claude-ai": "claude-desktop",
+    "cursor-vscode": "cursor",
     "Visual Studio Code": "vscode",
-}  # fmt: skip
+}
 """{name that an MCP client gives itself: name of the same agent in hooks and in the history}."""
 GLOBAL: Final = "global"
 

@@ -62,7 +62,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, agent: str, real: Path) -> Self | None:
         """Return the record of `agent` for the file whose path with symlinks resolved is `real`; None if there is
         none."""
-        return next((one for one in cls.all(agent) if one.real == str(real)), None)
+        return next((record for record in cls.all(agent) if record.real == str(real)), None)
 
     def store(self) -> None:
         paths.private_dir(_directory())
@@ -134,10 +134,10 @@ class ConfigChange:
 
 def take_back(changes: Sequence[ConfigChange]) -> None:
     """Make changes that remove what an earlier setup added, and delete their records."""
-    for one in changes:
-        one.make()
-        if one.was is not None:
-            one.was.forget()
+    for change in changes:
+        change.make()
+        if change.was is not None:
+            change.was.forget()
 
 
 def whole(owner: str, path: Path, wanted: bytes) -> ConfigChange:
@@ -295,7 +295,7 @@ def wire(agent: str, program: str | None) -> None:
             known = msgspec.json.decode(stored.read_bytes(), type=dict[str, paths.AgentConnection])
         except (FileNotFoundError, msgspec.DecodeError):
             known = {}  # an unreadable file is replaced; each setup adds its agent again
-        after = {name: one for name, one in known.items() if name != agent}
+        after = {name: connection for name, connection in known.items() if name != agent}
         after |= {} if program is None else {agent: {"program": program}}
         if after == known:
             return

@@ -157,9 +157,9 @@ def disconnect(harness: Harness) -> list[SettingsChange]:
     Raises:
         InvalidSettings: a file that names the shim cannot be parsed.
     """
-    records = {one.real: one for one in Record.all(harness.name)}
+    records = {record.real: record for record in Record.all(harness.name)}
     usual = {os.path.realpath(path): path for path in (harness.target(), harness.server_file())}
-    places = usual | {real: Path(one.file) for real, one in records.items() if real not in usual}
+    places = usual | {real: Path(record.file) for real, record in records.items() if real not in usual}
     changes = [_without(harness, path, records.get(real)) for real, path in places.items()]
     return [change for change in changes if change is not None]
 
@@ -216,8 +216,8 @@ def _places(document: Document) -> list[tuple[HandlerPlace, Mapping[str, Any]]]:
     return [
         (HandlerPlace(event, group, number), handler)
         for event, groups in _events(document)
-        for group, one in enumerate(groups)
-        for number, handler in enumerate(_handlers(one))
+        for group, place in enumerate(groups)
+        for number, handler in enumerate(_handlers(place))
         if entry.ours(handler)
     ]
 
@@ -260,7 +260,7 @@ def _plan(path: Path, start: Document, wanted: WantedEntries) -> tuple[list[Spli
     if isinstance(now, Json):
         places = [place for place, _ in _places(start)]
         for place in reversed(places):
-            if place.event not in wanted.hooks or any(one.event == place.event and one < place for one in places):
+            if place.event not in wanted.hooks or any(other.event == place.event and other < place for other in places):
                 made = now.drop(place)
                 edits, now = edits + made, now.after(made)
         for event, handler in wanted.hooks.items():
@@ -334,20 +334,23 @@ def _theirs(document: Document, servers: str | None) -> str:
     """Return the content of `document` without Ormah's entries, as JSON, in order. Containers of hooks or MCP servers
     that are then empty are left out."""
     value = {
-        key: copy.deepcopy(one) if key in {"hooks", servers, ALLOW[0]} else one for key, one in document.value.items()
+        key: copy.deepcopy(member) if key in {"hooks", servers, ALLOW[0]} else member
+        for key, member in document.value.items()
     }
     for number, _ in reversed(_allowed(document)):
         del value[ALLOW[0]][ALLOW[1]][number]
     if _rules(value) == [] and isinstance(value.get(ALLOW[0]), dict):
         value[ALLOW[0]].pop(ALLOW[1], None)
-        value = {key: one for key, one in value.items() if key != ALLOW[0] or one}
+        value = {key: member for key, member in value.items() if key != ALLOW[0] or member}
     if our_server(document, servers) is not None:
         del value[str(servers)][entry.SERVER]
     if value.get(str(servers)) == {}:
         del value[str(servers)]
     for event, groups in list(_events(document)):
         others = [
-            {**group, "hooks": [one for one in _handlers(group) if not entry.ours(one)]} if _handlers(group) else group
+            {**group, "hooks": [handler for handler in _handlers(group) if not entry.ours(handler)]}
+            if _handlers(group)
+            else group
             for group in groups
         ]
         value["hooks"][event] = [group for group in others if not isinstance(group, dict) or group.get("hooks") != []]

@@ -41,23 +41,6 @@ class Node:
     children: list[Node] = field(default_factory=list)
 
 
-def without_comments(data: bytes) -> bytes:
-    """Return `data` with its byte order mark and comments replaced by as many spaces."""
-    data = b"   " + data[3:] if data.startswith(BOM) else data
-    return _COMMENT.sub(lambda found: _VISIBLE.sub(b" ", found[0]) if found["comment"] else found[0], data)
-
-
-def without_trailing_commas(text: bytes) -> bytes:
-    """Return `text`, which must have no comments, with its trailing commas replaced by spaces."""
-    return _TRAILING.sub(lambda found: found[0][:-1] + b" " if found["comma"] else found[0], text)
-
-
-def ends_in_line_comment(line: bytes) -> bool:
-    """Whether a line ends in a `//` comment, so that anything added needs a line of its own."""
-    found = list(_COMMENT.finditer(line))
-    return bool(found) and found[-1].end() == len(line) and found[-1][0].startswith(b"//")
-
-
 def read(text: bytes) -> Mapping[str, Any]:
     """Parse `text`, which must have no comments or trailing commas, and return the object.
 
@@ -150,8 +133,9 @@ class Json:
         Raises:
             InvalidSettings: they are no JSON object; the message has line and column.
         """
-        bare = without_comments(data)
-        plain = without_trailing_commas(bare)
+        bare = b"   " + data[3:] if data.startswith(BOM) else data
+        bare = _COMMENT.sub(lambda found: _VISIBLE.sub(b" ", found[0]) if found["comment"] else found[0], bare)
+        plain = _TRAILING.sub(lambda found: found[0][:-1] + b" " if found["comma"] else found[0], bare)
         empty = not data.removeprefix(BOM).strip(SPACE)
         return cls(data, bare, plain, {} if empty else read(plain))
 
@@ -234,7 +218,9 @@ class Json:
     def _number(node: Node, step: str | int) -> int:
         """Return the index among the children of `node` of the child with the key or index `step`. If a key occurs
         several times, the last one counts."""
-        return step if isinstance(step, int) else [at for at, one in enumerate(node.children) if one.key == step][-1]
+        if isinstance(step, int):
+            return step
+        return [at for at, child in enumerate(node.children) if child.key == step][-1]
 
     def _insert(self, path: Path, key: str | None, value: Any) -> list[Splice]:
         """Return the edit that adds `value` at the end of the container at `path`: as the member `key`, or if `key`
@@ -272,7 +258,10 @@ class Json:
         begin = len(self.data[:start].rstrip(SPACE))
         after = siblings[number + 1].start if number + 1 < len(siblings) else close
         gap = self.data[end : after + 1].replace(b",", b" ")
-        if self._line_comment(begin) and b"\n" not in gap[: len(gap) - len(gap.lstrip(SPACE))]:
+        line = self.data[self.data.rfind(b"\n", 0, begin) + 1 : begin]
+        comments = list(_COMMENT.finditer(line))
+        in_comment = bool(comments) and comments[-1].end() == len(line) and comments[-1][0].startswith(b"//")
+        if in_comment and b"\n" not in gap[: len(gap) - len(gap.lstrip(SPACE))]:
             begin = start
         edits = [Splice(begin, self.data[begin:end], b"")]
         comma = self.bare.find(b",", end, after)
@@ -303,10 +292,6 @@ class Json:
         """Return the white space at the start of the line that contains the byte `at`."""
         line = self.data[self.data.rfind(b"\n", 0, at) + 1 : at]
         return line[: len(line) - len(line.lstrip(b" \t"))]
-
-    def _line_comment(self, end: int) -> bool:
-        """Whether a `//` comment ends at the byte `end` of the file."""
-        return ends_in_line_comment(self.data[self.data.rfind(b"\n", 0, end) + 1 : end])
 
     def _text(self, value: Any, indent: bytes) -> bytes:
         text = json.dumps(value, ensure_ascii=False, indent=self._unit.decode()).encode()
@@ -343,15 +328,15 @@ class Toml:
         data = self.data
         newline = b"\r\n" if b"\r\n" in data else b"\n"
         gap = b"" if not data else newline if data.endswith((b"\n", b"\r")) else newline * 2
-        lines = [f"[{table}.{name}]", *(f"{key} = {_value(one)}" for key, one in value.items())]
+        lines = [f"[{table}.{name}]", *(f"{key} = {_value(member)}" for key, member in value.items())]
         return [Splice(len(data), b"", gap + newline.join(line.encode() for line in lines) + newline)]
 
     def renew(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
         """Return the edits that set the members in `value`, each on its line of the table `table.name`."""
         start, end = self._span(table, name)
         text = self.data[start:end]
-        for key, one in value.items():
-            line = f"{key} = {_value(one)}".encode()
+        for key, member in value.items():
+            line = f"{key} = {_value(member)}".encode()
             text = re.sub(rb"(?m)^[ \t]*%s[ \t]*=[^\r\n]*" % key.encode(), line.replace(b"\\", b"\\\\"), text, count=1)
         return [Splice(start, self.data[start:end], text)] if text != self.data[start:end] else []
 

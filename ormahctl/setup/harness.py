@@ -79,7 +79,7 @@ class Agent:
         did not create; None if neither exists."""
         program = shutil.which(self.program)
         if program is None and self.home().is_dir():
-            made = {Path(one.file) for one in Record.all(f"*{self.name}") if not one.existed}
+            made = {Path(record.file) for record in Record.all(f"*{self.name}") if not record.existed}
             return str(self.home()) if set(self.home().iterdir()) - made else None
         return program
 
@@ -287,9 +287,9 @@ class VsCode(DesktopProgram):
 
 
 AGENTS: Final[Mapping[str, Agent]] = {
-    one.name: one for one in (ClaudeCode(), Codex(), Gemini(), Cursor(), OpenCode(), ClaudeDesktop(), VsCode())
+    agent.name: agent for agent in (ClaudeCode(), Codex(), Gemini(), Cursor(), OpenCode(), ClaudeDesktop(), VsCode())
 }
-HARNESSES: Final[Mapping[str, Harness]] = {name: one for name, one in AGENTS.items() if isinstance(one, Harness)}
+HARNESSES: Final[Mapping[str, Harness]] = {name: agent for name, agent in AGENTS.items() if isinstance(agent, Harness)}
 
 
 def add_server(agent: Agent, words: Sequence[str]) -> bool:
@@ -304,9 +304,9 @@ def add_server(agent: Agent, words: Sequence[str]) -> bool:
         return False
     done = managers.tool(*command)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
+        output = (done.stderr or done.stdout).strip().splitlines()
         raise Unavailable(
-            f"{shlex.join(command[:3])} failed: {said[-1] if said else f'status {done.returncode}'}",
+            f"{shlex.join(command[:3])} failed: {output[-1] if output else f'status {done.returncode}'}",
             hint=f"add it yourself: ormahctl setup {agent.name} --dry-run shows what",
         )
     return True

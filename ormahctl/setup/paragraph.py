@@ -58,7 +58,7 @@ def plan(agent: str, path: Path, program: str) -> Paragraph:
     if found is not None and not (was is not None and was.fits(seen.data)):
         # others wrote around it, or it came from another machine: it is exchanged where it stands
         after = data[: found.start()] + wanted + data[found.end() :]
-        edits = [Splice(0, b"", one.inserted.replace(found[0], wanted)) for one in (was.edits if was else ())]
+        edits = [Splice(0, b"", edit.inserted.replace(found[0], wanted)) for edit in (was.edits if was else ())]
         return Paragraph(seen, after, _record(agent, seen, was, b"", edits), was, "renewed")
     before = data if was is None else apply(data, reverse(was.edits))
     apart = b"" if not before or before.endswith(newline * 2) else newline if before.endswith(newline) else newline * 2

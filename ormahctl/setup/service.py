@@ -54,7 +54,7 @@ def starts_at_login() -> bool:
     return installed() if managers.MACOS else any(_units().glob(f"*.wants/{Path(managers.UNIT).stem}.*"))
 
 
-def left_out(environ: Mapping[str, str]) -> list[str]:
+def ignored_settings(environ: Mapping[str, str]) -> list[str]:
     """Return the names of the `ORMAH_*` variables in `environ` that are settings: the service will not have them."""
     ours = {*PLACES, *paths.SOCKET_VARIABLES, "ORMAH_SPACE"}
     return sorted(name for name, value in environ.items() if name.startswith("ORMAH_") and value and name not in ours)
@@ -95,15 +95,13 @@ def missing_program() -> str | None:
     text = (file.read(unit).data or b"").decode("utf-8", "replace")
     found = _PROGRAM.search(text)
     program = "" if found is None else next(filter(None, found.groups())).replace("%h", str(paths.home()))
-    if not program or (os.access(program, os.X_OK) and _interpreter(program)):
+    if not program:
         return None
+    if os.access(program, os.X_OK):
+        first = (file.read(Path(program)).data or b"").partition(b"\n")[0]
+        if not first.startswith(b"#!/") or os.access(os.fsdecode(first[2:].split()[0]), os.X_OK):
+            return None
     return f"runs {program}, which is not there or has no interpreter"
-
-
-def _interpreter(program: str) -> bool:
-    """Whether the interpreter that a script names in its first line is there; True for other programs."""
-    first = (file.read(Path(program)).data or b"").partition(b"\n")[0]
-    return not first.startswith(b"#!/") or os.access(os.fsdecode(first[2:].split()[0]), os.X_OK)
 
 
 def _command() -> list[str]:

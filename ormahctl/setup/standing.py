@@ -176,7 +176,7 @@ def ask_server(words: Sequence[str]) -> HookAnswer:
     ms = (time.monotonic() - begun) * 1000
     if set(replies) != {1, 2}:
         return HookAnswer(False, ms, f"did not answer within {SERVER_SECONDS:.0f} s")
-    failed = next((one["error"] for one in replies.values() if "error" in one), None)
+    failed = next((reply["error"] for reply in replies.values() if "error" in reply), None)
     result = replies[2].get("result")
     if failed is not None or not isinstance(result, dict) or result.get("isError"):
         reason = failed.get("message") if isinstance(failed, dict) else json.dumps(result)
@@ -198,7 +198,7 @@ def untrusted() -> str | None:
     ]
     try:
         reply = converse(["codex", "app-server"], calls, {2}, CODEX_SECONDS).get(2, {})
-        listed = [hook for one in reply["result"]["data"] for hook in one["hooks"]]
+        listed = [hook for group in reply["result"]["data"] for hook in group["hooks"]]
         states = {str(hook["trustStatus"]) for hook in listed if entry.ours({"command": hook.get("command")})}
     except (OSError, KeyError, TypeError):
         return None
@@ -232,9 +232,10 @@ def converse(
                     break
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
-                    reply = _reply(line)
-                    if reply is not None and reply.get("id") in ids:
-                        replies[reply["id"]] = reply
+                    with contextlib.suppress(ValueError):
+                        reply = json.loads(line)
+                        if isinstance(reply, dict) and reply.get("id") in ids:
+                            replies[reply["id"]] = reply
     except BrokenPipeError:
         pass  # it ended before it had read all
     finally:
@@ -246,14 +247,6 @@ def converse(
             process.kill()
             process.wait()
     return replies
-
-
-def _reply(line: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def findings(daemon: str | None, socket: Path) -> list[Finding]:
@@ -274,7 +267,9 @@ def findings(daemon: str | None, socket: Path) -> list[Finding]:
     found += _gateway(socket)
     agents_found = connected()
     for agent, found_entries in agents_found.items():
-        for trouble in dict.fromkeys(trouble for one in found_entries for trouble in _troubles(one)):
+        for trouble in dict.fromkeys(
+            trouble for settings_entry in found_entries for trouble in _troubles(settings_entry)
+        ):
             what = trouble.replace("AGENT", agent, 1)
             found.append(Finding(level="warning", what=what, mend=f"ormahctl setup {agent}"))
     for agent, path in lost().items():
@@ -300,11 +295,13 @@ def _gateway(socket: Path) -> list[Finding]:
     return [Finding("warning", what, mend="ormahctl restart")]
 
 
-def _troubles(one: Mapping[str, Any]) -> Iterator[str]:
+def _troubles(settings_entry: Mapping[str, Any]) -> Iterator[str]:
     """Yield problems of `one`, the settings entry of a hook or MCP server, as sentences with `AGENT` in place of the
     agent's name."""
-    served = entry.our_server(one)
-    what, words = ("MCP server", entry.server_words(one)) if served else ("hooks", entry.words(one))
+    served = entry.our_server(settings_entry)
+    what, words = (
+        ("MCP server", entry.server_words(settings_entry)) if served else ("hooks", entry.words(settings_entry))
+    )
     shims = [word for word in words if word.endswith(entry.SHIM_END)]
     missing = [word for word in (words[0], *shims) if os.path.isabs(word) and not os.path.isfile(word)]
     if missing:

@@ -19,9 +19,10 @@ LONGEST_PATH = 103
 SANDBOXED = (b"CODEX_SANDBOX", b"CODEX_SANDBOX_NETWORK_DISABLED")
 """Variables that Codex sets in its sandbox. A gateway started there could not connect, so it would serve no client."""
 _OF_A_SESSION = (
-    b"ORMAH_SPACE", b"ORMAH_SOCKET", b"CLAUDE_PROJECT_DIR", b"GEMINI_PROJECT_DIR", b"CLAUDE_CODE_SESSION_ID", b"CODEX_THREAD_ID",
-    b"GEMINI_SESSION_ID", b"CLAUDECODE", b"GEMINI_CLI", b"LISTEN_PID", b"LISTEN_FDS", b"LISTEN_FDNAMES", b"NOTIFY_SOCKET",
-)  # fmt: skip
+    *(b"ORMAH_SPACE", b"ORMAH_SOCKET", b"CLAUDE_PROJECT_DIR", b"GEMINI_PROJECT_DIR", b"CLAUDE_CODE_SESSION_ID"),
+    *(b"CODEX_THREAD_ID", b"GEMINI_SESSION_ID", b"CLAUDECODE", b"GEMINI_CLI"),
+    *(b"LISTEN_PID", b"LISTEN_FDS", b"LISTEN_FDNAMES", b"NOTIFY_SOCKET"),
+)
 """Environment variables about one session or process. The gateway does not get them, because it serves all sessions."""
 _RUN = (
     "import sys; sys.path.insert(0, sys.argv[1]); from ormahctl.gateway.main import main; sys.exit(main(sys.argv[2:]))"

@@ -43,9 +43,13 @@ def main(words: list[str]) -> int:
 def _merge(words: list[str]) -> int:
     socket, words = (words[1], words[2:]) if words[0] == "--socket" else ("", words)
     base, ours, theirs, _markers, path = words
-    versions = [_read(name) for name in (base, ours, theirs)]
-    parts = [path.encode("utf-8", "surrogateescape"), *versions]
-    reply = _ask(socket, b"".join(len(p).to_bytes(4, "big") + p for p in parts))
+    parts = [path.encode("utf-8", "surrogateescape")]
+    for name in (base, ours, theirs):
+        with open(name, "rb", 0) as file:
+            parts.append(file.read())
+    body = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    reply = ask(socket, _KIND, body, DAEMON_SECONDS) if socket and len(body) <= LARGE else None
+    reply = reply or _by_child(body)
     if not reply:
         return NOBODY
     end = 5 + int.from_bytes(reply[1:5], "big")
@@ -61,11 +65,6 @@ def _merge(words: list[str]) -> int:
     return status
 
 
-def _ask(socket: str, body: bytes) -> bytes:
-    reply = ask(socket, _KIND, body, DAEMON_SECONDS) if socket and len(body) <= LARGE else None
-    return reply or _by_child(body)
-
-
 def _by_child(body: bytes) -> bytes:
     """Return the reply of the child process `ormahd merge-driver` to the request `body`; b"" if it fails. The child
     reads all of its input before it answers."""
@@ -77,18 +76,13 @@ def _by_child(body: bytes) -> bytes:
     child = posix.posix_spawn(sys.executable, words, posix.environ, file_actions=streams)
     posix.close(their_input)
     posix.close(their_output)
-    with open(give, "wb", 0) as there:
-        left = memoryview(body)
-        while left:
-            left = left[there.write(left) or 0 :]
-    with open(take, "rb", 0) as back:
-        reply = back.read()
+    with open(give, "wb", 0) as pipe:
+        rest = memoryview(body)
+        while rest:
+            rest = rest[pipe.write(rest) or 0 :]
+    with open(take, "rb", 0) as pipe:
+        reply = pipe.read()
     return reply if posix.waitpid(child, 0)[1] == 0 else b""
-
-
-def _read(name: str) -> bytes:
-    with open(name, "rb", 0) as file:
-        return file.read()
 
 
 def _write(name: str, data: bytes) -> None:
@@ -97,9 +91,9 @@ def _write(name: str, data: bytes) -> None:
     fresh = name + ".ormah"
     try:
         with open(fresh, "wb", 0) as file:
-            left = memoryview(data)
-            while left:
-                left = left[file.write(left) or 0 :]
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
         posix.replace(fresh, name)
     except OSError:
         posix.unlink(fresh)

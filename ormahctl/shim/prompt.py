@@ -27,7 +27,7 @@ _JUDGING = b"ORMAH_JUDGING"
 it gets no memories, and none are made of it."""
 _GROWN = ("Stop", "SessionEnd", "AfterAgent")
 """Events after which a transcript has grown. If no daemon answers, `_spool` stores them for the next one."""
-_MOST_SPOOLED = 1_000
+_MAX_SPOOLED = 1_000
 _PIECE = 1 << 20
 
 
@@ -52,7 +52,8 @@ def _hook(words: "list[str]") -> None:
     body = _read()
     if body is None or posix.environ.get(_JUDGING):
         return
-    named = b"".join(_bytes(text) + b"\0" for text in (options["--harness"], event, _where()))
+    texts = (options["--harness"], event, _where())
+    named = b"".join(text.encode("utf-8", "surrogateescape") + b"\0" for text in texts)
     space = posix.environ.get(b"ORMAH_SPACE", b"")
     socket = socket_path(options["--socket"])
     reply = ask(socket, _KIND, named + space + b"\0" + body, None)
@@ -61,9 +62,9 @@ def _hook(words: "list[str]") -> None:
     if reply is None and event == "SessionStart":
         from ormahctl.shim.start import begin
 
-        said = begin(socket) or SILENT
+        notice = begin(socket) or SILENT
         if b'"compact"' not in body:
-            reply = NOTICE % said
+            reply = NOTICE % notice
     if reply is None and event == "StatusLine":
         reply = NOT_RUNNING
     if reply and len(reply) <= LARGEST_OUTPUT:
@@ -73,14 +74,10 @@ def _hook(words: "list[str]") -> None:
 def _alarm(deadline: str) -> None:
     """Make the process end with status 0 after `deadline` milliseconds, and at SIGINT, SIGTERM or SIGHUP."""
     for number in (_signal.SIGALRM, _signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
-        _signal.signal(number, _end)
+        _signal.signal(number, lambda *_: posix._exit(0))
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGALRM,))
     given = int(deadline) if deadline.isdecimal() and len(deadline) < 9 else DEADLINE_MS
     _signal.setitimer(_signal.ITIMER_REAL, min(max(given, 1), LONGEST_MS) / 1000)
-
-
-def _end(_number: int, _frame: object) -> None:
-    posix._exit(0)
 
 
 def _read() -> "bytes | None":
@@ -100,18 +97,18 @@ def _read() -> "bytes | None":
 def _spool(socket: str, named: bytes, body: bytes) -> None:
     """Store an event in the folder `SOCKET.spool`, where the next daemon finds it. `named`: the fields before the
     JSON. Of the JSON `body` only the session's id and the transcript's path are stored, not what was said."""
-    kept = [name + b": " + value for name in (b'"session_id"', b'"transcript_path"') if (value := _value(body, name))]
-    if len(kept) < 2:
+    fields = [name + b": " + value for name in (b'"session_id"', b'"transcript_path"') if (value := _value(body, name))]
+    if len(fields) < 2:
         return
     folder = socket + ".spool"
     try:
-        if len(posix.listdir(folder)) >= _MOST_SPOOLED:
+        if len(posix.listdir(folder)) >= _MAX_SPOOLED:
             return
     except FileNotFoundError:
         posix.mkdir(folder, 0o700)
     name = f"{folder}/{posix.stat(folder).st_mtime_ns}-{posix.getpid()}"
     fd = posix.open(name + ".part", posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW, 0o600)
-    posix.write(fd, named + b"{" + b", ".join(kept) + b"}")
+    posix.write(fd, named + b"{" + b", ".join(fields) + b"}")
     posix.close(fd)
     posix.rename(name + ".part", name)
 
@@ -133,10 +130,10 @@ def _value(body: bytes, name: bytes) -> bytes:
 
 
 def _write(reply: bytes) -> None:
-    left = memoryview(reply)
-    while left:
+    rest = memoryview(reply)
+    while rest:
         try:
-            left = left[posix.write(1, left) :]
+            rest = rest[posix.write(1, rest) :]
         except BlockingIOError:  # the pipe is non-blocking: retry until its reader, or the alarm, ends this
             _signal.sigtimedwait((), 0.001)
 
@@ -148,15 +145,7 @@ def _where() -> str:
         folder = posix.environ.get(name, b"")
         if folder.startswith(b"/"):
             return "project=" + folder.decode("utf-8", "surrogateescape")
-    return _cwd()
-
-
-def _cwd() -> str:
     try:
         return posix.getcwd()
     except OSError:  # it was removed, or may not be read
         return ""
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")

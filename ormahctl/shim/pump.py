@@ -164,12 +164,14 @@ class Pump:
                         self._write(line)
             with self.lock:
                 self.channel = None if self.channel is channel else self.channel
-                lost = [key for key, one in self.waiting.items() if one is channel and key is not self.sending]
+                lost = [
+                    key for key, connection in self.waiting.items() if connection is channel and key is not self.sending
+                ]
                 for key in lost:
                     del self.waiting[key]
-            said = gateway.complaint(self.socket)
+            complaint = gateway.complaint(self.socket)
             for key in lost:
-                self._refuse(key, "it ended" + (f" ({said})" if said else ""))
+                self._refuse(key, "it ended" + (f" ({complaint})" if complaint else ""))
         except OSError:
             posix._exit(0)  # the agent is gone
 
@@ -198,12 +200,14 @@ class Pump:
             time.sleep(RETRY)
 
     def _refuse(self, key: object, why: str) -> None:
-        shown = _json.encode_basestring_ascii(key) if isinstance(key, str) else str(key)
+        identifier = _json.encode_basestring_ascii(key) if isinstance(key, str) else str(key)
         text = _json.encode_basestring_ascii(
             f"Ormah's gateway cannot be reached: {why}. The memories are safe. Try again; the gateway's log is "
             f"{gateway.address(self.socket)}.log"
         )
-        self._write(f'{{"jsonrpc":"2.0","id":{shown},"error":{{"code":{_UNREACHED},"message":{text}}}}}\n'.encode())
+        self._write(
+            f'{{"jsonrpc":"2.0","id":{identifier},"error":{{"code":{_UNREACHED},"message":{text}}}}}\n'.encode()
+        )
 
     def _write(self, line: bytes) -> None:
         with self.writing:
@@ -264,7 +268,11 @@ def opening() -> bytes:
 
     The fields, which may be empty: working directory, `ORMAH_SPACE`, project's folder, session's id.
     """
-    fields = [_cwd(), posix.environ.get(b"ORMAH_SPACE", b"")]
+    try:
+        cwd = posix.getcwdb()
+    except OSError:  # it was removed
+        cwd = b""
+    fields = [cwd, posix.environ.get(b"ORMAH_SPACE", b"")]
     fields.append(_first(b"CLAUDE_PROJECT_DIR", b"GEMINI_PROJECT_DIR"))
     fields.append(_first(b"CLAUDE_CODE_SESSION_ID", b"CODEX_THREAD_ID", b"GEMINI_SESSION_ID"))
     body = b"".join(field + b"\0" for field in fields)
@@ -273,10 +281,3 @@ def opening() -> bytes:
 
 def _first(*names: bytes) -> bytes:
     return next((value for name in names if (value := posix.environ.get(name, b""))), b"")
-
-
-def _cwd() -> bytes:
-    try:
-        return posix.getcwdb()
-    except OSError:  # it was removed
-        return b""

@@ -42,8 +42,11 @@ def of_vault(vault: str, usual: str) -> str:
 def _runtime() -> str:
     """Return the directory in which the daemons' sockets are."""
     for base in (_variable("XDG_RUNTIME_DIR"), f"/run/user/{posix.getuid()}"):
-        if base and _is_directory(base):
-            return f"{base.rstrip('/')}/ormah"
+        try:
+            if base and posix.stat(base).st_mode & 0o170000 == 0o040000:  # a directory
+                return f"{base.rstrip('/')}/ormah"
+        except (OSError, ValueError):
+            continue
     return _base("XDG_STATE_HOME", "~/.local/state") + "/ormah/run"
 
 
@@ -83,13 +86,6 @@ def _expanded(path: str) -> str:
 def _variable(name: str) -> str:
     found = posix.environ.get(name.encode(), b"")
     return found.decode(sys.getfilesystemencoding(), "surrogateescape")
-
-
-def _is_directory(path: str) -> bool:
-    try:
-        return posix.stat(path).st_mode & 0o170000 == 0o040000
-    except (OSError, ValueError):
-        return False
 
 
 _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from ormahctl.autostart import main; sys.exit(main(sys.argv[2:]))"

@@ -159,7 +159,7 @@ def test_another_vault_and_paths_of_every_kind(monkeypatch: pytest.MonkeyPatch, 
     assert 'Environment="ORMAH_VAULT=/my notes/50%% $HOME \\"x\\""' in texts["ormahd.service"]
     assert "Environment=XDG_DATA_HOME=/d" in texts["ormahd.service"]
     assert "LOG_LEVEL" not in texts["ormahd.service"]
-    assert service.left_out(HARD) == ["ORMAH_LOG_LEVEL"]
+    assert service.ignored_settings(HARD) == ["ORMAH_LOG_LEVEL"]
     assert "ListenStream=/run/my place/100%%.sock\n" in texts["ormahd.socket"]
     ((_, data),) = service.launchd(Path("/x <&>/s"), HARD).items()
     job = plistlib.loads(data)

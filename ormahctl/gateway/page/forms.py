@@ -23,7 +23,7 @@ FORM: Final = "application/x-www-form-urlencoded"
 EDITED: Final[Mapping[str, Callable[[str], Any]]] = {
     **dict.fromkeys(("content", "type", "tier"), str),
     **dict.fromkeys(("title", "space"), lambda text: text.strip() or None),
-    "tags": lambda text: [one.strip() for one in text.split(",") if one.strip()],
+    "tags": lambda text: [tag.strip() for tag in text.split(",") if tag.strip()],
     "confidence": float,
 }
 """{field of the form that changes a memory: function that makes the parameter of `agent.update` of its text}."""
@@ -92,8 +92,8 @@ async def undo(visit: Visit) -> Response:
     """Undo one change, and lead to its memory, or to the undo if it was about several."""
     given = await fields(visit)
     done = await visit.ask("history.undo", ops=[visit.request.path_params["op"]], force=bool(given.get("force")))
-    one = done.undone[0]
-    return to(f"/m/{one.nodes[0]}" if len(one.nodes) == 1 else f"/changes/{one.commit[:12]}")
+    op = done.undone[0]
+    return to(f"/m/{op.nodes[0]}" if len(op.nodes) == 1 else f"/changes/{op.commit[:12]}")
 
 
 async def resolve(visit: Visit) -> Response:
@@ -115,8 +115,8 @@ async def settle(visit: Visit) -> Response:
     """Settle a conflict of a sync: the vault's version stays, or this machine's is taken back."""
     given = await fields(visit)
     method = "admin.sync_take_back" if given.get("action") == "mine" else "admin.sync_resolve"
-    settled = {one.path for one in (await visit.ask(method, name=given.get("name", ""))).settled}
-    visit.desk.findings = [one for one in visit.desk.findings if one.path not in settled]
+    settled = {conflict.path for conflict in (await visit.ask(method, name=given.get("name", ""))).settled}
+    visit.desk.findings = [finding for finding in visit.desk.findings if finding.path not in settled]
     return to("/waiting")
 
 
@@ -143,7 +143,7 @@ async def undo_all(visit: Visit) -> Response:
     given = await fields(visit)
     wish = {name: given.get(name) or None for name in ("run", "job", "since")}
     done = await visit.ask("history.undo", LONG_SECONDS, **wish)
-    refused = len({one.op for one in done.conflicts})
+    refused = len({conflict.op for conflict in done.conflicts})
     effect = f"{count(len(done.undone), 'change')} undone" + f", {refused} left alone for later edits" * bool(refused)
     return to(f"/changes?{urlencode({'run': done.run if done.undone else '', 'effect': effect})}")
 

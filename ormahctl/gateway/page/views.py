@@ -148,7 +148,7 @@ class Desk:
     async def examined(self, visit: Visit, *, fix: bool = False) -> None:
         """Ask the doctor, and keep what it finds. Raises OrmahError."""
         found = await visit.ask("admin.doctor", fix=fix)
-        self.findings = [one for one in found.findings if one.level != "info"]
+        self.findings = [finding for finding in found.findings if finding.level != "info"]
         self.checked, self._looked = datetime.now(UTC).isoformat(), time.monotonic()
 
 
@@ -240,10 +240,10 @@ async def today(visit: Visit) -> Response:
         waiting_now(visit),
         visit.counts(),
     )
-    rows = [Happening(one.time, op=one) for one in history.ops]
-    rows += [Happening(one.time, whisper=one) for one in whispers.whispers if one.memories]
-    rows = sorted(rows, key=lambda one: datetime.fromisoformat(one.time), reverse=True)[:TODAY_ROWS]
-    days = [(name, list(group)) for name, group in groupby(rows, lambda one: words.day(one.time))]
+    rows = [Happening(op.time, op=op) for op in history.ops]
+    rows += [Happening(whisper.time, whisper=whisper) for whisper in whispers.whispers if whisper.memories]
+    rows = sorted(rows, key=lambda row: datetime.fromisoformat(row.time), reverse=True)[:TODAY_ROWS]
+    days = [(name, list(group)) for name, group in groupby(rows, lambda row: words.day(row.time))]
     state = STATES.get(health.phase, health.phase)
     about: dict[str, Any] = {"state": state, "strip": counts.daily, "whisper": counts.whisper}
     return visit.page("today.html", health=health, days=days, waits=waits, **about)
@@ -262,21 +262,18 @@ async def waiting_now(visit: Visit) -> list[WaitingItem]:
     """Return all that waits for the person: conflicts, findings, then proposals."""
     visit.desk.examine(visit)
     proposals, conflicts = await asyncio.gather(visit.ask("agent.proposals"), visit.ask("admin.sync_conflicts"))
-    named = {one.path for one in conflicts.conflicts}  # the doctor finds a conflict too
-    return [
-        *(
-            WaitingItem("conflict", f"{one.path}: {one.what}", "/waiting?kind=conflict", one)
-            for one in conflicts.conflicts
-        ),
-        *(
-            WaitingItem("finding", f"{one.path}: {one.what}" if one.path else one.what, "/waiting?kind=finding", one)
-            for one in visit.desk.findings
-            if one.path not in named
-        ),
-        *(
-            WaitingItem("proposal", one.proposed_action, f"/waiting?kind=proposal#{one.short_id}", one)
-            for one in proposals.proposals
-        ),
+    items = [
+        WaitingItem("conflict", f"{conflict.path}: {conflict.what}", "/waiting?kind=conflict", conflict)
+        for conflict in conflicts.conflicts
+    ]
+    known = {conflict.path for conflict in conflicts.conflicts}  # the doctor finds a conflict too
+    for finding in visit.desk.findings:
+        if finding.path not in known:
+            what = f"{finding.path}: {finding.what}" if finding.path else finding.what
+            items.append(WaitingItem("finding", what, "/waiting?kind=finding", finding))
+    return items + [
+        WaitingItem("proposal", proposal.proposed_action, f"/waiting?kind=proposal#{proposal.short_id}", proposal)
+        for proposal in proposals.proposals
     ]
 
 
@@ -353,9 +350,9 @@ async def memory(visit: Visit) -> Response:
         around(visit, node),
         visit.ask("ui.graph", near=node.id, limit=SMALL_MAP, placed=False),
     )
-    edges = [("→", one) for one in node.connections.out] + [("←", one) for one in node.connections.incoming]
-    edges.sort(key=lambda one: one[1].edge)
-    kinds = [(kind, list(group)) for kind, group in groupby(edges, lambda one: one[1].edge)]
+    edges = [("→", edge) for edge in node.connections.out] + [("←", edge) for edge in node.connections.incoming]
+    edges.sort(key=lambda pair: pair[1].edge)
+    kinds = [(kind, list(group)) for kind, group in groupby(edges, lambda pair: pair[1].edge)]
     return visit.page(
         "memory.html",
         node=node,
@@ -380,7 +377,7 @@ async def forgotten(visit: Visit, node_id: str) -> Response:
 def opened(visit: Visit, versions: list[Any]) -> int | None:
     """Return the index of the version that the address opens (`?at=OP`), or None."""
     wanted = visit.request.query_params.get("at")
-    return next((at for at, one in enumerate(versions) if wanted and one.commit.startswith(wanted)), None)
+    return next((at for at, version in enumerate(versions) if wanted and version.commit.startswith(wanted)), None)
 
 
 async def around(visit: Visit, node: NodeResult) -> Any:
@@ -391,8 +388,9 @@ async def around(visit: Visit, node: NodeResult) -> Any:
         found = await visit.ask("agent.sessions", session_id=node.said_in.partition("#")[0])
     except NotFound:
         return None
-    number = next((one.turn for one in found.memories if one.node_id == node.id), 0)
-    return found.sessions[0], [one for one in found.turns if abs(one.turn - number) < TURNS_AROUND], number
+    number = next((learned.turn for learned in found.memories if learned.node_id == node.id), 0)
+    near = [statement for statement in found.turns if abs(statement.turn - number) < TURNS_AROUND]
+    return found.sessions[0], near, number
 
 
 async def change(visit: Visit) -> Response:
@@ -406,7 +404,7 @@ async def change(visit: Visit) -> Response:
         except Conflict as exc:
             refused = exc
     clashes = refused.data.get("conflicts", []) if refused else []
-    forced = bool(clashes) and all(one["field"] == "note" and one["theirs"] is None for one in clashes)
+    forced = bool(clashes) and all(clash["field"] == "note" and clash["theirs"] is None for clash in clashes)
     return visit.page("change.html", op=op, would=would, refused=refused, clashes=clashes, forced=forced, large=large)
 
 
@@ -440,7 +438,7 @@ async def outdated(visit: Visit) -> Response:
     query = visit.request.query_params.get("find") or node.title or node.content[:300]
     found = await visit.ask("ui.search", query=query, limit=8)
     return visit.page(
-        "outdated.html", node=node, query=query, found=[one for one in found.results if one.id != node.id]
+        "outdated.html", node=node, query=query, found=[hit for hit in found.results if hit.id != node.id]
     )
 
 
@@ -452,12 +450,12 @@ async def waiting(visit: Visit) -> Response:
     given = visit.request.query_params
     kind, decided = given.get("kind", ""), given.get("status") == "all"
     waits = await waiting_now(visit)
-    counts = {name: sum(one.kind == name for one in waits) for name in ("proposal", "conflict", "finding")}
-    listed = [one for one in waits if kind in ("", one.kind)]
+    counts = {name: sum(item.kind == name for item in waits) for name in ("proposal", "conflict", "finding")}
+    listed = [item for item in waits if kind in ("", item.kind)]
     past = []
     if decided:
         rows = (await visit.ask("agent.proposals", status="all")).proposals
-        past, listed = [one for one in rows if one.status != "pending"], []
+        past, listed = [row for row in rows if row.status != "pending"], []
     return visit.page(
         "waiting.html", waits=listed, counts=counts, kind=kind, decided=decided, past=past, checked=visit.desk.checked
     )
@@ -483,8 +481,8 @@ async def bench(visit: Visit) -> Response:
         await visit.ask("agent.whisper", prompt=prompt, space=space, explain=True, dry=True) if prompt.strip() else None
     )
     trace = found.trace if found and isinstance(found.trace, dict) else {}
-    best = sorted(trace.get("candidates", []), key=lambda one: -one["relevance"])[:BENCH_ROWS]
-    rows = [(one, fate(one, trace["weights"])) for one in best]
+    best = sorted(trace.get("candidates", []), key=lambda candidate: -candidate["relevance"])[:BENCH_ROWS]
+    rows = [(candidate, fate(candidate, trace["weights"])) for candidate in best]
     names = sorted((await visit.spaces()).keys() - {"global"})
     return visit.page("bench.html", prompt=prompt, space=space, found=found, rows=rows, spaces=names)
 
@@ -503,7 +501,7 @@ async def changes(visit: Visit) -> Response:
     opened = await visit.ask("history.show", op=picked["at"]) if picked["at"] else None
     days = [(name, list(group)) for name, group in groupby(found.ops, lambda op: words.day(op.time))]
     older = found.ops[-1].commit[:12] if len(found.ops) == LIST_ROWS else None
-    jobs, effect = [(f"job:{one.name}", one.name) for one in tasks.tasks], visit.request.query_params.get("effect")
+    jobs, effect = [(f"job:{task.name}", task.name) for task in tasks.tasks], visit.request.query_params.get("effect")
     more = {"months": months.months, "opened": opened, "older": older, "spaces": sorted(spaces), "jobs": jobs}
     return visit.page("changes.html", picked=picked, days=days, effect=effect, **more)
 
@@ -521,7 +519,7 @@ async def sessions(visit: Visit) -> Response:
     """The archived sessions by day, newest first."""
     chosen = {name: visit.request.query_params.get(name) or None for name in ("project", "harness", "before")}
     found = await visit.ask("agent.sessions", limit=LIST_ROWS, **chosen)
-    days = [(name, list(group)) for name, group in groupby(found.sessions, lambda one: words.day(one.last))]
+    days = [(name, list(group)) for name, group in groupby(found.sessions, lambda about: words.day(about.last))]
     older = found.sessions[-1].id if len(found.sessions) == LIST_ROWS else None
     return visit.page("sessions.html", found=found, days=days, chosen=chosen, older=older)
 
@@ -531,8 +529,9 @@ async def session(visit: Visit) -> Response:
     `?at=`: the turn from whose page it is shown."""
     found = await visit.ask("agent.sessions", session_id=visit.request.path_params["session_id"])
     query, at = (visit.request.query_params.get(name, "") for name in ("q", "at"))
-    turns = [one for one in found.turns if all(word in one.text.casefold() for word in query.casefold().split())]
-    first = next((number for number, one in enumerate(turns) if str(one.turn) == at), 0) // TURNS * TURNS
+    wanted = query.casefold().split()
+    turns = [statement for statement in found.turns if all(word in statement.text.casefold() for word in wanted)]
+    first = next((number for number, statement in enumerate(turns) if str(statement.turn) == at), 0) // TURNS * TURNS
     return visit.page("session.html", found=found, turns=turns, first=first, size=TURNS, query=query, at=at)
 
 

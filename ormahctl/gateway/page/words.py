@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from importlib import resources
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -20,7 +22,7 @@ from markupsafe import Markup, escape
 from rapidfuzz.distance import Indel
 
 from ormahctl.commands.sessions import project
-from ormahctl.commands.whisper import SAID
+from ormahctl.commands.whisper import SILENCES
 from ormahctl.gateway.readable import named
 from ormahctl.render import count, lasting, line, past, safe, size
 from ormahd.api import GraphResult, OpResult
@@ -36,21 +38,10 @@ COMMON: Final = re.compile(
     "the|and|for|are|was|how|what|who|why|when|where|with|that|this|from|our|you|does|did|has|have|not"
 )
 """Matches words of a query that are not marked in its results."""
-VERBS: Final = {
-    "Remember": "remembered", "Update": "changed", "Forget": "forgot", "Outdated": "marked as outdated", "Edit": "edited",
-    "Undo": "took back", "Redo": "brought back", "Feedback": "judged", "Superseded": "marked as superseded",
-}  # fmt: skip
-"""{first word of an op's subject, before a colon: what its source did with the memory that follows}."""
-EVIDENCE: Final = {
-    "base": "starting value", "common": "words in common", "far": "far in meaning",
-    "lead": "closer than the next memory", "rare": "rare words of the prompt", "rank": "its place in the search",
-    "asks": "the prompt asks for something", "away": "no other project fits better", "by_words": "by words alone",
-    "names": "exact names", "twin": "a name that only resembles one", "identity": "it is about you", "place": "its project",
-    "certain": "its confidence", "affinity": "earlier judgements", "renewed": "what it replaced",
-}  # fmt: skip
-"""{name of a part in the trace of a whisper: what the evidence is}."""
-GIVEN: Final = {"full": "whole text", "title": "title only", "preference": "as a preference", "exploring": "on trial"}
-"""{`shown` of a whispered memory: what the agent got of it}."""
+_PHRASES: Final = tomllib.loads(resources.files(__package__).joinpath("words.toml").read_text("utf-8"))
+VERBS: Final[dict[str, str]] = _PHRASES["verbs"]
+EVIDENCE: Final[dict[str, str]] = _PHRASES["evidence"]
+GIVEN: Final[dict[str, str]] = _PHRASES["given"]
 LEARNED: Final = {"ingest", "remember", "import"}
 
 
@@ -81,16 +72,19 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: safe(value) if type(value) is str else value,
     )
+    filters = (when, who, diff, changed_words, marked, named, did, bars, tally, line, count, sentence, size, lasting)
+    found.filters |= {function.__name__: function for function in (*filters, project, day)}
     found.filters |= {
-        "when": when, "who": who, "md": markdown, "diff": diff, "changed_words": changed_words, "marked": marked, "named": named,
-        "did": did, "bars": bars, "tally": tally, "group": lambda op: "learned" if op.kind in LEARNED else "changed",
-        "line": line, "count": count, "raw": escape, "sentence": sentence, "silence": lambda code: SAID.get(code, code),
+        "md": markdown,
+        "raw": escape,
+        "group": lambda op: "learned" if op.kind in LEARNED else "changed",
+        "silence": lambda code: SILENCES.get(code, code),
         "as_shown": lambda how: GIVEN.get(how, how),
         "address": lambda given: urlencode({name: value for name, value in given.items() if value}),
-        "size": size, "lasting": lasting, "twice": lambda text: (text, line(text)), "project": project,
+        "twice": lambda text: (text, line(text)),
         "month": lambda text: f"{datetime.fromisoformat(f'{text}-01'):%B %Y}",
-        "day": day, "prompts": lambda one: one.whispers + one.silences,
-    }  # fmt: skip
+        "prompts": lambda day_counts: day_counts.whispers + day_counts.silences,
+    }
     found.tests |= {"past": past, "editable": editable, "day": re.compile(r"\d{4}-\d\d-\d\d").fullmatch}
     return found
 
@@ -193,7 +187,7 @@ def marked(text: str, query: str) -> Markup:
     words = [re.escape(word[: max(4, len(word) - 2)]) for word in telling]
     pieces = re.split(rf"\b((?:{'|'.join(words)})\w*)", safe(text), flags=re.IGNORECASE) if words else [safe(text)]
     return Markup().join(
-        Markup("<mark>{}</mark>").format(one) if at % 2 else escape(one) for at, one in enumerate(pieces)
+        Markup("<mark>{}</mark>").format(piece) if at % 2 else escape(piece) for at, piece in enumerate(pieces)
     )
 
 
@@ -205,11 +199,11 @@ def changed_words(before: str, after: str, least: float = 0.0) -> tuple[Markup, 
     if len(old) * len(new) > COMPARED or len(kinds[0] & kinds[1]) < least * max(map(len, kinds)):
         return escape("".join(old)), escape("".join(new))
     deletes, inserts = [], []
-    for one in Indel.opcodes(old, new):
-        removed, added = "".join(old[one.src_start : one.src_end]), "".join(new[one.dest_start : one.dest_end])
+    for step in Indel.opcodes(old, new):
+        removed, added = "".join(old[step.src_start : step.src_end]), "".join(new[step.dest_start : step.dest_end])
         marked_removed = Markup("<del>{}</del>").format(removed) if removed else ""
-        deletes.append(escape(removed) if one.tag == "equal" else marked_removed)
-        inserts.append(escape(added) if one.tag == "equal" else Markup("<ins>{}</ins>").format(added) if added else "")
+        deletes.append(escape(removed) if step.tag == "equal" else marked_removed)
+        inserts.append(escape(added) if step.tag == "equal" else Markup("<ins>{}</ins>").format(added) if added else "")
     return Markup().join(deletes), Markup().join(inserts)
 
 
@@ -218,9 +212,9 @@ def diff(text: str) -> Iterator[DiffLine]:
     lines = safe(text).split("\n")[:DIFF_LINES]
     headless = 0 if lines[0].startswith("@@") else len(lines)
     body: int = lines.index("content:") if "content:" in lines else headless
-    for one in lines[:body]:
-        how = {"+": "added", "-": "removed"}.get(one[:1], "field")
-        yield DiffLine(how, escape(one[2:] if how != "field" else one))
+    for field in lines[:body]:
+        how = {"+": "added", "-": "removed"}.get(field[:1], "field")
+        yield DiffLine(how, escape(field[2:] if how != "field" else field))
     at = body + (lines[body : body + 1] == ["content:"])
     while at < len(lines):
         removed = _run(lines, at, "-")
@@ -235,7 +229,8 @@ def diff(text: str) -> Iterator[DiffLine]:
             if run:
                 changed = _CHANGED.findall(html)
                 alone = not (removed and added)
-                yield DiffLine(how, escape("\n".join(run)) if alone else html, sum(len(one.split()) for one in changed))
+                number = sum(len(phrase.split()) for phrase in changed)
+                yield DiffLine(how, escape("\n".join(run)) if alone else html, number)
         at += len(removed) + len(added)
 
 
@@ -251,21 +246,21 @@ def _run(lines: list[str], at: int, sign: str) -> list[str]:
 def bars(parts: Sequence[Mapping[str, Any]]) -> list[EvidenceBar]:
     """Return the parts of a candidate's relevance that change it, in the order in which a whisper computes it. They add
     up to it. `parts`: those of the candidate in the trace of `agent.whisper`."""
-    levels = [0.0, *(one["relevance"] for one in parts)]
+    levels = [0.0, *(part["relevance"] for part in parts)]
     found = [
-        EvidenceBar(EVIDENCE[one["name"]], level, one["relevance"] - level)
-        for one, level in zip(parts, levels, strict=False)
+        EvidenceBar(EVIDENCE[part["name"]], level, part["relevance"] - level)
+        for part, level in zip(parts, levels, strict=False)
     ]
-    return [one for one in found if round(one.value, 4)]
+    return [bar for bar in found if round(bar.value, 4)]
 
 
 def tally(text: str) -> str:
     """Return how many words a `NoteChange.diff` adds and removes: `+12 −3 words`."""
     lines = list(diff(text))
-    counts = {
-        sign: sum(one.words for one in lines if one.how == how) for sign, how in (("+", "added"), ("−", "removed"))
-    }
-    parts = [f"{sign}{number:,}" for sign, number in counts.items() if number]
+    parts = []
+    for sign, how in (("+", "added"), ("−", "removed")):
+        number = sum(changed.words for changed in lines if changed.how == how)
+        parts += [f"{sign}{number:,}"] if number else []
     return " ".join([*parts, "words"]) if parts else ""
 
 
@@ -275,17 +270,17 @@ def tally(text: str) -> str:
 def places(node_id: str, nearby: GraphResult) -> dict[str, tuple[float, float]]:
     """Return {id: (x, y)} for a small map: the memory in the middle, what it is connected to in a ring around it, the rest
     in a second ring; each in the direction that it has on the large map."""
-    at = {one.id: (one.x, one.y) for one in nearby.nodes}
+    at = {node.id: (node.x, node.y) for node in nearby.nodes}
     middle = at.pop(node_id, (0.0, 0.0))
-    ends = [(one.source_id, one.target_id) for one in nearby.edges]
+    ends = [(edge.source_id, edge.target_id) for edge in nearby.edges]
     beside = {end for pair in ends if node_id in pair for end in pair}
     found = {node_id: (0.0, 0.0)}
     wide, high = 140, min(104, 24 + 10 * len(at))
     rings = [ring for ring in (at.keys() & beside, at.keys() - beside) if ring]
     for number, ring in enumerate(rings, 1):
-        towards = sorted((math.atan2(at[one][1] - middle[1], at[one][0] - middle[0]), one) for one in ring)
-        for step, (_, one) in enumerate(towards):
+        towards = sorted((math.atan2(at[node][1] - middle[1], at[node][0] - middle[0]), node) for node in ring)
+        for step, (_, node) in enumerate(towards):
             angle = towards[0][0] + 2 * math.pi * step / len(towards)
             part = number / len(rings)
-            found[one] = (round(part * wide * math.cos(angle), 1), round(part * high * math.sin(angle), 1))
+            found[node] = (round(part * wide * math.cos(angle), 1), round(part * high * math.sin(angle), 1))
     return found

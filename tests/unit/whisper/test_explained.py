@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ormahctl.commands.whisper import EVIDENCE, SAID, WORDS, fate
+from ormahctl.commands.whisper import EVIDENCE, SILENCES, WORDS, fate
 from ormahd.model.chance import sigmoid
 from ormahd.whisper.relevance import PART, WITNESSES, fitted
 from ormahd.whisper.trace import parts
@@ -34,6 +34,6 @@ def test_the_sentence_says_what_decided(differs: dict[str, Any], words: list[str
 
 def test_there_are_words_for_everything() -> None:
     assert set(WITNESSES) <= EVIDENCE.keys()
-    assert SAID.keys() == {one.value for one in Silence}
+    assert SILENCES.keys() == {one.value for one in Silence}
     assert WORDS["intents"].keys() == {one.value for one in Intent} - {"general"}
     assert all("for" in words or "against" in words for words in EVIDENCE.values())
