@@ -82,7 +82,7 @@ class Archetypes:
             made: dict[Intent, Float] = {}
             for kind, sentences in ARCHETYPES.items():
                 found = [self._embed(sentence) for sentence in sentences]
-                rows = [one.vector for one in found if one is not None]
+                rows = [embedded.vector for embedded in found if embedded is not None]
                 if len(rows) < len(sentences) or dimensions not in {None, len(rows[0])}:
                     return None
                 made[kind] = np.asarray(rows, np.float32)

@@ -30,7 +30,7 @@ from ormahd.model.node import NodeType
 from ormahd.note import markdown
 from ormahd.search import parts
 from ormahd.text import bearing, facts, harness, quoting, sameness, secrets, statement, words
-from ormahd.whisper import hear
+from ormahd.whisper import analyse
 
 LENGTH = 25_000
 CPU_S = 2
@@ -83,8 +83,8 @@ TRANSCRIPTS: dict[str, Callable[[str], object]] = {
 }
 PROMPTS: dict[str, Callable[[str], object]] = {
     "harness": harness.read,
-    "clean": hear.clean,
-    "early": hear.early,
+    "clean": analyse.clean,
+    "early": analyse.early,
     "parts": parts.parts,
     "command": bearing.simple_commands,
 }

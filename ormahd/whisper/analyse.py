@@ -1,5 +1,8 @@
-"""Analyse a prompt. `early` rejects one that asks nothing, before anything is embedded: for example one that only
-acknowledges, thanks or greets, or a short order such as "commit it" (`phrases.txt`). `hear` finds its kinds, search text, period and topic.
+"""Analyse a prompt, and decide by its kind and topic whether it gets a whisper at all.
+
+`early` rejects a prompt that asks nothing, before anything is embedded: for example one that only acknowledges, thanks or
+greets, or a short order such as "commit it" (`phrases.txt`). `analyse` finds its kinds, search text, period and topic;
+`quiet` rejects mere conversation, and a topic for which memories were whispered already.
 """
 
 from __future__ import annotations
@@ -22,13 +25,41 @@ from ormahd.search.gather import subject, topics
 from ormahd.text.harness import Author, read, unwrapped
 from ormahd.text.times import Period, find_period
 from ormahd.text.words import FUNCTION_WORDS, fold, stems, words
-from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, Embedded, classify, resumes
-from ormahd.whisper.types import Asked, Before, Float, Heard, Intent, Silence
+from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, classify, resumes
+from ormahd.whisper.types import Analysis, Asked, Before, Float, Intent, Silence
 
 INTENT_COSINE: Final = 0.55
 """Minimum cosine between a prompt and an example at which the prompt is of the example's kind."""
-MOST_WORDS: Final = 24
+MAX_WORDS: Final = 24
 """Maximum number of words (or Chinese, Japanese, Korean characters) of a prompt that can be a mere acknowledgement."""
+MIN_CHARACTERS: Final = 3
+"""Minimum number of letters and digits of a prompt, in every script; a shorter one gets no whisper. Two Chinese
+characters may be a word, but as a prompt they usually mean "yes". Spacing vowel signs count (Hindi "गिट" has three);
+accents do not."""
+WINDOW: Final = timedelta(days=3)
+"""How far back memories are searched for a prompt such as "where were we?"."""
+EARLIER: Final = 2
+"""Number of earlier prompts that are added to a follow-up's search text."""
+EARLIER_CHARACTERS: Final = 400
+"""Maximum number of characters of each earlier prompt, so that the search text fits into the model's window."""
+EMPTY_WORDS: Final = frozenset(
+    [
+        *("get", "give", "got", "know", "like", "make", "need", "ok", "okay", "one", "ones", "please", "show", "tell"),
+        *("thanks", "thing", "things", "use", "want", "way", "yes"),
+    ]
+)
+"""Words that say nothing about a topic. A memory that has only these in common with a prompt is not relevant for
+that."""
+LEANING_WORDS: Final = 7
+"""Maximum number of words of a prompt that may depend on the previous one. A longer prompt states its own topic."""
+_ABOUT: Final = re.compile(r"\W*(?:(?:and|but|so|ok|then)\W+)*(?:what|how) about\b")
+PHRASE_WORDS: Final = 10
+"""Maximum number of words, besides those of the period, of a prompt that only asks for a time ("what did we do
+yesterday")."""
+SAME_TOPIC: Final = 0.75
+"""Cosine with the session's last prompts from which a prompt has the same topic."""
+CENTRE: Final = 3
+"""Number of earlier prompts whose mean vector represents the session's topic."""
 
 _SIGNS = "\u0e01-\u0e4f\u3005\u3041-\u30ff\u3131-\u318e\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
 """Scripts whose phrases are compared character by character, because spaces between words are optional."""
@@ -54,8 +85,8 @@ def acknowledges(text: str, *, orders: bool = True) -> bool:
 
     It does not, if it has an order behind a greeting: that begins the work. `orders`: whether other orders do.
     """
-    words = tokens(text, MOST_WORDS + 1)
-    if not words or len(words) > MOST_WORDS:
+    words = tokens(text, MAX_WORDS + 1)
+    if not words or len(words) > MAX_WORDS:
         return False
     reached = {(0, 0)}
     for start in range(len(words)):
@@ -66,11 +97,11 @@ def acknowledges(text: str, *, orders: bool = True) -> bool:
     return any(at == len(words) for at, _ in reached)
 
 
-def tokens(text: str, most: int) -> Words:
-    """Return the first `most` words of a text in the form in which phrases are compared: folded, without
+def tokens(text: str, limit: int) -> Words:
+    """Return the first `limit` words of a text in the form in which phrases are compared: folded, without
     apostrophes."""
-    folded = fold(text[: most * 40]).replace("'", "")
-    return tuple(found[0] for found in islice(_TOKENS.finditer(folded), most))
+    folded = fold(text[: limit * 40]).replace("'", "")
+    return tuple(found[0] for found in islice(_TOKENS.finditer(folded), limit))
 
 
 def _ends(phrase: Sequence, words: Words, start: int) -> set[int]:
@@ -115,10 +146,10 @@ def _sequence(template: str) -> Sequence:
     parts: list[str | Choice] = []
     for part in _parts(template):
         if part[0] in "[(":
-            options = tuple(_sequence(one) for one in _alternatives(part[1:-1]))
+            options = tuple(_sequence(option) for option in _alternatives(part[1:-1]))
             parts.append(Choice(((), *options) if part[0] == "[" else options))
         else:
-            parts.extend(tokens(part, MOST_WORDS))
+            parts.extend(tokens(part, MAX_WORDS))
     return tuple(parts)
 
 
@@ -151,32 +182,6 @@ def _alternatives(inner: str) -> Iterator[str]:
     yield inner[start:]
 
 
-FEWEST: Final = 3
-"""Minimum number of letters and digits of a prompt, in every script; a shorter one gets no whisper. Two Chinese
-characters may be a word, but as a prompt they usually mean "yes". Spacing vowel signs count (Hindi "गिट" has three);
-accents do not."""
-WINDOW: Final = timedelta(days=3)
-"""How far back memories are searched for a prompt such as "where were we?"."""
-EARLIER: Final = 2
-"""Number of earlier prompts that are added to a follow-up's search text."""
-EARLIER_CHARACTERS: Final = 400
-"""Maximum number of characters of each earlier prompt, so that the search text fits into the model's window."""
-EMPTY_WORDS: Final = frozenset(
-    [
-        *("get", "give", "got", "know", "like", "make", "need", "ok", "okay", "one", "ones", "please", "show", "tell"),
-        *("thanks", "thing", "things", "use", "want", "way", "yes"),
-    ]
-)
-"""Words that say nothing about a topic. A memory that has only these in common with a prompt is not relevant for
-that."""
-LEANING_WORDS: Final = 7
-"""Maximum number of words of a prompt that may depend on the previous one. A longer prompt states its own topic."""
-_ABOUT: Final = re.compile(r"\W*(?:(?:and|but|so|ok|then)\W+)*(?:what|how) about\b")
-PHRASE_WORDS: Final = 10
-"""Maximum number of words, besides those of the period, of a prompt that only asks for a time ("what did we do
-yesterday")."""
-
-
 def clean(prompt: str, harness: str | None = None) -> str:
     """Return the part of a prompt that the person wrote. Never raises.
 
@@ -204,40 +209,40 @@ def early(prompt: str, harness: str | None = None) -> Silence | None:
     return Silence.ORDER if acknowledges(text) else None
 
 
-def hear(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, now: datetime) -> Heard:
-    """Analyse a prompt that `early` did not reject.
+def analyse(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, now: datetime) -> Analysis:
+    """Return the analysis of a prompt that `early` did not reject.
 
     The search text is the prompt. For a follow-up, earlier prompts are added; if the prompt asks for a period, the
     words of the period are removed. Without a usable vector the kinds are found by the prompt's words alone.
     """
     prompt = clean(asked.prompt, asked.harness)
-    found = embed(prompt)
-    vector = _vector(found)
+    embedded = embed(prompt)
+    vector = None
+    if embedded is not None and np.isfinite(embedded.vector).all() and embedded.vector.any():
+        vector = embedded.vector
     read = is_read(prompt, embed)  # else it would resemble every example, or none
     scores = archetypes.scores(vector) if vector is not None and read else None
     period = find_period(prompt, now)
     intents = _kinds(prompt, scores, period, before)
-    follow_up = bool(before.recent) and Intent.CONTINUATION in intents
     after = until = None
-    if (
-        not before.recent
-        and Intent.CONTINUATION in intents
-        and vector is not None
-        and read
-        and resumes(prompt, vector, archetypes)
-    ):
+    resuming = not before.recent and Intent.CONTINUATION in intents and vector is not None and read
+    if vector is not None and resuming and resumes(prompt, vector, archetypes):
         # "where were we?" at the beginning of a session: only the newest memories can answer it
         intents |= {Intent.TEMPORAL}
         after = now - WINDOW
+
     query = prompt
+    follow_up = bool(before.recent) and Intent.CONTINUATION in intents
     if follow_up:
         by_words = scores is None or scores[Intent.CONTINUATION] < INTENT_COSINE
         # Half of the topic of "and in production?" is in the previous prompt. Two earlier prompts would outweigh it.
-        query = "\n".join([*_earlier(before, 1 if by_words and topics(prompt) else EARLIER), prompt])
+        count = 1 if by_words and topics(prompt) else EARLIER
+        earlier = [stored.text for stored in before.recent or () if early(stored.text) is None]
+        query = "\n".join([*(text[:EARLIER_CHARACTERS] for text in earlier[-count:]), prompt])
     if Intent.TEMPORAL in intents and period is not None:  # without a recognised period there is no window
         after, until = period.after, period.before
         query = period.rest if words(period.rest) else prompt
-    return Heard(
+    return Analysis(
         prompt=prompt,
         intents=intents,
         vector=vector,
@@ -259,17 +264,43 @@ def _kinds(prompt: str, scores: dict[Intent, float] | None, period: Period | Non
         return kinds
     if period is not None and len(words(period.rest)) <= PHRASE_WORDS and not subject(period.rest):
         return frozenset({Intent.TEMPORAL})
-    if before.recent and _leans(prompt):
+    # it depends on the previous prompt: "what about the first one?", "how does it do that?"
+    first = words(prompt[:200])
+    short = len(first) <= LEANING_WORDS and not FIRST_PERSON.intersection(first)
+    if before.recent and short and (_ABOUT.match(fold(prompt)) or not topics(prompt)):
         return frozenset({Intent.CONTINUATION})
     return kinds
 
 
-def _leans(prompt: str) -> bool:
-    """Return whether a prompt depends on the previous one: "what about the first one?", "how does it do that?"."""
-    said = words(prompt[:200])
-    if len(said) > LEANING_WORDS or FIRST_PERSON.intersection(said):
-        return False
-    return bool(_ABOUT.match(fold(prompt))) or not topics(prompt)
+def quiet(analysis: Analysis, before: Before) -> Silence | None:
+    """Return the reason for silence if the prompt is only conversational or has the same topic as before; else None.
+
+    A topic counts as the same only if memories were already whispered for it in this session. Without a session id no
+    earlier prompts are known, so the topic is always new.
+    """
+    if analysis.intents == {Intent.CONVERSATIONAL}:
+        return Silence.CONVERSATIONAL
+    vector = analysis.vector
+    if analysis.follow_up or vector is None:
+        return None
+    comparable = [
+        (earlier.vector, earlier.answered)
+        for earlier in before.recent or ()
+        if earlier.vector is not None and earlier.vector.shape == vector.shape
+    ]
+    if not comparable:
+        return None
+    centre = np.mean([earlier for earlier, _ in comparable[-CENTRE:]], axis=0)
+    same = _cosine(vector, centre) > SAME_TOPIC and any(
+        answered and _cosine(earlier, vector) >= SAME_TOPIC for earlier, answered in comparable
+    )
+    return Silence.SAME_TOPIC if same else None
+
+
+def _cosine(a: Float, b: Float) -> float:
+    """Return the cosine; 0 if a vector is zero."""
+    length = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(a @ b) / length if length > 0 else 0.0
 
 
 def topic(text: str, space: str | None) -> frozenset[str]:
@@ -286,8 +317,8 @@ def topical_words(text: str, space: str | None) -> list[str]:
     names = {fold(name).strip() for name in (space, short_name(space))} if space else set()
     for name in sorted(names - {""}, key=len, reverse=True):
         folded = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", folded)
-    said = (word for word in words(folded) if word not in FUNCTION_WORDS and word not in EMPTY_WORDS)
-    return [word for word in said if len(word) > 1 or not word.isascii()]
+    topical = (word for word in words(folded) if word not in FUNCTION_WORDS and word not in EMPTY_WORDS)
+    return [word for word in topical if len(word) > 1 or not word.isascii()]
 
 
 def _short(text: str) -> bool:
@@ -295,24 +326,12 @@ def _short(text: str) -> bool:
     for character in unicodedata.normalize("NFC", text[:10_000]):
         if unicodedata.category(character)[0] in "LN" or unicodedata.category(character) == "Mc":
             found += 1
-            if found == FEWEST:
+            if found == MIN_CHARACTERS:
                 return False
     return True
-
-
-def _vector(found: Embedded | None) -> Float | None:
-    if found is None or not np.isfinite(found.vector).all() or not found.vector.any():
-        return None
-    return found.vector
 
 
 def is_read(prompt: str, embed: Embed) -> bool:
     """Return whether the embedding model knows the language of a prompt; True while no model is loaded."""
     found = embed(prompt)
     return found is None or found.read >= READABLE
-
-
-def _earlier(before: Before, count: int) -> list[str]:
-    """Return the last `count` stored prompts that `early` does not reject, shortened."""
-    said = [one.text for one in before.recent or () if early(one.text) is None]
-    return [text[:EARLIER_CHARACTERS] for text in said[-count:]]
