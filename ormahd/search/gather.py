@@ -237,8 +237,8 @@ def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: TokenVect
     lengths = np.zeros(len(ids), np.int64)
     matches = np.zeros((len(ids), len(tokens)), np.float32)
     shares = np.asarray(weights / weights.sum() if len(weights) else weights, np.float32)
-    row = {one: at for at, one in enumerate(ids)}
-    at = np.array([row[one] for one in stored.ids], np.int64)
+    row_of = {node_id: row for row, node_id in enumerate(ids)}
+    at = np.array([row_of[node_id] for node_id in stored.ids], np.int64)
     lengths[at] = np.diff(stored.offsets)
     if not len(tokens) or not len(at):
         return Late(rare, plain, lengths, matches, shares)

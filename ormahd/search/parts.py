@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, Required, TypedDict, Unpack
 
 from msgspec.structs import replace
 
 from ormahd.index.reader import Reader
 from ormahd.model.node import SearchQuery
 from ormahd.search.gather import EmbedQuery, subject
-from ormahd.search.search import Hit, Holds, Ranked, Reworded, Rules, never, rank, undecided
+from ormahd.search.search import Hit, Holds, Ranked, Reworded, Rules, rank
 from ormahd.text.words import fold, words
 
 MAX_PARTS: Final = 3
@@ -61,26 +61,32 @@ def parts(text: str) -> tuple[str, ...]:
         cuts.append(seam.end())
     found.append(text[cuts[-1] :])
     found = [part.strip(" \t\n,;?") for part in found]
-    if not 1 < len(found) <= MAX_PARTS or not all(map(_stands_alone, found)):
+    if not 1 < len(found) <= MAX_PARTS:
         return ()
-    return tuple(f"{part}?" for part in found)
+    # a part that stands alone begins with a question word, has a subject, and has no pronoun
+    alone = [part for part in found if _BEGIN.match(fold(part)) and subject(part) and _LEANING.isdisjoint(words(part))]
+    return tuple(f"{part}?" for part in found) if alone == found else ()
 
 
-def rank_parts(
-    index: Reader, query: SearchQuery, *, embed: EmbedQuery, space: str | None, now: datetime, rules: Rules,
-    holds: Holds = undecided, reworded: Reworded = never, renewed: bool = True, explain: bool = True,
-) -> Ranked:  # fmt: skip
+class Options(TypedDict, total=False):
+    """The keyword arguments of `rank`."""
+
+    embed: Required[EmbedQuery]
+    space: Required[str | None]
+    now: Required[datetime]
+    rules: Required[Rules]
+    holds: Holds
+    reworded: Reworded
+    renewed: bool
+    explain: bool
+
+
+def rank_parts(index: Reader, query: SearchQuery, **options: Unpack[Options]) -> Ranked:
     """Return the results of `rank`. If the text asks several questions, join the results of the whole text and of
     each question."""
-
-    def ranked(text: str) -> Ranked:
-        return rank(
-            index, query if text == query.query else query.model_copy(update={"query": text}), embed=embed, space=space,
-            now=now, rules=rules, holds=holds, reworded=reworded, renewed=renewed, explain=explain,
-        )  # fmt: skip
-
-    whole, pieces = ranked(query.query), parts(query.query)
-    return join(whole, [ranked(piece) for piece in pieces], pieces, query.limit) if pieces else whole
+    whole, pieces = rank(index, query, **options), parts(query.query)
+    each = [rank(index, query.model_copy(update={"query": piece}), **options) for piece in pieces]
+    return join(whole, each, pieces, query.limit) if pieces else whole
 
 
 def join(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: int) -> Ranked:
@@ -101,8 +107,3 @@ def join(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: in
     trace = {**whole.trace, "parts": list(pieces)} if whole.trace else whole.trace
     pool = {node_id: row for ranked in (*each, whole) for node_id, row in ranked.pool.items()}
     return replace(whole, results=ordered[:limit], degraded=degraded, trace=trace, pool=pool)
-
-
-def _stands_alone(part: str) -> bool:
-    listed = words(part)
-    return bool(_BEGIN.match(fold(part))) and bool(subject(part)) and _LEANING.isdisjoint(listed)
