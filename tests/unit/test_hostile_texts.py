@@ -25,7 +25,7 @@ from ormahd.ingest.documents import sections
 from ormahd.ingest.readers.formats import READERS
 from ormahd.ingest.readers.turns import Reading, SessionTurn
 from ormahd.jobs.duplicates import change
-from ormahd.judge import answers, transport
+from ormahd.judge import answers, port
 from ormahd.model.node import NodeType
 from ormahd.note import markdown
 from ormahd.search import parts
@@ -106,7 +106,7 @@ OTHERS: dict[str, Callable[[str], object]] = {
     "page": _page,
     "rules": _by_rules,
     "answer": lambda text: answers.read("{" + text, _Item),
-    "stderr": transport.quote,
+    "stderr": port.quote,
 }
 READERS_OF = {"transcripts": TRANSCRIPTS, "prompts": PROMPTS, "notes": NOTES, "others": OTHERS}
 
