@@ -159,7 +159,7 @@ def _hit(row: NodeRow, **more: Any) -> RecallHit:
 def _once(ranked: Ranked, rows: Mapping[str, NodeRow]) -> list[tuple[Result, list[Result]]]:
     """Return (best result, other results with the same content) for each distinct content."""
     known = [found for found in ranked.results if found.node_id in rows]  # the others were forgotten meanwhile
-    return once(known, lambda found: (rows[found.node_id].title, rows[found.node_id].content))
+    return once((found, (rows[found.node_id].title, rows[found.node_id].content)) for found in known)
 
 
 def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:

@@ -29,7 +29,12 @@ def spans(text: str) -> Iterator[Span]:
             yield Span(*word.span("word"), KIND)
     for found in _PATTERN["beside"].finditer(text):
         word = _after(text, found.end(), verb=True)
-        if word is not None and _alone(text, word):
+        if word is None or describes(word["word"]):
+            continue
+        # it ends its clause: in `password "reset" link` the word `reset` does not, so it is no password
+        closed = _PATTERN["closer"].match(text, word.end())
+        end = closed.end() if closed else word.end()
+        if _PATTERN["ends"].match(text, end) or _PATTERN["goes_on"].match(text, end):
             yield Span(*word.span("word"), KIND)
     for pattern in (_PATTERN["flag"], _PATTERN["called"]):
         for found in pattern.finditer(text):
@@ -48,13 +53,8 @@ def _after(text: str, start: int, *, verb: bool, sign: str = "") -> re.Match[str
     if phrase := _PATTERN["phrase"].match(text, start):
         return phrase if _words()[SENTENCES].isdisjoint(phrase["word"].split()) else None
     if slug := _PATTERN["slug"].match(text, start):
-        return (
-            slug
-            if not verb
-            and _words()[SENTENCES].isdisjoint(slug["word"].split("-"))
-            and _PATTERN["ends"].match(text, slug.end())
-            else None
-        )
+        prose = verb or not _words()[SENTENCES].isdisjoint(slug["word"].split("-"))
+        return slug if not prose and _PATTERN["ends"].match(text, slug.end()) else None
     bare = _PATTERN["bare"].match(text, start)
     if bare is None:
         return None
@@ -65,19 +65,6 @@ def _after(text: str, start: int, *, verb: bool, sign: str = "") -> re.Match[str
     word = bare["word"]
     is_code = word.isupper() or _PATTERN["capital_inside"].search(word) is not None
     return None if is_code or describes(word) else bare
-
-
-def _alone(text: str, found: re.Match[str]) -> bool:
-    """Return whether the found word ends its clause and does not describe a password.
-
-    In `password "reset" link`, the word `reset` does not end the clause, so it is no password.
-    """
-    closed = _PATTERN["closer"].match(text, found.end())
-    end = closed.end() if closed else found.end()
-    return (
-        not describes(found["word"])
-        and (_PATTERN["ends"].match(text, end) or _PATTERN["goes_on"].match(text, end)) is not None
-    )
 
 
 def describes(word: str) -> bool:

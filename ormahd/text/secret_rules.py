@@ -135,7 +135,8 @@ def long_secrets(text: str) -> Iterator[Span]:
         yield Span(putty.start(1), putty.start(1) + len(putty[1].rstrip()), "Private Key")
 
 
-_KINDS: Final = {"password": "Password", "key": "Secret", "pin": "PIN", "recovery": "Recovery Code", "phrase": "Recovery Phrase"}  # fmt: skip
+_RECOVERY: Final = {"recovery": "Recovery Code", "phrase": "Recovery Phrase"}
+_KINDS: Final = {"password": "Password", "key": "Secret", "pin": "PIN"} | _RECOVERY
 _TRAILING: Final = ".:?)]}*_"
 _LEADING: Final = "\"'`(["
 _LONGEST: Final = 128
@@ -173,8 +174,11 @@ def _cards(text: str) -> Iterator[Span]:
 
 def _ibans(text: str) -> Iterator[Span]:
     for found in _RULE["iban"].finditer(text):
-        if _is_iban(found[0]):
-            yield Span(*found.span(), "IBAN")
+        plain = found[0].replace(" ", "")
+        if 15 <= len(plain) <= 34 and plain not in _EXAMPLES["ibans"]:
+            number = int("".join(str(int(char, 36)) for char in plain[4:] + plain[:4]))
+            if number % 97 == 1:
+                yield Span(*found.span(), "IBAN")
 
 
 def _password(text: str, start: int, end: int) -> Iterator[Span]:
@@ -230,16 +234,11 @@ def _values(text: str, start: int, kind: str, how: str, *, dense: bool) -> Itera
             yield Span(*digits.span(1), _KINDS[kind])
     else:
         found = _RULE["quoted_word"].match(text, start)
-        place = found.span(1) if found else _bare(text, start, dense=dense)
+        place = found.span(1) if found else None
+        if found is None and (bare := _RULE["ascii" if dense else "bare_word"].match(text, start)):
+            place = start, start + len(bare[0].rstrip(_TRAILING))
         if place is not None and _tells(text, place, kind, how, quoted=found is not None):
             yield Span(*place, _KINDS[kind])
-
-
-def _bare(text: str, start: int, *, dense: bool) -> tuple[int, int] | None:
-    found = (_RULE["ascii"] if dense else _RULE["bare_word"]).match(text, start)
-    if found is None:
-        return None
-    return start, start + len(found[0].rstrip(_TRAILING))
 
 
 def _tells(text: str, place: tuple[int, int], kind: str, how: str, *, quoted: bool) -> bool:
@@ -284,13 +283,6 @@ def _is_card(text: str) -> bool:
         return False
     twice = [int(digit) * 2 for digit in digits[-2::-2]]
     return (sum(map(int, digits[-1::-2])) + sum(value - 9 if value > 9 else value for value in twice)) % 10 == 0
-
-
-def _is_iban(text: str) -> bool:
-    plain = text.replace(" ", "")
-    if plain in _EXAMPLES["ibans"] or not 15 <= len(plain) <= 34:
-        return False
-    return int("".join(str(int(char, 36)) for char in plain[4:] + plain[:4])) % 97 == 1
 
 
 @lru_cache(maxsize=256)

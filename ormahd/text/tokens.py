@@ -66,15 +66,15 @@ def spans(text: str, folded: str, pace: Pace) -> Iterator[Span]:
                 (found.span(group + 1) for group, part in enumerate(found.groups()) if part), found.span()
             )
             value = text[start:end]
-            if not _WORDS.fullmatch(value) and _entropy(value) >= rule.entropy:
+            if _WORDS.fullmatch(value):
+                continue
+            # entropy: the bits of information of a character, by how often each occurs
+            shares = [count / len(value) for count in Counter(value).values()]
+            entropy = -sum(share * math.log2(share) for share in shares)
+            if entropy >= rule.entropy:
                 rest = _WORD_REST.match(text, end)
                 yield Span(start, rest.end() if rest else end, rule.kind)
 
 
 def _trigrams(text: str) -> set[str]:
     return {text[at : at + 3] for at in range(len(text) - 2)}
-
-
-def _entropy(value: str) -> float:
-    """Return the bits of information of a character, by how often each occurs in `value`."""
-    return -sum(count / len(value) * math.log2(count / len(value)) for count in Counter(value).values())
