@@ -259,7 +259,7 @@ def _warm() -> None:
     from ormahd.settings import EmbeddingSettings
     from ormahd.text import times, words
     from ormahd.text.secrets import redact
-    from ormahd.whisper import analyse, generic, intents, pipeline
+    from ormahd.whisper import analyse, generic, pipeline
 
     times.warm()
     generic.warm()
@@ -269,7 +269,7 @@ def _warm() -> None:
     analyse.acknowledges(pipeline.FIRST)
     redact(pipeline.FIRST)
     standing_in = choose.load(EmbeddingSettings(model="hashing"), Path(os.devnull))
-    intents.Archetypes(standing_in.embed_query).warm()
+    analyse.Archetypes(standing_in.embed_query).warm()
 
 
 def _resolve() -> None:

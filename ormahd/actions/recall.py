@@ -23,9 +23,8 @@ from ormahd.index.rows import NodeRow
 from ormahd.model.node import EdgeType, SearchQuery, short_id
 from ormahd.ormah import Ormah
 from ormahd.reworded import Reworded
-from ormahd.search.parts import rank_parts
 from ormahd.search.search import Hit as Result
-from ormahd.search.search import Ranked, Rules
+from ormahd.search.search import Ranked, Rules, rank_parts
 from ormahd.text.quoting import beginning, shortened
 from ormahd.text.sameness import once
 

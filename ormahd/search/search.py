@@ -1,7 +1,7 @@
 """The search pipeline: parse → gather → fuse → shape → activate → renew → cut.
 
-`rank` runs all stages. `newer_of` finds the newer memory on the matter of a result; `renew` places it before that result,
-and marks the older one if it was replaced. To find it, the texts of the best results are compared with each other and
+`rank` runs all stages; `rank_parts` also for each question of a text that asks several. `newer_of` finds the newer memory
+on the matter of a result; `renew` places it before that result, and marks the older one if it was replaced. To find it, the texts of the best results are compared with each other and
 with similar candidates. What is recorded takes precedence over this comparison: an `evolved_from` or `contradicts`
 edge, or a person's decision that both memories hold.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
 from msgspec import Struct, field
@@ -21,7 +21,7 @@ from ormahd.index.rows import CandidateRow, Filter
 from ormahd.model.node import EdgeType, Found, SearchQuery, Tier
 from ormahd.search.exact import Exact, look, rare_words
 from ormahd.search.fuse import SEEDS, Fused, activate, fuse, seat
-from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Trace, gather, max_sim, parse_query
+from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Trace, gather, max_sim, parse_query, parts
 from ormahd.search.shape import Evidence, Named, Shaped, shape
 from ormahd.text.standing import Relation
 from ormahd.vectors.matrix import DECIMALS
@@ -323,6 +323,47 @@ def rank(
             trace.dropped = f"cut: {trace.source} beyond the {parsed.limit} best"
     found = _answer(parsed, gathered, top, candidates, scored.spaces, explain=explain)
     return found if renewed else replace(found, pool=scored.rows)
+
+
+class Options(TypedDict, total=False):
+    """The keyword arguments of `rank`."""
+
+    embed: Required[EmbedQuery]
+    space: Required[str | None]
+    now: Required[datetime]
+    rules: Required[Rules]
+    holds: Holds
+    reworded: Reworded
+    renewed: bool
+    explain: bool
+
+
+def rank_parts(index: Reader, query: SearchQuery, **options: Unpack[Options]) -> Ranked:
+    """Return the results of `rank`. If the text asks several questions, join the results of the whole text and of
+    each question."""
+    whole, pieces = rank(index, query, **options), parts(query.query)
+    each = [rank(index, query.model_copy(update={"query": piece}), **options) for piece in pieces]
+    return join(whole, each, pieces, query.limit) if pieces else whole
+
+
+def join(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: int) -> Ranked:
+    """Join the results of the whole text and of each question in it. Each memory is listed once, with its highest
+    score.
+
+    The best results of the questions come first; the others follow by their score. `pieces`: the questions.
+    """
+    best: dict[str, Hit] = {}
+    for ranked in (*each, whole):
+        for hit in ranked.results:
+            known = best.get(hit.node_id)
+            if known is None or known.score < hit.score:
+                best[hit.node_id] = hit
+    firsts = {ranked.results[0].node_id for ranked in each if ranked.results}
+    ordered = sorted(best.values(), key=lambda hit: (hit.node_id not in firsts, -hit.score, hit.node_id))
+    degraded = list(dict.fromkeys(part for ranked in (whole, *each) for part in ranked.degraded))
+    trace = {**whole.trace, "parts": list(pieces)} if whole.trace else whole.trace
+    pool = {node_id: row for ranked in (*each, whole) for node_id, row in ranked.pool.items()}
+    return replace(whole, results=ordered[:limit], degraded=degraded, trace=trace, pool=pool)
 
 
 def score(

@@ -21,8 +21,20 @@ from ormahd.index.rows import CandidateRow, EdgeRow, Filter, NodeRow
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.note.values import short_name
 from ormahd.search.gather import EmbedQuery
-from ormahd.search.parts import rank_parts
-from ormahd.search.search import BEHIND, LEVEL, Hit, Holds, Newer, Ranked, Reworded, Rules, never, newer_of, rank
+from ormahd.search.search import (
+    BEHIND,
+    LEVEL,
+    Hit,
+    Holds,
+    Newer,
+    Ranked,
+    Reworded,
+    Rules,
+    never,
+    newer_of,
+    rank,
+    rank_parts,
+)
 from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, stems, words
 from ormahd.whisper.by_words import by_names, has_twin, relevance_by_words, unknown_names, weights

@@ -31,9 +31,9 @@ from ormahd.text.harness import MAINTENANCE
 from ormahd.text.words import is_question
 from ormahd.whisper import affinity, analyse, choose, gather, generic, render, review
 from ormahd.whisper.affinity import Verdict
+from ormahd.whisper.analyse import Archetypes
 from ormahd.whisper.gather import Pool
 from ormahd.whisper.greet import AgentCommands
-from ormahd.whisper.intents import Archetypes
 from ormahd.whisper.relevance import PART, TEXT_ALONE
 from ormahd.whisper.session import CONTENT, Sessions
 from ormahd.whisper.types import Analysis, Asked, Candidate, EarlierPrompt, Intent, Silence, context_key

@@ -22,8 +22,7 @@ from ormahd.text.facts import exact_tokens
 from ormahd.text.quoting import shortened
 from ormahd.text.words import fold, stems
 from ormahd.whisper.affinity import judged
-from ormahd.whisper.analyse import topic, topical_words
-from ormahd.whisper.intents import Archetypes, small_talk
+from ormahd.whisper.analyse import Archetypes, small_talk, topic, topical_words
 from ormahd.whisper.render import Review
 
 TIERS: Final = (Tier.CORE, Tier.WORKING)

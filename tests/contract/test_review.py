@@ -15,7 +15,7 @@ from ormahd.api import FeedbackParams, ForgetParams, OutdatedParams
 from ormahd.state import whispers
 from ormahd.state.whispers import Considered
 from ormahd.whisper import review
-from ormahd.whisper.intents import ARCHETYPES, Archetypes
+from ormahd.whisper.analyse import ARCHETYPES, Archetypes
 from ormahd.whisper.render import Review
 from ormahd.whisper.review import pick
 from ormahd.whisper.types import Intent

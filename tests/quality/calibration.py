@@ -28,8 +28,8 @@ from ormahd.model.node import NodeType, Tier
 from ormahd.search.search import Rules
 from ormahd.settings import EmbeddingSettings
 from ormahd.whisper import analyse
+from ormahd.whisper.analyse import Archetypes
 from ormahd.whisper.gather import gather
-from ormahd.whisper.intents import Archetypes
 from ormahd.whisper.pipeline import POOL
 from ormahd.whisper.relevance import WITNESSES, witnesses
 from ormahd.whisper.types import Asked, Before

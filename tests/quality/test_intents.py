@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ormahd.embedding.embedder import Embedder
-from ormahd.whisper.analyse import analyse
-from ormahd.whisper.intents import Archetypes, small_talk
+from ormahd.whisper.analyse import Archetypes, analyse, small_talk
 from ormahd.whisper.types import Asked, Before, Intent
 from tests.quality.sets import rows
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from ormahd.embedding.embedder import Hashing, QueryVectors
 from ormahd.text.times import find_period
-from ormahd.whisper.analyse import EARLIER_CHARACTERS, WINDOW, Archetypes, analyse, early, topic
-from ormahd.whisper.intents import ARCHETYPES, classify
+from ormahd.whisper.analyse import ARCHETYPES, EARLIER_CHARACTERS, WINDOW, Archetypes, analyse, classify, early, topic
 from ormahd.whisper.types import Analysis, Asked, Before, EarlierPrompt, Intent
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
