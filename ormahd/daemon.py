@@ -111,7 +111,7 @@ def run(
 
         listening = handed or sockets.listen(socket_of(config, ormah.vault.root))
         paths.down_mark(listening.path).unlink(missing_ok=True)  # the daemon is wanted again
-        whisper = Whisper.of(ormah, maintenance.due)
+        whisper = Whisper(ormah, maintenance.due)
         hooks, intake = _hooks(whisper, listening.path, timetable, judging)
         server = Server(listening, on_broken=signals.broken, events=ormah.events)
         parts = Parts(

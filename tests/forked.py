@@ -259,17 +259,17 @@ def _warm() -> None:
     from ormahd.settings import EmbeddingSettings
     from ormahd.text import times, words
     from ormahd.text.secrets import redact
-    from ormahd.whisper import generic, hear, intents, pipeline
+    from ormahd.whisper import analyse, generic, pipeline
 
     times.warm()
     generic.warm()
     for text in (pipeline.FIRST, "é 中文"):  # words with and without spaces have patterns of their own
         words.fts_text(text)
         words.fts_match(words.query_terms(text))
-    hear.acknowledges(pipeline.FIRST)
+    analyse.acknowledges(pipeline.FIRST)
     redact(pipeline.FIRST)
     standing_in = choose.load(EmbeddingSettings(model="hashing"), Path(os.devnull))
-    intents.Archetypes(standing_in.embed_query).warm()
+    analyse.Archetypes(standing_in.embed_query).warm()
 
 
 def _resolve() -> None:

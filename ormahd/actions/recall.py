@@ -22,8 +22,7 @@ from ormahd.index.rows import NodeRow
 from ormahd.model.node import EdgeType, SearchQuery, short_id
 from ormahd.ormah import Ormah
 from ormahd.reworded import Reworded
-from ormahd.search.parts import rank_parts
-from ormahd.search.search import Ranked, Rules
+from ormahd.search.search import Ranked, Rules, rank_parts
 from ormahd.text.quoting import beginning, shortened
 from ormahd.text.sameness import once
 
@@ -122,7 +121,7 @@ def _found(
         if (me := rows.get(ormah.vault.self_id)) and says_nothing(me):
             del rows[me.id]
         known = [found for found in ranked.results if found.node_id in rows]  # the others were forgotten meanwhile
-        groups = once(known, lambda found: (rows[found.node_id].title, rows[found.node_id].content))  # noqa: B023
+        groups = once((found, (rows[found.node_id].title, rows[found.node_id].content)) for found in known)
         missing = query.limit - len(groups)
         if missing <= 0 or len(ranked.results) < asked.limit or asked.limit >= MAX_REQUESTED:
             break

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from ormahd.actions.views import iso, of_row
 from ormahd.api import Finding, JudgeHealth, JudgeTestResult, JudgeTrouble
 from ormahd.errors import BadRequest
-from ormahd.judge import make
-from ormahd.judge.asking import Asker, JudgeCall
-from ormahd.judge.model_judge import ModelJudge
+from ormahd.judge.asking import Asker, JudgeCall, transport_of
+from ormahd.judge.model_judge import RIGHT, TRIAL, ModelJudge
 from ormahd.judge.port import Judge, JudgeGone
 from ormahd.ormah import Ormah
 from ormahd.state.judge_log import JudgeLog
@@ -33,15 +32,13 @@ class Judging:
     """Holds the judge that `jobs.judge` names (None if it is `none`), tells its health, and tests it. Thread-safe."""
 
     def __init__(self, ormah: Ormah) -> None:
-        stopping = ormah.syncing.stopping.is_set
         self._ormah = ormah
         self._kind = ormah.settings.jobs.judge
         self._log = JudgeLog(ormah.state)
-        self.asker: Asker | None = make.asker(
-            self._kind, ormah.settings.judge, ormah.state.path.parent, self._log, clock=ormah.clock, stopping=stopping
-        )
-        if self.asker is not None:
-            chosen = ormah.settings.judge
+        self.asker: Asker | None = None
+        chosen = ormah.settings.judge
+        if (transport := transport_of(self._kind, chosen, ormah.state.path.parent)) is not None:
+            self.asker = Asker(transport, self._log, chosen, ormah.clock, ormah.syncing.stopping)
             place = chosen.url if self._kind == "openai" else chosen.command
             self._log.about(f"{self._kind} {place} {chosen.model}")
         self.judge: Judge | None = None if self.asker is None else ModelJudge(self.asker)
@@ -87,7 +84,7 @@ class Judging:
             )
         begun, limits = time.monotonic(), self._ormah.settings.judge
         try:
-            call = self.asker.attempt(make.TRIAL)
+            call = self.asker.attempt(TRIAL)
         except JudgeGone as exc:
             call = JudgeCall({}, why=str(exc), counted=False)
         usable = call.usable and call.why is None
@@ -98,7 +95,7 @@ class Judging:
             kind=self._kind,
             name=self.asker.name,
             usable=usable,
-            right=usable and {q: item.same for q, item in call.items.items()} == make.RIGHT,
+            right=usable and {q: item.same for q, item in call.items.items()} == RIGHT,
             seconds=round(time.monotonic() - begun, 3),
             calls_left=max(0, limits.calls_a_day - calls),
             tokens_left=max(0, limits.tokens_a_day - tokens),

@@ -42,11 +42,13 @@ def read(text: str, item: type[Struct]) -> AnswerReading:
     """Find the list of items in `text`, the answer of a judge, and convert the items to the type `item`. Never
     raises."""
     *thoughts, rest = _THOUGHT_END.split(text)
-    visible = "".join([*(_THOUGHT.split(one, maxsplit=1)[0] for one in thoughts), rest])
+    visible = "".join([*(_THOUGHT.split(thought, maxsplit=1)[0] for thought in thoughts), rest])
     if not visible.strip():
         return AnswerReading((), ("the answer is empty",), False)
     best: AnswerReading | None = None
-    for tried in dict.fromkeys((visible, _escaped(visible))):
+    # models write `\\d` and `C:\\Users` without escaping the backslash: it is tried doubled too
+    escaped = "\\\\".join(_BAD_ESCAPE.sub(r"\\\\", part) for part in _PAIR.split(visible))
+    for tried in dict.fromkeys((visible, escaped)):
         for reading in _readings(tried, item):
             if best is None or len(reading.items) >= len(best.items):
                 best = reading
@@ -56,7 +58,7 @@ def read(text: str, item: type[Struct]) -> AnswerReading:
 def schema(item: type[Struct]) -> dict[str, Any]:
     """Return the JSON schema of an answer that is a list of items of the type `item`. It allows no other fields,
     requires every field, and has no `$ref`."""
-    (one,), defined = msgspec.json.schema_components([item])
+    (root,), defined = msgspec.json.schema_components([item])
 
     def inline(part: Any) -> Any:
         if isinstance(part, list):
@@ -67,7 +69,7 @@ def schema(item: type[Struct]) -> dict[str, Any]:
             return inline(defined[part["$ref"].rpartition("/")[2]])
         return {key: inline(value) for key, value in part.items() if key not in {"description", "default"}}
 
-    items = inline(one) | {"required": list(item.__struct_fields__)}
+    items = inline(root) | {"required": list(item.__struct_fields__)}
     list_of = {"type": "array", "items": items}
     return {"type": "object", "additionalProperties": False, "required": [KEY], "properties": {KEY: list_of}}
 
@@ -79,8 +81,8 @@ def _readings(text: str, item: type[Struct]) -> Iterator[AnswerReading]:
     for value in _values(text):
         if isinstance(value, Mapping) and isinstance(value.get(KEY), list):
             extra = sorted(set(value) - {KEY})[:FAULTS]
-            yield _items(value[KEY], item, [f"the object has {one!r} beside {KEY!r}" for one in extra])
-        elif isinstance(value, list) and (not value or any(_is_item(one, item) for one in value)):
+            yield _items(value[KEY], item, [f"the object has {name!r} beside {KEY!r}" for name in extra])
+        elif isinstance(value, list) and (not value or any(_is_item(part, item) for part in value)):
             yield _items(value, item, [])
         elif _is_item(value, item):
             single.append(value)
@@ -106,12 +108,6 @@ def _values(text: str) -> Iterator[Any]:
 
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
-
-
-def _escaped(text: str) -> str:
-    r"""Double every backslash in `text` that does not start a valid JSON escape, because models write `\d` and
-    `C:\Users` without escaping them."""
-    return "\\\\".join(_BAD_ESCAPE.sub(r"\\\\", part) for part in _PAIR.split(text))
 
 
 def _is_item(value: Any, item: type[Struct]) -> bool:

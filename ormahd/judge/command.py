@@ -18,18 +18,22 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Event
 from typing import Any, Final
 
 from msgspec import Struct
 
 from ormahd.judge.own_sessions import VARIABLE
-from ormahd.judge.transport import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, sum_of
+from ormahd.judge.port import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, sum_of
 
-OF_A_SESSION: Final = frozenset({
-    "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_EXECPATH",
-    "CLAUDE_PROJECT_DIR", "CLAUDE_ENV_FILE", "CODEX_THREAD_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED",
-    "GEMINI_CLI", "GEMINI_SESSION_ID", "GEMINI_PROJECT_DIR",
-})  # fmt: skip
+OF_A_SESSION: Final = frozenset(
+    [
+        *("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SSE_PORT"),
+        *("CLAUDE_CODE_EXECPATH", "CLAUDE_PROJECT_DIR", "CLAUDE_ENV_FILE"),
+        *("CODEX_THREAD_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"),
+        *("GEMINI_CLI", "GEMINI_SESSION_ID", "GEMINI_PROJECT_DIR"),
+    ]
+)
 """Environment variables that agents set for their child processes. They are removed: if the daemon was started from an
 agent's session, the judge would otherwise take itself for a part of that session."""
 OURS: Final = "ORMAH_"
@@ -62,7 +66,7 @@ class Command:
         first = self._command.split()[0].rpartition("/")[2] if self._command.split() else self._command
         return f"{first} {self._model}" if self._preset is not None and self._model else first
 
-    def send(self, prompt: str, schema: Mapping[str, Any], seconds: float, stopping: Callable[[], bool]) -> JudgeReply:  # noqa: ARG002 - a prompt says it in words
+    def send(self, prompt: str, schema: Mapping[str, Any], seconds: float, stopping: Event) -> JudgeReply:  # noqa: ARG002 - a prompt says it in words
         words = self._words()
         environ = {
             name: value for name, value in os.environ.items() if name not in OF_A_SESSION and not name.startswith(OURS)
@@ -121,14 +125,14 @@ class Command:
 
 
 def _run(
-    words: list[str], environ: Mapping[str, str], folder: Path, prompt: str, end: float, stopping: Callable[[], bool]
+    words: list[str], environ: Mapping[str, str], folder: Path, prompt: str, end: float, stopping: Event
 ) -> tuple[int, str, str]:
     """Run a program until it ends. Return (exit status, stdout, last line of stderr). In any case, the program and its
     children are killed. Its output goes to files, so a child that lives on holds nothing up.
 
     Raises:
         Failed: the program cannot be run, prints too much, or has not ended at `end` (`time.monotonic`).
-        Stopping: `stopping` returned True.
+        Stopping: `stopping` was set.
     """
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(prompt.encode("utf-8", "replace"))
@@ -146,7 +150,7 @@ def _run(
                     raise Failed(f"it printed more than {ANSWER_BYTES:,} bytes", rude=True)
                 if ended:
                     break
-                if stopping():
+                if stopping.is_set():
                     raise Stopping
                 if time.monotonic() > end:
                     raise Failed(LATE)
@@ -168,7 +172,7 @@ def _run(
 def _claude(output: str) -> JudgeReply:
     found = json.loads(output)
     if isinstance(found, list):
-        found = next(one for one in reversed(found) if isinstance(one, dict) and one.get("type") == "result")
+        found = next(part for part in reversed(found) if isinstance(part, dict) and part.get("type") == "result")
     if found.get("is_error") or not isinstance(found.get("result"), str):
         raise Failed(quote(str(found.get("result") or found.get("subtype") or "it says that it failed")))
     usage = found.get("usage") or {}

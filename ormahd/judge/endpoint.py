@@ -8,13 +8,14 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from threading import Event
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ormahd import paths
 from ormahd.errors import OrmahError
-from ormahd.judge.transport import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, sum_of
+from ormahd.judge.port import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, sum_of
 from ormahd.settings.learning import JudgeSettings
 
 CONNECT_SECONDS: Final = 10.0
@@ -47,16 +48,15 @@ class Endpoint:
     def name(self) -> str:
         return self._settings.model or "no model"
 
-    def send(self, prompt: str, schema: Mapping[str, Any], seconds: float, stopping: Callable[[], bool]) -> JudgeReply:
+    def send(self, prompt: str, schema: Mapping[str, Any], seconds: float, stopping: Event) -> JudgeReply:
         if not self._settings.model:
             raise Failed("judge.model is not set: an endpoint needs the name of a model", sent=False)
         end, key = time.monotonic() + seconds, self._key()
         headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        body: dict[str, Any] = {
-            "model": self._settings.model, "stream": False, "messages": [{"role": "user", "content": prompt}],
-        }  # fmt: skip
+        messages = [{"role": "user", "content": prompt}]
+        body: dict[str, Any] = {"model": self._settings.model, "stream": False, "messages": messages}
         form = {"type": "json_schema", "json_schema": {"name": "answers", "strict": True, "schema": schema}}
         for more in ({},) if self._plain else ({"response_format": form}, {}):
             status, reply, after = _HttpCall(self._url, json.dumps(body | more).encode(), headers, end).run(stopping)
@@ -103,18 +103,22 @@ class _HttpCall:
         seconds = max(0.1, end - time.monotonic())
         limits = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
         # A proxy in the environment is meant for the internet: a prompt to this machine must not go through it
-        outside = not _is_here(urlsplit(url).hostname or "")
-        self._client = httpx.Client(timeout=limits, follow_redirects=False, trust_env=outside)
-        self._done = threading.Event()
+        host = urlsplit(url).hostname or ""
+        try:
+            local = ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            local = host == "localhost" or host.endswith(".localhost")
+        self._client = httpx.Client(timeout=limits, follow_redirects=False, trust_env=not local)
+        self._done = Event()
         self._answer: tuple[int, bytes, float | None] | BaseException | None = None
 
-    def run(self, stopping: Callable[[], bool]) -> tuple[int, bytes, float | None]:
+    def run(self, stopping: Event) -> tuple[int, bytes, float | None]:
         """Send the request, and return (status, body, seconds of the Retry-After header or None). Raises Failed,
         Stopping."""
         threading.Thread(target=self._work, name="judge", daemon=True).start()
         with contextlib.closing(self._client):  # this closes the connection, which ends a request that is given up
             while not self._done.wait(POLL_S):
-                if stopping():
+                if stopping.is_set():
                     raise Stopping
                 if time.monotonic() > self._end:
                     raise Failed(LATE)
@@ -154,14 +158,6 @@ class _HttpCall:
 def _plain(exc: BaseException) -> str:
     """Return the message of an exception as one short line, without a prefix such as `[Errno 111]`."""
     return quote(_ERRNO.sub("", str(exc)) or type(exc).__name__)
-
-
-def _is_here(host: str) -> bool:
-    """Return whether a host name or address is a loopback address or `localhost`."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def _failure(status: int, reply: bytes, after: float | None) -> Failed:

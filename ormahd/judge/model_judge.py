@@ -65,6 +65,19 @@ SUMMARIES: Final = Task(
     must_write=True,
 )
 
+_BACKUP, _AGAIN, _GATE = (
+    {"title": "", "text": text}
+    for text in (
+        "The backup runs every night at two.",
+        "Every night at two the backup runs.",
+        "The garden gate needs a new hinge.",
+    )
+)
+_QUESTIONS = [{"q": 1, "a": _BACKUP, "b": _AGAIN}, {"q": 2, "a": _BACKUP, "b": _GATE}]
+TRIAL: Final = JudgeQuestion("trial", DUPLICATES.instructions, _QUESTIONS, DUPLICATES.answer, (1, 2))
+"""The batch of two questions that `ormahctl doctor --judge` asks. It has no data of the person. `RIGHT` has the answers."""
+RIGHT: Final = {1: True, 2: False}
+
 
 class ModelJudge:
     """A `Judge` that asks a model, through an `Asker`."""
@@ -83,8 +96,19 @@ class ModelJudge:
             JudgeGone: the judge did not answer a call. Answers to earlier calls are lost; their questions stay open.
         """
         verdicts: list[AnyVerdict | None] = [None] * len(groups)
-        for batch in _calls([_question(q, task, group) for q, group in enumerate(groups, 1) if _fits(task, group)]):
-            numbers = tuple(one["q"] for one in batch)
+        questions = []
+        for q, group in enumerate(groups, 1):
+            # the model must be shown enough of the group to answer
+            sizes = [len(memory.content) for memory in group]
+            if task.whole and (max(sizes) > task.characters or sum(sizes) > CALL):
+                continue
+            if task.must_write and not all(map(_faithful, group)):
+                continue
+            memories = [_as_data(memory, task.characters) for memory in group]
+            pair = {"memories": memories} if task.must_write else {"a": memories[0], "b": memories[1]}
+            questions.append({"q": q, **pair})
+        for batch in _calls(questions):
+            numbers = tuple(question["q"] for question in batch)
             try:
                 answered = self._asker.ask(JudgeQuestion(task.name, task.instructions, batch, task.answer, numbers))
             except Unusable:
@@ -92,25 +116,10 @@ class ModelJudge:
             for verdict in answered:
                 if task.whole:
                     unchanged = all(map(_faithful, groups[verdict.q - 1]))
-                    texts = {
-                        name: _text(getattr(verdict, name)) if unchanged else None for name in ("title", "content")
-                    }
-                    verdict = replace(verdict, **texts)
+                    texts = {name: (getattr(verdict, name) or "").strip() or None for name in ("title", "content")}
+                    verdict = replace(verdict, **(texts if unchanged else dict.fromkeys(texts)))
                 verdicts[verdict.q - 1] = verdict
         return verdicts
-
-
-def _fits(task: Task, group: Group) -> bool:
-    """Return whether the model can be shown enough of the group to answer."""
-    sizes = [len(one.content) for one in group]
-    if task.whole and (max(sizes) > task.characters or sum(sizes) > CALL):
-        return False
-    return not task.must_write or all(map(_faithful, group))
-
-
-def _question(q: int, task: Task, group: Group) -> dict[str, Any]:
-    memories = [_shown(one, task.characters) for one in group]
-    return {"q": q, "memories": memories} if task.must_write else {"q": q, "a": memories[0], "b": memories[1]}
 
 
 def _calls(questions: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -118,35 +127,37 @@ def _calls(questions: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
     question that is longer."""
     batch: list[dict[str, Any]] = []
     size = 0
-    for one in questions:
-        length = len(str(one))
+    for question in questions:
+        length = len(str(question))
         if batch and size + length > CALL:
             yield batch
             batch, size = [], 0
-        batch.append(one)
+        batch.append(question)
         size += length
     if batch:
         yield batch
 
 
-def _shown(one: ShownMemory, characters: int) -> dict[str, str]:
-    # Redact title and content together: a label such as "password" in the title marks the content as a secret
-    beginning = one.content[: characters + MARGIN]  # with a margin, so that a secret at the cut is still recognised
-    title, _, content = redact(f"{_title(one)}\n{beginning}").text.partition("\n")
-    space, text = one.space or "global", shortened(content, characters)
-    return {"title": title, "type": one.type, "space": space, "written": f"{one.created:%Y-%m-%d}", "text": text}
+def _as_data(memory: ShownMemory, characters: int) -> dict[str, str]:
+    """Return what a model is shown of a memory. Title and content are redacted together, because a label such as
+    "password" in the title marks the content as a secret."""
+    beginning = memory.content[: characters + MARGIN]  # with a margin, so that a secret at the cut is still recognised
+    title, _, content = redact(f"{_title(memory)}\n{beginning}").text.partition("\n")
+    return {
+        "title": title,
+        "type": memory.type,
+        "space": memory.space or "global",
+        "written": f"{memory.created:%Y-%m-%d}",
+        "text": shortened(content, characters),
+    }
 
 
-def _faithful(one: ShownMemory) -> bool:
+def _faithful(memory: ShownMemory) -> bool:
     """Return whether a model is shown a memory unchanged, because it has no secrets, and no signs that `harmless`
     replaces."""
-    whole = f"{_title(one)}\n{one.content}"
+    whole = f"{_title(memory)}\n{memory.content}"
     return not redact(whole).found and harmless(whole) == whole
 
 
-def _title(one: ShownMemory) -> str:
-    return " ".join((one.title or "").split())
-
-
-def _text(written: str | None) -> str | None:
-    return (written or "").strip() or None
+def _title(memory: ShownMemory) -> str:
+    return " ".join((memory.title or "").split())

@@ -27,9 +27,12 @@ _ENCODED = re.compile(rf"-ormah-{_KEY}-{FOLDER}(?:/|$)")
 
 
 def is_own_session(
-    *, cwd: str | None = None, transcript: str | None = None, text: str | None = None,
+    *,
+    cwd: str | None = None,
+    transcript: str | None = None,
+    text: str | None = None,
     environ: Mapping[str, str] | None = None,
-) -> bool:  # fmt: skip
+) -> bool:
     """Return whether a session is one of the judge's own. Each argument is something that may show this; the caller
     passes those that it knows.
 

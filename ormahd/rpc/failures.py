@@ -17,7 +17,7 @@ from ormahd.sessions.failures import error_of, terms_of
 from ormahd.text.harness import alone
 from ormahd.text.quoting import one_line
 from ormahd.whisper.render import notice
-from ormahd.whisper.types import Shown, context_key
+from ormahd.whisper.types import Display, context_key
 
 SURE: Final = 0.7
 """How similar two errors must be for an agent to be told, who did not ask."""
@@ -66,7 +66,7 @@ def _status(transcript: Any, call: Any) -> int:
 
 def known_fix(
     ormah: Ormah, output: str, *, space: str | None, session: str | None, known: Collection[str]
-) -> tuple[str, dict[str, Shown]]:
+) -> tuple[str, dict[str, Display]]:
     """Return (text for the agent, what it then has been told); ("", {}) if nothing is known. `known`: what it has been told
     already."""
     error = error_of(output)

@@ -23,7 +23,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +32,6 @@ from msgspec.structs import replace
 from ormahd.actions.amend import clean_name
 from ormahd.actions.lookup import by_a_person
 from ormahd.actions.projects import home_of
-from ormahd.actions.views import replaced_today
 from ormahd.actions.where import as_lines, last_work
 from ormahd.api import CHECK_SESSION
 from ormahd.errors import BadRequest, OrmahError
@@ -50,12 +48,12 @@ from ormahd.text.harness import Commands
 from ormahd.text.quoting import one_line
 from ormahd.vault.spaces import project_folder
 from ormahd.whisper import at_hand
+from ormahd.whisper.analyse import early
 from ormahd.whisper.greet import Greeting, greet
-from ormahd.whisper.hear import early
-from ormahd.whisper.heed import is_used
 from ormahd.whisper.pipeline import UNHEARD, Whisper
 from ormahd.whisper.render import MARK, notice
-from ormahd.whisper.types import Asked, Shown
+from ormahd.whisper.review import is_used
+from ormahd.whisper.types import Asked, Display
 
 
 class HookAct(Enum):
@@ -314,7 +312,6 @@ class Hooks:
         self._whisper = whisper
         self._ormah = whisper.ormah
         self._settings = whisper.settings
-        self._replaced = partial(replaced_today, self._ormah)
         self._on_transcript = on_transcript
         self._acts = at_hand.ActTable(whisper.ormah.index)
         self._guarded: dict[tuple[str, str], bool] = {}
@@ -371,7 +368,7 @@ class Hooks:
 
     def _prompt(self, event: Event) -> tuple[bytes, str]:
         greeting: str = ""
-        greeted: Mapping[str, Shown] = {}
+        greeted: Mapping[str, Display] = {}
         # in Gemini CLI the output of SessionStart is lost by /clear and by resuming, so the greeting goes with a prompt
         if event.harness == GEMINI and event.session_id is not None and early(event.prompt) not in UNHEARD:
             mark = f"greeting {last_compression(event.transcript)}"
@@ -441,7 +438,7 @@ class Hooks:
         rows = self._ormah.index.notes([one.node_id for one in shown])
         return receipt_of(number, [row.title for row in rows.values()]) or "Ormah: nothing told yet"
 
-    def _greeting(self, event: Event, also: Mapping[str, Shown]) -> tuple[str, Mapping[str, Shown]]:
+    def _greeting(self, event: Event, also: Mapping[str, Display]) -> tuple[str, Mapping[str, Display]]:
         """Return (the greeting, what it shows), without memories that the session's context contains, and record what it
         shows, and `also`. Both are empty where whispers are off."""
         sessions, session_id = self._whisper.sessions, event.session_id
@@ -451,20 +448,17 @@ class Hooks:
         stopped = self._stopped(event)
         before = sessions.before(session_id)
         greeting = greet(
-            self._ormah.index,
+            self._ormah,
             space=space,
-            self_id=self._ormah.vault.self_id,
             known=before.known | before.named,
-            now=self._ormah.ranking_clock(),
             commands=self._whisper.wiring.of(event.harness),
-            replaced=self._replaced,
             stopped=stopped,
             cwd=self._place(event),
         )
         if not event.disconnected():
-            marks: dict[str, Shown] = {STOPPED: "title"} if stopped else {}
-            sessions.told(session_id, {**greeting.shown, **also, **marks})
-        return greeting.text, greeting.shown
+            marks: dict[str, Display] = {STOPPED: "title"} if stopped else {}
+            sessions.add_memories(session_id, {**greeting.displays, **also, **marks})
+        return greeting.text, greeting.displays
 
     def _tool(self, event: Event) -> tuple[bytes, str]:
         """Return text with memories about the file or command of the tool that the agent is about to use, and the
@@ -484,27 +478,25 @@ class Hooks:
         silent = self._is_silent(space) or event.session_id is None or event.of_sub_agent
         before = self._whisper.sessions.before(event.session_id)
         found = at_hand.about(
-            self._ormah.index,
+            self._ormah,
             matches,
             known=before.known | before.named,
-            now=self._ormah.ranking_clock(),
             commands=self._whisper.wiring.of(event.harness),
-            replaced=self._replaced,
             space=space,
             cwd=self._place(event),
         )
         guard = next((row for row in found.guards if self._is_by_a_person(row)), None)
         refused = guard is not None and guard.guard is NoteGuard.DENY  # the reason tells it
         told = Greeting() if silent or refused or event.harness == GEMINI else found.greeting
-        if told.shown and not event.disconnected():
-            self._whisper.sessions.told(event.session_id, told.shown)
+        if told.displays and not event.disconnected():
+            self._whisper.sessions.add_memories(event.session_id, told.displays)
         output = guarded(event, guard, told.text) if guard is not None else b""
-        ids = [*([guard.id] if guard is not None and output else []), *(key.partition(":")[0] for key in told.shown)]
+        ids = [*([guard.id] if guard is not None and output else []), *(key.partition(":")[0] for key in told.displays)]
         if ids and not event.disconnected():
             self._log(event, space, ids, (time.perf_counter() - begun) * 1000)
         if guard is not None and output:
             return output, f"guard_{guard.acts.guard}"
-        receipt = self._receipt(len(told.shown), ())
+        receipt = self._receipt(len(told.displays), ())
         return context(event.name, told.text, receipt), "injected" if told.text else "nothing_new"
 
     def _log(self, event: Event, space: str | None, ids: Sequence[str], milliseconds: float) -> None:
@@ -557,7 +549,7 @@ class Hooks:
             known=before.known | before.named,
         )
         if shown and not event.disconnected():
-            self._whisper.sessions.told(event.session_id, shown)
+            self._whisper.sessions.add_memories(event.session_id, shown)
         return context(event.name, text), "injected" if text else "nothing_known"
 
     def _heed(self, event: Event) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -22,7 +22,7 @@ from ormahd.index.reader import Reader
 from ormahd.index.rows import NodeRow
 from ormahd.search.gather import ParsedQuery
 from ormahd.text import forms
-from ormahd.text.facts import ExactToken, exact_tokens
+from ormahd.text.facts import exact_tokens
 from ormahd.text.words import FUNCTION_WORDS, STOP_WORDS, fold, words
 
 RARE = 0.05
@@ -96,7 +96,9 @@ def look(index: Reader, parsed: ParsedQuery) -> Exact:
     text = parsed.text
     tokens = exact_tokens(text)
     beginning = text[:MAX_SEARCHED]
-    pairs = _pairs(beginning)
+    # pairs of words that may be parts of one identifier
+    pairs = [pair for pair in dict.fromkeys(pairwise(words(beginning))) if _FUNCTION.isdisjoint(pair)]
+    pairs = [pair for pair in pairs if all(map(str.isalpha, pair))][:PAIRS]
     rare = [*dict.fromkeys(word for word in _WORD.findall(beginning) if len(word) > 1 and fold(word) not in _FUNCTION)]
     asked = [*(token.text for token in tokens), *(" ".join(pair) for pair in pairs), *map(fold, rare)]
     if not asked:
@@ -105,18 +107,26 @@ def look(index: Reader, parsed: ParsedQuery) -> Exact:
     found: list[Sign] = []
     for token in tokens:
         if 0 < counts[token.text] <= COMMON:
-            ids = _having(index, [token.text], parsed, lambda row, token=token: _stands(token, row))  # type: ignore[misc]
-            found.append(Sign(ids, plain=token.plain))
+            rows = _rows(index, token.text, parsed)
+            ids = [row.id for row in rows if any(token.stands_in(fold(part)) for part in _texts(row))]
+            found.append(Sign(frozenset(ids), plain=token.plain))
         elif not counts[token.text]:
             found.append(Sign(_by_beginning(index, token.text, parsed)))
     for pair in pairs:
         if 0 < counts[" ".join(pair)] <= COMMON:
-            ids = _having(index, [" ".join(pair)], parsed, lambda row, pair=pair: _has_parts(pair, row))  # type: ignore[misc]
-            found.append(Sign(ids, plain=True))
+            ids = []
+            for row in _rows(index, " ".join(pair), parsed):
+                named = (name for part in _texts(row) for name in forms.identifiers(part))
+                if any(pair in pairwise(forms.parts(name)) for name in named):
+                    ids.append(row.id)
+            found.append(Sign(frozenset(ids), plain=True))
     for word in rare:
-        if _is_accented(word) and 0 < counts[fold(word)] <= COMMON:
-            ids = _having(index, [fold(word)], parsed, lambda row, word=word: _is_spelled_so(word, row))  # type: ignore[misc]
-            found.append(Sign(ids, plain=True))
+        # a word in Latin script with accents, which folding removes
+        accented = not word.isascii() and word[0] <= "\u024f" and fold(word).isascii()
+        if accented and 0 < counts[fold(word)] <= COMMON:
+            wanted, rows = unicodedata.normalize("NFC", word).lower(), _rows(index, fold(word), parsed)
+            ids = [row.id for row in rows if wanted in unicodedata.normalize("NFC", "\n".join(_texts(row))).lower()]
+            found.append(Sign(frozenset(ids), plain=True))
     found += _names(index, beginning, {word: counts[fold(word)] for word in rare}, parsed)
     return weigh([sign for sign in found if sign.ids], files)
 
@@ -141,36 +151,18 @@ def _names(index: Reader, text: str, counts: Mapping[str, int], parsed: ParsedQu
             yield Sign(both, plain=True)
     unknown = [word for word, count in counts.items() if not count and len(word) >= TYPED]
     for word in sorted(unknown, key=lambda word: (not word[0].isupper(), -len(word)))[:MAX_UNKNOWN]:
-        for name in _similar(index, fold(word)):
-            yield Sign(_found(index, forms.name_term(name), parsed))
+        # names that begin with the same two letters and differ by one typo: a letter more, less or other, or two
+        # neighbours exchanged
+        folded = fold(word)
+        for term in index.terms(f"{forms.NAME}{folded[:2]}", NAMES):
+            name = term.strip(forms.NAME)
+            if name != folded and OSA.distance(folded, name, score_cutoff=1) <= 1:
+                yield Sign(_found(index, forms.name_term(name), parsed))
     for word, count in counts.items():
-        if 0 < count <= FEW and len(word) >= forms.SHORTEST and _is_name(word, text):
-            yield Sign(_found(index, fold(word), parsed), plain=True)
-
-
-def _is_accented(word: str) -> bool:
-    """Whether `word` is in Latin script and has accents, which folding removes."""
-    return not word.isascii() and word[0] <= "\u024f" and fold(word).isascii()
-
-
-def _is_spelled_so(word: str, row: NodeRow) -> bool:
-    """Whether a note contains `word` with the same accents."""
-    wanted = unicodedata.normalize("NFC", word).lower()
-    return any(wanted in unicodedata.normalize("NFC", part).lower() for part in _texts(row))
-
-
-def _is_name(word: str, text: str) -> bool:
-    """Whether `word` begins with a capital and is not the first word of a sentence of `text`."""
-    at = text.find(word)
-    return word[0].isupper() and _SENTENCE.search(text[max(0, at - 20) : at]) is None
-
-
-def _similar(index: Reader, word: str) -> list[str]:
-    """Return the names in notes that begin like `word` (two letters) and differ from it by one typo: one letter
-    more, less or other, or two neighbours exchanged."""
-    beginning = f"{forms.NAME}{word[:2]}"
-    names = [term.strip(forms.NAME) for term in index.terms(beginning, NAMES)]
-    return [name for name in names if name != word and OSA.distance(word, name, score_cutoff=1) <= 1]
+        if 0 < count <= FEW and len(word) >= forms.SHORTEST and word[0].isupper():
+            at = text.find(word)
+            if _SENTENCE.search(text[max(0, at - 20) : at]) is None:  # not the first word of a sentence
+                yield Sign(_found(index, fold(word), parsed), plain=True)
 
 
 def _acronyms_of(text: str) -> list[str]:
@@ -180,7 +172,7 @@ def _acronyms_of(text: str) -> list[str]:
         return []
     letters = [(fold(word)[0], fold(word) in _FUNCTION) for word in known]
     runs = [letters[at : at + size] for size in (3, 4, 5) for at in range(len(letters) - size + 1)]
-    return list(dict.fromkeys("".join(one for one, _ in run) for run in runs if not run[0][1] and not run[-1][1]))
+    return list(dict.fromkeys("".join(letter for letter, _ in run) for run in runs if not run[0][1] and not run[-1][1]))
 
 
 def _acronyms_in_use(index: Reader, text: str) -> list[str]:
@@ -189,8 +181,9 @@ def _acronyms_in_use(index: Reader, text: str) -> list[str]:
     several = _acronyms_of(text)
     if not several:
         return []
-    counts, _ = index.frequencies([*several, *(term for one in several for term in forms.initials_terms(one))])
-    return [one for one in several if counts[one] and all(counts[term] for term in forms.initials_terms(one))]
+    counts, _ = index.frequencies([*several, *(term for acronym in several for term in forms.initials_terms(acronym))])
+    in_use = (acronym for acronym in several if counts[acronym])
+    return [acronym for acronym in in_use if all(counts[term] for term in forms.initials_terms(acronym))]
 
 
 def _spelled(index: Reader, acronym: str, parsed: ParsedQuery) -> frozenset[str]:
@@ -200,7 +193,8 @@ def _spelled(index: Reader, acronym: str, parsed: ParsedQuery) -> frozenset[str]
     rarest = min(terms, key=lambda term: counts[term])
     if not 0 < counts[rarest] <= COMMON:
         return frozenset()
-    return _having(index, [rarest], parsed, lambda row: any(forms.spells(acronym, part) for part in _texts(row)))
+    rows = _rows(index, rarest, parsed)
+    return frozenset(row.id for row in rows if any(forms.spells(acronym, part) for part in _texts(row)))
 
 
 def _abbreviated(index: Reader, acronym: str, parsed: ParsedQuery) -> frozenset[str]:
@@ -209,7 +203,8 @@ def _abbreviated(index: Reader, acronym: str, parsed: ParsedQuery) -> frozenset[
     if not 0 < index.frequencies([term])[0][term] <= COMMON:
         return frozenset()
     pattern = re.compile(rf"\b{re.escape(acronym.upper())}\b")
-    return _having(index, [term], parsed, lambda row: any(pattern.search(part) for part in _texts(row)))
+    rows = _rows(index, term, parsed)
+    return frozenset(row.id for row in rows if any(pattern.search(part) for part in _texts(row)))
 
 
 def _by_beginning(index: Reader, name: str, parsed: ParsedQuery) -> frozenset[str]:
@@ -221,27 +216,13 @@ def _by_beginning(index: Reader, name: str, parsed: ParsedQuery) -> frozenset[st
     wanted = found[1]
     shorter = [wanted[:size] for size in range(HASH, len(wanted))]
     counts, _ = index.frequencies(shorter) if shorter else ({}, 0)
-    terms = [*index.terms(wanted, FEW), *(one for one in shorter if counts[one])][-FEW:]
-    return frozenset().union(*(_having(index, [term], parsed, lambda row: _has_hash(wanted, row)) for term in terms))
-
-
-def _has_hash(wanted: str, row: NodeRow) -> bool:
-    hashes = (name for part in _texts(row) for name in _ANY_HEX.findall(fold(part)))
-    return any(wanted.startswith(name) or name.startswith(wanted) for name in hashes)
-
-
-def _pairs(text: str) -> list[tuple[str, str]]:
-    """Return the pairs of consecutive words of a question that may be parts of one identifier, at most `PAIRS`."""
-    pairs = dict.fromkeys(pairwise(words(text)))
-    return [pair for pair in pairs if _FUNCTION.isdisjoint(pair) and all(map(str.isalpha, pair))][:PAIRS]
-
-
-def _has_parts(pair: tuple[str, str], row: NodeRow) -> bool:
-    return any(pair in pairwise(forms.parts(name)) for part in _texts(row) for name in forms.identifiers(part))
-
-
-def _stands(token: ExactToken, row: NodeRow) -> bool:
-    return any(token.stands_in(fold(part)) for part in _texts(row))
+    terms = [*index.terms(wanted, FEW), *(term for term in shorter if counts[term])][-FEW:]
+    ids = []
+    for row in (row for term in terms for row in _rows(index, term, parsed)):
+        hashes = (hash_ for part in _texts(row) for hash_ in _ANY_HEX.findall(fold(part)))
+        if any(wanted.startswith(hash_) or hash_.startswith(wanted) for hash_ in hashes):
+            ids.append(row.id)
+    return frozenset(ids)
 
 
 def _texts(row: NodeRow) -> list[str]:
@@ -252,10 +233,9 @@ def _found(index: Reader, term: str, parsed: ParsedQuery) -> frozenset[str]:
     return frozenset(node_id for node_id, _ in index.search_text([term], COMMON, parsed.chosen))
 
 
-def _having(index: Reader, terms: list[str], parsed: ParsedQuery, has: Callable[[NodeRow], bool]) -> frozenset[str]:
-    """Return the ids of the nodes that full text search finds for any of `terms` and for whose rows `has` is true."""
-    ids = [node_id for node_id, _ in index.search_text(terms, COMMON, parsed.chosen)]
-    return frozenset(node_id for node_id, row in index.notes(ids).items() if has(row))
+def _rows(index: Reader, term: str, parsed: ParsedQuery) -> Iterable[NodeRow]:
+    """Return the nodes that full text search finds for a term."""
+    return index.notes([node_id for node_id, _ in index.search_text([term], COMMON, parsed.chosen)]).values()
 
 
 def rare_words(index: Reader, topic: frozenset[str]) -> frozenset[str]:
@@ -270,7 +250,10 @@ def weigh(found: Sequence[Sign], files: int) -> Exact:
     """Compute the effect on scores from the exact terms `found`. `files`: number of notes in the vault."""
     worth = []
     for sign in found:
-        rarity = _rarity(len(sign.ids), files)
+        # from 1, if one note of many contains the term, to 0, if all do
+        notes, rarity = len(sign.ids), 0.0
+        if notes < files or files == 1:
+            rarity = math.log(1.0 + files / notes) / math.log(1.0 + max(files, 1))
         worth.append((PLAIN * rarity**PLAIN_RARITY if sign.plain else rarity, sign))
     total = sum(weight for weight, _ in worth)
     if not total:
@@ -285,8 +268,3 @@ def weigh(found: Sequence[Sign], files: int) -> Exact:
         boost[node_id] = BOOST * strength * has
         factor[node_id] = 1.0 - MISSING * strength * lacks
     return Exact(boost, factor, 1.0 - against)
-
-
-def _rarity(notes: int, files: int) -> float:
-    """Return the rarity of a term that `notes` of `files` notes contain: 1 if one of many contains it, 0 if all do."""
-    return math.log(1.0 + files / notes) / math.log(1.0 + max(files, 1)) if notes < files or files == 1 else 0.0

@@ -63,13 +63,13 @@ def fuse(gathered: Gathered, *, keep: int, exact: Collection[str] = ()) -> list[
             score[node_id] = score.get(node_id, 0.0) + weight / (RANK + rank)
     for node_id in exact:
         score.setdefault(node_id, 0.0)
-    best = sorted(score, key=lambda one: (-score[one], one))
+    best = sorted(score, key=lambda node_id: (-score[node_id], node_id))
     best = [*best[:keep], *(node_id for node_id in best[keep:] if node_id in exact)]
     values = [score[node_id] for node_id in best]
     shares = normalise(values, 1.0)
     if not meaning_rank:  # the words alone decide, and by how much
         shares = normalise([bm25.get(node_id, 0.0) for node_id in best], 1.0)
-        shares = [max(share, EXACT) if one in exact else share for one, share in zip(best, shares, strict=True)]
+        shares = [max(share, EXACT) if key in exact else share for key, share in zip(best, shares, strict=True)]
     return [
         Fused(node_id, words_rank.get(node_id), bm25.get(node_id), meaning_rank.get(node_id), value, norm, share)
         for node_id, value, norm, share in zip(best, values, normalise(values, MIN_SPREAD), shares, strict=True)
@@ -95,7 +95,7 @@ MAX_PER_SEED: Final = 3
 """Largest number of neighbours that a seed adds."""
 CONFLICTS_SHARE: Final = 5
 """One result in this many may be a memory that contradicts another result."""
-LEAST: Final = 2
+MIN_LIMIT: Final = 2
 """Minimum number of requested results: with fewer, no place is reserved for a contradiction."""
 
 
@@ -132,14 +132,14 @@ def _best(found: Collection[list[Trace]], index: Reader, chosen: Filter) -> list
     best: dict[str, Trace] = {}
     for traces in found:
         per_seed: dict[str, Trace] = {}
-        for trace in sorted(traces, key=lambda one: (-one.score, one.node_id)):
+        for trace in sorted(traces, key=lambda trace: (-trace.score, trace.node_id)):
             if trace.node_id in passing:
                 per_seed.setdefault(trace.node_id, trace)
         for trace in list(per_seed.values())[:MAX_PER_SEED]:
             known = best.get(trace.node_id)
             if known is None or trace.score > known.score:
                 best[trace.node_id] = trace
-    return sorted(best.values(), key=lambda one: (-one.score, one.node_id))
+    return sorted(best.values(), key=lambda trace: (-trace.score, trace.node_id))
 
 
 def seat(merged: Sequence[Trace], limit: int) -> list[Trace]:
@@ -152,11 +152,11 @@ def seat(merged: Sequence[Trace], limit: int) -> list[Trace]:
     top_ids = {trace.node_id for trace in top}
     spare = max(1, limit // CONFLICTS_SHARE) - sum(trace.source == "conflict" for trace in top)
     for trace in merged[limit:]:
-        if spare <= 0 or limit < LEAST:
+        if spare <= 0 or limit < MIN_LIMIT:
             break
         if trace.source == "conflict" and trace.path[0]["seed"] in top_ids:
             seed = trace.path[0]["seed"]
-            others = [one for one in top if one.source != "conflict" and one.node_id != seed]
+            others = [other for other in top if other.source != "conflict" and other.node_id != seed]
             if not others:
                 break
             last = others[-1]

@@ -2,7 +2,10 @@
 
 `parse_query` finds a query's words, the memory types and the period that it names, whether it is a question, and its
 filters. A named type is not a filter, because a decision may be recorded in a memory of type fact. `gather` fetches
-more candidates than are requested, so that filters do not leave too few. A `Trace` records, for one candidate, every
+more candidates than are requested, so that filters do not leave too few. `parts` splits a text that asks several
+questions: "Which port do gateways use and who is our contact?" resembles no memory well, because each answer resembles
+one half. A text is split only if every part begins with a question word, has a subject, and has no pronoun that may refer
+to another part. A `Trace` records, for one candidate, every
 number of its score and the stage that dropped it.
 
 `max_sim` compares candidates with the query token by token: late interaction (MaxSim). It is computed with two
@@ -13,6 +16,7 @@ short dialogue), and with equal weights (best for long messages).
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -37,6 +41,7 @@ from ormahd.text.words import (
     IDENTITY_WORDS,
     QUESTION_WORDS,
     STOP_WORDS,
+    fold,
     is_question,
     query_terms,
     words,
@@ -147,6 +152,54 @@ def subject(text: str) -> frozenset[str]:
     )
 
 
+MAX_PARTS: Final = 3
+"""Maximum number of parts; a text with more questions is searched as a whole."""
+LONGEST: Final = 400
+"""Maximum number of characters of a text that is split. A longer text is rarely a question: it is a task with its
+context."""
+
+_ASKING: Final = (
+    "what|which|who|whom|whose|when|where|why|how|do|does|did|is|are|was|were|can|at which|in which|from where|until when|"
+    "was|welche|welcher|welches|wer|wem|wen|wann|wo|woher|wohin|warum|wieso|wie|ist|sind|hat|haben|"
+    "quel|quelle|quels|quelles|qui|quand|ou|pourquoi|comment|combien|"
+    "que|cual|cuales|quien|quienes|cuando|donde|por que|como|cuanto|cuantos"
+)
+_SEAM: Final = re.compile(
+    rf"(?:\?+\s*(?:and\s+|und\s+|et\s+|y\s+)?|,?\s+(?:and|und|et|y)\s+(?:also\s+|auch\s+)?)(?=(?:{_ASKING})\s+\S)"
+)
+_BEGIN: Final = re.compile(rf"(?:{_ASKING})\s")
+_LEANING: Final = frozenset(
+    [
+        *("it", "its", "they", "them", "their", "that", "those", "this", "these", "he", "she", "his", "her"),
+        *("er", "sie", "es", "ihn", "ihr", "ihre", "il", "elle", "ils", "elles", "lui", "lo", "esa", "ese", "eso"),
+    ]
+)
+"""Pronouns by which a part refers to something that the part before it names."""
+
+
+def parts(text: str) -> tuple[str, ...]:
+    """Return the questions that a text asks, if it asks several; otherwise an empty tuple."""
+    if len(text) > LONGEST:
+        return ()
+    folded = fold(text)
+    if len(folded) != len(text):
+        folded = text.lower()  # a seam in the folded text has to be one in the text
+    if len(folded) != len(text):
+        return ()
+    cuts = [0]
+    found: list[str] = []
+    for seam in _SEAM.finditer(folded):
+        found.append(text[cuts[-1] : seam.start()])
+        cuts.append(seam.end())
+    found.append(text[cuts[-1] :])
+    found = [part.strip(" \t\n,;?") for part in found]
+    if not 1 < len(found) <= MAX_PARTS:
+        return ()
+    # a part that stands alone begins with a question word, has a subject, and has no pronoun
+    alone = [part for part in found if _BEGIN.match(fold(part)) and subject(part) and _LEANING.isdisjoint(words(part))]
+    return tuple(f"{part}?" for part in found) if alone == found else ()
+
+
 class Trace(Struct):
     """How a candidate got its score. `numbers`: name -> unrounded value that the score is computed from (`shape`)."""
 
@@ -237,8 +290,8 @@ def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: TokenVect
     lengths = np.zeros(len(ids), np.int64)
     matches = np.zeros((len(ids), len(tokens)), np.float32)
     shares = np.asarray(weights / weights.sum() if len(weights) else weights, np.float32)
-    row = {one: at for at, one in enumerate(ids)}
-    at = np.array([row[one] for one in stored.ids], np.int64)
+    row_of = {node_id: row for row, node_id in enumerate(ids)}
+    at = np.array([row_of[node_id] for node_id in stored.ids], np.int64)
     lengths[at] = np.diff(stored.offsets)
     if not len(tokens) or not len(at):
         return Late(rare, plain, lengths, matches, shares)

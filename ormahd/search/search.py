@@ -1,7 +1,7 @@
 """The search pipeline: parse → gather → fuse → shape → activate → renew → cut.
 
-`rank` runs all stages. `newer_of` finds the newer memory on the matter of a result; `renew` places it before that result,
-and marks the older one if it was replaced. To find it, the texts of the best results are compared with each other and
+`rank` runs all stages; `rank_parts` also for each question of a text that asks several. `newer_of` finds the newer memory
+on the matter of a result; `renew` places it before that result, and marks the older one if it was replaced. To find it, the texts of the best results are compared with each other and
 with similar candidates. What is recorded takes precedence over this comparison: an `evolved_from` or `contradicts`
 edge, or a person's decision that both memories hold.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
 from msgspec import Struct, field
@@ -21,7 +21,7 @@ from ormahd.index.rows import CandidateRow, Filter
 from ormahd.model.node import EdgeType, Found, SearchQuery, Tier
 from ormahd.search.exact import Exact, look, rare_words
 from ormahd.search.fuse import SEEDS, Fused, activate, fuse, seat
-from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Trace, gather, max_sim, parse_query
+from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Trace, gather, max_sim, parse_query, parts
 from ormahd.search.shape import Evidence, Named, Shaped, shape
 from ormahd.text.standing import Relation
 from ormahd.vectors.matrix import DECIMALS
@@ -137,51 +137,52 @@ def _near(index: Reader, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -
     ]
     if not older_vectors:
         return []
-    others = [one for one in pool.values() if not one.from_source]
-    cosines = index.similarities(np.stack([vector for _, vector in older_vectors]), [one.id for one in others])
+    others = [row for row in pool.values() if not row.from_source]
+    cosines = index.similarities(np.stack([vector for _, vector in older_vectors]), [row.id for row in others])
     found: list[tuple[str, str, float]] = []
     for column, (node_id, _) in enumerate(older_vectors):
         older = pool[node_id]
+        spaces = (older.space, None)  # a memory of one project cannot replace one of another, or a global one
         near = [
-            (cosine, other.id)
+            (-cosine, other.id)
             for other, cosine in zip(others, cosines[:, column].tolist(), strict=True)
-            if cosine >= NEAR and other.created > older.created and _speaks_for(older.space, other.space)
+            if cosine >= NEAR and other.created > older.created and other.space in spaces
         ]
-        near.sort(key=lambda one: (-one[0], one[1]))
-        found += [(node_id, newer, cosine) for cosine, newer in near[:PARTNERS]]
+        found += [(node_id, newer, -negative) for negative, newer in sorted(near)[:PARTNERS]]
     return sorted(found, key=lambda pair: (-pair[2], pair[:2]))[:PAIRS]
 
 
-def _speaks_for(older: str | None, newer: str | None) -> bool:
-    """Whether a memory in the space `newer` can replace one in the space `older` (None: global).
-
-    It can if both spaces are the same, or if the newer memory is global. A memory of one project cannot replace a
-    global one.
-    """
-    return newer in (older, None)
-
-
-def _last(one: str, found: Mapping[str, str]) -> str:
-    """Follow the replacements in `found` ({older id: newer id}) from the memory `one`, and return the id at the end of
-    the chain."""
-    visited = {one}
-    while (newer := found.get(one)) is not None and newer not in visited:
+def _last(node_id: str, found: Mapping[str, str]) -> str:
+    """Follow the replacements in `found` ({older id: newer id}) from a memory, and return the id at the end of the
+    chain."""
+    visited = {node_id}
+    while (newer := found.get(node_id)) is not None and newer not in visited:
         visited.add(newer)
-        one = newer
-    return one
+        node_id = newer
+    return node_id
+
+
+class Scored(Struct, frozen=True):
+    """The fused candidates after scoring. `traces`: best first; `rows`: {node id: row}; `spaces`: see `Ranked`."""
+
+    traces: list[Trace]
+    rows: dict[str, CandidateRow]
+    spaces: dict[str | None, float]
+    shaped: Shaped
+
+    def numbers(self, node_id: str) -> dict[str, float]:
+        """Return `Trace.numbers` of a candidate; empty if it is none."""
+        place = next((at for at, known in enumerate(self.rows) if known == node_id), None)
+        return {} if place is None else self.shaped.numbers(place)
 
 
 def renew(
-    results: Sequence[Trace],
-    marks: Mapping[str, Newer],
-    known: Mapping[str, Trace],
-    limit: int,
-    numbers: Callable[[str], dict[str, float]],
+    results: Sequence[Trace], marks: Mapping[str, Newer], known: Mapping[str, Trace], limit: int, scored: Scored
 ) -> list[Trace]:
     """Return the results, at most `limit`, with each newer memory placed before the older one.
 
     A newer memory that was not a result is inserted. `marks`: {older id: newer memory}, as `newer_of` returns them.
-    `known`: {node id: trace} of all candidates. `numbers`: function that returns `Trace.numbers` of a candidate.
+    `known`: {node id: trace} of all candidates.
     """
     found: dict[str, Trace] = {}
     for trace in results:
@@ -192,7 +193,12 @@ def renew(
         if newer is not None and (newer.replaces or score >= LEVEL * trace.score):
             trace.older_than = newer.node_id if newer.replaces else None
             if newer.node_id not in found:
-                found[newer.node_id] = _lifted(newer.node_id, trace, known, numbers)
+                # the newer memory gets the score that the older one had
+                lifted = known.get(newer.node_id) or Trace(newer.node_id, {}, source="activated")
+                lifted.numbers = {**(lifted.numbers or scored.numbers(newer.node_id)), "renewed": trace.score}
+                lifted.path = [*lifted.path, {"newer_than": trace.node_id}]
+                lifted.score, lifted.dropped = trace.score, None
+                found[newer.node_id] = lifted
                 trace.numbers = {**trace.numbers, "renewed": round(trace.score * BEHIND, 6)}
                 trace.score = trace.recompute()
         found[trace.node_id] = trace
@@ -208,15 +214,6 @@ def _up_to_limit(traces: list[Trace], limit: int) -> list[Trace]:
             chosen.append(trace)
             room -= trace.source != "conflict"
     return chosen[:limit]
-
-
-def _lifted(newer: str, older: Trace, known: Mapping[str, Trace], numbers: Callable[[str], dict[str, float]]) -> Trace:
-    """Return the trace of the newer memory, with the score that the older memory had."""
-    trace = known.get(newer) or Trace(newer, {}, source="activated")
-    trace.numbers = {**(trace.numbers or numbers(newer)), "renewed": older.score}
-    trace.path = [*trace.path, {"newer_than": older.node_id}]
-    trace.score, trace.dropped = older.score, None
-    return trace
 
 
 MIN_SCORE = 0.1
@@ -309,23 +306,64 @@ def rank(
     keep = max(rules.compared, 2 * parsed.limit)
     exact = look(index, parsed)
     fused = fuse(gathered, keep=keep, exact=exact.boost.keys())
-    traces, spaces, rows, numbers = _shaped(index, fused, gathered, parsed, exact, explain=explain)
-    results = _cut(traces, parsed)
+    scored = _scored(index, fused, gathered, parsed, exact, explain=explain)
+    results = _cut(scored.traces, parsed)
     late = _newest(index, parsed, parsed.limit - len(results), results) if parsed.windowed else []
     activated = activate(index, results, parsed.chosen, rules.seeds)
-    merged = sorted([*results, *activated], key=lambda one: -one.score) + late
-    top = seat(merged, parsed.limit)
+    merged = sorted([*results, *activated], key=lambda trace: -trace.score) + late
+    top, candidates = seat(merged, parsed.limit), [*scored.traces, *activated]
     if renewed:
         first = [trace.node_id for trace in top[:FIRST]]
-        rows |= index.candidates([node_id for node_id in first if node_id not in rows])
-        marks = newer_of(index, first, rows, parsed.chosen, holds, reworded)
-        top = renew(top, marks, {trace.node_id: trace for trace in [*traces, *activated]}, parsed.limit, numbers)
+        pool = scored.rows | index.candidates([node_id for node_id in first if node_id not in scored.rows])
+        marks = newer_of(index, first, pool, parsed.chosen, holds, reworded)
+        top = renew(top, marks, {trace.node_id: trace for trace in candidates}, parsed.limit, scored)
     top_ids = {trace.node_id for trace in top}
     for trace in merged:
         if trace.node_id not in top_ids:
             trace.dropped = f"cut: {trace.source} beyond the {parsed.limit} best"
-    found = _answer(parsed, gathered, top, [*traces, *activated], spaces, explain=explain)
-    return found if renewed else replace(found, pool=rows)
+    found = _answer(parsed, gathered, top, candidates, scored.spaces, explain=explain)
+    return found if renewed else replace(found, pool=scored.rows)
+
+
+class Options(TypedDict, total=False):
+    """The keyword arguments of `rank`."""
+
+    embed: Required[EmbedQuery]
+    space: Required[str | None]
+    now: Required[datetime]
+    rules: Required[Rules]
+    holds: Holds
+    reworded: Reworded
+    renewed: bool
+    explain: bool
+
+
+def rank_parts(index: Reader, query: SearchQuery, **options: Unpack[Options]) -> Ranked:
+    """Return the results of `rank`. If the text asks several questions, join the results of the whole text and of
+    each question."""
+    whole, pieces = rank(index, query, **options), parts(query.query)
+    each = [rank(index, query.model_copy(update={"query": piece}), **options) for piece in pieces]
+    return join(whole, each, pieces, query.limit) if pieces else whole
+
+
+def join(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: int) -> Ranked:
+    """Join the results of the whole text and of each question in it. Each memory is listed once, with its highest
+    score.
+
+    The best results of the questions come first; the others follow by their score. `pieces`: the questions.
+    """
+    best: dict[str, Hit] = {}
+    for ranked in (*each, whole):
+        for hit in ranked.results:
+            known = best.get(hit.node_id)
+            if known is None or known.score < hit.score:
+                best[hit.node_id] = hit
+    firsts = {ranked.results[0].node_id for ranked in each if ranked.results}
+    ordered = sorted(best.values(), key=lambda hit: (hit.node_id not in firsts, -hit.score, hit.node_id))
+    degraded = list(dict.fromkeys(part for ranked in (whole, *each) for part in ranked.degraded))
+    trace = {**whole.trace, "parts": list(pieces)} if whole.trace else whole.trace
+    pool = {node_id: row for ranked in (*each, whole) for node_id, row in ranked.pool.items()}
+    return replace(whole, results=ordered[:limit], degraded=degraded, trace=trace, pool=pool)
 
 
 def score(
@@ -335,30 +373,19 @@ def score(
 
     The evidence is the similarity of their texts to the query; None without vectors.
     """
-    known = index.candidates([one.node_id for one in fused])
-    present = [one for one in fused if one.node_id in known]  # the others were forgotten meanwhile
-    rows = [known[one.node_id] for one in present]
+    known = index.candidates([candidate.node_id for candidate in fused])
+    present = [candidate for candidate in fused if candidate.node_id in known]  # the others were forgotten meanwhile
+    rows = [known[candidate.node_id] for candidate in present]
     evidence = _evidence(index, rows, gathered)
     named = Named(exact, frozenset() if parsed.question else rare_words(index, parsed.topic))
     return present, rows, evidence, shape(rows, present, evidence, parsed, named)
 
 
-def _shaped(
-    index: Reader,
-    fused: list[Fused],
-    gathered: Gathered,
-    parsed: ParsedQuery,
-    exact: Exact,
-    *,
-    explain: bool,
-) -> tuple[list[Trace], dict[str | None, float], dict[str, CandidateRow], Callable[[str], dict[str, float]]]:
-    """Score the fused candidates.
-
-    Return their traces, best first; {space: best late interaction}; {node id: row}; and a function that returns
-    `Trace.numbers` for a node id.
-
-    Equal scores are ordered newest first, then by id. Without `explain` only the first traces have numbers.
-    """
+def _scored(
+    index: Reader, fused: list[Fused], gathered: Gathered, parsed: ParsedQuery, exact: Exact, *, explain: bool
+) -> Scored:
+    """Score the fused candidates. Equal scores are ordered newest first, then by id. Without `explain` only the first
+    traces have numbers."""
     fused, rows, evidence, shaped = score(index, fused, gathered, parsed, exact)
     scores = shaped.scores.tolist()
     behind = _behind(index, rows, scores)
@@ -370,17 +397,14 @@ def _shaped(
         numbers = shaped.numbers(at) if explain or place < parsed.limit else {}
         if numbers and at in behind:
             numbers = {**numbers, "part": behind[at]}
-        one = fused[at]
-        before = float(shaped.before[at])
-        traces.append(
-            Trace(rows[at].id, numbers, one.words_rank, one.bm25, one.meaning_rank, scores[at], before=before)
-        )
-    place_of = {row.id: at for at, row in enumerate(rows)}
-
-    def numbers_of(node_id: str) -> dict[str, float]:
-        return shaped.numbers(place_of[node_id]) if node_id in place_of else {}
-
-    return traces, _by_space(rows, evidence), {row.id: row for row in rows}, numbers_of
+        trace = Trace(rows[at].id, numbers, score=scores[at], before=float(shaped.before[at]))
+        trace.words_rank, trace.bm25 = fused[at].words_rank, fused[at].bm25
+        trace.meaning_rank = fused[at].meaning_rank
+        traces.append(trace)
+    spaces: dict[str | None, float] = {}
+    for row, late in zip(rows, evidence.late.plain.tolist() if evidence is not None else (), strict=False):
+        spaces[row.space] = max(spaces.get(row.space, 0.0), late)
+    return Scored(traces, {row.id: row for row in rows}, spaces, shaped)
 
 
 def _behind(index: Reader, rows: Sequence[CandidateRow], scores: Sequence[float]) -> dict[int, float]:
@@ -400,13 +424,6 @@ def _behind(index: Reader, rows: Sequence[CandidateRow], scores: Sequence[float]
         if only_part_archived and scores[part] >= scores[whole] > 0:
             found[part] = max(found.get(part, 0.0), BEHIND * scores[whole] / scores[part])
     return found
-
-
-def _by_space(rows: Sequence[CandidateRow], evidence: Evidence | None) -> dict[str | None, float]:
-    best: dict[str | None, float] = {}
-    for row, late in zip(rows, evidence.late.plain.tolist() if evidence is not None else (), strict=False):
-        best[row.space] = max(best.get(row.space, 0.0), late)
-    return best
 
 
 def _evidence(index: Reader, rows: Sequence[CandidateRow], gathered: Gathered) -> Evidence | None:
@@ -456,8 +473,9 @@ def _newest(index: Reader, parsed: ParsedQuery, room: int, results: Sequence[Tra
     if parsed.kinds and parsed.chosen.types is None:
         named = index.newest(replace(parsed.chosen, types=tuple(sorted(parsed.kinds))), room + len(known))
     every = dict.fromkeys([*named, *index.newest(parsed.chosen, room + len(known))])
-    found = [one for one in every if one not in known][:room]
-    return [Trace(one, {"temporal": TEMPORAL_SCORE}, score=TEMPORAL_SCORE, source="temporal") for one in found]
+    found = [node_id for node_id in every if node_id not in known][:room]
+    score = TEMPORAL_SCORE
+    return [Trace(node_id, {"temporal": score}, score=score, source="temporal") for node_id in found]
 
 
 def _answer(
@@ -470,11 +488,13 @@ def _answer(
     explain: bool,
 ) -> Ranked:
     degraded = list(gathered.degraded) if gathered else []
+    hits = []
+    for found in results:
+        steps = found.to_dict() if explain else {}
+        hits.append(Hit(found.node_id, found.score, found.source, steps, found.numbers, found.older_than))
     if not explain:
-        hits = [Hit(one.node_id, one.score, one.source, {}, one.numbers, one.older_than) for one in results]
         return Ranked(results=hits, degraded=degraded, spaces=spaces)
-    chosen = {one.node_id for one in results}
-    hits = [Hit(one.node_id, one.score, one.source, one.to_dict(), one.numbers, one.older_than) for one in results]
+    chosen = {found.node_id for found in results}
     period: dict[str, Any] | None = None
     if parsed.period is not None:
         bounds = {"after": parsed.period.after.isoformat(), "before": parsed.period.before.isoformat()}
@@ -487,6 +507,6 @@ def _answer(
         "pool": gathered.pool if gathered else 0,
         "by_words": len(gathered.by_words) if gathered else 0,
         "by_meaning": len(gathered.by_meaning) if gathered else 0,
-        "dropped": [one.to_dict() for one in candidates if one.node_id not in chosen],
+        "dropped": [found.to_dict() for found in candidates if found.node_id not in chosen],
     }
     return Ranked(results=hits, degraded=degraded, trace=trace, spaces=spaces)

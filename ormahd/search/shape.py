@@ -177,7 +177,7 @@ def shape(
     known = np.zeros(len(rows), np.bool_)
     if evidence is not None and rows:
         near = of_one_moment(rows)
-        judged = similarity(rows, np.array([one.bm25 or 0.0 for one in fused], np.float64), evidence, near)
+        judged = similarity(rows, np.array([candidate.bm25 or 0.0 for candidate in fused], np.float64), evidence, near)
         known = ~np.isnan(evidence.focus)
     learned: dict[str, Float] = {}
     factors = _factors(rows, fused, parsed, named)
@@ -221,9 +221,9 @@ def _factors(
     days = np.maximum(micros(parsed.now) - idle, 0) / DAY_US
     recency = 2.0 ** -np.minimum(days / RECENCY_HALF_LIFE_DAYS, HALVINGS)
     columns: dict[str, Sequence[float] | Float] = {
-        "rrf": [one.rrf for one in fused],
-        "rrf_norm": [one.rrf_norm for one in fused],
-        "rrf_share": [one.rrf_share for one in fused],
+        "rrf": [candidate.rrf for candidate in fused],
+        "rrf_norm": [candidate.rrf_norm for candidate in fused],
+        "rrf_share": [candidate.rrf_share for candidate in fused],
         "blend": np.full(len(rows), QUESTION_BLEND if parsed.question else BLEND),
         "dampening": np.full(len(rows), FTS_ONLY_DAMPENING),
         "title": title,
@@ -232,7 +232,9 @@ def _factors(
         "confidence": [certainty(row.confidence) for row in rows],
         "tier": [1.0 + TIER_BOOSTS[row.tier] for row in rows],
         "recency": RECENCY_BOOST * recency,
-        "access": [ACCESS_BOOST * min(1.0, _access(row.strength.use_count)) for row in rows],
+        "access": [
+            ACCESS_BOOST * min(1.0, math.log1p(row.strength.use_count) / math.log1p(FULL_ACCESS)) for row in rows
+        ],
         "period": [1.0 + PERIOD_BOOST * (after <= row.created <= before) for row in rows],
         "kind": [1.0 + (NAMED if row.type in parsed.kinds else 0.0) for row in rows],
         "space": [space_factor(row.space, parsed.space) for row in rows],
@@ -247,30 +249,24 @@ def title_overlaps(topic: frozenset[str], rare: frozenset[str], titles: Sequence
     """
     if not topic:
         return [0.0] * len(titles)
-    title_words = [words(title) if title and _may_have(topic, rare, title) else [] for title in titles]
-    stems(
-        chain(topic, rare, *title_words)
-    )  # learns the words of all titles at once: one by one takes five times as long
+    # A quick check of letters: stemming keeps the first two letters of a word, so there is no overlap if those of a rare
+    # word, or those of all words of `topic`, are not in the title.
+    rare_begins, topic_begins = [_begins(word) for word in rare], [_begins(word) for word in topic]
+    title_words: list[list[str]] = []
+    for title in titles:
+        lowered = (title or "").lower()
+        quick = all(begin in lowered for begin in rare_begins) and any(begin in lowered for begin in topic_begins)
+        title_words.append(words(title) if title and (quick or not title.isascii()) else [])
+    stems(chain(topic, rare, *title_words))  # all at once: one by one takes five times as long
     rare_stems = [stems((word,)) for word in rare]
     topic_stems = [stems((word,)) for word in topic]
     found = []
-    for title in title_words:
-        found_stems = stems(title)
-        whole = bool(title) and all(one <= found_stems for one in rare_stems)
-        found.append(sum(one <= found_stems for one in topic_stems) / len(topic) if whole else 0.0)
+    for listed in title_words:
+        title_stems = stems(listed)
+        whole = bool(listed) and all(rare_stem <= title_stems for rare_stem in rare_stems)
+        shared = sum(topic_stem <= title_stems for topic_stem in topic_stems)
+        found.append(shared / len(topic) if whole else 0.0)
     return found
-
-
-def _may_have(topic: frozenset[str], rare: frozenset[str], title: str) -> bool:
-    """Return False if `title` certainly has no overlap, by a quick check of letters; else True.
-
-    Stemming keeps the first two letters of a word. So there is no overlap if those of a rare word, or those of all
-    words of `topic`, are not in the title.
-    """
-    lowered = title.lower()
-    if not title.isascii():
-        return True
-    return all(_begins(word) in lowered for word in rare) and any(_begins(word) in lowered for word in topic)
 
 
 def _begins(word: str) -> str:
@@ -289,7 +285,3 @@ def space_factor(space: str | None, favoured: str | None) -> float:
     It is 1 for global memories, and for all memories if no space is favoured.
     """
     return BOOST_OTHER if favoured is not None and space not in (None, favoured) else 1.0
-
-
-def _access(count: int) -> float:
-    return math.log1p(count) / math.log1p(FULL_ACCESS) if count else 0.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Final
@@ -19,8 +19,10 @@ from typing import Final
 from msgspec import Struct
 
 from ormahd.model.node import NodeType
+from ormahd.text.tables import tables
 from ormahd.text.words import FUNCTION_WORDS
 
+_LISTS: Final = tables("bearing.toml")
 READ: Final = 4_000
 """Maximum number of characters of a command, or of a memory's text, that are read."""
 NAMED: Final = 24
@@ -29,44 +31,23 @@ SHORT, LONGER = 5, 4
 """Least number of letters of a name that a longer one may begin with, and the most that this may have more."""
 RULES: Final = frozenset({NodeType.DECISION, NodeType.PREFERENCE, NodeType.PROCEDURE})
 """Types of memories that say what to do, and so are about what they name."""
-TOLD: Final = frozenset({NodeType.EVENT, NodeType.PERSON})
+NARRATIVE: Final = frozenset({NodeType.EVENT, NodeType.PERSON})
 """Types of memories that tell of an event or a person: about no command and no file."""
-EVERYWHERE: Final = frozenset({
-    "__init__.py", "__main__.py", "index.html", "index.js", "index.ts", "index.tsx", "init.py", "lib.rs", "main.go", "main.py",
-    "main.rs", "mod.rs", "package.json", "readme.md", "setup.py",
-})  # fmt: skip
+EVERYWHERE: Final = frozenset[str](_LISTS["everywhere"])
 """File names that many folders of a project contain. Such a name alone does not show which file a memory means."""
-WORDS_TOO: Final = frozenset({
-    "cut", "date", "find", "go", "head", "join", "kill", "less", "make", "more", "move", "open", "read", "set", "sort", "split",
-    "tail", "test", "time", "top", "touch", "wait", "watch", "which", "who", "write",
-})  # fmt: skip
+WORDS_TOO: Final = frozenset[str](_LISTS["words_too"])
 """Programs whose names are words too: alone they name no program."""
-LOOKING: Final = frozenset({
-    "awk", "cat", "cd", "cut", "date", "diff", "echo", "export", "find", "grep", "head", "less", "ls", "mkdir", "printf", "ps", "pwd",
-    "rg", "rmdir", "sleep", "sort", "tail", "test", "tr", "true", "wc", "which",
-})  # fmt: skip
+LOOKING: Final = frozenset[str](_LISTS["looking"])
 """Programs that only look. Their commands name nothing."""
-WRITING: Final = frozenset(
-    {"chmod", "cp", "dd", "install", "ln", "mv", "rm", "sed", "shred", "tee", "touch", "truncate"}
-)
+WRITING: Final = frozenset[str](_LISTS["writing"])
 """Programs that change the files that they name."""
-NESTED: Final = frozenset({
-    "aws", "az", "bundle exec", "docker compose", "docker container", "docker image", "docker system", "docker volume", "dotnet ef",
-    "gcloud", "gh", "git lfs", "go mod", "npm run", "php artisan", "pnpm run", "poetry run", "rails", "systemctl restart",
-    "systemctl start", "systemctl stop", "uv pip", "uv run", "uv tool", "yarn run",
-})  # fmt: skip
+NESTED: Final = frozenset[str](_LISTS["nested"])
 """Beginnings of commands that need one more word to show what runs."""
-WRAPPERS: Final = (
-    "bundle exec", "command", "env", "exec", "nice", "nohup", "npm exec", "npx", "pnpm dlx", "pnpm exec", "poetry run", "python -m",
-    "python3 -m", "sudo", "time", "uv run", "yarn run",
-)  # fmt: skip
+WRAPPERS: Final = tuple(_LISTS["wrappers"])
 """Beginnings of commands that run the command that follows."""
-ADDING: Final = frozenset({"add", "create", "get", "i", "init", "install", "pull", "require", "run", "use"})
+ADDING: Final = frozenset[str](_LISTS["adding"])
 """Subcommands that bring something new into a project: what was rejected may be it."""
-GIT: Final = {
-    r"force[- ]?push": "git push --force", "amend": "git commit --amend", "rebas": "git rebase", "squash": "git merge --squash",
-    "cherry-?pick": "git cherry-pick",
-}  # fmt: skip
+GIT: Final[Mapping[str, str]] = _LISTS["git"]
 """{verb of a rule: the command that it forbids}."""
 
 _NO_COMMAND: Final = FUNCTION_WORDS - {"down", "up"}
@@ -143,7 +124,7 @@ class Bearing(Struct, frozen=True, omit_defaults=True):
 
 def bearing(title: str | None, content: str, kind: NodeType, *, rejected: bool = False) -> Bearing:
     """Return what a memory is about. `rejected`: it says that something was tried and given up."""
-    if kind in TOLD and not rejected:
+    if kind in NARRATIVE and not rejected:
         return Bearing()
     ruling = kind in RULES or rejected
     content = content[:READ]
@@ -157,7 +138,12 @@ def bearing(title: str | None, content: str, kind: NodeType, *, rejected: bool =
     for sentence in _SENTENCE.split(f"{title or ''}\n{_FENCED.sub('', content)}"):
         if ruling or _RULE.search(sentence):
             commands |= dict.fromkeys(_commands(sentence, advising=kind is NodeType.PROCEDURE))
-            avoided = list(_avoided(sentence))
+            # names that it forbids as a whole ("uv instead of pip"): no subcommand follows
+            avoided = []
+            for found in _LONE.finditer(sentence):
+                word = re.match(r"\s+([\w-]+)", sentence[found.end() :])
+                if word is None or word[1].lower() in _NO_COMMAND:
+                    avoided += [name.rstrip(".") for name in found.groups() if name and name not in _NO_COMMAND]
             commands |= dict.fromkeys(name for name in avoided if name.islower() and name not in WORDS_TOO | LOOKING)
             things |= dict.fromkeys(map(plain_name, avoided))
         files |= dict.fromkeys(_files(sentence, ruling=ruling, observed=kind is NodeType.OBSERVATION))
@@ -190,19 +176,6 @@ def _commands(sentence: str, *, advising: bool) -> Iterator[str]:
             )
             target = f"*{found['branch']}*" if found["branch"] else ""
             yield next(strong, "") or f"git {found['verb'].lower()}{target}"
-
-
-def _avoided(sentence: str) -> Iterator[str]:
-    """Yield the names of programs and other things that a sentence forbids as a whole: "uv instead of pip"."""
-    for found in _LONE.finditer(sentence):
-        if _ends(sentence[found.end() :]):
-            yield from (name.rstrip(".") for name in found.groups() if name and name not in _NO_COMMAND)
-
-
-def _ends(rest: str) -> bool:
-    """Return whether a program's name may end before `rest`: no subcommand follows."""
-    word = re.match(r"\s+([\w-]+)", rest)
-    return word is None or word[1].lower() in _NO_COMMAND
 
 
 def _in_prose(tokens: Sequence[str]) -> Iterator[str]:
@@ -314,11 +287,7 @@ def _add(found: list[list[str]], words: list[str]) -> None:
     if not words:
         return
     plain = [re.sub(r"""["'\\]""", "", word) if word[:1] not in "\"'" else word[1:-1] for word in words]
-    program = (
-        PurePosixPath(plain[0]).name
-        if not plain[0].startswith(("./", "../")) and plain[0].startswith("/")
-        else plain[0]
-    )
+    program = PurePosixPath(plain[0]).name if plain[0].startswith("/") else plain[0]
     found.append([program, *plain[1:]])
     if program in {"bash", "sh", "zsh", "dash"}:
         script = next((word for flag, word in itertools.pairwise(plain) if re.fullmatch(r"-\w*c", flag)), "")
@@ -340,34 +309,29 @@ def runs(pattern: str, words: Sequence[str]) -> bool:
 
 
 def _matches(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    flags = [word for word in words[1:] if word.startswith("-")]
-    if not all(any(_same_flag(one, flag) for flag in flags) for one in wanted if one.startswith("-")):
-        return False
-    plain = [one for one in wanted if not one.startswith("-")]
+    # two flags are one: `--force`, `--force=yes`, and `-f`, its first letter
+    flags = [word.partition("=")[0] for word in words[1:] if word.startswith("-")]
+    for named in (named for named in wanted if named.startswith("-")):
+        pairs = [(named, flag) if named.startswith("--") else (flag, named) for flag in flags]
+        short = any(long.startswith("--") and len(letter) == 2 and letter[1] == long[2:3] for long, letter in pairs)
+        if not short and not any(fnmatchcase(flag, named) for flag in flags):
+            return False
+    plain = [named for named in wanted if not named.startswith("-")]
     if len(plain) == len(wanted) - 1 and not plain:
         return True  # a flag alone
     at = 0
-    for one in plain:
-        while at < len(words) and not _word(one, words[at], first=at == 0):
-            value = at > 0 and words[at - 1].startswith("-")
-            if at == 0 or not (words[at].startswith("-") or value):
+    for named in plain:
+        while at < len(words):
+            word = words[at]
+            if fnmatchcase(word, named) or (at == 0 and fnmatchcase(PurePosixPath(word).name, named)):
+                break
+            if at == 0 or not (word.startswith("-") or words[at - 1].startswith("-")):
                 return False
             at += 1
         if at == len(words):
             return False
         at += 1
     return True
-
-
-def _word(wanted: str, word: str, *, first: bool) -> bool:
-    return fnmatchcase(word, wanted) or (first and fnmatchcase(PurePosixPath(word).name, wanted))
-
-
-def _same_flag(wanted: str, flag: str) -> bool:
-    """Return whether two flags are one: `--force`, `--force=yes`, and `-f`, its first letter."""
-    flag = flag.partition("=")[0]
-    long, short = (wanted, flag) if wanted.startswith("--") else (flag, wanted)
-    return fnmatchcase(flag, wanted) or (long.startswith("--") and len(short) == 2 and short[1] == long[2:3])
 
 
 def names(glob: str, path: str) -> bool:
@@ -402,7 +366,7 @@ def spellings(name: str) -> list[str]:
     return [name[:size] for size in range(max(len(name) - LONGER, SHORT), len(name))] + [name]
 
 
-def alike(one: str, other: str) -> bool:
+def alike(first: str, second: str) -> bool:
     """Return whether two names are of one thing: they are equal, or one is the other with a few letters more."""
-    short, long = sorted((one, other), key=len)
+    short, long = sorted((first, second), key=len)
     return short == long or (len(short) >= SHORT and long.startswith(short) and len(long) - len(short) <= LONGER)

@@ -59,22 +59,22 @@ def _lines(hunk: Sequence[Opcode], old: Sequence[str], new: Sequence[str]) -> It
             continue
         removed, added = list(old[a:b]), list(new[c:d])
         if len(removed) == len(added):
-            pairs = [_around(one, other) for one, other in zip(removed, added, strict=True)]
-            removed, added = [one for one, _ in pairs], [other for _, other in pairs]
+            pairs = [_around(before, after) for before, after in zip(removed, added, strict=True)]
+            removed, added = [before for before, _ in pairs], [after for _, after in pairs]
         yield from (f"-{clip(line)}" for line in removed)
         yield from (f"+{clip(line)}" for line in added)
 
 
-def _around(one: str, other: str) -> tuple[str, str]:
-    """Return `one` and `other`, two versions of a line. If one of them is longer than `WIDE`, both are cut to the
+def _around(old: str, new: str) -> tuple[str, str]:
+    """Return `old` and `new`, two versions of a line. If one of them is longer than `WIDE`, both are cut to the
     part in which they differ, with `AROUND` characters before and after it."""
-    if max(len(one), len(other)) <= WIDE:
-        return one, other
-    head, tail = common_ends(one, other)
+    if max(len(old), len(new)) <= WIDE:
+        return old, new
+    head, tail = common_ends(old, new)
     start = max(0, head - AROUND)
     cut = max(0, tail - AROUND)
     return tuple(  # type: ignore[return-value]
-        ("…" if start else "") + line[start : len(line) - cut] + ("…" if cut else "") for line in (one, other)
+        ("…" if start else "") + line[start : len(line) - cut] + ("…" if cut else "") for line in (old, new)
     )
 
 
@@ -112,37 +112,37 @@ def _range(start: int, end: int) -> str:
     return f"{start if count == 0 else start + 1}" + ("" if count == 1 else f",{count}")
 
 
-def common_ends(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
+def common_ends(first: Sequence[object], second: Sequence[object]) -> tuple[int, int]:
     """Return (length of the common beginning of both sequences, length of the common end of what remains)."""
-    shorter = min(len(one), len(other))
-    head = next((at for at in range(shorter) if one[at] != other[at]), shorter)
+    shorter = min(len(first), len(second))
+    head = next((at for at in range(shorter) if first[at] != second[at]), shorter)
     rest = shorter - head
-    tail = next((at for at in range(rest) if one[-1 - at] != other[-1 - at]), rest)
+    tail = next((at for at in range(rest) if first[-1 - at] != second[-1 - at]), rest)
     return head, tail
 
 
-def matching_blocks(one: Sequence[Any], other: Sequence[Any]) -> list[tuple[int, int, int]]:
-    """Return `(start in one, start in other, length)` of each run of equal items, and an empty run at the end.
+def matching_blocks(first: Sequence[Any], second: Sequence[Any]) -> list[tuple[int, int, int]]:
+    """Return `(start in first, start in second, length)` of each run of equal items, and an empty run at the end.
 
     That is the format of difflib. The common beginning and the common end are matched first. If more than `MERGED`
     items lie between them, these items count as wholly different.
     """
-    head, tail = common_ends(one, other)
+    head, tail = common_ends(first, second)
     blocks = [(0, 0, head)] if head else []
-    middle, other_middle = one[head : len(one) - tail], other[head : len(other) - tail]
-    if max(len(middle), len(other_middle)) <= MERGED:
-        found = SequenceMatcher(None, middle, other_middle).get_matching_blocks()[:-1]
+    first_middle, second_middle = first[head : len(first) - tail], second[head : len(second) - tail]
+    if max(len(first_middle), len(second_middle)) <= MERGED:
+        found = SequenceMatcher(None, first_middle, second_middle).get_matching_blocks()[:-1]
         blocks += [(head + at, head + start, size) for at, start, size in found]
     if tail:
-        blocks.append((len(one) - tail, len(other) - tail, tail))
-    return [*blocks, (len(one), len(other), 0)]
+        blocks.append((len(first) - tail, len(second) - tail, tail))
+    return [*blocks, (len(first), len(second), 0)]
 
 
 class _Matcher:
     """Replaces difflib's `SequenceMatcher` in merge3: it finds the matches with `matching_blocks`."""
 
-    def __init__(self, _junk: Any, one: Sequence[Any], other: Sequence[Any]) -> None:
-        self._blocks = matching_blocks(one, other)
+    def __init__(self, _junk: Any, first: Sequence[Any], second: Sequence[Any]) -> None:
+        self._blocks = matching_blocks(first, second)
 
     def get_matching_blocks(self) -> list[tuple[int, int, int]]:
         return self._blocks

@@ -98,15 +98,13 @@ def pieces(text: str) -> Iterator[Term]:
     at = 0
     while at < len(found):
         piece, at = found[at], at + 1
-        made, at = _piece(piece, found, at)
+        plain = piece["plain"]
+        if plain is None:
+            made, at = _value(piece, found, at)
+        else:  # most pieces are plain words, and need none of the other tests
+            made, at = _term(plain, plain.lower() if plain.isascii() else fold(plain), piece, found, at)
         if made is not None:
             yield made
-
-
-def _piece(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Term | None, int]:
-    if (plain := piece["plain"]) is None:  # most pieces are plain words, and need none of the other tests
-        return _value(piece, found, at)
-    return _term(plain, plain.lower() if plain.isascii() else fold(plain), piece, found, at)
 
 
 def _value(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Term | None, int]:
@@ -200,7 +198,7 @@ def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str
     elif at < len(found):
         following = found[at]
         word = fold(following[0]).strip("`")
-        joined = "".join(one[0] for one in found[at : at + 2]) if following["han"] else word
+        joined = "".join(near[0] for near in found[at : at + 2]) if following["han"] else word
         if following["han"] and joined in UNITS:
             unit, factor = UNITS[joined]
             text, at = text + " " + joined, at + 2
@@ -247,7 +245,7 @@ def _time(piece: re.Match[str]) -> int | None:
         return 720
     if text == "midnight":
         return 0
-    digits = [int(one) for one in re.findall(r"\d+", text)]
+    digits = [int(digit) for digit in re.findall(r"\d+", text)]
     hour, minute = digits[0], digits[1] if len(digits) > 1 else 0
     late = re.search(r"p\.?m", text) is not None and hour < 12
     return (hour + 12 * late) * 60 + minute if hour < 25 and minute < 60 else None

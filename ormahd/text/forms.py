@@ -46,7 +46,7 @@ def parts(identifier: str) -> list[str]:
 
 def identifiers(text: str) -> list[str]:
     """Return the identifiers in camelCase that a text contains, each once."""
-    return list(dict.fromkeys(one for one in _IDENTIFIER.findall(text) if len(one) <= LONGEST))
+    return list(dict.fromkeys(name for name in _IDENTIFIER.findall(text) if len(name) <= LONGEST))
 
 
 def name_term(word: str) -> str:
@@ -76,18 +76,13 @@ def forms(names: Sequence[str], content: str) -> str:
     stems, words of names. `names`: the note's title, aliases and tags."""
     text = content[:READ]
     whole = " ".join([*names, text])
-    found = [f"{GAP} {' '.join(parts(one))}" for one in identifiers(whole)]
+    found = [f"{GAP} {' '.join(parts(name))}" for name in identifiers(whole)]
     found += sorted(_initials(itertools.chain(names, [text])))
-    found += sorted(set(map(name_term, _name_words([*names, *_HEADING.findall(text)]))))
+    named = {word for name in [*names, *_HEADING.findall(text)] for word in words(name[:READ])} - _FUNCTION
+    named = {word for word in named if SHORTEST <= len(word) <= LONGEST and not word.isdigit()}
+    found += sorted(map(name_term, named))
     found += sorted(note_stems(whole, words(whole)))
     return " ".join(found)
-
-
-def _name_words(names: Iterable[str]) -> Iterator[str]:
-    for name in names:
-        for word in words(name[:READ]):
-            if SHORTEST <= len(word) <= LONGEST and word not in _FUNCTION and not word.isdigit():
-                yield word
 
 
 def _initials(texts: Iterable[str]) -> set[str]:

@@ -163,7 +163,8 @@ def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
         line = line.removesuffix("\r")
         bare = line.removeprefix(indent) if line.startswith(indent) else line.removeprefix(indent.rstrip())
         if _MARK.match(bare):
-            end = _after_mark(text, at, stop)
+            whole = _MARK_END.search(text, at, stop)  # None: the mark is cut off
+            end = stop if whole is None else whole.end()
             break
         if not (_LINE.match(bare) or _begins_ours(bare) or (end == heading.end())):
             break
@@ -203,12 +204,6 @@ def _end_of_line(text: str, at: int, depth: int) -> tuple[int, int | None]:
         if sign.endswith("\n"):
             return found.start(), None
     return len(text), None
-
-
-def _after_mark(text: str, at: int, stop: int) -> int:
-    """Return the position after the mark (`mark`) at `at`; `stop`, the end of the line, if the mark is cut off."""
-    found = _MARK_END.search(text, at, stop)
-    return stop if found is None else found.end()
 
 
 def _without_stray_marks(text: str) -> str:
@@ -323,7 +318,11 @@ def read(prompt: str, harness: str | None = None, *, characters: int = KEPT_HEAD
     """Return the `Prompt` in a raw text that `harness` sent. Never raises. Of a longer text than `characters`, two
     thirds of these are taken from its beginning and one third from its end."""
     whole = len(prompt) <= READ_HEAD + READ_TAIL
-    text = strip(_plain(prompt if whole else prompt[:READ_HEAD] + GAP + prompt[-READ_TAIL:])).strip()
+    text = prompt if whole else prompt[:READ_HEAD] + GAP + prompt[-READ_TAIL:]
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    text = _CONTROLS.sub(" ", text.replace("\r\n", "\n").replace("\r", "\n"))  # lone surrogates too
+    text = strip(text.strip()).strip()
     if _BANNER.match(text) or _NOBODY_FIRST.match(text):
         return Prompt(_clipped(_without_blocks(text, harness)[0], characters), Author.MACHINE)
     rest, blocks = _without_blocks(text, harness)
@@ -335,13 +334,6 @@ def read(prompt: str, harness: str | None = None, *, characters: int = KEPT_HEAD
     if _is_command(rest):
         return Prompt(_clipped(rest, characters), Author.COMMAND)
     return Prompt(_clipped(rest, characters), Author.PERSON)
-
-
-def _plain(text: str) -> str:
-    """Return the text without escape sequences, control characters and lone surrogates."""
-    if "\x1b" in text:
-        text = _ESCAPES.sub("", text)
-    return _CONTROLS.sub(" ", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 
 def unwrapped(text: str) -> str:
@@ -427,14 +419,12 @@ def _is_command(text: str) -> bool:
     """Return whether the text is a command for the harness, such as `/clear` or `!ls`. A sentence is not."""
     slash = _SLASH.match(text)
     if slash:
-        return slash["name"].lower() not in _DIRECTORIES and not _is_question(text[slash.end() :])
+        rest = text[slash.end() :]
+        question = rest.rstrip().endswith(("?", "？", "؟", "\u037e")) and len(rest.split()) >= _WORDS_LEAST
+        return slash["name"].lower() not in _DIRECTORIES and not question
     if "\n" in text or _is_sentence(text[1:]):
         return False
     return bool(_SHELL.match(text) or _MEMORY.match(text) or _SKILL.fullmatch(text))
-
-
-def _is_question(text: str) -> bool:
-    return text.rstrip().endswith(("?", "？", "؟", "\u037e")) and len(text.split()) >= _WORDS_LEAST
 
 
 def _is_sentence(text: str) -> bool:

@@ -60,7 +60,7 @@ def language(text: str) -> str:
     if len(text) > 2 * PART:
         parts = [language(part) for part in _parts(text)]
         return text if "".join(parts) == text else "\n".join(filter(None, (part.strip() for part in parts)))
-    if not _may_hold_other(text):
+    if not _SUSPECT.search(text):  # a quick test: most notes certainly contain no data
         return text
     found = _DATA_URL.sub("", text) if "data:" in text or "DATA:" in text else text
     if found is not text:
@@ -102,11 +102,6 @@ def _parts(text: str) -> Iterator[str]:
         start = end
 
 
-def _may_hold_other(text: str) -> bool:
-    """Return whether the text may contain data (`language`). A quick test: most notes certainly contain none."""
-    return _SUSPECT.search(text) is not None
-
-
 def _lines(lines: list[str]) -> Iterator[str]:
     """Yield `lines` without minified code, and without runs of `WRAPPED` or more consecutive lines of encoded data or
     of a log."""
@@ -121,7 +116,7 @@ def _lines(lines: list[str]) -> Iterator[str]:
             block, kind = [], line_kind
         if line_kind:
             block.append(line)
-        elif not _is_minified(line):
+        elif len(line) < WIDE or not line.isascii() or line.count(" ") >= SPACED * len(line):  # not minified
             yield line
     yield from block if len(block) < WRAPPED else ()
 
@@ -133,14 +128,6 @@ def _without_hashes(line: str) -> str:
         return "" if line.strip(" \t\r>") == "…" else line
     rest = _HASH.sub("", line)
     return rest if len(rest) < len(line) / 2 else line
-
-
-def _is_minified(line: str) -> bool:
-    return len(line) >= WIDE and line.isascii() and line.count(" ") < SPACED * len(line)
-
-
-def _set(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
 
 
 QUOTE = "  > "
@@ -171,15 +158,14 @@ _MARKS_OF_DIRECTION = "\u200e\u200f\u061c"
 _JOINERS = "\u200c\u200d"
 
 _TAG = re.compile(r"<(\s*/?\s*)([A-Za-z_][\w.-]{0,60}(?::[\w.-]{1,60})?)(?=[\s/>]|$)([^<>\n]{0,300})(>?)")
-_MEANT_FOR_MACHINES = _set(
-    """
+_MACHINE_NAMES = """
     admin agent ai answer assistant claude command context conversation data developer document documents env
     environment example examples function functions hook human important injected input instruction instructions invoke
     memories memory message messages notification ormah output parameter parameters plan policy prompt query reasoning
     reminder response result results rules scratchpad secret session skill system task thinking tool tools transcript
     untrusted user whisper whispers
     """
-)
+_MEANT_FOR_MACHINES = frozenset(_MACHINE_NAMES.split())
 _SPEAKERS = frozenset({"system", "assistant", "human", "developer"})
 _OPENINGS = re.compile(r"<(?=!--|!\[|\|)|(?<=\|)>")
 _TURNS = re.compile(r"\[(/?(?:INST|SYS|SYSTEM))\]|<<(/?SYS)>>")

@@ -12,7 +12,7 @@ which every measure of similarity takes for duplicates. No judge is asked about 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final, TypeVar
@@ -73,8 +73,8 @@ def same(title: str | None, content: str, other_title: str | None, other_content
     text = retold(ours, english)
     if text != retold(theirs, english) or not text:
         return None
-    one, other = (retold(list(tokens(named or "")), english) for named in (title, other_title))
-    return Same.NEAR if _titles_agree(one, other, text) else None
+    title_words, other_words = (retold(list(tokens(named or "")), english) for named in (title, other_title))
+    return Same.NEAR if _titles_agree(title_words, other_words, text) else None
 
 
 @lru_cache(maxsize=1_000)
@@ -96,13 +96,13 @@ def _core(content: str) -> tuple[str, ...]:
     return tuple(part for part in retold(list(tokens(content)), english=False) if part not in _ARTICLES)
 
 
-def _titles_agree(one: tuple[str, ...], other: tuple[str, ...], text: tuple[str, ...]) -> bool:
+def _titles_agree(first: tuple[str, ...], second: tuple[str, ...], text: tuple[str, ...]) -> bool:
     """Return whether the titles are equal, or one is missing and the text contains the other word for word."""
-    if one == other:
+    if first == second:
         return True
-    title = one or other
+    title = first or second
     starts = range(len(text) - len(title) + 1)
-    return not (one and other) and any(text[at : at + len(title)] == title for at in starts)
+    return not (first and second) and any(text[at : at + len(title)] == title for at in starts)
 
 
 def retold(tokens: Sequence[str], english: bool) -> tuple[str, ...]:
@@ -218,11 +218,11 @@ class TextContrast(StrEnum):
     ONE_PLACE = "one says a word where the other says another"
 
 
-def contrast(one: str, other: str) -> TextContrast | None:
+def contrast(first: str, second: str) -> TextContrast | None:
     """Return in what two similar texts clearly differ, so that they are no duplicates; None if their words show no
     such difference."""
-    ours, theirs = marks(one), marks(other)
-    folded = fold(one), fold(other)
+    ours, theirs = marks(first), marks(second)
+    folded = fold(first), fold(second)
     # A name does not count if the other text has it too, in small letters or within a word.
     mine = any(mark not in folded[1] for mark in ours - theirs)
     yours = any(mark not in folded[0] for mark in theirs - ours)
@@ -230,7 +230,7 @@ def contrast(one: str, other: str) -> TextContrast | None:
         return TextContrast.MARKS
     if bool(_NEGATED.search(folded[0])) != bool(_NEGATED.search(folded[1])):
         return TextContrast.NEGATION
-    return TextContrast.ONE_PLACE if _one_place(one, other) else None
+    return TextContrast.ONE_PLACE if _one_place(first, second) else None
 
 
 def marks(text: str) -> set[str]:
@@ -251,8 +251,8 @@ def marks(text: str) -> set[str]:
     return found
 
 
-def _one_place(one: str, other: str) -> bool:
-    ours, theirs = (retold(list(tokens(text)), english=True) for text in (one, other))
+def _one_place(first: str, second: str) -> bool:
+    ours, theirs = (retold(list(tokens(text)), english=True) for text in (first, second))
     if len(ours) == len(theirs):  # the same word may be replaced at several places, such as title and text
         return 0 < len({two for two in zip(ours, theirs, strict=True) if two[0] != two[1]}) <= REPLACED_WORDS
     head, tail = common_ends(ours, theirs)
@@ -267,27 +267,28 @@ TitledText = tuple[str | None, str]
 """(title, content) of a memory."""
 
 
-def once(items: Iterable[T], text_of: Callable[[T], TitledText]) -> list[tuple[T, list[T]]]:
+def once(items: Iterable[tuple[T, TitledText]]) -> list[tuple[T, list[T]]]:
     """Group the items whose memories say the same. Return (first item, the others) of each group, in order.
 
-    `text_of`: returns (title, content) of an item's memory.
+    `items`: each with the text of its memory.
     """
     groups: list[tuple[T, list[T]]] = []
-    for item in items:
-        mine = text_of(item)
-        group = next((others for first, others in groups if says_the_same(text_of(first), mine)), None)
-        if group is None:
+    texts: list[TitledText] = []
+    for item, text in items:
+        at = next((at for at, known in enumerate(texts) if says_the_same(known, text)), None)
+        if at is None:
             groups.append((item, []))
+            texts.append(text)
         else:
-            group.append(item)
+            groups[at][1].append(item)
     return groups
 
 
-def says_the_same(one: TitledText, other: TitledText) -> bool:
+def says_the_same(first: TitledText, second: TitledText) -> bool:
     """Return whether two memories say the same (`same`). If one is longer than `LONGEST`, they must be equal."""
-    if one == other:
+    if first == second:
         return True
-    shorter, longer = sorted((len(one[1]), len(other[1])))
-    if longer > LONGEST or longer > 2 * shorter + 40 or gist(one[1]) != gist(other[1]):
+    shorter, longer = sorted((len(first[1]), len(second[1])))
+    if longer > LONGEST or longer > 2 * shorter + 40 or gist(first[1]) != gist(second[1]):
         return False
-    return same(*one, *other) is not None
+    return same(*first, *second) is not None

@@ -1,10 +1,14 @@
-"""Rules for secrets that no issuer marks. Every rule is linear in the text.
+"""Rules for secrets. Every rule is linear in the text.
 
+- tokens by the marks of their issuers, as `betterleaks.txt` and `secret_tokens.txt` list them;
 - private keys with their body; `Authorization` and `Cookie` headers, bearer tokens; passwords in URLs;
 - assignments such as `password = …` or `"api_key": "…"`: the value is one word of at least 8 characters (6 in quotes)
   that mixes letters with digits or signs. Variables, calls, paths, URLs, versions, dates, placeholders, masks and slugs
   are no secrets; a UUID or digest is one only as the value of an assignment;
-- passwords of letters alone (`ormahd.text.letter_passwords`);
+- passwords of letters alone: `password = swordfish`, "my password is swordfish", `--password swordfish`. Such a password
+  looks like any other word, so three conditions must hold. It follows a label of a password with a sign or verb. It
+  ends a line or clause. It is not in `plain_words.txt`, and is no participle and no name in code. Labels are those of
+  English, German, French and Spanish;
 - secrets in sentences and commands: `the wifi password at home is …`, a PIN, recovery codes, `curl -u me:…`. Their
   names, in many languages, are in `secret_labels.txt`;
 - card and account numbers with a valid checksum.
@@ -12,16 +16,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache, partial
-from typing import Final
+from functools import cache, cached_property, lru_cache, partial
+from importlib.resources import files
+from typing import Final, NamedTuple
 
 from ormahd.model.strength import Pace
-from ormahd.text import letter_passwords, tokens
 from ormahd.text.tables import patterns, sections, tables
-from ormahd.text.tokens import Span
 
 _RULE: Final = patterns("secrets.toml", "rules")
 _FOLLOWING: Final = patterns("secrets.toml", "following")
@@ -31,9 +36,16 @@ _EXAMPLES: Final = tables("secrets.toml")["examples"]
 _MAX_KEY = 65_536
 """Maximum number of characters between BEGIN and END of a private key."""
 
-
 _MAX_WORD = 128
 """Maximum number of characters of a value that may be a variable, path or call."""
+
+
+class Span(NamedTuple):
+    """A secret in a text: characters `start` to `end` (exclusive), and its kind."""
+
+    start: int
+    end: int
+    kind: str
 
 
 def looks_real(value: str) -> bool:
@@ -54,7 +66,7 @@ def spans(text: str, pace: Pace) -> Iterator[Span]:
     """Yield every secret that this module's rules find, in no order. Spans may overlap. `pace`: see
     `secrets.redact`."""
     folded = text.casefold()
-    yield from tokens.spans(text, folded, pace)
+    yield from _tokens(text, folded, pace)
     for needs, search in pace(_RULES):
         if any(word in folded for word in needs):
             yield from search(text)
@@ -135,7 +147,8 @@ def long_secrets(text: str) -> Iterator[Span]:
         yield Span(putty.start(1), putty.start(1) + len(putty[1].rstrip()), "Private Key")
 
 
-_KINDS: Final = {"password": "Password", "key": "Secret", "pin": "PIN", "recovery": "Recovery Code", "phrase": "Recovery Phrase"}  # fmt: skip
+_RECOVERY: Final = {"recovery": "Recovery Code", "phrase": "Recovery Phrase"}
+_KINDS: Final = {"password": "Password", "key": "Secret", "pin": "PIN"} | _RECOVERY
 _TRAILING: Final = ".:?)]}*_"
 _LEADING: Final = "\"'`(["
 _LONGEST: Final = 128
@@ -148,7 +161,7 @@ def _flags(text: str) -> Iterator[Span]:
         name = found.lastgroup or ""
         value = found[name]
         start, end = found.start(name), found.start(name) + len(value.rstrip(_TRAILING))
-        # what follows such a flag is a password or a variable; plain words are left to `letter_passwords`
+        # what follows such a flag is a password or a variable; plain words are left to `_letter_passwords`
         if _is_real(value.rstrip(_TRAILING), least=6):
             yield Span(start, end, "Password")
 
@@ -173,8 +186,11 @@ def _cards(text: str) -> Iterator[Span]:
 
 def _ibans(text: str) -> Iterator[Span]:
     for found in _RULE["iban"].finditer(text):
-        if _is_iban(found[0]):
-            yield Span(*found.span(), "IBAN")
+        plain = found[0].replace(" ", "")
+        if 15 <= len(plain) <= 34 and plain not in _EXAMPLES["ibans"]:
+            number = int("".join(str(int(char, 36)) for char in plain[4:] + plain[:4]))
+            if number % 97 == 1:
+                yield Span(*found.span(), "IBAN")
 
 
 def _password(text: str, start: int, end: int) -> Iterator[Span]:
@@ -230,16 +246,11 @@ def _values(text: str, start: int, kind: str, how: str, *, dense: bool) -> Itera
             yield Span(*digits.span(1), _KINDS[kind])
     else:
         found = _RULE["quoted_word"].match(text, start)
-        place = found.span(1) if found else _bare(text, start, dense=dense)
+        place = found.span(1) if found else None
+        if found is None and (bare := _RULE["ascii" if dense else "bare_word"].match(text, start)):
+            place = start, start + len(bare[0].rstrip(_TRAILING))
         if place is not None and _tells(text, place, kind, how, quoted=found is not None):
             yield Span(*place, _KINDS[kind])
-
-
-def _bare(text: str, start: int, *, dense: bool) -> tuple[int, int] | None:
-    found = (_RULE["ascii"] if dense else _RULE["bare_word"]).match(text, start)
-    if found is None:
-        return None
-    return start, start + len(found[0].rstrip(_TRAILING))
 
 
 def _tells(text: str, place: tuple[int, int], kind: str, how: str, *, quoted: bool) -> bool:
@@ -248,7 +259,7 @@ def _tells(text: str, place: tuple[int, int], kind: str, how: str, *, quoted: bo
     value = text[slice(*place)]
     if how == "marked" and (kind != "password" or _SIGNS.isdisjoint(value) or not _RULE["end"].match(text, place[1])):
         return False
-    if kind == "password" and value.endswith("!") and letter_passwords.describes(value.rstrip("!")):
+    if kind == "password" and value.endswith("!") and _describes(value.rstrip("!")):
         return False
     if is_product(text, place[1]) or (how in ("verb", "next", "marked") and _RULE["measure"].fullmatch(value)):
         return False
@@ -286,13 +297,6 @@ def _is_card(text: str) -> bool:
     return (sum(map(int, digits[-1::-2])) + sum(value - 9 if value > 9 else value for value in twice)) % 10 == 0
 
 
-def _is_iban(text: str) -> bool:
-    plain = text.replace(" ", "")
-    if plain in _EXAMPLES["ibans"] or not 15 <= len(plain) <= 34:
-        return False
-    return int("".join(str(int(char, 36)) for char in plain[4:] + plain[:4])) % 97 == 1
-
-
 @lru_cache(maxsize=256)
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     """Return a pattern that matches any of these labels of secrets as a whole word.
@@ -311,6 +315,138 @@ def _names() -> dict[str, list[str]]:
     return {kind: sorted(names, key=len, reverse=True) for kind, names in sections("secret_labels.txt").items()}
 
 
+# ---------------------------------------------------------------- tokens with the marks of their issuers
+
+_LOWER: Final = re.compile(r"[a-z_.-]*+")
+_WORD_REST: Final = re.compile(r"[A-Za-z0-9_-]*+")
+
+
+class _TokenRule:
+    def __init__(self, line: str) -> None:
+        self.kind, least, keywords, self._pattern = line.split("\t")
+        self.entropy = float(least)
+        self._keywords = keywords.split("|")
+        self.folded = [(keyword, _trigrams(keyword)) for keyword in map(str.casefold, self._keywords)]
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The rule's pattern. It is compiled at its first use, because most rules are never used."""
+        keywords = "|".join(map(re.escape, self._keywords))
+        return re.compile(self._pattern.replace("{keywords}", keywords), re.ASCII)
+
+
+@cache
+def token_rules() -> list[_TokenRule]:
+    lines = [
+        line
+        for name in ("betterleaks.txt", "secret_tokens.txt")
+        for line in files("ormahd.text").joinpath(name).read_text("utf-8").splitlines()
+    ]
+    return [_TokenRule(line) for line in lines if line and not line.startswith("#")]
+
+
+def _tokens(text: str, folded: str, pace: Pace) -> Iterator[Span]:
+    """Yield the tokens in a text, in no order. `folded`: the text, casefolded. `pace`: see `secrets.redact`.
+
+    Only the rules of which a keyword is in the text search it. A pattern of fixed length does not match the end of a
+    longer token, which is secret too.
+    """
+    trigrams = _trigrams(folded)  # a set is asked in a tenth of the time that a search of the text takes
+    rules = [
+        rule
+        for rule in token_rules()
+        if any(of_keyword <= trigrams and keyword in folded for keyword, of_keyword in rule.folded)
+    ]
+    for rule in pace(rules):
+        for found in rule.pattern.finditer(text):
+            start, end = next(
+                (found.span(group + 1) for group, part in enumerate(found.groups()) if part), found.span()
+            )
+            value = text[start:end]
+            if _LOWER.fullmatch(value):
+                continue
+            # entropy: the bits of information of a character, by how often each occurs
+            shares = [count / len(value) for count in Counter(value).values()]
+            entropy = -sum(share * math.log2(share) for share in shares)
+            if entropy >= rule.entropy:
+                rest = _WORD_REST.match(text, end)
+                yield Span(start, rest.end() if rest else end, rule.kind)
+
+
+def _trigrams(text: str) -> set[str]:
+    return {text[at : at + 3] for at in range(len(text) - 2)}
+
+
+# ---------------------------------------------------------------- passwords of letters alone
+
+_SENTENCES: Final = "words of sentences"
+"""Name of the section of `plain_words.txt` with words of sentences. A phrase with one of them is no password."""
+_LETTERS: Final = patterns("secrets.toml", "letters")
+
+
+def _letter_passwords(text: str) -> Iterator[Span]:
+    """Yield every password that consists of letters alone, in no order. Takes time linear in the text's length."""
+    for found in _LETTERS["before"].finditer(text):
+        word = _letters_after(text, found.end(), verb=found["verb"] is not None, sign=found["how"])
+        if word is not None:
+            yield Span(*word.span("word"), _KINDS["password"])
+    for found in _LETTERS["beside"].finditer(text):
+        word = _letters_after(text, found.end(), verb=True)
+        if word is None or _describes(word["word"]):
+            continue
+        # it ends its clause: in `password "reset" link` the word `reset` does not, so it is no password
+        closed = _LETTERS["closer"].match(text, word.end())
+        end = closed.end() if closed else word.end()
+        if _LETTERS["ends"].match(text, end) or _LETTERS["goes_on"].match(text, end):
+            yield Span(*word.span("word"), _KINDS["password"])
+    for pattern in (_LETTERS["flag"], _LETTERS["called"]):
+        for found in pattern.finditer(text):
+            if not _is_plain(found["word"]) and not found["word"].isupper():
+                yield Span(*found.span("word"), _KINDS["password"])
+
+
+def _letters_after(text: str, start: int, *, verb: bool, sign: str = "") -> re.Match[str] | None:
+    """Return a match whose group `word` is the password that begins at `start`; None if there is none.
+
+    `verb`: whether a verb stands between the label ("password") and the password; `sign`: the sign between them, else
+    empty.
+    """
+    if quoted := _LETTERS["quoted"].match(text, start):
+        return None if _is_plain(quoted["word"]) else quoted
+    if phrase := _LETTERS["phrase"].match(text, start):
+        return phrase if _plain_words()[_SENTENCES].isdisjoint(phrase["word"].split()) else None
+    if slug := _LETTERS["slug"].match(text, start):
+        prose = verb or not _plain_words()[_SENTENCES].isdisjoint(slug["word"].split("-"))
+        return slug if not prose and _LETTERS["ends"].match(text, slug.end()) else None
+    bare = _LETTERS["bare"].match(text, start)
+    if bare is None:
+        return None
+    end = bare.end()
+    goes_on = ("=" in sign and _LETTERS["goes_on"].match(text, end)) or (sign == "=" and text[end : end + 1] == " ")
+    if not goes_on and not _LETTERS["ends"].match(text, end):
+        return None
+    word = bare["word"]
+    is_code = word.isupper() or _LETTERS["capital_inside"].search(word) is not None
+    return None if is_code or _describes(word) else bare
+
+
+def _describes(word: str) -> bool:
+    """Return whether a word after "password" describes one instead of being it: `wrong`, `required`, `abgelaufen`."""
+    return _is_plain(word) or _LETTERS["participle"].fullmatch(word.casefold()) is not None
+
+
+def _is_plain(word: str) -> bool:
+    """Return whether a word is probably no password: a type, a state, a label or the name of a program."""
+    known = any(word.casefold() in listed for listed in _plain_words().values())
+    return known or len(set(word)) < 4 or _LETTERS["of_a_label"].search(word) is not None
+
+
+@cache
+def _plain_words() -> dict[str, frozenset[str]]:
+    """Return `{section: folded words}` of `plain_words.txt`."""
+    return {name: frozenset(" ".join(lines).split()) for name, lines in sections("plain_words.txt").items()}
+
+
 _RULES: Final[tuple[tuple[tuple[str, ...], Callable[[str], Iterator[Span]]], ...]] = (
     (("eyj", "private"), long_secrets),
     (("://",), _passwords_of_urls),
@@ -322,7 +458,7 @@ _RULES: Final[tuple[tuple[tuple[str, ...], Callable[[str], Iterator[Span]]], ...
     (("-u", "--user", "--basic", "--proxy", "-pass", "-secret", "-token", "-api", "-auth", "-access", "-client", "mysql", "mariadb", "sshpass", "redis-cli", "az login", "sqlcmd", "zip", "openssl", "htpasswd", "smb", "configure set", "sudo -s"), _flags),
     (("log in", "login", "sign in", "cred", "account", "anmeldung", "zugang", "identifiant", "acceso", "доступ", "логин"), _pairs),
     (("pass", "pin", "token", "key"), _called),
-    (("pass", "pw", "kennwort", "contrase", "-u", "--user", "--basic", "mysql", "mariadb", "redis-cli", " login"), letter_passwords.spans),
+    (("pass", "pw", "kennwort", "contrase", "-u", "--user", "--basic", "mysql", "mariadb", "redis-cli", " login"), _letter_passwords),
     (("",), _labelled),
     (("",), _cards),
     (("",), _ibans),

@@ -1,7 +1,6 @@
 """Find and redact secrets in texts from agents, hooks and imports, before they are written to a file.
 
-The rules are those of `ormahd.text.tokens` (what issuers mark) and of `ormahd.text.secret_rules` (what people write).
-Nothing is verified over the network.
+The rules are those of `ormahd.text.secret_rules`. Nothing is verified over the network.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from msgspec import Struct
 
 from ormahd.model.strength import Pace
 from ormahd.text import secret_rules
-from ormahd.text.tokens import Span
+from ormahd.text.secret_rules import Span
 
 WINDOW: Final = 32_000
 """Number of characters of a long text that are searched at once, without margins."""

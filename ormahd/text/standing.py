@@ -47,10 +47,10 @@ class Mismatch(Struct, frozen=True):
 
 
 class Aligned(Struct, frozen=True):
-    """A sentence of the older memory (`one`) and one of the newer (`other`), aligned word by word."""
+    """A sentence of the older memory (`older`) and one of the newer (`newer`), aligned word by word."""
 
-    one: Sentence
-    other: Sentence
+    older: Sentence
+    newer: Sentence
     shared: float
     """Sum of the weights of the common tokens."""
     share: float
@@ -126,7 +126,11 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence
 
     # The places in which two sentences differ, behind their subjects.
     places = [(two, place) for two in aligned for place in two.places if not place.head]
-    swap = max((two.share / len(two.places) for two, place in places if _of_one_sort(place)), default=0.0)
+    swap = 0.0  # both sides of a place have a value, or both have a name
+    for two, place in places:
+        sorts_old, sorts_new = {token.sort for token in place.old}, {token.sort for token in place.new}
+        if (sorts_old & VALUES and sorts_new & VALUES) or Sort.NAME in sorts_old & sorts_new:
+            swap = max(swap, two.share / len(two.places))
     only = max((two.share / (1.0 + two.more + two.less) for two, _ in places if len(two.places) == 1), default=0.0)
 
     # A change counts more, the more its sentence has in common with the older memory.
@@ -136,20 +140,31 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence
 
     turned = _turned(older, newer)
     sides = [(pair & older.plain, pair & newer.plain) for pair in OPPOSITES]
-    opposite = any(len(one) == len(other) == 1 and one != other for one, other in sides)
+    opposite = any(len(old_side) == len(new_side) == 1 and old_side != new_side for old_side, new_side in sides)
     denied = opposite or older.negated != any(sentence.negated for sentence in asserted)
-    labels_old, labels_new = ({key for key in keys if key in one.labels} for keys, one in ((old, older), (new, newer)))
+    labels_old, labels_new = older.labels & old.keys(), newer.labels & new.keys()
     elsewhere = older.places - newer.plain and newer.places - older.plain
     numbered = labels_old - labels_new and labels_new - labels_old
     conditional = older.conditions - newer.plain and newer.conditions - older.plain
     apart = bool(elsewhere or numbered) + bool(conditional) + ({older.type, newer.type} <= HAPPENINGS)
     own = older.about_self and newer.about_self and bool(older.domains & newer.domains)
     features = Features(
-        cosine=cosine, cover_least=covers[0], cover_most=covers[1], subject=subject,
-        predicate_old=_share(tail_old, tail_old.keys() & matched_old), predicate_new=_share(tail_new, tail_new.keys() & matched_new),
-        slot=slot, swap=swap, only=only, change=change, turned=min(1.5, turned), apart=apart, own=own,
-        talk=max(older.talk, newer.talk), equal=covers[0] ** 3 * (1.0 - max(min(1.0, slot), swap, denied)),
-    )  # fmt: skip
+        cosine=cosine,
+        cover_least=covers[0],
+        cover_most=covers[1],
+        subject=subject,
+        predicate_old=_share(tail_old, tail_old.keys() & matched_old),
+        predicate_new=_share(tail_new, tail_new.keys() & matched_new),
+        slot=slot,
+        swap=swap,
+        only=only,
+        change=change,
+        turned=min(1.5, turned),
+        apart=apart,
+        own=own,
+        talk=max(older.talk, newer.talk),
+        equal=covers[0] ** 3 * (1.0 - max(min(1.0, slot), swap, denied)),
+    )
     differs = bool(old.keys() - matched_old and new.keys() - matched_new) or denied or change > 0.0 or turned > 0.0
     about_one_thing = bool(slot or swap or subject or turned or own)
     asserts = any(sentence.asserted for sentence in _content(newer))
@@ -193,44 +208,38 @@ def _rivals(
                 least = max(2.0, min(sum(around.values()), sum(beside.values())))
                 if shared:
                     found.append((shared / least, (value, other)))
-    found.sort(key=lambda one: -one[0])
+    found.sort(key=lambda match: -match[0])
     return tuple(pair for _, pair in found), found[0][0] if found else 0.0
 
 
-def _slots(one: Statement) -> list[tuple[Token, dict[str, float]]]:
+def _slots(statement: Statement) -> list[tuple[Token, dict[str, float]]]:
     """Return (value, words around it: those of its sentence and of the title) for each value of a memory."""
-    title = one.sentences[0].tokens if one.titled else ()
+    title = statement.sentences[0].tokens if statement.titled else ()
     found = []
-    for sentence in one.sentences:
+    for sentence in statement.sentences:
         values = [token for token in sentence.tokens if token.sort in VALUES and sentence.asserted]
         around = [other for other in (*title, *sentence.tokens) if other.sort not in VALUES] if values else []
         found += [(token, {other.key: other.weight for other in around}) for token in values]
     return found
 
 
-def _turned(one: Statement, other: Statement) -> float:
-    """Return the sum of the weights of values in `one` that `other` names as former."""
+def _turned(statement: Statement, other: Statement) -> float:
+    """Return the sum of the weights of values in `statement` that `other` names as former."""
     values: dict[str, float] = {}
-    for sentence in one.sentences:
+    for sentence in statement.sentences:
         named = [token for token in sentence.tokens[: sentence.head] if token.sort in {*VALUES, Sort.NAME}]
         values |= {token.key: token.weight for token in (*named, *sentence.tokens[sentence.head :])}
     return sum(values[key] for key in _matched(values, dict.fromkeys(other.turned, 1.0)))
 
 
-def _content(one: Statement) -> tuple[Sentence, ...]:
+def _content(statement: Statement) -> tuple[Sentence, ...]:
     """Return the sentences of a memory without its title."""
-    return one.sentences[one.titled and len(one.sentences) > 1 :]
+    return statement.sentences[statement.titled and len(statement.sentences) > 1 :]
 
 
-def _tail(one: Statement) -> dict[str, float]:
+def _tail(statement: Statement) -> dict[str, float]:
     """Return {key: weight} of the tokens behind the subject of each sentence of the content."""
-    return {token.key: token.weight for sentence in _content(one) for token in sentence.tokens[sentence.head :]}
-
-
-def _of_one_sort(place: Mismatch) -> bool:
-    """Whether both sides of a place have a value, or both have a name."""
-    old, new = {token.sort for token in place.old}, {token.sort for token in place.new}
-    return bool((old & VALUES and new & VALUES) or Sort.NAME in old & new)
+    return {token.key: token.weight for sentence in _content(statement) for token in sentence.tokens[sentence.head :]}
 
 
 def _aligned(older: Statement, newer: Statement) -> list[Aligned]:
@@ -240,36 +249,35 @@ def _aligned(older: Statement, newer: Statement) -> list[Aligned]:
     if older.titled and newer.titled:
         pairs.append((older.sentences[0], newer.sentences[0]))
     rough = []
-    for at, (one, other) in enumerate(pairs):
-        keys = {token.key for token in other.tokens}
-        shared = sum(token.weight for token in one.tokens if token.key in keys)
-        if one.tokens and other.tokens and other.asserted:
-            rough.append((shared, -at, one, other))
+    for at, (old, new) in enumerate(pairs):
+        keys = {token.key for token in new.tokens}
+        shared = sum(token.weight for token in old.tokens if token.key in keys)
+        if old.tokens and new.tokens and new.asserted:
+            rough.append((shared, -at, old, new))
     rough.sort(key=lambda row: row[:2], reverse=True)
-    found = [_align(one, other) for _, _, one, other in rough[:COMPARED]]
-    return sorted(found, key=lambda one: (-one.share * min(one.shared, 2.0), len(one.places)))
+    found = [_align(old, new) for _, _, old, new in rough[:COMPARED]]
+    return sorted(found, key=lambda aligned: (-aligned.share * min(aligned.shared, 2.0), len(aligned.places)))
 
 
-def _align(one: Sentence, other: Sentence) -> Aligned:
-    ours = [token.key for token in one.tokens]
-    theirs = [_like(token.key, ours) for token in other.tokens]
+def _align(older: Sentence, newer: Sentence) -> Aligned:
+    ours = [token.key for token in older.tokens]
+    theirs = [_like(token.key, ours) for token in newer.tokens]
     places: list[Mismatch] = []
     more = less = shared = 0.0
     for what, a, b, c, d in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         if what == "equal":
-            shared += sum(token.weight for token in one.tokens[a:b])
+            shared += sum(token.weight for token in older.tokens[a:b])
         elif what == "replace":
-            old, new = one.tokens[a:b], other.tokens[c:d]
-            valued = any(
-                token.sort in VALUES for token in (*old, *new)
-            )  # "Node 18 is required": 18 is a value, although it is before the verb
-            places.append(Mismatch(old, new, b <= one.head and d <= other.head and not valued))
+            old, new = older.tokens[a:b], newer.tokens[c:d]
+            # "Node 18 is required": 18 is a value, although it is before the verb
+            valued = any(token.sort in VALUES for token in (*old, *new))
+            places.append(Mismatch(old, new, b <= older.head and d <= newer.head and not valued))
         elif what == "insert":
-            more += sum(token.weight for token in other.tokens[c:d])
+            more += sum(token.weight for token in newer.tokens[c:d])
         else:
-            less += sum(token.weight for token in one.tokens[a:b])
-    whole = min(sum(token.weight for token in side.tokens) for side in (one, other))
-    return Aligned(one, other, shared, shared / whole if whole else 0.0, tuple(places), more, less)
+            less += sum(token.weight for token in older.tokens[a:b])
+    whole = min(sum(token.weight for token in side.tokens) for side in (older, newer))
+    return Aligned(older, newer, shared, shared / whole if whole else 0.0, tuple(places), more, less)
 
 
 def _like(key: str, keys: Sequence[str]) -> str:
@@ -329,12 +337,12 @@ class Weights(Struct, frozen=True):
     """Minimum probability for the verdict SAME."""
 
 
-def comparable(one: NodeType, space: str | None, other: NodeType, other_space: str | None) -> bool:
+def comparable(kind: NodeType, space: str | None, other_kind: NodeType, other_space: str | None) -> bool:
     """Return whether two memories may contradict each other: both are in one space, or one is global and the type of
-    neither is in `RULES`. `one`, `other`: their types."""
+    neither is in `RULES`. `kind`, `other_kind`: their types."""
     if space == other_space:
         return True
-    return (space is None or other_space is None) and not RULES & {one, other}
+    return (space is None or other_space is None) and not RULES & {kind, other_kind}
 
 
 def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
@@ -363,7 +371,7 @@ def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
 
 def products(values: Sequence[float]) -> list[float]:
     """Return the features of a pair with the product of each two of them: a change counts where the subject is common."""
-    return [*values, *(one * other for at, one in enumerate(values) for other in values[at:])]
+    return [*values, *(value * other for at, value in enumerate(values) for other in values[at:])]
 
 
 @cache
@@ -379,7 +387,8 @@ def _difference(evidence: StandingEvidence) -> tuple[str, str, str]:
     best = evidence.best
     if best is None:
         return "", "", ""
-    subject = _joined(_shared(best))
+    known = {token.key for token in best.newer.tokens}
+    subject = _joined(tuple(token for token in best.older.tokens if token.key in known))
     if evidence.rivals:
         old, new = evidence.rivals[0]
         return subject, _joined((old,)), _joined((new,))
@@ -387,11 +396,6 @@ def _difference(evidence: StandingEvidence) -> tuple[str, str, str]:
     if places:
         return subject, _joined(places[0].old), _joined(places[0].new)
     return subject, "", ""
-
-
-def _shared(best: Aligned) -> tuple[Token, ...]:
-    known = {token.key for token in best.other.tokens}
-    return tuple(token for token in best.one.tokens if token.key in known)
 
 
 def _joined(tokens: tuple[Token, ...]) -> str:

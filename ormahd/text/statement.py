@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -120,18 +119,25 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
         _SPOKEN.search(part) is not None or _PATTERNS["addressing"].search(fold(part)) is not None for part in parts
     )
     domains = {name for name in ("home", "work") if _WORDS[name] & words or _runs(folded, _WORDS[name])}
-    labels = (token.key for one in sentences for token in one.tokens if token.sort is Sort.LABEL)
+    labels = (token.key for sentence in sentences for token in sentence.tokens if token.sort is Sort.LABEL)
+    conditions = (word for match in _CONDITION.finditer(body) for word in match[1].split()[:4])
     return Statement(
-        sentences=sentences, titled=titled, type=type, keys=keys, labels=frozenset(labels), head=frozenset(head) | named,
-        plain=words, negated=any(one.negated for one in sentences),
-        turned=frozenset().union(*(one.turned for one in sentences)),
+        sentences=sentences,
+        titled=titled,
+        type=type,
+        keys=keys,
+        labels=frozenset(labels),
+        head=frozenset(head) | named,
+        plain=words,
+        negated=any(sentence.negated for sentence in sentences),
+        turned=frozenset().union(*(sentence.turned for sentence in sentences)),
         added=_PATTERNS.get(language, _PATTERNS["en"]).search(body) is not None,
         places=words & _WORDS["places"] | _runs(folded, _WORDS["places"]),
         domains=frozenset(domains | {"home"} if _PATTERNS["moving"].search(body) else domains),
         about_self=bool(words & _WORDS["self"]) or _PATTERNS["self_runs"].search(folded) is not None,
-        conditions=_conditions(body),
+        conditions=frozenset(stem(word) for word in conditions if word not in _WORDS["empty"]),
         talk=1.0 if words & _WORDS["self"] and _SPEAKER.match(content) else spoken / max(1, len(parts)),
-    )  # fmt: skip
+    )
 
 
 def _sentence(text: str) -> Sentence:
@@ -157,8 +163,11 @@ def _sentence(text: str) -> Sentence:
         plain = piece.sort in (Sort.WORD, Sort.NAME, Sort.HAN)
         if plain and (low in _WORDS["negations"] or low.endswith("n't")):
             negated = True
-        if head is None and tokens and plain and _verb(low, at, found):
-            head = len(tokens)
+        if head is None and tokens and plain:
+            # a verb: a known one, or a word within the sentence that ends like one
+            like = at > 0 and piece.text[:1].islower() and at + 1 < len(found)
+            like = like and len(low) > 4 and low.endswith(("ed", "es", "s")) and not low.endswith("ss")
+            head = len(tokens) if low in _WORDS["verbs"] or like else None
         if plain and low in _WORDS["empty"] and not _named(piece, text):
             continue
         if plain and (low in _WORDS["negations"] or low in _WORDS["now"]):
@@ -166,14 +175,8 @@ def _sentence(text: str) -> Sentence:
         token = _token(piece)
         if any(begin <= piece.at <= end for begin, end in beside):
             turned.add(token.key)
-        if (
-            piece.sort is Sort.NUMBER
-            and not piece.unit
-            and label is not None
-            and tokens
-            and tokens[-1] is label
-            and low[1:].isdigit()
-        ):
+        number = piece.sort is Sort.NUMBER and not piece.unit and low[1:].isdigit()
+        if number and label is not None and tokens and tokens[-1] is label:
             tokens[-1] = Token(f"{label.key}{low}", Sort.LABEL, f"{label.text} {piece.text}", 1.5)
         else:
             tokens.append(token)
@@ -203,32 +206,12 @@ def _token(piece: Term) -> Token:
     return Token(key, piece.sort, text, 1.0, piece.unit)
 
 
-def _verb(word: str, at: int, found: Sequence[Term]) -> bool:
-    if word in _WORDS["verbs"]:
-        return True
-    return (
-        at > 0
-        and found[at].text[:1].islower()
-        and len(word) > 4
-        and word.endswith(("ed", "es", "s"))
-        and at + 1 < len(found)
-        and not word.endswith("ss")
-    )
-
-
 def _changes(text: str) -> bool:
     words = set(_WORD.findall(text))
     stems = {word.removesuffix("ing").removesuffix("ed") for word in words if word.endswith(("ed", "ing"))}
     if not (words.isdisjoint(_WORDS["changed"] | _WORDS["now"]) and stems.isdisjoint(_WORDS["changed_stems"])):
         return True
     return any(_PATTERNS[name].search(text) for name in ("changed_runs", "particles", "now_phrases", "no_longer"))
-
-
-def _conditions(text: str) -> frozenset[str]:
-    found: set[str] = set()
-    for match in _CONDITION.finditer(text):
-        found.update(stem(word) for word in match[1].split()[:4] if word not in _WORDS["empty"])
-    return frozenset(found)
 
 
 def _runs(text: str, listed: frozenset[str]) -> frozenset[str]:
@@ -242,7 +225,7 @@ def _language(text: str, words: frozenset[str]) -> str:
     if not text.isascii() and len(_HAN.findall(text)) > 2:
         return "zh"
     hits = {language: len(words & set(known.split())) for language, known in _FILE["languages"].items()}
-    best = max(hits, key=lambda one: hits[one])
+    best = max(hits, key=hits.__getitem__)
     return best if hits[best] else "en"
 
 

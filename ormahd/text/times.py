@@ -131,19 +131,17 @@ def flat(text: str) -> str:
     """Return `text` in lower case and without accents; each character keeps its position."""
     if text.isascii():
         return text.lower().translate(_MARKS)
-    return "".join(map(_flat_character, text))
+    return "".join(
+        _cached(character) if character < "\u2e80" or character in _OTHERS else character for character in text
+    )
 
 
 @cache
 def _cached(character: str) -> str:
     plain = unicodedata.normalize("NFKD", character.translate(_MARKS).translate(_HAN))
-    plain = plain[:1] if len(plain) > 1 and all(unicodedata.combining(one) for one in plain[1:]) else plain
+    plain = plain[:1] if len(plain) > 1 and all(unicodedata.combining(mark) for mark in plain[1:]) else plain
     lowered = plain.lower()
     return lowered if len(lowered) == 1 else character
-
-
-def _flat_character(character: str) -> str:
-    return _cached(character) if character < "\u2e80" or character in _OTHERS else character
 
 
 def han_number(text: str) -> int | None:
@@ -179,16 +177,18 @@ def find_period(text: str, now: datetime, zone: tzinfo | None = None) -> Period 
 
     `now`: the present; `zone`: the person's time zone (None: this machine's).
     """
-    text = _ends(text)
+    if len(text) > MAX_SEARCHED:
+        text = f"{text[: MAX_SEARCHED // 2]}\n{text[-MAX_SEARCHED // 2 :]}"
     seen = _CODE.sub(lambda code: "\0" * len(code.group()), flat(text))
     local = now.astimezone(zone).replace(tzinfo=None)
-    found = sorted(_matches(seen, local), key=lambda one: (one.lead, -one.end, one.start))
+    found = sorted(_matches(seen, local), key=lambda phrase: (phrase.lead, -phrase.end, phrase.start))
     if not found:
         return None
     first = found[0]
     start, end, (after, before) = first.start, first.end, first.span
     speech = first.speech
-    second = next((one for one in found if one.start >= end and speech.ranges.fullmatch(seen[end : one.start])), None)
+    later = (phrase for phrase in found if phrase.start >= end)
+    second = next((phrase for phrase in later if speech.ranges.fullmatch(seen[end : phrase.start])), None)
     opened = _at_end(speech.opens, seen, start)
     if second is not None and second.span[0] >= after and (opened is not None or first.kind == second.kind):
         start, end, before = start if opened is None else opened, second.end, second.span[1]
@@ -202,10 +202,6 @@ def find_period(text: str, now: datetime, zone: tzinfo | None = None) -> Period 
     return Period(after=_instant(after, zone), before=last, phrase=phrase, rest=rest)
 
 
-def _ends(text: str) -> str:
-    return text if len(text) <= MAX_SEARCHED else f"{text[: MAX_SEARCHED // 2]}\n{text[-MAX_SEARCHED // 2 :]}"
-
-
 def _instant(wall: datetime, zone: tzinfo | None) -> datetime:
     """Convert local time to UTC. An ambiguous local time means its first occurrence; a skipped one means the time
     after the gap."""
@@ -213,11 +209,8 @@ def _instant(wall: datetime, zone: tzinfo | None) -> datetime:
 
 
 def _matches(seen: str, now: datetime) -> Iterator[_Found]:
-    text_words, numbered, han = (
-        frozenset(_WORD.findall(seen)),
-        bool(_NUMBERED.search(seen)),
-        bool(_HAN_TIMES.search(seen)),
-    )
+    text_words = frozenset(_WORD.findall(seen))
+    numbered, han = bool(_NUMBERED.search(seen)), bool(_HAN_TIMES.search(seen))
     for speech in load():
         for pattern in speech.patterns:
             if speech.language == "zh":
@@ -257,13 +250,13 @@ def _at_end(pattern: re.Pattern[str], seen: str, end: int) -> int | None:
     return begin + match.start() if match is not None and match.group() else None
 
 
-def _directed(seen: str, one: _Found, now: datetime) -> tuple[int, int, datetime, datetime]:
+def _directed(seen: str, found: _Found, now: datetime) -> tuple[int, int, datetime, datetime]:
     """Apply words such as "since" or "before" next to a phrase to its period.
 
     Return (start, end, after, before): the position of the phrase with these words, and the resulting period.
     """
-    speech, start, end = one.speech, one.start, one.end
-    after, before = one.span
+    speech, start, end = found.speech, found.start, found.end
+    after, before = found.span
     direction, direction_start = None, start
     head = seen[start:end].split(maxsplit=1)[0]
     for name, pattern in speech.directions.items():
@@ -272,13 +265,13 @@ def _directed(seen: str, one: _Found, now: datetime) -> tuple[int, int, datetime
             direction, direction_start = name, at
             break
         # the word may be part of the match, as in "since monday"; but "vor drei Tagen" means "three days ago", not "before"
-        if one.kind not in {"ago", "span"} and pattern.match(head):
+        if found.kind not in {"ago", "span"} and pattern.match(head):
             direction = name
             break
     tail = speech.tail.match(seen, end)
-    if tail is not None and one.kind != "ago":
+    if tail is not None and found.kind != "ago":
         direction, end = tail.lastgroup, tail.end()
-    if direction is not None and one.kind not in {"span", "recent"}:
+    if direction is not None and found.kind not in {"span", "recent"}:
         start = min(start, direction_start)
         if direction == "since":
             before = max(now, after)
@@ -286,11 +279,11 @@ def _directed(seen: str, one: _Found, now: datetime) -> tuple[int, int, datetime
             after, before = before, now
         elif direction == "before":
             after, before = _EPOCH, after
-        elif one.kind == "weekday":
+        elif found.kind == "weekday":
             return start, end, now, now  # "until Friday" lies in the future
         else:
             after = _EPOCH
-    return min(start, one.lead), end, after, before
+    return min(start, found.lead), end, after, before
 
 
 # ---------------------------------------------------------------- the meaning of a phrase in local time
@@ -353,7 +346,7 @@ def _number(named: Mapping[str, str], speech: TimeLanguage) -> int:
         return 3
     if text.isdecimal():
         return min(int(text), MAX_UNITS)
-    known = speech.numbers.get(_one(text))
+    known = speech.numbers.get(_single_spaced(text))
     return known if known is not None else han_number(text) or 1
 
 
@@ -386,7 +379,7 @@ def _in_year(named: Mapping[str, str], speech: TimeLanguage, now: datetime) -> i
     if "year" in named:
         return int(named["year"])
     if "yearword" in named:
-        return now.year - speech.years[_one(named["yearword"])]
+        return now.year - speech.years[_single_spaced(named["yearword"])]
     return None
 
 
@@ -402,15 +395,19 @@ def _meaning(kind: str, named: Mapping[str, str], shift: int, speech: TimeLangua
     `kind`, `shift`: of its `Pattern`; `named`: its groups; `now`: the present in local time.
     """
     day = _midnight(now)
-    unit = _one(named.get("unit", ""))
+    unit = _single_spaced(named.get("unit", ""))
     month = speech.months.get(named.get("month", ""), 0)
     match kind:
         case "day":
-            return _unit("day", speech.days[_one(named["word"])], now)
+            return _unit("day", speech.days[_single_spaced(named["word"])], now)
         case "part" if "weekday" in named:
             return _parts(_latest_weekday(speech.weekdays[named["weekday"]], now), speech.parts[named["part"]])
         case "part":
-            ago = {"今": 0, "昨": 1, "前": 2}[named["short"]] if "short" in named else speech.days[_one(named["word"])]
+            ago = (
+                {"今": 0, "昨": 1, "前": 2}[named["short"]]
+                if "short" in named
+                else speech.days[_single_spaced(named["word"])]
+            )
             return _parts(day - ago * DAY, speech.parts[named["part"]]) if ago else _today(named, shift, speech, now)
         case "today":
             return _today(named, shift, speech, now)
@@ -490,7 +487,7 @@ def _dated(year: int, month: int, day: int) -> Span:
     return first, first + DAY
 
 
-def _one(text: str) -> str:
+def _single_spaced(text: str) -> str:
     """Return `text` with single spaces between its words, as in the keys of `TimeLanguage`."""
     return re.sub(r"\s+", " ", text)
 
@@ -511,7 +508,7 @@ def _language(language: str, own: Mapping[str, Any], numeric: list[list[Any]]) -
     han = language == "zh"
 
     def named(key: str, least: int) -> list[str]:
-        return [one for one in map(flat, info[key]) if han or len(one.rstrip(".")) >= least]
+        return [word for word in map(flat, info[key]) if han or len(word.rstrip(".")) >= least]
 
     months = {word: at + 1 for at, key in enumerate(_MONTHS) for word in named(key, 3)} | own["months"]
     if han:
@@ -537,13 +534,20 @@ def _language(language: str, own: Mapping[str, Any], numeric: list[list[Any]]) -
     groups["<n>"] = rf"(?P<n>\d{{1,4}}|{_any(numbers)})" if numbers else ""
     listed = {"day": days, "part": parts, "unit": units, "ago": units, "weekday": weekdays, "month": months}
     listed |= {"recent": own["recent"].split(), "night": [*parts, *own["nights"].split()]}
-    needs = {kind: _words(phrases) for kind, phrases in listed.items()}
+    needs = {
+        kind: frozenset(
+            word for phrase in phrases for word in re.findall(r"[^\W_]+", phrase) if word == phrase or len(word) > 3
+        )
+        for kind, phrases in listed.items()
+    }
     if language == "de":
         needs["part"] |= {weekday + part for weekday in weekdays for part in parts}
     forms = [*own["forms"], *([] if han else numeric)]
     patterns = []
     for kind, shift, form in forms:
-        source = _bounded(_filled(form, groups), han=han)
+        # whole words, not within a file name, an address or a version
+        source = _filled(form, groups).replace(" ?", r"\s*").replace(" ", r"\s+")
+        source = source if han else rf"(?<![\w/\\@#.-])(?:{source})(?:'s)?(?![\w/\\@-]|\.\w)"
         known = None if han or kind in _BY_NUMBER else needs[_NEEDS.get(kind, kind)]
         patterns.append(Pattern(kind=kind, source=source, shift=shift, needs=known))
     return TimeLanguage(
@@ -570,15 +574,9 @@ _BY_NUMBER: Final = frozenset({"year", "monthday", "iso", "numbers"})
 _NEEDS: Final[Mapping[str, str]] = tables("times.toml")["needs"]
 
 
-def _words(phrases: Iterable[str]) -> frozenset[str]:
-    return frozenset(
-        one for phrase in phrases for one in re.findall(r"[^\W_]+", phrase) if one == phrase or len(one) > 3
-    )
-
-
 def _any(words: Iterable[str]) -> str:
-    longest_first = sorted(words, key=lambda one: (-len(one), one))
-    return f"(?:{'|'.join(re.escape(one) for one in longest_first)})".replace(r"\ ", " ")
+    longest_first = sorted(words, key=lambda word: (-len(word), word))
+    return f"(?:{'|'.join(map(re.escape, longest_first))})".replace(r"\ ", " ")
 
 
 def _filled(form: str, groups: Mapping[str, str]) -> str:
@@ -594,12 +592,6 @@ def _filled(form: str, groups: Mapping[str, str]) -> str:
         return pattern
 
     return re.sub(r"(?<!\?P)<\w+>", fill, form)
-
-
-def _bounded(form: str, *, han: bool) -> str:
-    """Return a pattern that matches `form` as whole words, not within a file name, an address or a version."""
-    form = form.replace(" ?", r"\s*").replace(" ", r"\s+")
-    return form if han else rf"(?<![\w/\\@#.-])(?:{form})(?:'s)?(?![\w/\\@-]|\.\w)"
 
 
 _regex = cache(re.compile)

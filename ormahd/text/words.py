@@ -157,14 +157,15 @@ def fts_match(terms: Iterable[str]) -> str:
         clean = _NOT_TEXT.sub(" ", _fts_form(term)).replace('"', '""')
         if clean.strip():
             # one letter of a script without spaces is found as the prefix of the pairs that it begins
-            phrases[f'"{clean}" *' if _is_lone(clean) else f'"{clean}"'] = None
+            lone = not clean.isascii() and _letters().fullmatch(clean) is not None
+            phrases[f'"{clean}" *' if lone else f'"{clean}"'] = None
             phrases |= dict.fromkeys(f'"{stem}"' for stem in question_stems(term))
     return " OR ".join(phrases) or '""'
 
 
-def overlap(one: Collection[str], other: Collection[str]) -> float:
+def overlap(first: Collection[str], second: Collection[str]) -> float:
     """Return the Jaccard index of two sets of words; 0 if both are empty."""
-    ours, theirs = set(one), set(other)
+    ours, theirs = set(first), set(second)
     return len(ours & theirs) / len(ours | theirs) if ours or theirs else 0.0
 
 
@@ -199,12 +200,8 @@ def _characters(run: str) -> list[str]:
 
 def _pieces(folded: str) -> Iterator[re.Match[str]]:
     """Yield a match for each word, each run of a script without spaces (`run`), and each `c++` or `c#` (`sign`)."""
-    return _cutter(*_scripts(folded)).finditer(folded)
-
-
-def _scripts(folded: str) -> tuple[str, str]:
-    """Return (letters of scripts without spaces, combining marks) as parts of character classes; empty for ASCII."""
-    return ("", "") if folded.isascii() else (_UNSPACED, _marks())
+    cutter = _cutter("", "") if folded.isascii() else _cutter(_UNSPACED, _marks())
+    return cutter.finditer(folded)
 
 
 @cache
@@ -237,11 +234,6 @@ def _cutter(unspaced: str, marks: str) -> re.Pattern[str]:
 @cache
 def _letters() -> re.Pattern[str]:
     return re.compile(rf"[{_UNSPACED}][{_marks()}]*+")
-
-
-def _is_lone(term: str) -> bool:
-    """Return whether a term is one letter of a script without spaces."""
-    return not term.isascii() and _letters().fullmatch(term) is not None
 
 
 def is_unspaced(char: str) -> bool:
@@ -319,13 +311,13 @@ def stem(word: str) -> str:
     return word[:-1] if len(word) > 4 and word[-1] == word[-2] and word[-1] not in "aeious" else word
 
 
-def alike(one: str, other: str) -> bool:
+def alike(first: str, second: str) -> bool:
     """Return whether two words are probably forms of one word: deploy and deployment, Rechnung and Rechnungen."""
-    if one == other:
+    if first == second:
         return True
-    if one[:3] != other[:3] or min(len(one), len(other)) < 3 or not (one.isalpha() and other.isalpha()):
+    if first[:3] != second[:3] or min(len(first), len(second)) < 3 or not (first.isalpha() and second.isalpha()):
         return False
-    short, long = (one, other) if len(one) <= len(other) else (other, one)
+    short, long = (first, second) if len(first) <= len(second) else (second, first)
     if len(short) == 3:
         return len(long) == 4 and long.startswith(short)
     shared = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))

@@ -58,14 +58,12 @@ def verdicts(vector: Float | None, prompt_hash: str, judgements: Judgements) -> 
         cosines = judgements.matrix @ vector
         near = np.flatnonzero((cosines >= SAME) & ~judgements.implicit)
         same += [Verdict(judgements.rows[at], float(cosines[at])) for at in near]
-    same += [Verdict(one, 1.0) for one in judgements.explicit.get(prompt_hash, ())]
-    same.sort(key=lambda one: (one.judgement.confirmed_at, one.signal, one.cosine))
-    return {one.judgement.node_id: one for one in same}  # the latest of each memory
+    same += [Verdict(judgement, 1.0) for judgement in judgements.explicit.get(prompt_hash, ())]
+    same.sort(key=lambda verdict: (verdict.judgement.confirmed_at, verdict.signal, verdict.cosine))
+    return {verdict.judgement.node_id: verdict for verdict in same}  # the latest of each memory
 
 
-def boosts(
-    vector: Float | None, node_ids: Iterable[str], judgements: Judgements, *, now: datetime
-) -> dict[str, float]:  # fmt: skip
+def boosts(vector: Float | None, node_ids: Iterable[str], judgements: Judgements, *, now: datetime) -> dict[str, float]:
     """Return `{node id: boost}` for the nodes that were judged for a prompt similar to this one.
 
     `vector`: the prompt's unit vector, None for no boosts.

@@ -8,23 +8,25 @@ memory may also have a *guard*: then the person is asked first, or the tool is r
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Final, Protocol
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 from msgspec import Struct, field
 
 from ormahd.actions.evidence import mark_stale
+from ormahd.actions.views import replaced_today
+from ormahd.index.reader import Reader
 from ormahd.index.rows import Acts, NodeRow, read_acts
 from ormahd.model.node import NoteGuard, Tier
+from ormahd.ormah import Ormah
 from ormahd.text.bearing import LOOKING, added, alike, files_of, names, runs, simple_commands, spellings
 from ormahd.text.harness import SHELL, Commands
 from ormahd.text.quoting import one_line
 from ormahd.whisper.greet import CONTENT, Greeting
 from ormahd.whisper.render import WHISPERS, enclose, line
-from ormahd.whisper.types import Shown, context_key
+from ormahd.whisper.types import Display, context_key
 
-MOST: Final = 2
+MAX_SHOWN: Final = 2
 """Maximum number of memories shown for one edit or command: a line each."""
 FEW: Final = 4
 """Maximum number of memories of a space that may name a thing. What more of them name in their texts says too little."""
@@ -77,17 +79,6 @@ class _Named(Struct, frozen=True):
 _WILD: Final = set("*?[")
 
 
-class ActIndex(Protocol):
-    """What is needed from the index: the number of its changes, what the memories of a space say of actions, the
-    memories with a guard, and those with given ids."""
-
-    @property
-    def changes(self) -> int: ...
-    def acts(self, space: str | None) -> list[tuple[str, str]]: ...
-    def having(self, name: str) -> list[str]: ...
-    def notes(self, ids: Sequence[str]) -> dict[str, NodeRow]: ...
-
-
 class SpaceActs:
     """What the memories of one space are about. `everywhere`: it is that of the global ones, for which the name of a file
     alone says too little."""
@@ -96,14 +87,16 @@ class SpaceActs:
         files: list[tuple[str, _Named]] = []
         commands: list[tuple[str, _Named]] = []
         things: list[tuple[str, _Named]] = []
-        for node_id, one in acts:
-            for text, given in [*((text, True) for text in one.paths), *((text, False) for text in one.files)]:
+        for node_id, of_node in acts:
+            globs = [*((text, True) for text in of_node.paths), *((text, False) for text in of_node.files)]
+            for text, given in globs:
                 if given or "/" in text or not everywhere:
                     files.append((text.rstrip("/").rpartition("/")[2], _Named(text, given, node_id)))
-            for text, given in [*((text, True) for text in one.commands), *((text, False) for text in one.patterns)]:
+            patterns = [*((text, True) for text in of_node.commands), *((text, False) for text in of_node.patterns)]
+            for text, given in patterns:
                 first = text.split()[0]
                 commands.append(("*" if first[0] == "-" else first.rpartition("/")[2], _Named(text, given, node_id)))
-            for text in one.things:
+            for text in of_node.things:
                 things += [(key, _Named(text, False, node_id)) for key in spellings(text)]
         self.files, self.commands, self.things = map(_table, (files, commands, things))
 
@@ -112,35 +105,36 @@ class SpaceActs:
         found = []
         for path in act.files:
             for key in (*dict.fromkeys(path.split("/")), "*"):
-                some = (one for one in self.files.get(key, ()) if names(one.text, path))
-                found += [Match(one.given, 1 + one.text.strip("/").count("/"), one.id) for one in some]
+                rows = (named for named in self.files.get(key, ()) if names(named.text, path))
+                found += [Match(named.given, 1 + named.text.strip("/").count("/"), named.id) for named in rows]
         for words in act.commands:
             for key in dict.fromkeys((words[0], words[0].rpartition("/")[2], "*")):
-                some = (one for one in self.commands.get(key, ()) if runs(one.text, words))
-                found += [Match(one.given, len(one.text.split()), one.id) for one in some]
+                rows = (named for named in self.commands.get(key, ()) if runs(named.text, words))
+                found += [Match(named.given, len(named.text.split()), named.id) for named in rows]
             for name in added(words):
-                some = (one for key in spellings(name) for one in self.things.get(key, ()) if alike(one.text, name))
-                found += [Match(False, 2, one.id) for one in some]
+                rows = (named for key in spellings(name) for named in self.things.get(key, ()))
+                found += [Match(False, 2, named.id) for named in rows if alike(named.text, name)]
         return sorted(found, key=_best)
 
 
 def _table(rows: Iterable[tuple[str, _Named]]) -> dict[str, list[_Named]]:
     """Return `{key: what is found under it}`, without what too many memories name. A key with wildcards becomes `*`."""
     table: dict[str, dict[str, list[_Named]]] = {}
-    for key, one in rows:
+    for key, named in rows:
         key = "*" if set(key) & _WILD else key
-        table.setdefault(key, {}).setdefault(one.text, []).append(one)
-    few = (
-        (key, (some for some in texts.values() if len(some) <= FEW or some[0].given)) for key, texts in table.items()
-    )
-    return {key: [one for some in lists for one in some] for key, lists in few}
+        table.setdefault(key, {}).setdefault(named.text, []).append(named)
+    found: dict[str, list[_Named]] = {}
+    for key, by_text in table.items():
+        rare = (rows_of for rows_of in by_text.values() if len(rows_of) <= FEW or rows_of[0].given)
+        found[key] = [named for rows_of in rare for named in rows_of]
+    return found
 
 
 class ActTable:
     """What all memories are about, by space. That of a space is read from the index again once its memories have
     changed. Thread-safe."""
 
-    def __init__(self, index: ActIndex) -> None:
+    def __init__(self, index: Reader) -> None:
         self._index = index
         self._lock = threading.Lock()
         self._spaces: dict[str | None, tuple[int, list[tuple[str, str]], SpaceActs]] = {}
@@ -148,7 +142,7 @@ class ActTable:
     def matches(self, act: Action, space: str | None) -> list[Match]:
         """Return the memories of the space, and the global ones, that the action concerns: each once, the best first."""
         best: dict[str, Match] = {}
-        tables = [self.of(one) for one in dict.fromkeys((space, None))]
+        tables = [self.of(space), self.of(None)] if space is not None else [self.of(None)]
         for match in sorted((match for table in tables for match in table.matches(act)), key=_best):
             best.setdefault(match.id, match)
         return list(best.values())[:POOL]
@@ -160,7 +154,7 @@ class ActTable:
             if changes != self._index.changes:
                 changes, known, rows = self._index.changes, rows, self._index.acts(space)
                 if rows != known:
-                    acts = ((node_id, read_acts(said)) for node_id, said in rows)
+                    acts = ((node_id, read_acts(text)) for node_id, text in rows)
                     table = SpaceActs(acts, everywhere=space is None)
                 self._spaces[space] = (changes, rows, table)
             return table
@@ -179,34 +173,34 @@ class AtHand(Struct, frozen=True):
 
 
 def about(
-    index: ActIndex,
+    ormah: Ormah,
     matches: Sequence[Match],
     *,
     known: Collection[str],
-    now: datetime,
-    replaced: Callable[[Sequence[str]], Mapping[str, str]],
     space: str | None,
     cwd: str | None,
     commands: Commands = SHELL,
 ) -> AtHand:
-    """Return what is told of these memories.
+    """Return what is told of these memories. Those that a newer memory replaced are left out.
 
-    `known`: context keys (`context_key`) of memories that the session already has; they are not told again. `replaced`:
-    returns for ids `{older id: newer id}` of those that a newer memory replaced; the older ones are left out. `cwd`: a
+    `known`: context keys (`context_key`) of memories that the session already has; they are not told again. `cwd`: a
     folder of the project of `space`.
     """
-    rows = index.notes([match.id for match in matches])
+    now = ormah.ranking_clock()
+    rows = ormah.index.notes([match.id for match in matches])
     given = {match.id for match in matches if match.given}
     alive = [row for row in rows.values() if row.tier is not Tier.ARCHIVAL and not row.expired(now)]
-    newer = replaced([row.id for row in alive]) if alive else {}
+    newer = replaced_today(ormah, [row.id for row in alive]) if alive else {}
     alive = [row for row in alive if row.id not in newer]
-    told = [row for row in alive if context_key(row) not in known][:MOST]
-    told = [mark_stale(row, cwd, space) for row in told]
-    shown: dict[str, Shown] = {context_key(row): "full" if len(row.content) <= CONTENT else "title" for row in told}
-    text = enclose([line(row, text=sentence(row, CONTENT)) for row in told], commands=commands, heading=WHISPERS)
+    unknown = [row for row in alive if context_key(row) not in known][:MAX_SHOWN]
+    chosen = [mark_stale(row, cwd, space) for row in unknown]
+    displays: dict[str, Display] = {
+        context_key(row): "full" if len(row.content) <= CONTENT else "title" for row in chosen
+    }
+    text = enclose([line(row, text=sentence(row, CONTENT)) for row in chosen], commands=commands, heading=WHISPERS)
     guards = [row for row in alive if row.guard and (row.id in given or not (row.paths or row.commands))]
     guards.sort(key=lambda row: row.guard is not NoteGuard.DENY)
-    return AtHand(Greeting(text, shown) if told else Greeting(), guards)
+    return AtHand(Greeting(text, displays) if chosen else Greeting(), guards)
 
 
 def reason(row: NodeRow) -> str:

@@ -1,8 +1,12 @@
-"""Relevance by words alone, for a prompt in a language that the embedding model does not read.
+"""Relevance by words alone, for a prompt in a language that the embedding model does not read; and by exact names.
 
 Relevance grows with the share of a clause's words that a memory contains; that of the prompt is the highest of its
 clauses. Each word is weighted by its rarity in the vault. A word that no memory contains has the largest weight, so
 unknown topics get a low relevance. Clauses and words of mere politeness (`phrases.txt`) do not count.
+
+Words and vectors do not tell names apart: a year counts as a common word, and two ticket numbers have similar
+vectors. The search compares names exactly (`search.exact`). `by_names` uses its numbers: a memory with the prompt's name
+is more relevant, one with a *look-alike*, a similar name, is not.
 """
 
 from __future__ import annotations
@@ -16,12 +20,13 @@ from ormahd.embedding.reading import READABLE
 from ormahd.index.reader import Reader
 from ormahd.index.rows import NodeRow
 from ormahd.model.chance import log_odds, times_odds
-from ormahd.search.exact import FEW, RARE
+from ormahd.search.exact import BOOST, FEW, RARE
 from ormahd.search.gather import EmbedQuery
+from ormahd.text.facts import exact_tokens
 from ormahd.text.language import note_stems, question_stems
 from ormahd.text.quoting import beginning
-from ormahd.text.words import is_unspaced, query_terms, words
-from ormahd.whisper.hear import acknowledges
+from ormahd.text.words import fold, is_unspaced, query_terms, words
+from ormahd.whisper.analyse import acknowledges
 
 READ: Final = 8_000
 """Maximum number of characters of a memory whose words are compared with a prompt's."""
@@ -38,6 +43,21 @@ GATE: Final = 0.35
 """Default of `whisper.injection_gate`."""
 STRETCH: Final = 2.3
 """Factor from the log odds of the share, rescaled so that `HALF` becomes 0.5, to the log odds of the relevance."""
+
+RARE_NAMES: Final = 0.6 * BOOST
+"""Value of the search's number `exact` from which a memory has most of a prompt's exact names, and these are rare."""
+NAMED: Final = 1.2
+"""What is added to the log odds of a memory whose `exact` reaches `RARE_NAMES`."""
+TWIN: Final = 0.15
+"""Factor on the relevance of a memory with a look-alike, if the prompt has a name that no memory has."""
+ALIKE: Final = 0.33
+"""Minimum share of a name's parts that a look-alike has."""
+READ_FOR_NAMES: Final = 4_000
+"""Maximum number of characters of a memory in which look-alikes are searched."""
+
+_PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+|\d+")
+_DIGITS: Final = re.compile(r"\d+")
+_HASH: Final = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{6,64}")
 
 
 def weights(index: Reader, query: str, embed: EmbedQuery) -> list[dict[str, float]]:
@@ -66,14 +86,62 @@ def relevance_by_words(row: NodeRow, clauses: Sequence[Mapping[str, float]]) -> 
     0 if these are too few, or none of them is rare. `clauses`: the prompt's words, as `weights` returns them.
     """
     text = f"{row.title or ''} {' '.join(row.tags)} {beginning(row.content, READ)}"
-    said = set(words(text))
-    said |= note_stems(text, said)
+    known = set(words(text))
+    known |= note_stems(text, known)
     best = 0.0
     for weighed in clauses:
-        there = [
-            weight for term, weight in weighed.items() if term in said or not said.isdisjoint(question_stems(term))
+        shared = [
+            weight for term, weight in weighed.items() if term in known or not known.isdisjoint(question_stems(term))
         ]
-        if any(weight > 0.0 for weight in there) and (len(there) >= TWO or len(weighed) <= TWO):
-            best = max(best, sum(map(abs, there)) / sum(map(abs, weighed.values())))
+        if any(weight > 0.0 for weight in shared) and (len(shared) >= TWO or len(weighed) <= TWO):
+            best = max(best, sum(map(abs, shared)) / sum(map(abs, weighed.values())))
     fits = 0.5 * best / HALF if best < HALF else 0.5 + 0.5 * (best - HALF) / (1.0 - HALF)
     return times_odds(GATE, STRETCH * log_odds(fits)) if best else 0.0
+
+
+def unknown_names(index: Reader, query: str) -> list[str]:
+    """Return the exact names in a prompt (`OPS-2310`, `src/app.py`) that no memory contains."""
+    names = [token.text for token in exact_tokens(query) if not token.plain]
+    if not names:
+        return []
+    counts, _ = index.frequencies(names)
+    return [name for name in names if not counts[name]]
+
+
+def has_twin(names: Sequence[str], row: NodeRow) -> bool:
+    """Return whether a memory contains a look-alike of one of `names`.
+
+    A look-alike has at least a third of the name's parts, or differs in digits only. All hashes are look-alikes.
+    """
+    if not names:
+        return False
+    others = [token.text for token in exact_tokens(f"{row.title or ''}\n{row.content[:READ_FOR_NAMES]}")]
+    return any(_alike(name, other) for name in names for other in others)
+
+
+def _alike(name: str, other: str) -> bool:
+    if _HASH.fullmatch(fold(name)):
+        return _HASH.fullmatch(fold(other)) is not None
+    form = _DIGITS.sub("0", fold(name))
+    if form != fold(name) and form == _DIGITS.sub("0", fold(other)):
+        return True
+    parts = _parts(name)
+    return len(parts & _parts(other)) >= ALIKE * len(parts) > 0
+
+
+def _parts(name: str) -> frozenset[str]:
+    return frozenset(part.lower() for part in _PARTS.findall(name))
+
+
+def by_names(relevance: float, numbers: Mapping[str, float], *, twin: bool) -> float:
+    """Return `relevance` of a memory, raised or lowered by the exact names in the prompt.
+
+    `numbers`: the search's numbers of the memory; `twin`: whether it contains a look-alike of a name in the prompt that
+    no memory contains (`has_twin`).
+    """
+    boost = numbers.get("exact", 0.0)
+    if boost >= RARE_NAMES:
+        return times_odds(relevance, NAMED)
+    if boost <= 0.0:
+        relevance *= numbers.get("without", 1.0)  # below 1 if another memory has a name that this one lacks
+    return relevance * TWIN if twin else relevance

@@ -17,7 +17,7 @@ from ormahd.settings import WhisperSettings
 from ormahd.text.sameness import says_the_same
 from ormahd.whisper.affinity import Verdict
 from ormahd.whisper.gather import Pool
-from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, Shown, context_key
+from ormahd.whisper.types import Analysis, Asked, Before, Candidate, Intent, context_key
 
 LEAST_RELEVANCE: Final = 0.10
 """Relevance below which a candidate is dropped early, unless `whisper.injection_gate` is lower."""
@@ -42,10 +42,10 @@ BELOW_GATE = "gate: relevance"
 
 def alive(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the candidates that no stage has dropped."""
-    return [one for one in candidates if one.dropped is None]
+    return [candidate for candidate in candidates if candidate.dropped is None]
 
 
-def judge(pool: Pool, heard: Heard, settings: WhisperSettings) -> None:
+def judge(pool: Pool, analysis: Analysis, settings: WhisperSettings) -> None:
     """Compute the relevance of each candidate and preference from its text, its confidence and its space; and its gate,
     the relevance from which it is told.
 
@@ -53,19 +53,21 @@ def judge(pool: Pool, heard: Heard, settings: WhisperSettings) -> None:
     Memories of another space get a low relevance (`OTHER_SPACES`), unless the prompt names that space. For a prompt that
     asks for a time, all that `floor` keeps pass the gate, except archived ones and sections of files.
     """
-    about_user = heard.scores.get(Intent.IDENTITY.value, 0.0) if Intent.IDENTITY in heard.intents else 0.0
-    standing = {id(one) for one in pool.preferences}  # these must match by their text
-    for one in (*pool.candidates, *pool.preferences):
-        one.numbers["text"] = one.relevance
-        linked = about_user if one.id in pool.identity and id(one) not in standing else 0.0
-        one.numbers["identity"] = linked
-        one.numbers["certain"] = certain = certainty(one.row.confidence)
-        one.relevance = max(one.relevance, linked) * certain * one.numbers["place"]
-        one.order = one.score
-        if one.source in ("activated", "conflict") and not linked:
-            one.dropped = "gather: it came by an edge; its own text was not found"
-        usual = PREFERENCE_GATE if id(one) in standing else 0.0 if heard.temporal else settings.injection_gate
-        one.numbers["gate"] = max(usual, SOURCE_GATE * one.row.from_source, settings.archive_gate * one.archived)
+    about_user = analysis.scores.get(Intent.IDENTITY.value, 0.0) if Intent.IDENTITY in analysis.intents else 0.0
+    standing = {id(candidate) for candidate in pool.preferences}  # these must match by their text
+    for candidate in (*pool.candidates, *pool.preferences):
+        candidate.numbers["text"] = candidate.relevance
+        linked = about_user if candidate.id in pool.identity and id(candidate) not in standing else 0.0
+        candidate.numbers["identity"] = linked
+        candidate.numbers["certain"] = certain = certainty(candidate.row.confidence)
+        candidate.relevance = max(candidate.relevance, linked) * certain * candidate.numbers["place"]
+        candidate.order = candidate.score
+        if candidate.source in ("activated", "conflict") and not linked:
+            candidate.dropped = "gather: it came by an edge; its own text was not found"
+        usual = PREFERENCE_GATE if id(candidate) in standing else 0.0 if analysis.temporal else settings.injection_gate
+        candidate.numbers["gate"] = max(
+            usual, SOURCE_GATE * candidate.row.from_source, settings.archive_gate * candidate.archived
+        )
 
 
 def heed(candidates: Iterable[Candidate], verdicts: Mapping[str, Verdict], asked: Asked) -> None:
@@ -74,11 +76,11 @@ def heed(candidates: Iterable[Candidate], verdicts: Mapping[str, Verdict], asked
     A positive verdict on a memory of another project is ignored if it was given in another project than the caller's:
     there the same words may have asked for something else.
     """
-    for one in candidates:
-        said = verdicts.get(one.id)
-        if said is not None and (said.signal < 0 or useful(said, one.row, asked)):
-            one.numbers["verdict"] = float(said.signal)
-            one.numbers["verdict_cosine"] = said.cosine
+    for candidate in candidates:
+        verdict = verdicts.get(candidate.id)
+        if verdict is not None and (verdict.signal < 0 or useful(verdict, candidate.row, asked)):
+            candidate.numbers["verdict"] = float(verdict.signal)
+            candidate.numbers["verdict_cosine"] = verdict.cosine
 
 
 def useful(verdict: Verdict, row: NodeRow, asked: Asked) -> bool:
@@ -91,12 +93,12 @@ def log_relevance(settings: WhisperSettings) -> float:
     return min(LOG_RELEVANCE, settings.injection_gate)
 
 
-def floor(candidates: Iterable[Candidate], heard: Heard, settings: WhisperSettings) -> None:
+def floor(candidates: Iterable[Candidate], analysis: Analysis, settings: WhisperSettings) -> None:
     """Drop candidates less relevant than `LEAST_RELEVANCE` (`TEMPORAL_RELEVANCE` if the prompt asks for a time)."""
-    least = min(TEMPORAL_RELEVANCE if heard.temporal else LEAST_RELEVANCE, settings.injection_gate)
-    for one in alive(candidates):
-        if one.relevance < least and one.source != "temporal" and not one.wanted:
-            one.dropped = f"floor: relevance {one.relevance:.3f} below {least}"
+    least = min(TEMPORAL_RELEVANCE if analysis.temporal else LEAST_RELEVANCE, settings.injection_gate)
+    for candidate in alive(candidates):
+        if candidate.relevance < least and candidate.source != "temporal" and not candidate.wanted:
+            candidate.dropped = f"floor: relevance {candidate.relevance:.3f} below {least}"
 
 
 def boost(candidates: Iterable[Candidate], boosts: Mapping[str, float], settings: WhisperSettings) -> None:
@@ -105,56 +107,55 @@ def boost(candidates: Iterable[Candidate], boosts: Mapping[str, float], settings
     `boosts`: `{node id: boost}`.
     """
     logged = log_relevance(settings)
-    for one in alive(candidates):
-        delta = boosts.get(one.id, 0.0)
-        one.numbers["before_feedback"] = one.relevance
-        one.numbers["affinity"] = delta
-        one.relevance = after_feedback(one.relevance, delta)
-        one.order += delta
-        if one.numbers.get("verdict", 0.0) < 0:
-            cosine = one.numbers["verdict_cosine"]
-            one.dropped = f"feedback: said to be of no use for a prompt that means the same (cosine {cosine:.2f})"
-        elif one.relevance < logged and one.source != "temporal" and not one.wanted:
-            one.dropped = f"affinity: relevance {one.relevance:.3f} below {logged}"
+    for candidate in alive(candidates):
+        delta = boosts.get(candidate.id, 0.0)
+        candidate.numbers["before_feedback"] = candidate.relevance
+        candidate.numbers["affinity"] = delta
+        candidate.relevance = after_feedback(candidate.relevance, delta)
+        candidate.order += delta
+        if candidate.numbers.get("verdict", 0.0) < 0:
+            cosine = candidate.numbers["verdict_cosine"]
+            candidate.dropped = f"feedback: said to be of no use for a prompt that means the same (cosine {cosine:.2f})"
+        elif candidate.relevance < logged and candidate.source != "temporal" and not candidate.wanted:
+            candidate.dropped = f"affinity: relevance {candidate.relevance:.3f} below {logged}"
 
 
-def timely(candidates: Sequence[Candidate], heard: Heard, asked: Asked, *, topical: bool) -> None:
+def timely(candidates: Sequence[Candidate], analysis: Analysis, asked: Asked, *, topical: bool) -> None:
     """For a prompt that asks for a time: drop some of the candidates that were found only by their time.
 
     Those of another space are dropped. If the prompt also has a topic (`topical`), and the search found candidates
     for it, all are dropped.
     """
-    if not heard.temporal:
+    if not analysis.temporal:
         return
-    about = any(one.source == "search" for one in alive(candidates)) and topical
-    for one in alive(candidates):
-        if one.source != "temporal":
+    about = any(candidate.source == "search" for candidate in alive(candidates)) and topical
+    for candidate in alive(candidates):
+        if candidate.source != "temporal":
             continue
-        if not asked.at_home(one.row.space):
-            one.dropped = "time: of another space"
+        if not asked.at_home(candidate.row.space):
+            candidate.dropped = "time: of another space"
         elif about:
-            one.dropped = "time: others of that time are about the topic"
+            candidate.dropped = "time: others of that time are about the topic"
 
 
-def identity(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings) -> None:
+def identity(candidates: Sequence[Candidate], analysis: Analysis, settings: WhisperSettings) -> None:
     """For a prompt about the user alone: drop candidates that belong to a space, if there are global ones.
 
     If the most relevant text reaches `log_relevance`, the prompt asks for a single trait of the user. Then candidates
     whose text is far less relevant are dropped.
     """
-    if not heard.identity_only:
+    if not analysis.identity_only:
         return
-    left = alive(candidates)
-    if any(one.row.space is None for one in left):
-        for one in left:
-            if one.row.space is not None and not one.wanted:
-                one.dropped = "identity: not global"
-    left = alive(candidates)
-    best = max((one.numbers["text"] for one in left), default=0.0)
+    if any(candidate.row.space is None for candidate in alive(candidates)):
+        for candidate in alive(candidates):
+            if candidate.row.space is not None and not candidate.wanted:
+                candidate.dropped = "identity: not global"
+    remaining = alive(candidates)
+    best = max((candidate.numbers["text"] for candidate in remaining), default=0.0)
     if best >= log_relevance(settings):  # the prompt asks for one trait, not for all
-        for one in left:
-            if log_odds(one.numbers["text"]) < log_odds(best) - ONE_TRAIT and not one.wanted:
-                one.dropped = "identity: others fit the words"
+        for candidate in remaining:
+            if log_odds(candidate.numbers["text"]) < log_odds(best) - ONE_TRAIT and not candidate.wanted:
+                candidate.dropped = "identity: others fit the words"
 
 
 def unknown(candidates: Sequence[Candidate], before: Before) -> float:
@@ -162,110 +163,111 @@ def unknown(candidates: Sequence[Candidate], before: Before) -> float:
 
     Return the largest relevance of a candidate that the context contains, or 0.
     """
-    known = [one for one in alive(candidates) if context_key(one.row) in before.known]
-    for one in known:
-        one.dropped = "session: its context holds it already"
-    for one in alive(candidates) if known else ():
-        if _twin(one, known) is not None:
-            one.dropped = "session: its context holds one that says the same"
-    return max((one.relevance for one in known), default=0.0)
+    known = [candidate for candidate in alive(candidates) if context_key(candidate.row) in before.known]
+    for candidate in known:
+        candidate.dropped = "session: its context holds it already"
+    for candidate in alive(candidates) if known else ():
+        if _twin(candidate, known) is not None:
+            candidate.dropped = "session: its context holds one that says the same"
+    return max((candidate.relevance for candidate in known), default=0.0)
 
 
 def silenced(candidates: Iterable[Candidate], settings: WhisperSettings) -> bool:
     """Return whether a candidate that reached the gate was dropped because it had been judged of no use."""
     return any(
-        one.numbers.get("verdict", 0.0) < 0 and one.numbers.get("before_feedback", 0.0) >= settings.injection_gate
-        for one in candidates
+        candidate.numbers.get("verdict", 0.0) < 0
+        and candidate.numbers.get("before_feedback", 0.0) >= settings.injection_gate
+        for candidate in candidates
     )
 
 
 def gate(candidates: Iterable[Candidate]) -> None:
     """Drop candidates with a relevance below their gate, unless they were judged useful for such a prompt."""
-    for one in alive(candidates):
-        if one.relevance < one.numbers["gate"] and not one.wanted:
-            kind = "archive" if one.archived else "source" if one.row.from_source else "gate"
-            one.dropped = f"{kind}: relevance {one.relevance:.3f} below {one.numbers['gate']:g}"
+    for candidate in alive(candidates):
+        if candidate.relevance < candidate.numbers["gate"] and not candidate.wanted:
+            kind = "archive" if candidate.archived else "source" if candidate.row.from_source else "gate"
+            candidate.dropped = f"{kind}: relevance {candidate.relevance:.3f} below {candidate.numbers['gate']:g}"
 
 
 def resting(candidates: Sequence[Candidate], settings: WhisperSettings) -> Candidate | None:
     """Return the most relevant of the candidates that were dropped because they are archived, or None."""
-    held = [
-        one for one in candidates
-        if (one.dropped or "").startswith("archive") and one.relevance >= settings.injection_gate
-    ]  # fmt: skip
-    return max(held, key=lambda one: (one.relevance, one.id), default=None)
+    archived = (candidate for candidate in candidates if (candidate.dropped or "").startswith("archive"))
+    held = [candidate for candidate in archived if candidate.relevance >= settings.injection_gate]
+    return max(held, key=lambda candidate: (candidate.relevance, candidate.id), default=None)
 
 
-def choose(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings) -> list[Candidate]:
+def choose(candidates: Sequence[Candidate], analysis: Analysis, settings: WhisperSettings) -> list[Candidate]:
     """Return the best candidates of those that passed the gate, the most relevant first, and drop the others.
 
     First come those that were judged useful for such a prompt. For a prompt that asks for a time: memories of the types
     that the prompt names, then those of this space, then the newest.
     """
-    wished = kinds(heard.prompt) if heard.temporal else frozenset()
+    wished = kinds(analysis.prompt) if analysis.temporal else frozenset()
     chosen: list[Candidate] = []
-    for one in sorted(
+    for candidate in sorted(
         alive(candidates),
-        key=lambda one: (
-            not one.wanted,
-            one.row.type not in wished,
-            -one.row.created.timestamp() if heard.temporal else 0.0,
-            -one.relevance,
-            -one.order,
-            one.id,
+        key=lambda candidate: (
+            not candidate.wanted,
+            candidate.row.type not in wished,
+            -candidate.row.created.timestamp() if analysis.temporal else 0.0,
+            -candidate.relevance,
+            -candidate.order,
+            candidate.id,
         ),
     ):
-        if _joins(one, chosen):
+        if _joins(candidate, chosen):
             continue
         if len(chosen) >= settings.max_nodes:
-            one.dropped = f"gate: beyond the {settings.max_nodes} best"
+            candidate.dropped = f"gate: beyond the {settings.max_nodes} best"
         else:
-            chosen.append(one)
-    if heard.temporal:
+            chosen.append(candidate)
+    if analysis.temporal:
         chosen.sort(
-            key=lambda one: (
-                one.row.type not in wished,
-                -one.numbers.get("space", 1.0),
-                -one.row.created.timestamp(),
-                one.id,
+            key=lambda candidate: (
+                candidate.row.type not in wished,
+                -candidate.numbers.get("space", 1.0),
+                -candidate.row.created.timestamp(),
+                candidate.id,
             )
         )
     return chosen
 
 
-def _joins(one: Candidate, chosen: Iterable[Candidate]) -> bool:
-    """Drop `one` if a chosen candidate says the same, and count it in that candidate's `also`. Return whether it was
+def _joins(candidate: Candidate, chosen: Iterable[Candidate]) -> bool:
+    """Drop `candidate` if a chosen candidate says the same, and count it in that candidate's `also`. Return whether it was
     dropped."""
-    twin = _twin(one, chosen)
+    twin = _twin(candidate, chosen)
     if twin is None:
         return False
     twin.also += 1
-    one.dropped = f"same: {twin.row.short_id} says the same"
+    candidate.dropped = f"same: {twin.row.short_id} says the same"
     return True
 
 
-def _twin(one: Candidate, others: Iterable[Candidate]) -> Candidate | None:
-    said = (one.row.title, one.row.content)
-    return next((other for other in others if says_the_same((other.row.title, other.row.content), said)), None)
+def _twin(candidate: Candidate, others: Iterable[Candidate]) -> Candidate | None:
+    text = (candidate.row.title, candidate.row.content)
+    return next((other for other in others if says_the_same((other.row.title, other.row.content), text)), None)
 
 
 def standing(preferences: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:
     """Return the standing preferences that apply to the prompt's task, without those in `chosen`; drop the others."""
-    there = {one.id for one in chosen}
-    left = [one for one in alive(preferences) if one.id not in there]
-    left.sort(key=lambda one: (-one.relevance, one.id))
+    ids = {candidate.id for candidate in chosen}
+    remaining = [preference for preference in alive(preferences) if preference.id not in ids]
+    remaining.sort(key=lambda preference: (-preference.relevance, preference.id))
     found: list[Candidate] = []
-    for one in left:
-        if _joins(one, [*chosen, *found]):
+    for candidate in remaining:
+        if _joins(candidate, [*chosen, *found]):
             continue
         if len(found) >= PREFERENCES:
-            one.dropped = f"preference: beyond the {PREFERENCES} best"
+            candidate.dropped = f"preference: beyond the {PREFERENCES} best"
         else:
-            found.append(one)
+            found.append(candidate)
     return found
 
 
-def explore(candidates: Sequence[Candidate], chosen: Collection[Candidate], judged: Collection[str], *, room: int) -> Candidate | None:  # fmt: skip
+def explore(
+    candidates: Sequence[Candidate], chosen: Collection[Candidate], judged: Collection[str], *, room: int
+) -> Candidate | None:
     """Return the best candidate below the gate, to be shown for feedback on it; None if there is none.
 
     `judged`: ids of memories that are not picked, such as those with feedback on similar prompts. `room`: number of
@@ -273,11 +275,9 @@ def explore(candidates: Sequence[Candidate], chosen: Collection[Candidate], judg
     """
     if not chosen or room <= 0:
         return None
-    held = [
-        one for one in candidates
-        if one.dropped is not None and one.dropped.startswith(BELOW_GATE) and one.id not in judged
-    ]  # fmt: skip
-    best = max(held, key=lambda one: (one.order, one.id), default=None)
+    below = (candidate for candidate in candidates if (candidate.dropped or "").startswith(BELOW_GATE))
+    held = [candidate for candidate in below if candidate.id not in judged]
+    best = max(held, key=lambda candidate: (candidate.order, candidate.id), default=None)
     if best is not None:
         best.dropped = None
     return best
@@ -289,24 +289,20 @@ def arrange(
     exploring: Candidate | None,
     settings: WhisperSettings,
 ) -> list[Candidate]:
-    """Return the memories in the order in which they are shown, and set how each is `shown`.
+    """Return the memories in the order in which they are shown, and set the `display` of each.
 
     First the chosen memories (the first `FULL_NODES` in full), then the preferences, then `exploring`.
     """
     room = settings.max_nodes - len(preferences) - (exploring is not None)
     listed = list(chosen[: max(room, 1)])
-    for one in chosen[len(listed) :]:
-        one.dropped = "gate: preferences took the place"
+    for candidate in chosen[len(listed) :]:
+        candidate.dropped = "gate: preferences took the place"
     number = 0
-    for one in listed:
-        one.shown = "title" if one.older_than else _shown(number)  # a replaced memory is shown by title
-        number += not one.older_than
-    for one in preferences:
-        one.shown = "title" if one.older_than else "preference"
+    for candidate in listed:
+        candidate.display = "full" if number < FULL_NODES and not candidate.older_than else "title"
+        number += not candidate.older_than
+    for candidate in preferences:
+        candidate.display = "title" if candidate.older_than else "preference"
     if exploring is not None:
-        exploring.shown = "exploring"
+        exploring.display = "exploring"
     return [*listed, *preferences, *([exploring] if exploring is not None else [])]
-
-
-def _shown(number: int) -> Shown:
-    return "full" if number < FULL_NODES else "title"

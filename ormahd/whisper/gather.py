@@ -21,18 +21,29 @@ from ormahd.index.rows import CandidateRow, EdgeRow, Filter, NodeRow
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.note.values import short_name
 from ormahd.search.gather import EmbedQuery
-from ormahd.search.parts import rank_parts
-from ormahd.search.search import BEHIND, LEVEL, Hit, Holds, Newer, Ranked, Reworded, Rules, never, newer_of, rank
+from ormahd.search.search import (
+    BEHIND,
+    LEVEL,
+    Hit,
+    Holds,
+    Newer,
+    Ranked,
+    Reworded,
+    Rules,
+    never,
+    newer_of,
+    rank,
+    rank_parts,
+)
 from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, stems, words
-from ormahd.whisper.by_words import relevance_by_words, weights
-from ormahd.whisper.named import by_names, has_twin, unknown_names
+from ormahd.whisper.by_words import by_names, has_twin, relevance_by_words, unknown_names, weights
 from ormahd.whisper.relevance import FEW, RIVAL, TEXT_ALONE, asks, away, common_words, few_words, fitted, relevance
-from ormahd.whisper.types import Asked, Candidate, Heard, Intent
+from ormahd.whisper.types import Analysis, Asked, Candidate, Intent
 
 OVERLAP: Final = 20_000
 """Maximum number of characters of a memory whose words are compared with the prompt's."""
-KEPT: Final = 60_000
+CACHED_WORDS: Final = 60_000
 """Total number of words in the cache of `stemmed`."""
 
 _known: dict[str, frozenset[str]] = {}
@@ -50,12 +61,12 @@ def stemmed(rows: Sequence[NodeRow]) -> dict[str, frozenset[str]]:
         if row.digest not in found
     }
     stems(itertools.chain.from_iterable(new.values()))  # all at once: each query to SQLite is slow
-    learned = {digest: stems(some) for digest, some in new.items()}
+    learned = {digest: stems(terms) for digest, terms in new.items()}
     with _lock:
-        for digest, some in learned.items():
-            _counted += len(some) + 1 if digest not in _known else 0
-            _known[digest] = some
-        while _counted > KEPT:
+        for digest, stemmed_words in learned.items():
+            _counted += len(stemmed_words) + 1 if digest not in _known else 0
+            _known[digest] = stemmed_words
+        while _counted > CACHED_WORDS:
             _counted -= len(_known.pop(next(iter(_known)))) + 1
     return found | learned
 
@@ -83,7 +94,7 @@ class Pool(Struct, frozen=True):
     preferences: list[Candidate] = field(default_factory=list)
     identity: frozenset[str] = frozenset()
     """Ids of memories that describe the user; empty for a prompt that is not about the user."""
-    here: float = 0.0
+    home: float = 0.0
     """The best late interaction of a memory in the caller's space or a global one."""
     elsewhere: float = 0.0
     """The best late interaction of a memory in another space."""
@@ -116,71 +127,86 @@ class PromptEvidence(Struct, frozen=True):
 
 
 def gather(
-    index: Reader, heard: Heard, asked: Asked, *, self_id: str, embed: EmbedQuery, now: datetime, rules: Rules,
-    limit: int, preferences: bool,
-) -> Pool:  # fmt: skip
+    index: Reader,
+    analysis: Analysis,
+    asked: Asked,
+    *,
+    self_id: str,
+    embed: EmbedQuery,
+    now: datetime,
+    rules: Rules,
+    limit: int,
+    preferences: bool,
+) -> Pool:
     """Search the index for the prompt, and return the candidates. `self_id`: id of the self node; `limit`: maximum
     number of search results; `preferences`: whether standing preferences are searched too."""
-    query = SearchQuery(
-        query=heard.query, limit=limit, tiers=SPOKEN_OF,
-        created_after=heard.after, created_before=heard.before,
-    )  # fmt: skip
+    after, before = analysis.after, analysis.before
+    query = SearchQuery(query=analysis.query, limit=limit, tiers=SPOKEN_OF, created_after=after, created_before=before)
     ranked = rank_parts(
         index, query, embed=embed, space=asked.space, now=now, rules=rules, renewed=False, explain=False
     )
     archive = _archive(index, query, asked, embed=embed, now=now, rules=rules)
-    identity = neighbours(index.edges_of([self_id]), self_id) if Intent.IDENTITY in heard.intents else frozenset()
-    standing = _preferences(index, heard, asked, embed=embed, now=now, rules=rules) if preferences else Ranked([])
+    identity = neighbours(index.edges_of([self_id]), self_id) if Intent.IDENTITY in analysis.intents else frozenset()
+    standing = Ranked([])
+    if preferences:
+        standing = _preferences(index, analysis, asked, embed=embed, now=now, rules=rules)
     results = [*ranked.results, *archive.results]
     ids = dict.fromkeys([hit.node_id for hit in results])
-    wanted = [*ids, *(one.node_id for one in standing.results), *(identity - ids.keys())]
-    rows = index.notes(wanted)
-    notes = index.count()
-    vectors = embed(heard.query)
-    unknown = tuple(unknown_names(index, heard.query))
-    named = frozenset(words(heard.prompt))
+    rows = index.notes([*ids, *(hit.node_id for hit in standing.results), *(identity - ids.keys())])
+
+    # the best late interaction at home, and in the other spaces
+    named = frozenset(words(analysis.prompt))
     best = [*ranked.spaces.items(), *archive.spaces.items()]
     spaces = {*(space for space, _ in best), *(row.space for row in rows.values())}
     factors = {space: place_factor(space, asked, named) for space in spaces}
-    here = max((late for space, late in best if factors[space] > OTHER_SPACES), default=0.0)
+    home = max((late for space, late in best if factors[space] > OTHER_SPACES), default=0.0)
     others = ((late, space) for space, late in best if factors[space] == OTHER_SPACES)
-    elsewhere, better = max(others, key=lambda two: two[0], default=(0.0, None))
+    elsewhere, better = max(others, key=lambda pair: pair[0], default=(0.0, None))
+
+    # what the prompt and the vault say of every candidate
+    vectors = embed(analysis.query)
+    terms = query_terms(analysis.query)
+    stems(terms)  # all at once: each query to SQLite is slow
+    counts, notes = index.frequencies(terms)
     prompt = PromptEvidence(
-        notes=notes,
-        stems=_rarities(index, query_terms(heard.query)),
-        words=weights(index, heard.query, embed),
-        unknown=unknown,
+        notes=index.count(),
+        stems={
+            stem: max(0.0, math.log((notes + 1) / (counts[term] + 0.5))) for term in terms for stem in stems((term,))
+        },
+        words=weights(index, analysis.query, embed),
+        unknown=tuple(unknown_names(index, analysis.query)),
         asks=asks(vectors),
         fitted=None if vectors is None else vectors.fitted,
-        away=-1.0 if asked.space is None else away(here, elsewhere),
+        away=-1.0 if asked.space is None else away(home, elsewhere),
     )
-    home = [
+    at_home = [
         "similarity" in hit.numbers and hit.node_id in rows and factors[rows[hit.node_id].space] > OTHER_SPACES
         for hit in results
     ]
-    rivals = [hit.numbers["similarity"] for hit, at_home in zip(results, home, strict=True) if at_home]
-    ranks = list(itertools.accumulate(home, initial=1))
+    rivals = [hit.numbers["similarity"] for hit, counts_home in zip(results, at_home, strict=True) if counts_home]
+    ranks = list(itertools.accumulate(at_home, initial=1))
+    rank_of = {hit.node_id: rank for hit, rank in zip(results, ranks, strict=False)}
+
     candidates = list(_candidates(results, ranks, rivals, rows, self_id, prompt))
     for node_id in sorted(identity - ids.keys()):
         row = rows.get(node_id)
         if row is not None and row.tier in SPOKEN_OF and not row.expired(now):
             candidates.append(Candidate(row, 0.0, "search"))
-    place_of = {hit.node_id: at for hit, at in zip(results, ranks, strict=False)}
-    standing_ranks = [place_of.get(hit.node_id, ranks[-1]) for hit in standing.results]
-    preferences_found = list(_candidates(standing.results, standing_ranks, rivals, rows, self_id, prompt))
-    preferences_found = [one for one in preferences_found if not one.row.rejected]  # no recommendation
-    for one in (*candidates, *preferences_found):
-        one.numbers["place"] = factors[one.row.space]
+    standing_ranks = [rank_of.get(hit.node_id, ranks[-1]) for hit in standing.results]
+    applying = _candidates(standing.results, standing_ranks, rivals, rows, self_id, prompt)
+    applying_preferences = [candidate for candidate in applying if not candidate.row.rejected]  # no recommendation
+    for candidate in (*candidates, *applying_preferences):
+        candidate.numbers["place"] = factors[candidate.row.space]
     return Pool(
-        candidates,
-        preferences_found,
-        identity,
-        here,
-        elsewhere,
-        better,
-        tuple(ranked.degraded),
-        {**standing.pool, **archive.pool, **ranked.pool},
-        fitted(prompt.fitted).weights,
+        candidates=candidates,
+        preferences=applying_preferences,
+        identity=identity,
+        home=home,
+        elsewhere=elsewhere,
+        better=better,
+        degraded=tuple(ranked.degraded),
+        rows={**standing.pool, **archive.pool, **ranked.pool},
+        weights=fitted(prompt.fitted).weights,
     )
 
 
@@ -204,13 +230,6 @@ def place_factor(space: str | None, asked: Asked, named: frozenset[str]) -> floa
     return 1.0 if name and name <= named else OTHER_SPACES
 
 
-def _rarities(index: Reader, terms: Sequence[str]) -> dict[str, float]:
-    """Return `{stem: rarity}` for the words of a prompt: the logarithm of the share of notes without it, from 0."""
-    stems(terms)  # all at once: each query to SQLite is slow
-    counts, notes = index.frequencies(terms)
-    return {stem: max(0.0, math.log((notes + 1) / (counts[term] + 0.5))) for term in terms for stem in stems((term,))}
-
-
 def _candidates(
     hits: Sequence[Hit],
     ranks: Sequence[int],
@@ -221,7 +240,7 @@ def _candidates(
 ) -> Iterable[Candidate]:
     """Yield a candidate for each hit. `ranks`: the place of each hit among those at home; `rivals`: similarities of
     those at home."""
-    said = stemmed([rows[hit.node_id] for hit in hits if hit.node_id in rows])
+    stems_of = stemmed([rows[hit.node_id] for hit in hits if hit.node_id in rows])
     first, second = [*sorted(rivals, reverse=True), RIVAL, RIVAL][:2]
     total = sum(prompt.stems.values())
     for hit, found_at in zip(hits, ranks, strict=False):
@@ -229,7 +248,7 @@ def _candidates(
         if row is None or row.id == self_id:
             continue  # forgotten meanwhile; or the self node, whose title says nothing
         numbers = dict(hit.numbers)
-        shared = prompt.stems.keys() & said[row.digest]
+        shared = prompt.stems.keys() & stems_of[row.digest]
         if "words" in numbers:
             numbers["common"] = common_words(numbers["words"], prompt.notes)
             if prompt.notes < FEW:
@@ -266,30 +285,27 @@ def _archive(
     wish = query.model_copy(update={"tiers": [Tier.ARCHIVAL], "limit": WIDE_ARCHIVE})
     few = _few(rules, 2 * WIDE_ARCHIVE)
     found = rank(index, wish, embed=embed, space=asked.space, now=now, renewed=False, explain=False, rules=few)
-    replaced = _replaced(index, [hit.node_id for hit in found.results], now)
+    ids = {hit.node_id for hit in found.results}
+    edges = index.edges_of(list(ids))
+    ends = [(edge.target, edge.source) for edge in edges if edge.edge in _REPLACES and edge.target in ids]
+    sources = index.notes([source for _, source in ends])
+    alive = {row.id for row in sources.values() if row.tier is not Tier.ARCHIVAL and not row.expired(now)}
+    replaced = {target for target, source in ends if source in alive}
     hits = [hit for hit in found.results if hit.source == "search" and hit.node_id not in replaced]
     return replace(found, results=hits)
 
 
-def _replaced(index: Reader, ids: Sequence[str], now: datetime) -> frozenset[str]:
-    """Return those of `ids` from which a memory that is neither archived nor expired was derived or evolved."""
-    ends = [(edge.target, edge.source) for edge in index.edges_of(ids) if edge.edge in _REPLACES and edge.target in ids]
-    rows = index.notes([source for _, source in ends])
-    alive = {one.id for one in rows.values() if one.tier is not Tier.ARCHIVAL and not one.expired(now)}
-    return frozenset(target for target, source in ends if source in alive)
-
-
 def _preferences(
-    index: Reader, heard: Heard, asked: Asked, *, embed: EmbedQuery, now: datetime, rules: Rules
+    index: Reader, analysis: Analysis, asked: Asked, *, embed: EmbedQuery, now: datetime, rules: Rules
 ) -> Ranked:
     spaces = ["global"] if asked.space is None else ["global", asked.space]
-    query_vectors = embed(heard.query)
+    query_vectors = embed(analysis.query)
     chosen = Filter(types=(NodeType.PREFERENCE,), tiers=tuple(SPOKEN_OF), spaces=tuple(spaces), alive_at=now)
     near = index.search_vectors(query_vectors.vector, 1, chosen) if query_vectors is not None else []
     if not near or near[0][1] < FAR_PREFERENCE:
         return Ranked([])  # for most prompts no preference is near; this saves the full search
     query = SearchQuery(
-        query=heard.query, limit=WIDE_PREFERENCES, tiers=SPOKEN_OF, types=[NodeType.PREFERENCE], spaces=spaces
+        query=analysis.query, limit=WIDE_PREFERENCES, tiers=SPOKEN_OF, types=[NodeType.PREFERENCE], spaces=spaces
     )
     few = _few(rules, WIDE_PREFERENCES)
     return rank(index, query, embed=embed, space=None, now=now, renewed=False, explain=False, rules=few)
@@ -321,61 +337,54 @@ def renew(
     replaced memories among the best candidates.
     """
     everyone = [*pool.candidates, *pool.preferences]
-    by_id = {one.id: one for one in reversed(everyone)}
+    by_id = {candidate.id: candidate for candidate in reversed(everyone)}
     if not chosen and not preferences:
         return [], [], frozenset()
-    near = [one.id for one in sorted(everyone, key=lambda one: -one.order)[:10]]
-    ids = list(dict.fromkeys([*(one.id for one in (*chosen, *preferences)), *near]))
+    near = sorted(everyone, key=lambda candidate: -candidate.order)[:10]
+    ids = list(dict.fromkeys(candidate.id for candidate in (*chosen, *preferences, *near)))
     considered = {**pool.rows, **index.candidates([node_id for node_id in by_id if node_id not in pool.rows])}
     marks = newer_of(index, ids, considered, Filter(alive_at=now), holds, reworded)
     found = _in_order(index, chosen, marks, by_id, pool)
+    placed = {candidate.id for candidate in found}
     standing = _in_order(
-        index, [one for one in preferences if one.id not in {two.id for two in found}], marks, by_id, pool
+        index, [preference for preference in preferences if preference.id not in placed], marks, by_id, pool
     )
-    return found, standing, frozenset(one for one, newer in marks.items() if newer.replaces)
+    return found, standing, frozenset(node_id for node_id, newer in marks.items() if newer.replaces)
 
 
 def _in_order(
     index: Reader,
-    some: Sequence[Candidate],
+    chosen: Sequence[Candidate],
     marks: Mapping[str, Newer],
     by_id: Mapping[str, Candidate],
     pool: Pool,
 ) -> list[Candidate]:
+    """Return the chosen candidates, each newer memory on the matter of one before it, see `renew`."""
     found: dict[str, Candidate] = {}
-    listed = {one.id: one for one in some}
-    for one in some:
-        mark = marks.get(one.id)
+    listed = {candidate.id: candidate for candidate in chosen}
+    for older in chosen:
+        mark = marks.get(older.id)
         if mark is not None and mark.replaces:
-            one.older_than = mark.node_id
+            older.older_than = mark.node_id
         if mark is None or mark.node_id in found:
-            found.setdefault(one.id, one)
+            found.setdefault(older.id, older)
             continue
-        newer = listed.get(mark.node_id) or by_id.get(mark.node_id) or _read(index, mark.node_id, one, pool)
+        newer = listed.get(mark.node_id) or by_id.get(mark.node_id)
+        if newer is None and (row := index.notes([mark.node_id]).get(mark.node_id)) is not None:
+            # the search did not find it
+            newer = Candidate(row, older.score, "activated", older.relevance, older.order)
+            pool.candidates.append(newer)
         barred = newer is None or (newer.dropped is not None and newer.dropped.startswith(NOT_RENEWED))
-        if newer is None or barred or (not mark.replaces and newer.score < LEVEL * one.score):
+        if newer is None or barred or (not mark.replaces and newer.score < LEVEL * older.score):
             if mark.replaces:
-                one.dropped = f"older: replaced by {mark.node_id}, which is not said again"
+                older.dropped = f"older: replaced by {mark.node_id}, which is not said again"
             else:
-                found.setdefault(one.id, one)
+                found.setdefault(older.id, older)
             continue
         newer.dropped = None
-        newer.relevance = newer.numbers["renewed"] = max(one.relevance, newer.relevance)
-        newer.order = max(one.order, newer.order)
-        one.order = min(one.order, newer.order * BEHIND)
+        newer.relevance = newer.numbers["renewed"] = max(older.relevance, newer.relevance)
+        newer.order = max(older.order, newer.order)
+        older.order = min(older.order, newer.order * BEHIND)
         found[newer.id] = newer
-        found[one.id] = one
+        found[older.id] = older
     return list(found.values())
-
-
-def _read(index: Reader, node_id: str, older: Candidate, pool: Pool) -> Candidate | None:
-    """Return the memory `node_id`, which is newer than `older` but was not found by the search, as a new candidate.
-
-    It is added to `pool`. None if there is no such memory any more.
-    """
-    row = index.notes([node_id]).get(node_id)
-    if row is None:
-        return None
-    found = Candidate(row, older.score, "activated", older.relevance, older.order)
-    pool.candidates.append(found)
-    return found

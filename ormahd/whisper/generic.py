@@ -22,9 +22,9 @@ from ormahd.note.values import short_name
 from ormahd.text.facts import ExactToken, exact_tokens
 from ormahd.text.quoting import beginning
 from ormahd.text.words import fold, stems, words
+from ormahd.whisper.analyse import topical_words
 from ormahd.whisper.gather import OVERLAP
-from ormahd.whisper.hear import topical_words
-from ormahd.whisper.types import Candidate, Heard, Intent
+from ormahd.whisper.types import Analysis, Candidate, Intent
 
 Frequencies = Callable[[Sequence[str]], tuple[dict[str, int], int]]
 """Function from words to (`{word: number of notes that contain it}`, number of all notes)."""
@@ -45,7 +45,7 @@ GENERAL: Final = -1.2
 BASE: Final = -2.8
 SPECIFIC: Final = 0.36
 """Minimum of `specific` for a memory that a technical prompt does not drop."""
-MOST_OWN, MOST_COMMON, MOST_DEFINITE, MOST_OTHER = 3.0, 2.0, 2, 4
+MAX_OWN, MAX_COMMON, MAX_DEFINITE, MAX_OTHER = 3.0, 2.0, 2, 4
 """Maxima of the sums for `OWN` and `COMMON`, of the number of definite words, and of the number of words of a prompt
 that are not technical."""
 FEWEST: Final = 2
@@ -115,7 +115,7 @@ class Request(Struct, frozen=True):
     common: frozenset[str]
     """The stems that are in any section of `technical.txt`."""
     definite: int
-    """Number of definite words ("the", "our"), at most `MOST_DEFINITE`."""
+    """Number of definite words ("the", "our"), at most `MAX_DEFINITE`."""
     indefinite: bool
     """Whether it has an indefinite word ("a", "this")."""
     general: bool
@@ -125,85 +125,101 @@ class Request(Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """The share of technical words in the prompt. Of the other words, at most `MOST_OTHER` are counted."""
-        other = sum(1.0 if _whole(stem) else PAIR for stem in self.stems if stem not in self.technical)
-        return len(self.technical) / (len(self.technical) + min(other, MOST_OTHER))
+        """The share of technical words in the prompt. Of the other words, at most `MAX_OTHER` are counted."""
+        others = (stem for stem in self.stems if stem not in self.technical)
+        other = sum(1.0 if len(stem) > 2 or stem.isascii() else PAIR for stem in others)
+        return len(self.technical) / (len(self.technical) + min(other, MAX_OTHER))
 
-    def shown(self) -> dict[str, Any]:
+    def explained(self) -> dict[str, Any]:
         """Return the values that `--explain` shows of the request, as a plain dict."""
         return {
-            "technical": sorted(self.stems[stem] for stem in self.technical), "share": round(self.share, 4),
-            "definite": self.definite, "indefinite": self.indefinite, "general": self.general,
-        }  # fmt: skip
+            "technical": sorted(self.stems[stem] for stem in self.technical),
+            "share": round(self.share, 4),
+            "definite": self.definite,
+            "indefinite": self.indefinite,
+            "general": self.general,
+        }
 
 
-def request(heard: Heard, space: str | None) -> Request | None:
+def request(analysis: Analysis, space: str | None) -> Request | None:
     """Return the analysis of a technical prompt; None if the prompt is not technical, or names the caller's project.
 
     Prompts about a time or about the user are not technical.
     """
-    if heard.temporal or Intent.IDENTITY in heard.intents:
+    if analysis.temporal or Intent.IDENTITY in analysis.intents:
         return None
-    said = topical_words(heard.query, space)
-    by_stem = {stem: word for word in said for stem in stems((word,))}
+    by_stem = {stem: word for word in topical_words(analysis.query, space) for stem in stems((word,))}
     known = _technical()
     technical = by_stem.keys() & known.words
-    every = words(heard.query)
-    definite = _definite(every)
-    general = not definite and _begins_generally(heard.prompt)
+
+    # definite words ("the", "our") speak of a certain thing, except before "difference" and the like
+    every = words(analysis.query)
+    following = [*every[1:], ""]
+    definite = sum(word in _DEFINITE and after not in _NO_THING for word, after in zip(every, following, strict=True))
+    beginning_of = fold(analysis.prompt[:100]).lstrip()
+    while (polite := next((phrase for phrase in _POLITE if beginning_of.startswith(phrase)), None)) is not None:
+        beginning_of = beginning_of[len(polite) :].lstrip()
+    general = not definite and beginning_of.startswith(_BEGINNINGS)
     if technical.isdisjoint(known.names) and len(technical) + general < FEWEST:
         return None
-    if space is not None and _names(space, every, known):
+
+    # it names the project: all words of the space's short name, of which one is not technical
+    named = words(fold(short_name(space))) if space is not None else []
+    if named and set(named) <= set(every) and not stems(named) <= known.every:
         return None
+    exact = (token for token in exact_tokens(analysis.query) if not token.plain)
     return Request(
-        by_stem,
-        frozenset(technical),
-        frozenset(by_stem.keys() & known.every),
-        min(MOST_DEFINITE, definite),
-        not _INDEFINITE.isdisjoint(every),
-        general,
-        tuple(one for one in exact_tokens(heard.query) if not one.plain and not stems(words(one.text)) <= known.every),
+        stems=by_stem,
+        technical=frozenset(technical),
+        common=frozenset(by_stem.keys() & known.every),
+        definite=min(MAX_DEFINITE, definite),
+        indefinite=not _INDEFINITE.isdisjoint(every),
+        general=general,
+        names=tuple(token for token in exact if not stems(words(token.text)) <= known.every),
     )
 
 
 def drop(
     candidates: Iterable[Candidate],
     asked: Request | None,
-    said: Mapping[str, Collection[str]],
+    stems_of: Mapping[str, Collection[str]],
     frequencies: Frequencies,
 ) -> None:
     """Drop candidates that share nothing specific with a technical prompt. `asked`: its analysis; None: drop nothing.
 
     A memory stays if it contains an exact name from the prompt, or if feedback on similar prompts was positive.
-    `said`: `{digest: stems}` of the candidates' words. `frequencies`: counts the notes that contain each word.
+    `stems_of`: `{digest: stems}` of the candidates' words. `frequencies`: counts the notes that contain each word.
     """
-    some = [one for one in candidates if one.dropped is None]
-    if asked is None or not some:
+    alive = [candidate for candidate in candidates if candidate.dropped is None]
+    if asked is None or not alive:
         return
-    shared = {one.id: asked.stems.keys() & frozenset(said[one.row.digest]) for one in some}
-    terms = sorted({asked.stems[stem] for stems_of in shared.values() for stem in stems_of})
+    shared = {candidate.id: asked.stems.keys() & frozenset(stems_of[candidate.row.digest]) for candidate in alive}
+    terms = sorted({asked.stems[stem] for common in shared.values() for stem in common})
     counts, notes = frequencies(terms) if terms else ({}, 0)
-    rarity = {word: _rarity(counts[word], notes) for word in terms}
-    for one in some:
-        both = shared[one.id]
+    scale = math.log((notes + 1) / 1.5)
+    rarity = {  # from 1 for a word of one note to 0 for a word of all
+        word: max(0.0, min(1.0, math.log((notes + 1) / (counts[word] + 0.5)) / scale)) for word in terms
+    }
+    for candidate in alive:
+        both = shared[candidate.id]
         value = specific(
             asked,
             own=sum(rarity[asked.stems[stem]] for stem in both - asked.common),
             common=sum(rarity[asked.stems[stem]] for stem in both & asked.common),
         )
-        value = 1.0 if _has_a_name(one, asked) else value
-        one.numbers["specific"] = value
-        judged_useful = one.wanted or one.numbers.get("affinity", 0.0) > 0.0
+        if asked.names:
+            text = fold(f"{candidate.row.title or ''}\n{beginning(candidate.row.content, OVERLAP)}")
+            value = 1.0 if any(name.stands_in(text) for name in asked.names) else value
+        candidate.numbers["specific"] = value
+        judged_useful = candidate.wanted or candidate.numbers.get("affinity", 0.0) > 0.0
         if value < SPECIFIC and not judged_useful:
             names = ", ".join(sorted({asked.stems[stem] for stem in both})) or "no word"
-            one.dropped = f"{BELOW}a technical prompt with only {names} in common ({value:.3f} below {SPECIFIC})"
+            candidate.dropped = f"{BELOW}a technical prompt with only {names} in common ({value:.3f} below {SPECIFIC})"
 
 
 def dropped(candidates: Iterable[Candidate], gate: float) -> bool:
     """Return whether `drop` dropped a candidate whose relevance reaches `gate`."""
-    return any(
-        one.dropped is not None and one.dropped.startswith(BELOW) and one.relevance >= gate for one in candidates
-    )
+    return any((candidate.dropped or "").startswith(BELOW) and candidate.relevance >= gate for candidate in candidates)
 
 
 def specific(asked: Request, *, own: float, common: float) -> float:
@@ -212,8 +228,8 @@ def specific(asked: Request, *, own: float, common: float) -> float:
     `own`, `common`: sums of the rarities of these words, see `OWN` and `COMMON`.
     """
     return sigmoid(
-        OWN * min(own, MOST_OWN)
-        + COMMON * min(common, MOST_COMMON)
+        OWN * min(own, MAX_OWN)
+        + COMMON * min(common, MAX_COMMON)
         + SHARE * asked.share
         + DEFINITE * asked.definite
         + INDEFINITE * asked.indefinite
@@ -244,40 +260,3 @@ def _technical() -> Technical:
     names = stems(sections["names"])
     technical = names | stems(sections["words"])
     return Technical(names, technical, technical | stems(sections["plain"]))
-
-
-def _has_a_name(one: Candidate, asked: Request) -> bool:
-    """Return whether a memory contains an exact name from the prompt."""
-    if not asked.names:
-        return False
-    said = fold(f"{one.row.title or ''}\n{beginning(one.row.content, OVERLAP)}")
-    return any(name.stands_in(said) for name in asked.names)
-
-
-def _begins_generally(text: str) -> bool:
-    folded = fold(text[:100]).lstrip()
-    while (polite := next((one for one in _POLITE if folded.startswith(one)), None)) is not None:
-        folded = folded[len(polite) :].lstrip()
-    return folded.startswith(_BEGINNINGS)
-
-
-def _definite(every: Sequence[str]) -> int:
-    """Return the number of definite words ("the", "our"), except before "difference" and the like (`_NO_THING`)."""
-    following = [*every[1:], ""]
-    return sum(word in _DEFINITE and after not in _NO_THING for word, after in zip(every, following, strict=True))
-
-
-def _names(space: str, every: Sequence[str], known: Technical) -> bool:
-    """Return whether the prompt contains all words of the space's short name, and not all of these are technical."""
-    named = words(fold(short_name(space)))
-    return bool(named) and set(named) <= set(every) and not stems(named) <= known.every
-
-
-def _rarity(count: int, notes: int) -> float:
-    """Return the rarity of a word that `count` of `notes` notes contain: from 1 for one note to 0 for all."""
-    return max(0.0, min(1.0, math.log((notes + 1) / (count + 0.5)) / math.log((notes + 1) / 1.5)))
-
-
-def _whole(stem: str) -> bool:
-    """Return whether a stem is that of a whole word, and not a pair of letters of a script without spaces."""
-    return len(stem) > 2 or stem.isascii()

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from msgspec import Struct, field
@@ -19,17 +18,19 @@ from msgspec.structs import replace
 
 from ormahd import paths
 from ormahd.actions.evidence import mark_stale
-from ormahd.actions.views import says_nothing
-from ormahd.index.rows import GLOBAL, MEMORIES, EdgeRow, Filter, NodeRow
+from ormahd.actions.views import replaced_today, says_nothing
+from ormahd.index.rows import GLOBAL, MEMORIES, Filter, NodeRow
 from ormahd.model.node import NodeType, Tier
+from ormahd.ormah import Ormah
 from ormahd.process import own_files
 from ormahd.text.harness import PROGRAM, SHELL, Commands, shell
 from ormahd.whisper.gather import neighbours
 from ormahd.whisper.render import REMEMBERS, enclose, fits_line, line, notice, quoted
-from ormahd.whisper.types import Shown, context_key
+from ormahd.whisper.types import Display, context_key
 
 log = logging.getLogger("ormahd.wiring")
 
+Programs = dict[str, paths.AgentConnection]
 AGENT: Final = "agent:"
 """Prefix of an agent's source (`actions.amend`)."""
 
@@ -48,30 +49,22 @@ class AgentCommands:
 
     def of(self, agent: str | None) -> Commands:
         """Return the commands of the agent with this name or source; the commands of a shell if the agent was not
-        set up."""
-        return self._read().get((agent or "").removeprefix(AGENT), self._usual)
-
-    def _read(self) -> Mapping[str, Commands]:
+        set up, or the file cannot be read."""
         try:
             found = os.stat(self._file)
         except OSError:
-            return {}
+            return self._usual
         stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
         known, commands = self._known
         if known != stamp:
-            commands = _parsed(self._file)
+            try:
+                programs = msgspec.json.decode(own_files.read(self._file, follow=True), type=Programs)
+            except (OSError, msgspec.DecodeError) as exc:
+                log.warning("%s cannot be read (%s); renew it: ormahctl setup AGENT", self._file, type(exc).__name__)
+                programs = {}
+            commands = {name: shell(wired["program"]) for name, wired in programs.items()}
             self._known = (stamp, commands)
-        return commands
-
-
-def _parsed(file: Path) -> Mapping[str, Commands]:
-    """Return `{agent: its commands}` from `file`; empty if it cannot be read, so that a whisper does not fail."""
-    try:
-        programs = msgspec.json.decode(own_files.read(file, follow=True), type=dict[str, paths.AgentConnection])
-    except (OSError, msgspec.DecodeError) as exc:
-        log.warning("%s cannot be read (%s); renew it: ormahctl setup AGENT", file, type(exc).__name__)
-        return {}
-    return {agent: shell(wired["program"]) for agent, wired in programs.items()}
+        return commands.get((agent or "").removeprefix(AGENT), self._usual)
 
 
 CHARACTERS: Final = 1_500
@@ -79,95 +72,77 @@ CHARACTERS: Final = 1_500
 CONTENT: Final = 240
 """Maximum number of characters of one memory's content that are shown."""
 LATEST: Final = (NodeType.DECISION, NodeType.PROCEDURE)
-MOST_LATEST: Final = 4
+MAX_LATEST: Final = 4
 """Maximum number of the project's latest decisions and procedures."""
-MOST: Final = 20
+MAX_MEMORIES: Final = 20
 """Maximum number of memories in a greeting."""
-
-
-class GreetingIndex(Protocol):
-    """What a greeting needs from the index: edges, ids of memories by filter, and the memories with given ids."""
-
-    def edges_of(self, ids: Sequence[str] | None = None) -> list[EdgeRow]: ...
-    def ids(self, chosen: Filter) -> list[str]: ...
-    def newest(self, chosen: Filter, limit: int) -> list[str]: ...
-    def notes(self, ids: Sequence[str]) -> dict[str, NodeRow]: ...
-
-
-Replaced = Callable[[Sequence[str]], Mapping[str, str]]
-"""Function from ids to `{older id: newer id}`, for those memories that a newer one replaced."""
 
 
 class Greeting(Struct, frozen=True):
     """A text with memories for an agent, and `{context key: how the memory is shown in it}`; both may be empty."""
 
     text: str = ""
-    shown: Mapping[str, Shown] = field(default_factory=dict)
+    displays: Mapping[str, Display] = field(default_factory=dict)
 
 
 def greet(
-    index: GreetingIndex,
+    ormah: Ormah,
     *,
     space: str | None,
-    self_id: str,
     known: Collection[str],
-    now: datetime,
     commands: Commands = SHELL,
-    replaced: Replaced = lambda _: {},
     stopped: Sequence[str] = (),
     cwd: str | None = None,
 ) -> Greeting:
-    """Return the greeting for a session that begins in `space`.
+    """Return the greeting for a session that begins in `space`. Memories that a newer one replaced are marked.
 
-    `known`: context keys of memories that the session already has; they are left out. `replaced`: returns for ids
-    `{older id: newer id}` of those that a newer memory replaced; the older memories are marked. `stopped`: lines about
-    where the project's last session stopped, which stand first and are not counted as characters. `cwd`: a folder in the
-    project of `space`.
+    `known`: context keys of memories that the session already has; they are left out. `stopped`: lines about where the
+    project's last session stopped, which stand first and are not counted as characters. `cwd`: a folder in the project
+    of `space`.
     """
     room = CHARACTERS - len(enclose([], commands=commands, heading=REMEMBERS))
     lines = [*map(notice, stopped), *([""] if stopped else [])]
-    shown: dict[str, Shown] = {}
-    due = [row for row in _due(index, space, self_id, now) if context_key(row) not in known]
-    newer = replaced([row.id for row in due[:MOST]])
+    displays: dict[str, Display] = {}
+    due = [row for row in _due(ormah, space) if context_key(row) not in known]
+    newer = replaced_today(ormah, [row.id for row in due[:MAX_MEMORIES]])
     for row in due:
-        entry, how = _entry(mark_stale(row, cwd, space), room, newer.get(row.id))
-        if entry is None or len(shown) == MOST:
+        entry, display = _entry(mark_stale(row, cwd, space), room, newer.get(row.id))
+        if entry is None or len(displays) == MAX_MEMORIES:
             break
         lines += entry
-        shown[context_key(row)] = how
-        room -= sum(len(one) + 1 for one in entry)
-    return Greeting(enclose(lines, commands=commands, heading=REMEMBERS), shown) if lines else Greeting()
+        displays[context_key(row)] = display
+        room -= sum(len(text) + 1 for text in entry)
+    return Greeting(enclose(lines, commands=commands, heading=REMEMBERS), displays) if lines else Greeting()
 
 
-def _due(index: GreetingIndex, space: str | None, self_id: str, now: datetime) -> Iterator[NodeRow]:
+def _due(ormah: Ormah, space: str | None) -> Iterator[NodeRow]:
     """Yield core memories of this space and its latest decisions and procedures, then global core memories, then the
     self node and the memories connected to it by `defines`."""
+    index, self_id, now = ormah.index, ormah.vault.self_id, ormah.ranking_clock()
     linked = neighbours(index.edges_of([self_id]), self_id)
     core = index.ids(Filter(tiers=(Tier.CORE,), spaces=(GLOBAL, *([space] if space else [])), alive_at=now))
-    latest = (
-        replace(MEMORIES, types=LATEST, tiers=(Tier.CORE, Tier.WORKING), spaces=(space,), alive_at=now)
-        if space
-        else None
-    )
-    fresh = index.newest(latest, MOST_LATEST) if latest else []
+    fresh: list[str] = []
+    if space:
+        latest = replace(MEMORIES, types=LATEST, tiers=(Tier.CORE, Tier.WORKING), spaces=(space,), alive_at=now)
+        fresh = index.newest(latest, MAX_LATEST)
     rows = index.notes([self_id, *linked, *core, *fresh])
-    me = rows.pop(self_id, None)
-    here = [row for row in rows.values() if row.space in (None, space) and not row.expired(now) and not row.rejected]
-    here = sorted((row for row in here if row.tier is not Tier.ARCHIVAL), key=_first)
-    yield from (row for row in here if row.tier is Tier.CORE and row.space)
-    yield from (rows[one] for one in fresh if rows[one].tier is not Tier.CORE and not rows[one].rejected)
-    yield from (row for row in here if row.tier is Tier.CORE and not row.space)
-    if me is not None and not says_nothing(me):
-        yield me
-    yield from (row for row in here if row.tier is not Tier.CORE and row.id not in fresh)
+    person = rows.pop(self_id, None)
+    local = [row for row in rows.values() if row.space in (None, space) and not row.expired(now) and not row.rejected]
+    local = sorted(
+        (row for row in local if row.tier is not Tier.ARCHIVAL),
+        key=lambda row: (row.tier is not Tier.CORE, -row.strength.importance, -row.created.timestamp(), row.id),
+    )
+    yield from (row for row in local if row.tier is Tier.CORE and row.space)
+    yield from (
+        rows[node_id] for node_id in fresh if rows[node_id].tier is not Tier.CORE and not rows[node_id].rejected
+    )
+    yield from (row for row in local if row.tier is Tier.CORE and not row.space)
+    if person is not None and not says_nothing(person):
+        yield person
+    yield from (row for row in local if row.tier is not Tier.CORE and row.id not in fresh)
 
 
-def _first(row: NodeRow) -> tuple[bool, float, float, str]:
-    """Return the sort key of a memory: core before working, then the most important first, then the newest."""
-    return (row.tier is not Tier.CORE, -row.strength.importance, -row.created.timestamp(), row.id)
-
-
-def _entry(row: NodeRow, room: int, newer: str | None) -> tuple[list[str] | None, Shown]:
+def _entry(row: NodeRow, room: int, newer: str | None) -> tuple[list[str] | None, Display]:
     """Return (lines of a memory, how it is shown). The lines are None if not even its title fits into `room`
     characters.
 

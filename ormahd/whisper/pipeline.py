@@ -1,4 +1,4 @@
-"""The whisper pipeline: hear → suppress → gather → judge → affinity → generic → choose → renew → render.
+"""The whisper pipeline: analyse → gather → judge → affinity → generic → choose → renew → render.
 
 `SEEDS.md` in this folder lists the requirements, each with its stage, setting and test.
 """
@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec import UNSET, Struct
 
 from ormahd.actions.amend import PERSON
 from ormahd.actions.evidence import mark_stale
+from ormahd.actions.views import headline
 from ormahd.api import WhisperNode, WhisperResult
 from ormahd.embedding.embedder import QueryVectors
 from ormahd.errors import OrmahError
-from ormahd.index.rows import Filter
+from ormahd.index.rows import GLOBAL, Filter
+from ormahd.model.chance import after_feedback, log_odds, sigmoid
 from ormahd.model.node import Tier
 from ormahd.ormah import Ormah
 from ormahd.search.gather import subject
@@ -27,15 +29,14 @@ from ormahd.state import whispers
 from ormahd.text import times
 from ormahd.text.harness import MAINTENANCE
 from ormahd.text.words import is_question
-from ormahd.whisper import affinity, choose, generic, hear, intents, render, review, suppress
-from ormahd.whisper import gather as renew
+from ormahd.whisper import affinity, analyse, choose, gather, generic, render, review
 from ormahd.whisper.affinity import Verdict
-from ormahd.whisper.gather import Pool, gather, stemmed
+from ormahd.whisper.analyse import Archetypes
+from ormahd.whisper.gather import Pool
 from ormahd.whisper.greet import AgentCommands
-from ormahd.whisper.intents import small_talk
+from ormahd.whisper.relevance import PART, TEXT_ALONE
 from ormahd.whisper.session import CONTENT, Sessions
-from ormahd.whisper.trace import trace
-from ormahd.whisper.types import Asked, Candidate, Heard, Intent, Said, Silence, context_key
+from ormahd.whisper.types import Analysis, Asked, Candidate, EarlierPrompt, Intent, Silence, context_key
 
 log = logging.getLogger("ormah")
 
@@ -49,29 +50,14 @@ FIRST = "what has been decided about how this is built?"
 class Whisper:
     """Answers prompts with whispers. It holds the sessions and the examples of intents. Thread-safe."""
 
-    def __init__(
-        self,
-        ormah: Ormah,
-        sessions: Sessions,
-        *,
-        maintenance_due: Callable[[], bool] = lambda: False,
-        wiring: AgentCommands | None = None,
-    ) -> None:
-        """`maintenance_due`: returns whether agents are the judge and questions wait for one. `wiring`: the commands
-        that each agent can run."""
+    def __init__(self, ormah: Ormah, maintenance_due: Callable[[], bool] = lambda: False) -> None:
+        """`maintenance_due`: returns whether agents are the judge and questions wait for one."""
         self.ormah = ormah
         self.settings = ormah.settings.whisper
-        self.sessions = sessions
+        self.sessions = Sessions(ormah.state, self.settings)
         self.maintenance_due = maintenance_due
-        self.wiring = wiring or AgentCommands()
-        self._archetypes: intents.Archetypes | None = None
-        self._archetypes_lock = threading.Lock()
-
-    @classmethod
-    def of(cls, ormah: Ormah, maintenance_due: Callable[[], bool] = lambda: False) -> Whisper:
-        """Create a `Whisper` whose sessions are stored in the vault's state."""
-        sessions = Sessions(ormah.state, ormah.settings.whisper, ormah.clock, model=lambda: ormah.learned.model)
-        return cls(ormah, sessions, maintenance_due=maintenance_due)
+        self.wiring = AgentCommands()
+        self.archetypes = Archetypes(ormah.index.embed_query)
 
     def whisper(self, asked: Asked, *, explain: bool = False) -> WhisperResult:
         """Return the few memories that matter for this prompt as a text for the agent; or silence, with the reason.
@@ -88,22 +74,15 @@ class Whisper:
         """Run a prompt without answering it, so that the first real prompt does not wait for models and caches."""
         times.warm()
         generic.warm()
-        if self.archetypes(self.ormah.index.embed_query).warm():
+        if self.archetypes.warm():
             _Course(self, Asked(FIRST, None), explain=False).run()
-
-    def archetypes(self, embed: Callable[[str], QueryVectors | None]) -> intents.Archetypes:
-        """Return the vectors of the examples of each intent. `embed`: used at the first call only."""
-        with self._archetypes_lock:
-            if self._archetypes is None:
-                self._archetypes = intents.Archetypes(embed)
-            return self._archetypes
 
 
 class Answer(Struct):
     """The result of the stages for one prompt: the chosen memories or the silence, and what the stages computed."""
 
     silence: Silence | None = None
-    heard: Heard | None = None
+    analysis: Analysis | None = None
     pool: Pool | None = None
     chosen: tuple[Candidate, ...] = ()
     request: generic.Request | None = None
@@ -114,7 +93,7 @@ class Answer(Struct):
     @property
     def better_space(self) -> str | None:
         """With a silence: the other space that the prompt is about, if a memory there fits better than those at home."""
-        fits = self.pool is not None and self.pool.elsewhere > self.pool.here > 0.0 and self.silence is not None
+        fits = self.pool is not None and self.pool.elsewhere > self.pool.home > 0.0 and self.silence is not None
         return self.pool.better if self.pool is not None and fits else None
 
 
@@ -128,64 +107,93 @@ class _Course:
         self.asked = asked
         self.explain = explain
         self.now = self.ormah.ranking_clock()
-        self.before = whisper.sessions.before(asked.session_id)
+        self.before = whisper.sessions.before(asked.session_id, self.ormah.learned.model)
         self.degraded: list[str] = []
         self._embedded: dict[str, QueryVectors | None] = {}
 
     # ------------------------------------------------------------ the stages
 
     def run(self) -> Answer:
-        if self._off():
+        asked, ormah = self.asked, self.ormah
+        if not self.settings.enabled or (asked.space or GLOBAL) in self.settings.silent_spaces:
             return Answer(Silence.OFF)
-        if (early := hear.early(self.asked.prompt, self.asked.harness)) is not None:
+        if (early := analyse.early(asked.prompt, asked.harness)) is not None:
             return Answer(early)
-        heard = hear.hear(
-            self.asked, self.before, embed=self.embed, archetypes=self.whisper.archetypes(self.ormah.index.embed_query),
-            now=self.now,
-        )  # fmt: skip
-        verdicts = self._verdicts(heard)
-        taught = self._taught(verdicts)
-        if not taught and (silence := suppress.quiet(heard, self.before)) is not None:
-            return Answer(silence, heard)
-        pool = gather(
-            self.ormah.index, heard, self.asked, self_id=self.ormah.vault.self_id, embed=self.embed, now=self.now,
-            rules=Rules(sources_of=self._sources_of()), limit=POOL,
-            preferences=applies(heard),
-        )  # fmt: skip
-        self.degraded += pool.degraded
-        for one in pool.candidates:
-            if taught.pop(one.id, None) is not None:
-                one.source = "search"  # it is told for its own sake, also where an edge or the time found it
-        pool.candidates.extend(taught.values())
-        if heard.vector is None:
-            return Answer(Silence.NOT_READY, heard, pool)
-        if not pool.candidates and not pool.preferences:
-            return Answer(Silence.NO_CANDIDATES, heard, pool)
-        return self._choose(heard, pool, verdicts)
+        analysis = analyse.analyse(
+            asked, self.before, embed=self.embed, archetypes=self.whisper.archetypes, now=self.now
+        )
+        verdicts = self._verdicts(analysis)
 
-    def _choose(self, heard: Heard, pool: Pool, verdicts: Mapping[str, Verdict]) -> Answer:
+        # What was judged useful for such a prompt, and is not in the session's context, is told even if the search does
+        # not find it.
+        ids = [node_id for node_id, verdict in verdicts.items() if verdict.signal > 0]
+        taught = {
+            row.id: Candidate(row, 0.0, "search", numbers={"place": 1.0})
+            for row in (ormah.index.notes(ids).values() if ids else ())
+            if choose.useful(verdicts[row.id], row, asked)
+            and not row.expired(self.now)
+            and context_key(row) not in self.before.known
+        }
+        if not taught and (silence := analyse.quiet(analysis, self.before)) is not None:
+            return Answer(silence, analysis)
+
+        # standing preferences are for a task, or a question about the user
+        asks = is_question(analysis.prompt) or generic.explains(analysis.prompt)
+        pool = gather.gather(
+            ormah.index,
+            analysis,
+            asked,
+            self_id=ormah.vault.self_id,
+            embed=self.embed,
+            now=self.now,
+            rules=Rules(sources_of=(None, asked.space) if ormah.sources else None),
+            limit=POOL,
+            preferences=not analysis.temporal and (Intent.IDENTITY in analysis.intents or not asks),
+        )
+        self.degraded += pool.degraded
+        for candidate in pool.candidates:
+            if taught.pop(candidate.id, None) is not None:
+                candidate.source = "search"  # it is told for its own sake, also where an edge or the time found it
+        pool.candidates.extend(taught.values())
+        if analysis.vector is None:
+            return Answer(Silence.NOT_READY, analysis, pool)
+        if not pool.candidates and not pool.preferences:
+            return Answer(Silence.NO_CANDIDATES, analysis, pool)
+        return self._choose(analysis, pool, verdicts)
+
+    def _choose(self, analysis: Analysis, pool: Pool, verdicts: Mapping[str, Verdict]) -> Answer:
         candidates, settings = pool.candidates, self.settings
-        request = generic.request(heard, self.asked.space)
-        choose.judge(pool, heard, settings)
+        request = generic.request(analysis, self.asked.space)
+        choose.judge(pool, analysis, settings)
         everyone = [*candidates, *pool.preferences]
         choose.heed(everyone, verdicts, self.asked)
-        choose.floor(candidates, heard, settings)
-        boosts = self._boosts(heard, everyone)
+        choose.floor(candidates, analysis, settings)
+
+        # judgements on similar prompts, unless it asks for a time, or the model does not read its language
+        boosts: Mapping[str, float] = {}
+        if analysis.vector is not None and not analysis.temporal and analyse.is_read(analysis.prompt, self.embed):
+            ids = [candidate.id for candidate in everyone if candidate.dropped is None]
+            boosts = affinity.boosts(analysis.vector, ids, self.ormah.learned.judgements, now=self.now)
         choose.boost(everyone, boosts, settings)
-        choose.timely(candidates, heard, self.asked, topical=bool(subject(heard.query)))
-        choose.identity(candidates, heard, settings)
-        said = stemmed([one.row for one in choose.alive(candidates)])
-        generic.drop(candidates, request, said, self.ormah.index.frequencies)
+        choose.timely(candidates, analysis, self.asked, topical=bool(subject(analysis.query)))
+        choose.identity(candidates, analysis, settings)
+        stems_of = gather.stemmed([candidate.row for candidate in choose.alive(candidates)])
+        generic.drop(candidates, request, stems_of, self.ormah.index.frequencies)
         known = choose.unknown(candidates, self.before)
         choose.unknown(pool.preferences, self.before)
         choose.gate(everyone)
         resting = choose.resting(candidates, settings)
-        chosen = choose.choose(candidates, heard, settings)
+        chosen = choose.choose(candidates, analysis, settings)
         preferences = choose.standing(pool.preferences, chosen)
-        chosen, preferences, old = renew.renew(
-            self.ormah.index, chosen, preferences, pool, now=self.now, holds=self.ormah.learned.both_hold,
+        chosen, preferences, old = gather.renew(
+            self.ormah.index,
+            chosen,
+            preferences,
+            pool,
+            now=self.now,
+            holds=self.ormah.learned.both_hold,
             reworded=self.ormah.reworded,
-        )  # fmt: skip
+        )
         if not chosen and not preferences:
             why = Silence.GATE if resting is None else Silence.ARCHIVE
             if known:
@@ -194,26 +202,18 @@ class _Course:
                 why = Silence.GENERIC
             elif choose.silenced(everyone, settings):
                 why = Silence.JUDGED
-            return Answer(why, heard, pool, request=request, resting=resting if why is Silence.ARCHIVE else None)
+            return Answer(why, analysis, pool, request=request, resting=resting if why is Silence.ARCHIVE else None)
         exploring = None
-        if settings.exploration and not heard.temporal:
-            known_of = {*boosts, *old, *(one.id for one in preferences)}
+        if settings.exploration and not analysis.temporal:
+            known_of = {*boosts, *old, *(preference.id for preference in preferences)}
             room = settings.max_nodes - len(chosen) - len(preferences)
             exploring = choose.explore(candidates, chosen, known_of, room=room)
-        shown = tuple(choose.arrange(chosen, preferences, exploring, settings))
-        for one in shown:
-            one.row = mark_stale(one.row, self.asked.cwd, self.asked.space)
-        return Answer(None, heard, pool, shown, request=request)
+        arranged = tuple(choose.arrange(chosen, preferences, exploring, settings))
+        for candidate in arranged:
+            candidate.row = mark_stale(candidate.row, self.asked.cwd, self.asked.space)
+        return Answer(None, analysis, pool, arranged, request=request)
 
     # ------------------------------------------------------------ inputs of the stages
-
-    def _off(self) -> bool:
-        here = "global" if self.asked.space is None else self.asked.space
-        return not self.settings.enabled or here in self.settings.silent_spaces
-
-    def _sources_of(self) -> tuple[str | None, ...] | None:
-        """Return the spaces of sources that may be whispered: global ones, and those of the caller's space."""
-        return (None, self.asked.space) if self.ormah.sources else None
 
     def embed(self, text: str) -> QueryVectors | None:
         """Return a text's vectors. Each text is embedded only once in this run."""
@@ -221,36 +221,14 @@ class _Course:
             self._embedded[text] = self.ormah.index.embed_query(text)
         return self._embedded[text]
 
-    def _boosts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, float]:
-        """Return `{node id: boost}` by judgements on similar prompts.
-
-        Empty for a prompt that asks for a time, or whose language the model does not read.
-        """
-        if heard.vector is None or heard.temporal or not hear.is_read(heard.prompt, self.embed):
-            return {}
-        ids = [one.id for one in candidates if one.dropped is None]
-        return affinity.boosts(heard.vector, ids, self.ormah.learned.judgements, now=self.now)
-
-    def _verdicts(self, heard: Heard) -> Mapping[str, Verdict]:
+    def _verdicts(self, analysis: Analysis) -> Mapping[str, Verdict]:
         """Return `{node id: verdict}`: explicit judgements for a prompt that means the same as this one."""
         judgements = self.ormah.learned.judgements
         if not judgements.explicit:
             return {}
-        same = self.ormah.learned.seal.prompt(whispers.stored_prompt(heard.prompt))
-        vector = heard.vector if hear.is_read(heard.prompt, self.embed) else None
+        same = self.ormah.learned.seal.prompt(whispers.stored_prompt(analysis.prompt))
+        vector = analysis.vector if analyse.is_read(analysis.prompt, self.embed) else None
         return affinity.verdicts(vector, same, judgements)
-
-    def _taught(self, verdicts: Mapping[str, Verdict]) -> dict[str, Candidate]:
-        """Return `{node id: candidate}`: memories that were judged useful for such a prompt, and are not in the session's
-        context. They are told even if the search does not find them."""
-        ids = [node_id for node_id, verdict in verdicts.items() if verdict.signal > 0]
-        return {
-            row.id: Candidate(row, 0.0, "search", numbers={"place": 1.0})
-            for row in (self.ormah.index.notes(ids).values() if ids else ())
-            if choose.useful(verdicts[row.id], row, self.asked)
-            and not row.expired(self.now)
-            and context_key(row) not in self.before.known
-        }
 
     # ------------------------------------------------------------ the answer
 
@@ -259,99 +237,114 @@ class _Course:
 
         `begun`: the value of `time.perf_counter` when the prompt came.
         """
+        asked, sessions = self.asked, self.whisper.sessions
         event = whispers.new_event()
-        if found.chosen and self.asked.gone():
-            for one in found.chosen:
-                one.shown = None
-            found = Answer(Silence.UNREAD, found.heard, found.pool)
+        if found.chosen and asked.disconnected():
+            for candidate in found.chosen:
+                candidate.display = None
+            found = Answer(Silence.UNREAD, found.analysis, found.pool)
+
+        # the first whisper of a session asks to judge a memory
         held = None
         if found.chosen and self.before.recent is None and self.settings.review:
             known = {key.partition(":")[0] for key in self.before.known}
-            besides = {one.id for one in found.chosen} | known
-            archetypes = self.whisper.archetypes(self.ormah.index.embed_query)
+            besides = {candidate.id for candidate in found.chosen} | known
             held = review.pick(
-                self.ormah, self.asked.space, now=self.now, besides=besides,
-                small_talk=lambda vector: small_talk(vector, archetypes),
-            )  # fmt: skip
-        due = (
-            self.settings.maintenance and found.silence not in UNHEARD and MAINTENANCE not in self.before.known
-            and not self.asked.gone() and self.whisper.maintenance_due()
-        )  # fmt: skip
+                self.ormah, asked.space, now=self.now, besides=besides, archetypes=self.whisper.archetypes
+            )
+        noticed = not self.settings.maintenance or found.silence in UNHEARD or MAINTENANCE in self.before.known
+        due = not noticed and not asked.disconnected() and self.whisper.maintenance_due()
+
+        # feedback can refer to this whisper if the prompt's vector may be stored
+        learnable = not asked.unkept and found.analysis is not None and found.analysis.vector is not None
         text = render.compose(
-            found.chosen, now=self.now, maintenance_due=due, review=held,
-            event=event if self._learnable(found) else None, commands=self.whisper.wiring.of(self.asked.agent),
-        )  # fmt: skip
-        nodes = tuple(one for one in found.chosen if one.id not in text.left_out)
+            found.chosen,
+            now=self.now,
+            maintenance_due=due,
+            review=held,
+            event=event if learnable else None,
+            commands=self.whisper.wiring.of(asked.agent),
+        )
+        nodes = tuple(candidate for candidate in found.chosen if candidate.id not in text.left_out)
         if due and MAINTENANCE in text.text.splitlines():  # once per session: the notice stays in its context
-            self.whisper.sessions.told(self.asked.session_id, {MAINTENANCE: "full"})
-        logged = self._log(event, found, nodes, begun)
+            sessions.add_memories(asked.session_id, {MAINTENANCE: "full"})
+        if found.silence is not Silence.OFF and not asked.dry:
+            self._log(event, found, nodes, begun)
+        logged = learnable and found.silence is not Silence.OFF and not asked.dry
         self._use(found, nodes)
         if held is not None and text.reviewed and logged:
             review.went_out(self.ormah, held, event=event)
-        views = [_view(one) for one in nodes]
-        self._publish(event if logged else None, found, nodes, begun)
+
+        # the event has ids, and no text of a prompt or a memory
+        silence = found.silence.value if found.silence is not None and not nodes else None
+        if found.silence is not Silence.OFF and not asked.dry:
+            self.ormah.events.publish(
+                "whisper",
+                whisper=event if logged else None,
+                source=asked.agent,
+                space=asked.space,
+                nodes=[candidate.id for candidate in nodes],
+                silence=None if nodes else str(found.silence),
+                milliseconds=round((time.perf_counter() - begun) * 1000, 1),
+            )
+        views = [_view(candidate) for candidate in nodes]
         return WhisperResult(
             text=text.text,
-            nodes=[one for one in views if one.shown != "exploring"],
-            exploring=next((one for one in views if one.shown == "exploring"), None),
-            silence=found.silence.value if found.silence is not None and not nodes else None,
+            nodes=[view for view in views if view.shown != "exploring"],
+            exploring=next((view for view in views if view.shown == "exploring"), None),
+            silence=silence,
             better_space=found.better_space,
             event=event if logged else None,
             degraded=sorted({*self.degraded, *self.ormah.degraded()}),
             review=held.node_id if held is not None and text.reviewed else None,
             resting=None if found.resting is None else _view(found.resting),
             archived=len(self.ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,)))) if found.resting is not None else 0,
-            trace=trace(found, self.asked) if self.explain else UNSET,
+            trace=trace(found, asked) if self.explain else UNSET,
         )
 
-    def _log(self, event: str, found: Answer, nodes: Sequence[Candidate], begun: float) -> bool:
+    def _log(self, event: str, found: Answer, nodes: Sequence[Candidate], begun: float) -> None:
         """Store the prompt in the session, and log the whisper with the candidates that were relevant enough.
 
-        Candidates found only by their time or by an edge are not logged. Nothing is stored or logged if whispering is
-        off. Return whether feedback can refer to this whisper.
+        Candidates found only by their time or by an edge are not logged.
         """
-        asked, heard = self.asked, found.heard
-        if found.silence is Silence.OFF or asked.dry:
-            return False
-        vector = heard.vector if heard is not None else None
-        shown = {context_key(one.row): one.shown for one in nodes if one.shown is not None}
-        said = Said(heard.prompt if heard is not None else asked.prompt, vector, self.ormah.clock(), bool(nodes))
+        asked, analysis, model = self.asked, found.analysis, self.ormah.learned.model
+        vector = analysis.vector if analysis is not None else None
+        prompt = analysis.prompt if analysis is not None else asked.prompt
         if found.silence not in UNHEARD:
-            self.whisper.sessions.heard(asked.session_id, said, shown=shown, keep=not asked.unkept)
+            displays = {context_key(node.row): node.display for node in nodes if node.display is not None}
+            earlier = EarlierPrompt(prompt, vector, self.ormah.clock(), bool(nodes))
+            self.whisper.sessions.add_prompt(asked.session_id, earlier, displays, model=model, keep=not asked.unkept)
         pool = None if asked.unkept else found.pool
         floor = choose.log_relevance(self.settings)
         considered: dict[str, whispers.Considered] = {}
-        for one in (*pool.candidates, *pool.preferences) if pool is not None else ():
-            told = one.shown is not None
-            serious = told or (one.relevance >= floor and "affinity" in one.numbers)
+        for candidate in (*pool.candidates, *pool.preferences) if pool is not None else ():
+            displayed, boosted = candidate.display is not None, candidate.relevance
+            serious = displayed or (boosted >= floor and "affinity" in candidate.numbers)
             # a memory found both as a candidate and as a preference is logged once, as it was shown
-            if one.source == "search" and serious and (told or one.id not in considered):
-                before = one.numbers.get("before_feedback", one.relevance)
-                considered[one.id] = whispers.Considered(one.id, before, one.relevance, one.shown)
+            if candidate.source == "search" and serious and (displayed or candidate.id not in considered):
+                before = candidate.numbers.get("before_feedback", boosted)
+                considered[candidate.id] = whispers.Considered(candidate.id, before, boosted, candidate.display)
         whispers.record(
-            self.ormah.state, event=event, prompt="" if asked.unkept else said.text, outcome=whispers.SPOKEN if nodes else str(found.silence),
-            milliseconds=(time.perf_counter() - begun) * 1000, vector=None if asked.unkept else vector, model=self.ormah.learned.model,
-            candidates=considered.values(), space=asked.space,
-            session_id=asked.session_id, agent=asked.agent,
-        )  # fmt: skip
-        return self._learnable(found)
-
-    def _publish(self, event: str | None, found: Answer, nodes: Sequence[Candidate], begun: float) -> None:
-        """Publish an event about this whisper. It contains ids, and no text of a prompt or a memory."""
-        if found.silence is not Silence.OFF and not self.asked.dry:
-            self.ormah.events.publish(
-                "whisper", whisper=event, source=self.asked.agent, space=self.asked.space, nodes=[one.id for one in nodes],
-                silence=None if nodes else str(found.silence), milliseconds=round((time.perf_counter() - begun) * 1000, 1),
-            )  # fmt: skip
+            self.ormah.state,
+            event=event,
+            prompt="" if asked.unkept else prompt,
+            outcome=whispers.SPOKEN if nodes else str(found.silence),
+            milliseconds=(time.perf_counter() - begun) * 1000,
+            vector=None if asked.unkept else vector,
+            model=model,
+            candidates=considered.values(),
+            space=asked.space,
+            session_id=asked.session_id,
+            agent=asked.agent,
+        )
 
     def _use(self, found: Answer, nodes: Sequence[Candidate]) -> None:
         """Record in the state that a prompt came, and that the memories shown with their content were used."""
-        asked = self.asked
+        asked, state = self.asked, self.ormah.state
         looked = self.explain or (asked.session_id is None and asked.agent == PERSON)
         if looked or found.silence in UNHEARD:
             return
-        full = [one.id for one in nodes if one.shown in CONTENT]
-        state = self.ormah.state
+        full = [node.id for node in nodes if node.display in CONTENT]
         try:
             state.asked(self.now)
             if full:
@@ -359,23 +352,97 @@ class _Course:
         except (sqlite3.Error, OrmahError) as exc:  # a full disk or damaged file must not make a whisper fail
             log.warning("what was whispered could not be noted as used: %s", exc)
 
-    def _learnable(self, found: Answer) -> bool:
-        """Return whether feedback can refer to this whisper: the prompt's vector must be stored."""
-        return not self.asked.unkept and found.heard is not None and found.heard.vector is not None
-
 
 UNHEARD = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHINE})
 """Silences whose prompts get no maintenance notice and are not counted in the session, as they ask an agent nothing."""
 
 
-def applies(heard: Heard) -> bool:
-    """Return whether standing preferences are searched for a prompt: it is a task, or a question about the user."""
-    asks = is_question(heard.prompt) or generic.explains(heard.prompt)
-    return not heard.temporal and (Intent.IDENTITY in heard.intents or not asks)
-
-
-def _view(one: Candidate) -> WhisperNode:
+def _view(candidate: Candidate) -> WhisperNode:
     return WhisperNode(
-        one.id, one.row.short_id, one.row.type.value, one.row.title, round(one.relevance, 6), one.shown or "title",
-        one.older_than,
-    )  # fmt: skip
+        id=candidate.id,
+        short_id=candidate.row.short_id,
+        type=candidate.row.type.value,
+        title=candidate.row.title,
+        score=round(candidate.relevance, 6),
+        shown=candidate.display or "title",
+        older_than=candidate.older_than,
+    )
+
+
+# ------------------------------------------------------------ the trace, for `--explain`
+
+
+def trace(answer: Answer, asked: Asked) -> dict[str, Any]:
+    """Return the values that `--explain` shows of a whisper, as plain dicts, lists and scalars."""
+    analysis, pool = answer.analysis, answer.pool
+    values: dict[str, Any] = {
+        "space": asked.space,
+        "silence": None if answer.silence is None else answer.silence.value,
+    }
+    if analysis is not None:
+        values |= {
+            "prompt": analysis.prompt,
+            "query": analysis.query,
+            "intents": sorted(analysis.intents),
+            "intent_scores": {name: round(score, 4) for name, score in analysis.scores.items()},
+            "follow_up": analysis.follow_up,
+            "after": None if analysis.after is None else analysis.after.isoformat(),
+            "before": None if analysis.before is None else analysis.before.isoformat(),
+        }
+    if answer.request is not None:
+        values |= {"request": answer.request.explained()}
+    if pool is not None:
+        values |= {
+            "weights": dict(pool.weights),
+            "fits_better": pool.better,
+            "candidates": [explained(candidate) for candidate in pool.candidates],
+            "preferences": [explained(candidate) for candidate in pool.preferences],
+        }
+    return values
+
+
+def explained(candidate: Candidate) -> dict[str, Any]:
+    """Return the values that `--explain` shows of one candidate."""
+    return {
+        "node_id": candidate.id,
+        "source": candidate.source,
+        "project": candidate.row.space,
+        "relevance": round(candidate.relevance, 6),
+        "order": round(candidate.order, 6),
+        "shown": candidate.display,
+        "dropped": candidate.dropped,
+        **candidate.numbers,
+        "parts": parts(candidate.numbers),
+        **({"older_than": candidate.older_than} if candidate.older_than else {}),
+        **({"also": candidate.also} if candidate.also else {}),
+        "title": headline(candidate.row.title, candidate.row.content),
+    }
+
+
+def parts(numbers: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return the steps in which the stages compute a candidate's relevance from its `numbers`: the `name` of the evidence,
+    the `odds` that it adds to the log odds (from 0), and the `relevance` after it. The last one is the candidate's."""
+    found, odds = list[dict[str, Any]](), 0.0
+    if "by_words" not in numbers:  # else the other evidence does not count
+        for name, value in numbers.items():
+            if name.startswith(PART) and name != TEXT_ALONE:
+                odds += value
+                found.append({"name": name.removeprefix(PART), "odds": value, "relevance": sigmoid(odds)})
+
+    linked = max(numbers["text"], numbers["identity"])
+    placed = linked * numbers["place"]
+    certain = placed * numbers["certain"]
+    steps: dict[str, float | None] = {
+        "by_words": numbers.get("by_words"),
+        "twin" if numbers.get("twin") else "names": numbers["text"],
+        "identity": linked,
+        "place": placed,
+        "certain": certain,
+        "affinity": after_feedback(certain, numbers.get("affinity", 0.0)),
+        "renewed": numbers.get("renewed"),
+    }
+    for name, after in steps.items():
+        if after is not None:
+            found.append({"name": name, "odds": log_odds(after) - odds, "relevance": after})
+            odds = log_odds(after)
+    return found

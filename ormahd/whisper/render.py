@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import PurePath
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -34,9 +33,7 @@ from ormahd.text.harness import (
 from ormahd.text.quoting import beginning
 from ormahd.whisper.types import Candidate
 
-__all__ = [
-    "MARK", "REMEMBERS", "WHISPERS", "Rendered", "ReviewShown", "alone", "compose", "enclose", "line", "notice", "quoted", "strip",
-]  # fmt: skip
+__all__ = ["MARK", "REMEMBERS", "WHISPERS", "alone", "compose", "enclose", "line", "notice", "quoted", "strip"]
 
 CHARACTERS = 4_000
 """Largest number of characters of one whisper: about 1,000 tokens. Harnesses cut at 10,000."""
@@ -57,21 +54,18 @@ LEAST = 40
 """Minimum number of characters of a content that is cut to fit. If fewer fit, only the title is shown."""
 
 
-class ReviewShown(Protocol):
-    """What `compose` needs from a review: the memory to judge, and the earlier prompt for which it was not shown."""
+class Review(Struct, frozen=True):
+    """A memory that an agent is asked to judge, and the earlier prompt for which it was considered but not shown.
 
-    @property
-    def node_id(self) -> str: ...
-    @property
-    def title(self) -> str | None: ...
-    @property
-    def content(self) -> str: ...
-    @property
-    def prompt(self) -> str: ...
-    @property
-    def when(self) -> datetime: ...
-    @property
-    def event(self) -> str: ...
+    `prompt`: redacted and shortened; `when`, `event`: time and id of the whisper for that prompt.
+    """
+
+    node_id: str
+    title: str | None
+    content: str
+    prompt: str
+    when: datetime
+    event: str
 
 
 class Rendered(Struct, frozen=True):
@@ -89,7 +83,7 @@ def compose(
     *,
     now: datetime,
     maintenance_due: bool = False,
-    review: ReviewShown | None = None,
+    review: Review | None = None,
     event: str | None = None,
     commands: Commands = SHELL,
 ) -> Rendered:
@@ -99,8 +93,8 @@ def compose(
     end; the content of the last memory that fits is shortened. `event`: the id by which feedback refers to the
     whisper. `commands`: the commands that the reading agent can run.
     """
-    judging = notice(f"{commands.maintenance} gives memories to judge, and how the verdicts are given back.")
-    due = [MAINTENANCE, judging] if maintenance_due else []
+    task = notice(f"{commands.maintenance} gives memories to judge, and how the verdicts are given back.")
+    due = [MAINTENANCE, task] if maintenance_due else []
     if not nodes:  # a review is only shown beside memories (DESIGN sections 2 and 5)
         return Rendered(alone(*due, event=event) if due else "", frozenset(), False)
     a_byte = CHARACTERS / BYTES
@@ -121,7 +115,21 @@ def compose(
         lines += due
         room -= _lines(due, a_byte)
     if full and review is not None:
-        block = _review(review, now, CONTENT_CHARACTERS, commands)
+        # the earlier prompt, the memory that was not shown for it, and what records a judgement
+        days = max((now - review.when).days, 0)
+        ago = "today" if days == 0 else "a day ago" if days == 1 else f"{days} days ago"
+        fits = fits_line(review.content, review.title)
+        body = "" if fits else quoted(review.content, CONTENT_CHARACTERS)
+        judging = f"{commands.judged(review.node_id, review.event)} records that it would have helped there"
+        block = [
+            "",
+            REVIEW,
+            notice(f"for this prompt, {ago}, the memory below it was found but not shown."),
+            quoted(review.prompt, PROMPT) or quoting.QUOTE.rstrip(),
+            f"{ENTRY}memory]** {_title(review.title, review.content)} (id: {review.node_id})",
+            *([body] if body else []),
+            notice(f"{judging}, -1 in place of +1 that it would not."),
+        ]
         if reviewed := _lines(block, a_byte) <= room:
             lines += block
     return Rendered(enclose(lines, commands=commands, event=event), frozenset(left_out), reviewed)
@@ -136,7 +144,7 @@ def line(
     candidate, which has this id as a field. `text`: shown in place of the title.
     """
     row = memory.row if isinstance(memory, Candidate) else memory
-    exploring = "[exploring] " if isinstance(memory, Candidate) and memory.shown == "exploring" else ""
+    exploring = "[exploring] " if isinstance(memory, Candidate) and memory.display == "exploring" else ""
     where = quoting.one_line(PurePath(row.path).name.rpartition(":")[0] if row.from_source else row.source, SOURCE)
     shown_id = row.id if full_id else row.short_id
     newer = memory.older_than if isinstance(memory, Candidate) else older_than
@@ -183,16 +191,16 @@ def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list
     `characters`: maximum length of the content; `room`: maximum of the lines' `_size`.
     """
     head = line(node)
-    left = room - _lines([head], a_byte)
-    if left < 0:
+    remaining = room - _lines([head], a_byte)
+    if remaining < 0:
         return None
-    wanted = {"full": characters, "preference": min(characters, PREFERENCE)}.get(node.shown or "title", 0)
+    wanted = {"full": characters, "preference": min(characters, PREFERENCE)}.get(node.display or "title", 0)
     content = node.row.content
     if not wanted or fits_line(content, node.row.title):
         return [head]
     while wanted >= LEAST:
         body = quoted(content, wanted)
-        excess = _lines([body], a_byte) - left
+        excess = _lines([body], a_byte) - remaining
         if excess <= 0:
             return [head, body] if body else [head]
         wanted -= max(int(excess / max(1.0, 4 * a_byte)), 1)
@@ -205,23 +213,3 @@ def fits_line(content: str, title: str | None) -> bool:
     whole, begun = content[: TITLE + 1].strip(), " ".join((title or "").split())
     fits = len(content) <= (UNTITLED if "\n" in whole else TITLE) and (not begun or 2 * len(begun) >= len(whole))
     return fits and " ".join(whole.split()).casefold().startswith(begun.rstrip(" .…!?").casefold())
-
-
-def _review(review: ReviewShown, now: datetime, characters: int, commands: Commands) -> list[str]:
-    """Return the lines of a review: the earlier prompt, the memory that was not shown for it, and what records a
-    judgement. `characters`: maximum length of the memory's content."""
-    days = max((now - review.when).days, 0)
-    ago = "today" if days == 0 else "a day ago" if days == 1 else f"{days} days ago"
-    body = "" if fits_line(review.content, review.title) else quoted(review.content, characters)
-    return [
-        "",
-        REVIEW,
-        notice(f"for this prompt, {ago}, the memory below it was found but not shown."),
-        quoted(review.prompt, PROMPT) or quoting.QUOTE.rstrip(),
-        f"{ENTRY}memory]** {_title(review.title, review.content)} (id: {review.node_id})",
-        *([body] if body else []),
-        notice(
-            f"{commands.judged(review.node_id, review.event)} records that it would have helped there, -1 in place of +1 that "
-            "it would not."
-        ),
-    ]

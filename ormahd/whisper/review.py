@@ -1,4 +1,5 @@
-"""Review: the first whisper of a session asks the agent to judge one memory that was recently considered but not shown.
+"""Judgements by the agent: the first whisper of a session asks it to judge one memory that was recently considered but
+not shown (`pick`), and its replies show which memories it used (`is_used`).
 
 Without reviews only memories that were shown would be judged, and those below the gate would stay there. Nothing of
 another project is shown: the earlier prompt was made in the caller's space, and the memory is of that space or global.
@@ -6,22 +7,23 @@ another project is shown: the earlier prompt was made in the caller's space, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
-
-from msgspec import Struct
 
 from ormahd.actions.views import replaced_today
 from ormahd.index.rows import NodeRow
 from ormahd.model.node import Tier
 from ormahd.ormah import Ormah
 from ormahd.state import whispers
+from ormahd.text.facts import exact_tokens
 from ormahd.text.quoting import shortened
+from ormahd.text.words import fold, stems
 from ormahd.whisper.affinity import judged
-from ormahd.whisper.hear import topic
-from ormahd.whisper.types import Float
+from ormahd.whisper.analyse import Archetypes, small_talk, topic, topical_words
+from ormahd.whisper.render import Review
 
 TIERS: Final = (Tier.CORE, Tier.WORKING)
 """Tiers of memories that a review may ask about."""
@@ -34,7 +36,7 @@ UNANSWERED: Final = 3
 RELEVANT: Final = 0.1
 """Minimum relevance of a memory that a review asks about."""
 CONTENT_WORDS: Final = 2
-"""Minimum number of topic words (`hear.topic`) in the earlier prompt. "what's 17 * 23?" has none, "tell me a joke"
+"""Minimum number of topic words (`analyse.topic`) in the earlier prompt. "what's 17 * 23?" has none, "tell me a joke"
 one."""
 TOP: Final = 20
 """Maximum number of memories that are checked, the most relevant first."""
@@ -43,31 +45,29 @@ POOL: Final = 200
 expired."""
 PROMPT: Final = 300
 """Maximum number of characters of the earlier prompt that are shown. It is cut between words."""
-
-
-class Review(Struct, frozen=True):
-    """A memory that an agent is asked to judge, and the earlier prompt for which it was considered but not shown.
-
-    `prompt`: redacted and shortened; `when`, `event`: time and id of the whisper for that prompt.
-    """
-
-    node_id: str
-    title: str | None
-    content: str
-    prompt: str
-    when: datetime
-    event: str
+USED_WORDS: Final = 2
+USED_SHARE: Final = 0.25
+"""Minimum number and share of a memory's words, besides those of the prompt, that the reply has."""
+LARGE_SHARE: Final = 1 / 3
+"""Share of a memory's words at which one word is enough."""
+_CODE: Final = re.compile(r"`([^`\n]{4,200})`")
+READ: Final = 20_000
+"""Maximum number of characters of a reply that are read."""
 
 
 def pick(
-    ormah: Ormah, space: str | None, *, now: datetime, besides: Collection[str] = (),
-    small_talk: Callable[[Float], bool] = lambda _: False,
-) -> Review | None:  # fmt: skip
+    ormah: Ormah,
+    space: str | None,
+    *,
+    now: datetime,
+    besides: Collection[str] = (),
+    archetypes: Archetypes | None = None,
+) -> Review | None:
     """Return a memory for an agent to judge, or None. Writes nothing: call `went_out` after its whisper was sent.
 
     `besides`: ids of memories that are not picked, because they are in the same whisper or in the session's context.
     `now`: the time at which memories must not be expired; ages of whispers are taken by the state's clock.
-    `small_talk`: returns whether a prompt with this vector is mere politeness.
+    `archetypes`: examples of prompts; no memory is picked for a prompt that resembles mere politeness.
     """
     present = ormah.state.clock()
     held = whispers.held_back(ormah.state, present - HELD, space, POOL, least=RELEVANT)
@@ -76,11 +76,14 @@ def pick(
     for event, row in islice(_fit(ormah, held, space, now, {ormah.vault.self_id, *besides}), TOP):
         if row.id in resting:
             continue
-        one = whispers.considered(ormah.state, event, row.id)
-        if one is None or one.model != model or not has_content(one.prompt, space) or small_talk(one.vector):
+        logged = whispers.considered(ormah.state, event, row.id)
+        if logged is None or logged.model != model or not has_content(logged.prompt, space):
             continue
-        if not judged(one.vector, row.id, judgements) and not replaced_today(ormah, [row.id]):
-            return Review(row.id, row.title, row.content, _short(one.prompt), one.time, one.event)
+        if archetypes is not None and small_talk(logged.vector, archetypes):
+            continue
+        if not judged(logged.vector, row.id, judgements) and not replaced_today(ormah, [row.id]):
+            prompt = shortened(" ".join(logged.prompt.split()), PROMPT)
+            return Review(row.id, row.title, row.content, prompt, logged.time, logged.event)
     return None
 
 
@@ -98,10 +101,10 @@ def _fit(
     """
     # `candidates` is nearly always cached. Notes are read only for nodes that it does not rule out.
     known = ormah.index.candidates([node_id for _, node_id in held if node_id not in besides])
-    fit = {node_id for node_id, one in known.items() if one.space in (space, None) and one.tier in TIERS}
-    left = [one for one in held if one[1] in fit]
-    for start in range(0, len(left), TOP):
-        part = left[start : start + TOP]
+    fit = {node_id for node_id, row in known.items() if row.space in (space, None) and row.tier in TIERS}
+    candidates = [(event, node_id) for event, node_id in held if node_id in fit]
+    for start in range(0, len(candidates), TOP):
+        part = candidates[start : start + TOP]
         rows = ormah.index.notes([node_id for _, node_id in part])
         for event, node_id in part:
             row = rows.get(node_id)
@@ -114,6 +117,22 @@ def went_out(ormah: Ormah, review: Review, event: str) -> None:
     whispers.surfaced(ormah.state, review.node_id, event=review.event, surfaced_in=event)
 
 
-def _short(prompt: str) -> str:
-    """Return the prompt as one line of at most `PROMPT` characters, cut between words."""
-    return shortened(" ".join(prompt.split()), PROMPT)
+def is_used(memory: str, prompt: str, reply: str) -> bool:
+    """Return whether `reply` uses `memory`, given the `prompt` that it answers: judged by words, so only a hint.
+
+    It does if it has the memory's code or a name of it (a path, an identifier), or a good part of its words, and the
+    prompt did not have them.
+    """
+    reply = reply[:READ]
+    if (_names(memory) - _names(prompt)) & _names(reply):
+        return True
+    answered, asked = fold(reply), fold(prompt)
+    if any(code in answered and code not in asked for code in map(fold, _CODE.findall(memory))):
+        return True
+    own = stems(topical_words(memory, None)) - stems(topical_words(prompt, None))
+    shared = own & stems(topical_words(reply, None))
+    return bool(shared) and len(shared) >= (USED_SHARE if len(shared) >= USED_WORDS else LARGE_SHARE) * len(own)
+
+
+def _names(text: str) -> set[str]:
+    return {fold(token.text) for token in exact_tokens(text) if not token.plain}

@@ -16,7 +16,7 @@ from ormahd.model.node import Found, Tier
 
 Float = NDArray[np.float32]
 
-Shown = Literal["full", "title", "preference", "exploring"]
+Display = Literal["full", "title", "preference", "exploring"]
 """How a memory is shown: with its content, by title, as a standing preference, or as an exploration to get feedback
 on."""
 
@@ -72,7 +72,7 @@ class Asked(Struct, frozen=True):
     space: str | None
     session_id: str | None = None
     agent: str = "agent"
-    gone: Callable[[], bool] = bool
+    disconnected: Callable[[], bool] = bool
     """Returns whether the caller has disconnected. Then no memory counts as shown."""
     unkept: bool = False
     """True if nothing of the prompt may be stored, because its session is in a folder of `sessions.exclude`."""
@@ -91,7 +91,7 @@ class Asked(Struct, frozen=True):
         return space in (self.space, None)
 
 
-class Said(Struct, frozen=True):
+class EarlierPrompt(Struct, frozen=True):
     """A prompt as its session stores it. `vector`: its unit vector; None if it has none by the model in use."""
 
     text: str
@@ -104,7 +104,7 @@ class Said(Struct, frozen=True):
 class Before(Struct, frozen=True):
     """What is known about the session before this prompt; empty without a session id."""
 
-    recent: tuple[Said, ...] | None = None
+    recent: tuple[EarlierPrompt, ...] | None = None
     """The last prompts that are younger than `session.GAP`, oldest first; None if there are none."""
     known: frozenset[str] = frozenset()
     """Context keys (`context_key`) of memories whose content is in the session's context."""
@@ -114,8 +114,8 @@ class Before(Struct, frozen=True):
     """Number of prompts of this session so far, including those without a whisper."""
 
 
-class Heard(Struct, frozen=True):
-    """A prompt as analysed by `hear.hear`."""
+class Analysis(Struct, frozen=True):
+    """A prompt as analysed by `analyse.analyse`."""
 
     prompt: str
     """The text that the person wrote: without text injected by Ormah and the harness's tags."""
@@ -158,7 +158,7 @@ class Candidate(Struct):
     """`{name: value}` of all values that relevance and order were computed from."""
     dropped: str | None = None
     """`stage: reason` if a stage dropped the memory."""
-    shown: Shown | None = None
+    display: Display | None = None
     older_than: str | None = None
     """Id of the newer memory that replaced this one. The newer one is placed before it."""
     also: int = 0

@@ -55,7 +55,7 @@ def test_a_prompt_of_an_excluded_folder_is_answered_and_not_stored(tmp_path: Pat
             CreateNodeRequest(content="The ferry to the island leaves at noon.", type=NodeType.FACT, source="person"),
             person,
         )
-        hooks = Hooks(Whisper.of(ormah))
+        hooks = Hooks(Whisper(ormah))
         assert "ferry" in hooked(hooks, "UserPromptSubmit", f"{secret}/deep", prompt=PROMPT), (
             "it is whispered all the same"
         )
@@ -79,7 +79,7 @@ def test_what_was_stored_before_a_folder_was_excluded_is_deleted(tmp_path: Path)
     secret = f"{tmp_path}/secret"
     with opened(tmp_path) as ormah:
         ormah.warm()
-        hooks = Hooks(Whisper.of(ormah))
+        hooks = Hooks(Whisper(ormah))
         hooked(hooks, "UserPromptSubmit", secret, prompt=PROMPT)
         hooked(hooks, "UserPromptSubmit", f"{tmp_path}/other", prompt="what of the kiwifruit?", session_id="t")
         assert holding(tmp_path)

@@ -38,5 +38,5 @@ def full() -> Iterator[JobsHouse]:
     ],
 )
 def test_what_a_session_begins_with(full: JobsHouse, space: str | None, titles: list[str]) -> None:
-    said = greet(full.ormah.index, space=space, self_id=full.ormah.vault.self_id, known=(), now=full.now)
+    said = greet(full.ormah, space=space, known=())
     assert re.findall(r"\*\*\[\w+\]\*\* (.*?) \(id:", said.text) == titles

@@ -37,7 +37,7 @@ def handed() -> list[Any]:
 @pytest.fixture
 def hooks(tmp_path: Path, handed: list[Any]) -> Iterator[Hooks]:
     with opened(tmp_path, variables={"ORMAH_WHISPER_NUDGE_INTERVAL": "0"}) as ormah:
-        yield Hooks(Whisper.of(ormah), lambda *grown: handed.append(grown))
+        yield Hooks(Whisper(ormah), lambda *grown: handed.append(grown))
 
 
 def body(harness: str, event: str, space: str = "", **said: Any) -> bytes:
@@ -103,7 +103,7 @@ def test_gemini_is_greeted_with_its_first_prompt(tmp_path: Path, steps: list[str
     now = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
     chat = tmp_path / "chat.jsonl"
     with opened(tmp_path, variables={"ORMAH_WHISPER_NUDGE_INTERVAL": "0"}) as ormah:
-        hooks, about = Hooks(Whisper.of(ormah)), {"session_id": "s", "transcript_path": str(chat)}
+        hooks, about = Hooks(Whisper(ormah)), {"session_id": "s", "transcript_path": str(chat)}
         store(ormah, CORE)
         for step in steps:
             now += timedelta(seconds=30)

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from ormahd.judge import make
-from ormahd.judge.asking import Asker
+from ormahd.judge.asking import Asker, transport_of
 from ormahd.judge.model_judge import CONFLICTS, DUPLICATES, LINKS, SUMMARIES, WHOLE, ModelJudge
 from ormahd.judge.own_sessions import MARK, is_own_session
 from ormahd.judge.port import JudgeGone, ShownMemory, Task
@@ -43,7 +42,7 @@ class Bench:
     def __init__(self, folder: Path, kind: str, server: Served) -> None:
         self.folder, self.kind, self.server = folder, kind, server
         self.now = DAY
-        self.stopped = False
+        self.stopped = threading.Event()
         self.state = State(folder, clock=lambda: self.now)
         self.log = JudgeLog(self.state)
         self.asker = self.made()
@@ -53,13 +52,11 @@ class Bench:
             "command": scripted_judge.command(self.folder), "url": self.server.url, "model": "llama",
             "timeout_seconds": PATIENT,
         }  # fmt: skip
-        asker = make.asker(
-            self.kind, JudgeSettings(**(usual | more)), self.folder, self.log, clock=lambda: self.now,
-            stopping=lambda: self.stopped,
-        )  # fmt: skip
-        assert asker is not None
-        self.asker = asker
-        return asker
+        settings = JudgeSettings(**(usual | more))
+        transport = transport_of(self.kind, settings, self.folder)
+        assert transport is not None
+        self.asker = Asker(transport, self.log, settings, lambda: self.now, self.stopped)
+        return self.asker
 
     def go(self, **time: float) -> None:
         self.now += timedelta(**time)
@@ -234,7 +231,7 @@ def test_a_stop_ends_a_call_at_once(bench: Bench) -> None:
     thread = threading.Thread(target=ask)
     thread.start()
     wait_until(bench.asked, "a call")
-    bench.stopped = True
+    bench.stopped.set()
     thread.join(PATIENT / 2)
     assert not thread.is_alive()
     assert "stops" in str(caught[0])

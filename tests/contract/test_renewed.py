@@ -156,10 +156,7 @@ def test_show_and_greeting_mark_it_and_the_review_leaves_it_alone(house: JobsHou
     assert shown.older_than == newer
     assert f"older than {newer[:8]}, which seems to replace it" in shown.text
     assert get(house.ormah, NodeParams(node_id=newer)).older_than is None
-    said = greet(
-        house.ormah.index, space="shop", self_id=house.ormah.vault.self_id, known=(), now=house.now,
-        replaced=lambda ids: replaced_today(house.ormah, ids),
-    )  # fmt: skip
+    said = greet(house.ormah, space="shop", known=())
     assert f"older than {newer[:8]}" in said.text
     for held in (older, newer):
         vector = house.ormah.index.embed_query("how do we deploy the payment service")

@@ -15,7 +15,10 @@ from ormahd.api import FeedbackParams, ForgetParams, OutdatedParams
 from ormahd.state import whispers
 from ormahd.state.whispers import Considered
 from ormahd.whisper import review
-from ormahd.whisper.review import Review, pick
+from ormahd.whisper.analyse import ARCHETYPES, Archetypes
+from ormahd.whisper.render import Review
+from ormahd.whisper.review import pick
+from ormahd.whisper.types import Intent
 from tests.jobs_house import JobsHouse, open_jobs_house
 
 ME = Caller("person")
@@ -159,10 +162,11 @@ def test_small_talk_asks_for_nothing(house: House) -> None:
     house.hold(node)
     query = house.ormah.index.embed_query(PROMPT)
     assert query is not None
-    polite = query.vector
-    told = pick(house.ormah, None, now=house.now, small_talk=lambda vector: float(vector @ polite) > 0.99)
-    assert told is None
-    assert pick(house.ormah, None, now=house.now, small_talk=lambda vector: float(vector @ polite) < 0.99) is not None
+    for kind in (Intent.CONVERSATIONAL, Intent.GENERAL):
+        other = house.ormah.index.embed_query("quite another matter")
+        archetypes = Archetypes(lambda text, kind=kind, other=other: query if text in ARCHETYPES[kind] else other)  # type: ignore[misc]
+        found = pick(house.ormah, None, now=house.now, archetypes=archetypes)
+        assert (found is None) is (kind is Intent.CONVERSATIONAL)
 
 
 def test_other_projects_are_not_shown(house: House) -> None:

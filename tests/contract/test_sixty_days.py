@@ -33,7 +33,7 @@ class Life:
 
     def __init__(self, house: JobsHouse) -> None:
         self.house = house
-        self.whisper = Whisper.of(house.ormah)
+        self.whisper = Whisper(house.ormah)
         self.ids = [
             house.remember(f"The {words(number)} belong together.", type=TYPES[number % len(TYPES)], title=f"Number {number}")
             for number in range(EACH * len(TYPES))
@@ -114,7 +114,7 @@ def test_a_whisper_that_is_only_looked_at_uses_nothing(life: Life) -> None:
     by_hand = Asked(f"which {words(0)} belong together", None, agent="person")
     assert life.whisper.whisper(by_hand).nodes
     assert life.house.ormah.state.active_days() == set()
-    asked = Asked(f"which {words(0)} belong together", None, "t", gone=lambda: True)
+    asked = Asked(f"which {words(0)} belong together", None, "t", disconnected=lambda: True)
     assert life.whisper.whisper(asked).nodes == []
     assert life.whisper.whisper(replace(asked, prompt="")).nodes == []
     assert life.house.ormah.state.accesses() == []

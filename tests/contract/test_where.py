@@ -120,7 +120,7 @@ def start(hooks: Hooks, cwd: Path, session: str, source: str = "startup", harnes
 
 @pytest.mark.parametrize("harness", ["claude-code", "codex", "gemini"])
 def test_the_next_session_is_told_once_a_day(ormah: Ormah, shop: Path, harness: str) -> None:
-    hooks = Hooks(Whisper.of(ormah))
+    hooks = Hooks(Whisper(ormah))
     archive(ormah, "s1", shop, [ASK, FAIL])
     told = start(hooks, shop, "s2", harness=harness)
     assert "was asked: “add the retry header to the client”" in told
@@ -133,7 +133,7 @@ def test_the_next_session_is_told_once_a_day(ormah: Ormah, shop: Path, harness: 
 def test_another_project_a_resumed_session_and_a_switched_off_archive_are_told_nothing(
     ormah: Ormah, shop: Path
 ) -> None:
-    hooks = Hooks(Whisper.of(ormah))
+    hooks = Hooks(Whisper(ormah))
     archive(ormah, "s1", shop, [ASK])
     (shop.parent / "shopfront").mkdir()
     assert start(hooks, shop.parent / "shopfront", "s2") == ""
@@ -142,7 +142,7 @@ def test_another_project_a_resumed_session_and_a_switched_off_archive_are_told_n
 
 
 def test_after_a_compaction_it_is_this_session_and_stands_before_the_memories(ormah: Ormah, shop: Path) -> None:
-    hooks = Hooks(Whisper.of(ormah))
+    hooks = Hooks(Whisper(ormah))
     store_memory(ormah, CreateNodeRequest(content="Money is integer cents.", tier=Tier.CORE), Caller("test"))
     archive(ormah, "s1", shop, ["> write the parser for the feed"])
     archive(ormah, "s2", shop, [ASK, "~ src/client.py"], hour=9)

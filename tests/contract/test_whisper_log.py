@@ -33,10 +33,10 @@ def test_until_the_model_is_there_nothing_is_said(ormah: Ormah) -> None:
     """Seeds: nothing where "there is no engine instance"; words alone are no measure for a gate."""
     store(ormah, "The ferry to the island leaves at noon.")
     asked = Asked("when does the ferry to the island leave?", None, "s")
-    found = Whisper.of(ormah).whisper(asked)
+    found = Whisper(ormah).whisper(asked)
     assert (found.text, found.silence, found.event) == ("", Silence.NOT_READY, None)
     ormah.warm()
-    assert Whisper.of(ormah).whisper(asked).silence is None
+    assert Whisper(ormah).whisper(asked).silence is None
 
 
 def test_a_preference_that_is_found_both_ways_is_logged_as_it_was_shown(ormah: Ormah) -> None:
@@ -44,7 +44,7 @@ def test_a_preference_that_is_found_both_ways_is_logged_as_it_was_shown(ormah: O
     rule = store(ormah, "Ferry tickets are always booked with the island line.", NodeType.PREFERENCE)
     for number in range(3):
         store(ormah, f"The ferry to the island number {number} leaves at noon with cars.")
-    found = Whisper.of(ormah).whisper(Asked("book ferry tickets with the island line", None, "s"))
+    found = Whisper(ormah).whisper(Asked("book ferry tickets with the island line", None, "s"))
     assert rule in [one.id for one in found.nodes]
     assert len({one.id for one in found.nodes}) == len(found.nodes)
     assert found.event is not None

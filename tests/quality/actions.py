@@ -16,7 +16,7 @@ from ormahd.index.rows import read_acts
 from ormahd.index.write import acts
 from ormahd.model.node import NodeType, NoteStanding
 from ormahd.note.values import Note, NoteKind
-from ormahd.whisper.at_hand import MOST, SpaceActs, action
+from ormahd.whisper.at_hand import MAX_SHOWN, SpaceActs, action
 
 HERE = Path(__file__).parent
 DEV = ("shop", "atlas", "ledger", "fleet", "pylon")
@@ -64,7 +64,7 @@ def outcomes(half: str) -> Iterator[Outcome]:
         if (project in DEV) == (half == "dev"):
             act = action(what, ()) if tool == "run" else action(None, (f"/home/u/{project}/{what}",))
             best = dict.fromkeys(match.id for match in tables[project].matches(act))
-            yield Outcome(project, tool, what, wanted, list(best)[:MOST])
+            yield Outcome(project, tool, what, wanted, list(best)[:MAX_SHOWN])
 
 
 def figures(some: list[Outcome]) -> dict[str, int]:

@@ -27,9 +27,9 @@ from ormahd.index.index import Index
 from ormahd.model.node import NodeType, Tier
 from ormahd.search.search import Rules
 from ormahd.settings import EmbeddingSettings
-from ormahd.whisper import hear
+from ormahd.whisper import analyse
+from ormahd.whisper.analyse import Archetypes
 from ormahd.whisper.gather import gather
-from ormahd.whisper.intents import Archetypes
 from ormahd.whisper.pipeline import POOL
 from ormahd.whisper.relevance import WITNESSES, witnesses
 from ormahd.whisper.types import Asked, Before
@@ -185,10 +185,10 @@ def judge(notes: Sequence[Stored], prompts: Sequence[Labelled], now: datetime, m
     rows: list[tuple[list[float], float, bool, str, int]] = []
     asked_of: list[tuple[Any, str, float]] = []
     for prompt in prompts:
-        if hear.early(prompt.text, None) is not None:
+        if analyse.early(prompt.text, None) is not None:
             continue
         asked = Asked(prompt.text, prompt.space)
-        heard = hear.hear(asked, Before(), embed=model.embed_query, archetypes=archetypes, now=now)
+        heard = analyse.analyse(asked, Before(), embed=model.embed_query, archetypes=archetypes, now=now)
         if heard.temporal or heard.identity_only:
             continue
         pool = gather(

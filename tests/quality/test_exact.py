@@ -13,7 +13,7 @@ from ormahd.embedding.embedder import Embedder
 from ormahd.search.search import Rules
 from ormahd.settings import WhisperSettings
 from ormahd.whisper.gather import gather
-from ormahd.whisper.types import Asked, Heard, Intent
+from ormahd.whisper.types import Analysis, Asked, Intent
 from tests.contract.index_notes import NOW
 from tests.quality.sets import Text, rows
 from tests.quality.test_floors import Stand
@@ -34,7 +34,7 @@ def stand(tmp_path_factory: pytest.TempPathFactory, model: Embedder) -> Iterator
 
 def relevances(stand: Stand, prompt: str) -> dict[str, float]:
     """The relevance of each candidate for a whisper, by node id."""
-    heard = Heard(prompt, frozenset({Intent.GENERAL}), None, prompt, False)
+    heard = Analysis(prompt, frozenset({Intent.GENERAL}), None, prompt, False)
     found = gather(
         stand.index, heard, Asked(prompt, None), self_id="", embed=stand.model.embed_query, now=NOW, rules=Rules(),
         limit=30, preferences=False,

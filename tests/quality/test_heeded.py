@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.whisper.heed import is_used
+from ormahd.whisper.review import is_used
 from tests.quality.sets import rows
 
 ROWS = rows(Path(__file__).with_name("heeded.tsv"), 5)

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ormahd.embedding.embedder import Embedder
-from ormahd.whisper.hear import hear
-from ormahd.whisper.intents import Archetypes, small_talk
+from ormahd.whisper.analyse import Archetypes, analyse, small_talk
 from ormahd.whisper.types import Asked, Before, Intent
 from tests.quality.sets import rows
 
@@ -35,7 +34,7 @@ def test_kinds(model: Embedder) -> None:
     every: Counter[str] = Counter()
     wrong = []
     for group, kind, prompt in labelled():
-        heard = hear(
+        heard = analyse(
             Asked(prompt, None), Before(), embed=model.embed_query, archetypes=archetypes, now=NOW,
         )  # fmt: skip
         if kind is Intent.GENERAL:

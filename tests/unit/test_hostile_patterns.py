@@ -34,7 +34,7 @@ OWN = ("ormahd.git", "ormahd.purge", "ormahd.sync", "ormahd.settings", "ormahd.p
 BOUNDED = {
     "ormahd.search.exact._SENTENCE": 20, "ormahd.text.facts._SENTENCE_END": 40, "ormahd.text.traits._ENDS": 40,
     "ormahd.text.statement._SENTENCE": 2_000, "ormahd.text.statement._SPOKEN": 2_000, "ormahd.text.facts._PIECE": 2_000,
-    "ormahd.search.parts._SEAM": 600,
+    "ormahd.search.gather._SEAM": 600,
 }  # fmt: skip
 """Pattern -> maximum number of characters of the texts that the code gives it."""
 UNITS = (

@@ -25,12 +25,12 @@ from ormahd.ingest.documents import sections
 from ormahd.ingest.readers.formats import READERS
 from ormahd.ingest.readers.turns import Reading, SessionTurn
 from ormahd.jobs.duplicates import change
-from ormahd.judge import answers, transport
+from ormahd.judge import answers, port
 from ormahd.model.node import NodeType
 from ormahd.note import markdown
 from ormahd.search import parts
 from ormahd.text import bearing, facts, harness, quoting, sameness, secrets, statement, words
-from ormahd.whisper import hear
+from ormahd.whisper import analyse
 
 LENGTH = 25_000
 CPU_S = 2
@@ -83,8 +83,8 @@ TRANSCRIPTS: dict[str, Callable[[str], object]] = {
 }
 PROMPTS: dict[str, Callable[[str], object]] = {
     "harness": harness.read,
-    "clean": hear.clean,
-    "early": hear.early,
+    "clean": analyse.clean,
+    "early": analyse.early,
     "parts": parts.parts,
     "command": bearing.simple_commands,
 }
@@ -106,7 +106,7 @@ OTHERS: dict[str, Callable[[str], object]] = {
     "page": _page,
     "rules": _by_rules,
     "answer": lambda text: answers.read("{" + text, _Item),
-    "stderr": transport.quote,
+    "stderr": port.quote,
 }
 READERS_OF = {"transcripts": TRANSCRIPTS, "prompts": PROMPTS, "notes": NOTES, "others": OTHERS}
 

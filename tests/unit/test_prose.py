@@ -126,16 +126,19 @@ OTHER = [
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_texts_that_say_the_same_have_one_place(one: str, other: str) -> None:
     assert says_the_same((None, one), (None, other))
-    assert once([one, "something else", other], lambda text: (None, text)) == [(one, [other]), ("something else", [])]
+    assert once((text, (None, text)) for text in [one, "something else", other]) == [
+        (one, [other]),
+        ("something else", []),
+    ]
 
 
 @pytest.mark.parametrize(("one", "other"), OTHER)
 def test_texts_that_differ_in_a_word_have_places_of_their_own(one: str, other: str) -> None:
-    assert [first for first, _ in once([one, other], lambda text: (None, text))] == [one, other]
+    assert [first for first, _ in once((text, (None, text)) for text in [one, other])] == [one, other]
 
 
 def test_of_many_texts_each_is_read_once() -> None:
     texts = [f"The harbour pilot keeps ledger {number} of tides." for number in range(40)]
     gist.cache_clear()
-    assert [first for first, _ in once([*texts, *texts], lambda text: (None, text))] == texts
+    assert [first for first, _ in once((text, (None, text)) for text in [*texts, *texts])] == texts
     assert gist.cache_info().misses == len(texts)

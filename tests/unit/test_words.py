@@ -20,7 +20,6 @@ from ormahd.text.words import (
     _fold,
     _marks,
     _parts,
-    _scripts,
     fold,
     fts_match,
     fts_text,
@@ -185,7 +184,6 @@ def test_overlap() -> None:
 @example("c++ a'c# _c# 3.14'c++' x.y_'s")
 def test_a_text_in_ascii_is_cut_alike_with_and_without_the_marks_of_other_scripts(text: str) -> None:
     folded, all_scripts = fold(text), (_UNSPACED, _marks())
-    assert _scripts(folded) == ("", "")
     found = [[piece.span(name) for name in ("run", "sign", "word")] for piece in _cutter("", "").finditer(folded)]
     every = [[piece.span(name) for name in ("run", "sign", "word")] for piece in _cutter(*all_scripts).finditer(folded)]
     assert found == every

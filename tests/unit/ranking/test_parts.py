@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ormahd.search.parts import join, parts
-from ormahd.search.search import Hit, Ranked
+from ormahd.search.gather import parts
+from ormahd.search.search import Hit, Ranked, join
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from ormahd.text.words import words
 from ormahd.whisper import choose
 from ormahd.whisper.affinity import Verdict
 from ormahd.whisper.gather import OTHER_SPACES, Pool, place_factor
+from ormahd.whisper.pipeline import parts
 from ormahd.whisper.relevance import PART, WITNESSES, asks, common_words, few_words, relevance
-from ormahd.whisper.trace import parts
-from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, context_key
+from ormahd.whisper.types import Analysis, Asked, Before, Candidate, Intent, context_key
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 SETTINGS = WhisperSettings()
@@ -48,17 +48,17 @@ def candidate(
     return one
 
 
-def heard(*intents: Intent, identity: float = 0.0, prompt: str = HERE.prompt) -> Heard:
+def heard(*intents: Intent, identity: float = 0.0, prompt: str = HERE.prompt) -> Analysis:
     chosen = frozenset(intents) or frozenset({Intent.GENERAL})
     scores = {Intent.IDENTITY.value: identity} if identity else {}
-    return Heard(prompt, chosen, None, prompt, False, scores=scores)
+    return Analysis(prompt, chosen, None, prompt, False, scores=scores)
 
 
 def pool(*candidates: Candidate, identity: Iterable[str] = (), here: float = 0.0, elsewhere: float = 0.0) -> Pool:
     return Pool(list(candidates), [], frozenset(identity), here, elsewhere)
 
 
-def judged(*candidates: Candidate, asked: Asked = HERE, what: Heard | None = None, **more: object) -> Pool:
+def judged(*candidates: Candidate, asked: Asked = HERE, what: Analysis | None = None, **more: object) -> Pool:
     found = pool(*candidates, **more)  # type: ignore[arg-type]
     what = what or heard()
     named = frozenset(words(what.prompt))
@@ -68,7 +68,7 @@ def judged(*candidates: Candidate, asked: Asked = HERE, what: Heard | None = Non
     return found
 
 
-def gated(candidates: list[Candidate], what: Heard, settings: WhisperSettings) -> list[Candidate]:
+def gated(candidates: list[Candidate], what: Analysis, settings: WhisperSettings) -> list[Candidate]:
     for one in candidates:
         one.numbers["place"] = 1.0
     choose.judge(pool(*candidates), what, settings)
@@ -412,7 +412,7 @@ def test_the_first_two_are_shown_in_full() -> None:
     """Seeds: "top 2 results include full content; remaining results include title, type, and short id only"."""
     chosen, rule, maybe = [candidate() for _ in range(3)], candidate(), candidate()
     listed = choose.arrange(chosen, [rule], maybe, SETTINGS)
-    assert [one.shown for one in listed] == ["full", "full", "title", "preference", "exploring"]
+    assert [one.display for one in listed] == ["full", "full", "title", "preference", "exploring"]
     assert listed == [*chosen, rule, maybe]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.whisper.hear import MOST_WORDS, _phrases, acknowledges, clean, early
+from ormahd.whisper.analyse import MAX_WORDS, _phrases, acknowledges, clean, early
 from ormahd.whisper.types import Silence
 from tests.tables import rows
 
@@ -65,8 +65,8 @@ def test_no_acknowledgement(prompt: str) -> None:
 
 
 def test_a_long_text_of_phrases_is_meant() -> None:
-    assert acknowledges("yes " * MOST_WORDS)
-    assert not acknowledges("yes " * (MOST_WORDS + 1))
+    assert acknowledges("yes " * MAX_WORDS)
+    assert not acknowledges("yes " * (MAX_WORDS + 1))
     assert not acknowledges("yes " * 1_000_000)
 
 
@@ -77,7 +77,7 @@ def test_any_prompt(prompt: str) -> None:
     assert silence is None or silence in EARLY
 
 
-@given(st.lists(st.sampled_from(sorted(_phrases())[1:]), min_size=1, max_size=MOST_WORDS + 4).map(" ".join))
+@given(st.lists(st.sampled_from(sorted(_phrases())[1:]), min_size=1, max_size=MAX_WORDS + 4).map(" ".join))
 def test_any_phrases(prompt: str) -> None:
     silence = early(prompt)
     assert silence is None or silence in EARLY - {Silence.COMMAND, Silence.MACHINE}

@@ -10,8 +10,8 @@ import pytest
 
 from ormahctl.commands.whisper import EVIDENCE, SILENCES, WORDS, fate
 from ormahd.model.chance import sigmoid
+from ormahd.whisper.pipeline import parts
 from ormahd.whisper.relevance import PART, WITNESSES, fitted
-from ormahd.whisper.trace import parts
 from ormahd.whisper.types import Intent, Silence
 
 WEIGHTS = fitted().weights

@@ -11,7 +11,7 @@ from ormahd.index.rows import NodeRow
 from ormahd.model.node import NodeType, Tier
 from ormahd.text.words import stems, words
 from ormahd.whisper import generic
-from ormahd.whisper.types import Candidate, Heard, Intent
+from ormahd.whisper.types import Analysis, Candidate, Intent
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 NOTES = {
@@ -23,8 +23,8 @@ NOTES = {
 }
 
 
-def heard(prompt: str, *intents: Intent) -> Heard:
-    return Heard(prompt, frozenset(intents) or frozenset({Intent.GENERAL}), None, prompt, False)
+def heard(prompt: str, *intents: Intent) -> Analysis:
+    return Analysis(prompt, frozenset(intents) or frozenset({Intent.GENERAL}), None, prompt, False)
 
 
 def candidate(name: str, **numbers: float) -> Candidate:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from ormahd.whisper.suppress import quiet
-from ormahd.whisper.types import Before, Float, Heard, Intent, Said, Silence
+from ormahd.whisper.analyse import quiet
+from ormahd.whisper.types import Analysis, Before, EarlierPrompt, Float, Intent, Silence
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 
@@ -19,15 +19,15 @@ NORTH, EAST, NEAR_NORTH = unit(0, 1), unit(1, 0), unit(0.5, 1)
 """Cosine of north and near north: 0.89."""
 
 
-def heard(vector: Float | None = NORTH, *intents: Intent, follow_up: bool = False) -> Heard:
-    return Heard("p", frozenset(intents or {Intent.GENERAL}), vector, "p", follow_up)
+def heard(vector: Float | None = NORTH, *intents: Intent, follow_up: bool = False) -> Analysis:
+    return Analysis("p", frozenset(intents or {Intent.GENERAL}), vector, "p", follow_up)
 
 
-def said(vector: Float | None, *, answered: bool = True) -> Said:
-    return Said("earlier", vector, NOW, answered)
+def said(vector: Float | None, *, answered: bool = True) -> EarlierPrompt:
+    return EarlierPrompt("earlier", vector, NOW, answered)
 
 
-def after(*earlier: Said) -> Before:
+def after(*earlier: EarlierPrompt) -> Before:
     return Before(recent=earlier or None)
 
 

@@ -16,7 +16,7 @@ from ormahd.index.rows import NodeRow
 from ormahd.model.node import NodeType, Tier
 from ormahd.text.harness import FRAMING, shell
 from ormahd.whisper import render as it
-from ormahd.whisper.types import Candidate, Shown
+from ormahd.whisper.types import Candidate, Display
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
@@ -25,7 +25,7 @@ ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
 def memory(
     title: str | None = "Uses SQLite",
     content: str = "The index is SQLite.",
-    shown: Shown = "full",
+    shown: Display = "full",
     *,
     id: str = ID,  # noqa: A002 - as the row calls it
     source: str = "agent:claude-code",
@@ -34,7 +34,7 @@ def memory(
         id, NodeType.FACT, Tier.WORKING, None, title, content, (), (), source, 1.0, datetime(2026, 4, 13, tzinfo=UTC), NOW,
         None, None, "fact.md", "digest",
     )  # fmt: skip
-    return Candidate(row, 0.7, "search", shown=shown)
+    return Candidate(row, 0.7, "search", display=shown)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def test_a_fence_that_was_cut_off_is_closed() -> None:
     word=st.sampled_from(["owl ", "🦉 ", "記憶力", "память "]), review=st.booleans(), due=st.booleans(),
 )  # fmt: skip
 def test_the_whole_stays_within_its_budget(
-    sizes: list[tuple[int, int, Shown]], word: str, review: bool, due: bool
+    sizes: list[tuple[int, int, Display]], word: str, review: bool, due: bool
 ) -> None:
     nodes = [
         memory("t" * title, word * (content // 3), shown, id=f"{n}7acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1")

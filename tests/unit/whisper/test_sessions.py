@@ -12,8 +12,8 @@ from ormahd.note.forgetting import Forgotten
 from ormahd.settings import WhisperSettings
 from ormahd.state import sessions as store
 from ormahd.state.state import State
-from ormahd.whisper.session import MOST_CHARACTERS, Sessions
-from ormahd.whisper.types import Before, Float, Said, Shown
+from ormahd.whisper.session import MAX_CHARACTERS, Sessions
+from ormahd.whisper.types import Before, Display, EarlierPrompt, Float
 
 START = datetime(2026, 11, 21, 20, tzinfo=UTC)
 VECTOR = np.array([0.6, 0.8], np.float32)
@@ -31,7 +31,7 @@ class House:
 
     def open(self) -> None:
         self.state = State(self.directory, clock=lambda: self.now)
-        self.sessions = Sessions(self.state, self.settings, lambda: self.now, model=lambda: self.model)
+        self.sessions = Sessions(self.state, self.settings)
 
     def restart(self) -> None:
         self.state.close()
@@ -44,9 +44,11 @@ class House:
         *,
         vector: Float | None = VECTOR,
         answered: bool = False,
-        shown: Mapping[str, Shown] | None = None,
+        shown: Mapping[str, Display] | None = None,
     ) -> None:
-        self.sessions.heard(session, Said(text, vector, self.now, answered), shown=shown or {})
+        self.sessions.add_prompt(
+            session, EarlierPrompt(text, vector, self.now, answered), shown or {}, model=self.model
+        )
 
     def texts(self, session: str | None = "s") -> list[str] | None:
         recent = self.sessions.before(session).recent
@@ -91,9 +93,9 @@ def test_pruned_after_the_gap(house: House) -> None:
 def test_a_restart_forgets_nothing(house: House) -> None:
     """Issue: "survives a daemon restart"."""
     house.say("why Postgres?", answered=True, shown={"aaa": "full", "bbb": "title"})
-    before = house.sessions.before("s")
+    before = house.sessions.before("s", house.model)
     house.restart()
-    after = house.sessions.before("s")
+    after = house.sessions.before("s", house.model)
     assert after.recent is not None
     assert before.recent is not None
     (said,), (kept,) = after.recent, before.recent
@@ -107,7 +109,7 @@ def test_vectors_of_another_model_are_not_compared(house: House) -> None:
     house.say("why Postgres?")
     house.model = "bge"
     house.restart()
-    recent = house.sessions.before("s").recent
+    recent = house.sessions.before("s", house.model).recent
     assert recent is not None
     assert recent[0].vector is None
     assert recent[0].text == "why Postgres?"
@@ -116,7 +118,7 @@ def test_vectors_of_another_model_are_not_compared(house: House) -> None:
 def test_what_the_context_holds(house: House) -> None:
     """Issue: "nothing repeated in a session that its context already holds"."""
     house.say("one two three", shown={"a": "full", "b": "title", "c": "preference", "d": "exploring"})
-    before = house.sessions.before("s")
+    before = house.sessions.before("s", house.model)
     assert before.known == {"a", "c"}
     assert before.named == {"b", "d"}
     house.say("four five six", shown={"a": "title", "b": "full"})
@@ -128,7 +130,7 @@ def test_what_the_context_holds(house: House) -> None:
 def test_compacted(house: House) -> None:
     house.say("one two three", shown={"a": "full", "b": "title"})
     house.sessions.compacted("s")
-    before = house.sessions.before("s")
+    before = house.sessions.before("s", house.model)
     assert (before.known, before.named) == (frozenset(), frozenset())
     assert house.texts() == ["one two three"]
 
@@ -184,11 +186,11 @@ def test_hostile_ids(house: House, session: str) -> None:
 def test_secrets_and_long_texts(house: House) -> None:
     token = "ghp_" + "a1B2" * 9
     house.say(f"why is {token} refused?\x00 " + "x" * 50_000)
-    recent = house.sessions.before("s").recent
+    recent = house.sessions.before("s", house.model).recent
     assert recent is not None
     assert token not in recent[0].text
     assert "[redacted" in recent[0].text
-    assert len(recent[0].text) <= MOST_CHARACTERS
+    assert len(recent[0].text) <= MAX_CHARACTERS
     house.state.close()
     assert token.encode() not in b"".join(file.read_bytes() for file in house.directory.iterdir())
     house.open()

@@ -11,24 +11,23 @@ from hypothesis import strategies as st
 
 from ormahd.embedding.embedder import Hashing, QueryVectors
 from ormahd.text.times import find_period
-from ormahd.whisper.hear import EARLIER_CHARACTERS, WINDOW, Archetypes, early, hear, topic
-from ormahd.whisper.intents import ARCHETYPES, classify
-from ormahd.whisper.types import Asked, Before, Heard, Intent, Said
+from ormahd.whisper.analyse import ARCHETYPES, EARLIER_CHARACTERS, WINDOW, Archetypes, analyse, classify, early, topic
+from ormahd.whisper.types import Analysis, Asked, Before, EarlierPrompt, Intent
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 HASHING = Hashing()
 EXAMPLES = Archetypes(HASHING.embed_query)
 
 
-def understood(prompt: str, *earlier: str, space: str | None = None) -> Heard:
-    recent = tuple(Said(text, None, NOW - timedelta(minutes=1), True) for text in earlier) or None
-    return hear(Asked(prompt, space), Before(recent), embed=HASHING.embed_query, archetypes=EXAMPLES, now=NOW)
+def understood(prompt: str, *earlier: str, space: str | None = None) -> Analysis:
+    recent = tuple(EarlierPrompt(text, None, NOW - timedelta(minutes=1), True) for text in earlier) or None
+    return analyse(Asked(prompt, space), Before(recent), embed=HASHING.embed_query, archetypes=EXAMPLES, now=NOW)
 
 
-def deaf(prompt: str, *earlier: str) -> Heard:
+def deaf(prompt: str, *earlier: str) -> Analysis:
     """Without a model."""
-    recent = tuple(Said(text, None, NOW, True) for text in earlier) or None
-    return hear(
+    recent = tuple(EarlierPrompt(text, None, NOW, True) for text in earlier) or None
+    return analyse(
         Asked(prompt, None), Before(recent), embed=lambda _: None, archetypes=Archetypes(lambda _: None), now=NOW,
     )  # fmt: skip
 
@@ -104,7 +103,7 @@ def test_a_text_without_direction_is_general() -> None:
         return QueryVectors(np.full_like(one.vector, np.nan), one.token_ids, one.tokens, one.wide)
 
     for embed in (nothing, broken):
-        heard = hear(Asked("who am I?", None), Before(), embed=embed, archetypes=EXAMPLES, now=NOW)
+        heard = analyse(Asked("who am I?", None), Before(), embed=embed, archetypes=EXAMPLES, now=NOW)
         assert heard.intents == {Intent.GENERAL}
         assert heard.vector is None
         assert heard.scores == {}
