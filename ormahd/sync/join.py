@@ -55,8 +55,10 @@ def merge_base(vault: Vault, one: str, other: str) -> str | None:
 
 def count(vault: Vault, commits: str, without: str | None) -> int:
     """Return the number of commits in the history of `commits` that are not in that of `without`."""
-    beyond = [] if without is None else [f"^{without}"]
-    return int(vault.git.run("rev-list", "--count", commits, *beyond))
+    found = set(vault.git.run("rev-list", commits, *([] if without is None else [f"^{without}"])).split())
+    if found and without is not None:  # where the clocks of commits differ, git lists some that both have
+        found -= set(vault.git.run("rev-list", without).split())
+    return len(found)
 
 
 def card_of(vault: Vault, commit: str) -> Card | None:
