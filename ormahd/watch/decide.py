@@ -22,7 +22,7 @@ from ormahd.process import priority
 from ormahd.text.secrets import redact
 from ormahd.vault.vault import Vault
 from ormahd.watch.identity import Identity
-from ormahd.watch.walk import FileStat
+from ormahd.watch.reading import FileStat
 
 
 class FileAction(StrEnum):

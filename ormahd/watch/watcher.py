@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import stat
 import sys
 import threading
 import time
@@ -29,13 +30,13 @@ from ormahd.process import priority
 from ormahd.settings import VaultSettings
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.vault import Vault
+from ormahd.watch.reading import FileStat
 from ormahd.watch.reconciler import Reconciler, ScanAborted
-from ormahd.watch.walk import FileStat
+from ormahd.watch.walk import MAX_NOTE_BYTES
 
-KINDS: Final[list[type[events.FileSystemEvent]]] = [
-    events.DirCreatedEvent, events.DirDeletedEvent, events.DirMovedEvent, events.FileCreatedEvent, events.FileDeletedEvent,
-    events.FileModifiedEvent, events.FileMovedEvent,
-]  # fmt: skip
+_OF_FOLDERS: Final = (events.DirCreatedEvent, events.DirDeletedEvent, events.DirMovedEvent)
+_OF_FILES: Final = (events.FileCreatedEvent, events.FileDeletedEvent, events.FileModifiedEvent, events.FileMovedEvent)
+KINDS: Final[list[type[events.FileSystemEvent]]] = [*_OF_FOLDERS, *_OF_FILES]
 """The kinds of events to receive: not the opening, reading and closing of a file, and not the change of a folder in which
 a file was created or deleted, because the file has an event of its own."""
 HEARTBEAT_S = 5.0
@@ -54,6 +55,8 @@ GAP_S = 2.0
 PAUSE_S = (1.0, 10.0)
 """The shortest and the longest pause in seconds after a scan of the vault that failed, or could do nothing because another
 git is at work. It doubles each time."""
+MANY = 50
+"""If more files than this changed at once, the whole folder is looked at: where the kernel dropped events, there were many."""
 NICE: Final = 10
 MISSING: Final = "it is not there"
 
@@ -142,9 +145,16 @@ class FolderWatch:
     """Watches folders in a thread, from `start` to `stop`, and has its listener scan those in which something changed."""
 
     def __init__(
-        self, name: str, folders: Sequence[Path], listener: FolderListener, *, quiet: float, optional: bool = False,
-        poll: float | None = None, nice: int = NICE,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        folders: Sequence[Path],
+        listener: FolderListener,
+        *,
+        quiet: float,
+        optional: bool = False,
+        poll: float | None = None,
+        nice: int = NICE,
+    ) -> None:
         """`name`: the name of the thread. `quiet`: seconds between a change and the scan of its folder. `optional`: a
         folder that does not exist is no trouble of which the listener is told. `poll`: seconds between two scans while
         nothing is watched; None: as otherwise."""
@@ -324,8 +334,8 @@ class VaultWatcher:
         self._lock = threading.Lock()
         self._touched: dict[str, float] = {}
         """{path: time of its last event}. ".git": anything in the repository."""
-        self._unfinished = True
-        """Whether the last scan left something to the next one."""
+        self._waiting: Collection[str] = {""}
+        """Paths that the last scan left to the next one; with "" the whole folder."""
         self._pause = PAUSE_S[0]
         self._trouble: str | None = None
         self.watch = FolderWatch("vault-watch", [vault.root], self, quiet=self._quiet, poll=POLL_S, nice=0)
@@ -368,11 +378,13 @@ class VaultWatcher:
         with self._lock:
             touched, self._touched = self._touched, {}
         try:
-            if not (self.watch.everything or self._unfinished or self._differs(folder, touched)):
+            changed = None if self.watch.everything else self._differing(folder, touched)
+            if changed is not None and not changed:
                 return None
-            self._unfinished = True
+            self._waiting = {""}
             self._vault.look_after()
-            result = self._reconciler.scan(rested=[path for path, last in touched.items() if last <= rested_since])
+            rested = [path for path, last in touched.items() if last <= rested_since]
+            result = self._reconciler.scan(rested=rested, only=changed)
         except ScanAborted:
             return None
         except (OrmahError, OSError) as exc:
@@ -381,7 +393,7 @@ class VaultWatcher:
             log.exception("the watcher met a fault; it goes on")
             return self._failed(repr(exc))
         self._trouble = None
-        self._unfinished = result.waiting_until is not None
+        self._waiting = result.waiting
         if (
             result.waiting_until is not None
             and self._vault.busy()
@@ -391,22 +403,26 @@ class VaultWatcher:
         self._pause = PAUSE_S[0]
         return None if result.waiting_until is None else max(0.0, result.waiting_until - time.monotonic())
 
-    def _differs(self, folder: Path, touched: Collection[str]) -> bool:
-        """Whether anything at these paths is not as the index has it. After commits of Ormah's own nothing differs."""
-        if ".git" in touched and self._reconciler.behind():
-            return True
+    def _differing(self, folder: Path, touched: Collection[str]) -> set[str] | None:
+        """Return those of the touched and waiting files that are not as the index has them, if it has them all; None: the
+        whole folder is to be looked at. After commits of Ormah's own nothing differs."""
+        if len(touched) > MANY or (".git" in touched and self._reconciler.behind()):
+            return None
         rows = self._reconciler.index.known()
-        for path in touched:
+        changed: set[str] = set()
+        for path in {*touched, *self._waiting} - {".git"}:
             row = rows.get(path)
             try:
                 found = os.lstat(folder / path)
             except OSError:
-                if row is not None or not is_note_name(path):
-                    return True
+                if row is not None or path in self._waiting or not is_note_name(path):
+                    return None
                 continue
-            if path != ".git" and (row is None or FileStat.of(path, found).differs(row)):
-                return True
-        return False
+            if row is None or not stat.S_ISREG(found.st_mode) or found.st_size > MAX_NOTE_BYTES:
+                return None
+            if path in self._waiting or FileStat.of(path, found).differs(row):
+                changed.add(path)
+        return changed
 
     def _failed(self, why: str) -> float:
         """Return the pause after a failed scan, and log the reason if it is new."""
