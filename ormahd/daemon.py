@@ -21,6 +21,7 @@ from ormahd.actions.sync import sync_by_itself
 from ormahd.config import Config
 from ormahd.errors import OrmahError
 from ormahd.ingest.by_agent import AgentReading
+from ormahd.ingest.extraction import Extraction
 from ormahd.ingest.intake import Intake
 from ormahd.ingest.learn import Hold
 from ormahd.jobs.conflicts.job import ConflictDetector
@@ -169,11 +170,14 @@ def _hooks(whisper: Whisper, socket: Path, timetable: Timetable, judging: Judgin
     intake: Intake = Intake(
         whisper.ormah,
         lambda: hooks.answer_spooled(paths.spool_dir(socket), intake.capture.settle),
-        asker=judging.asker,
-        conflicts=lambda: timetable.soon(ConflictDetector.name),
-        hold=_holding(whisper.ormah, timetable),
+        Extraction(
+            whisper.ormah,
+            asker=judging.asker,
+            conflicts=lambda: timetable.soon(ConflictDetector.name),
+            hold=_holding(whisper.ormah, timetable),
+        ),
     )
-    hooks = Hooks(whisper, intake.capture.hear)
+    hooks = Hooks(whisper, intake.capture.report)
     return hooks, intake
 
 

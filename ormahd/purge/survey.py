@@ -45,13 +45,13 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
     naming: dict[str, bytes] = {}
     linking: dict[str, tuple[str, ...]] = {}
     messages: list[bytes] = []
-    for count, one in enumerate(store.objects()):
-        if one.kind != "blob":
-            messages.append(one.data)
-        elif forgotten.mentions(one.data):
-            naming[one.oid] = one.data
-        elif forgotten.node_id and (b"[[" in one.data or b"](" in one.data):
-            linking[one.oid] = link_targets(one.data)
+    for count, item in enumerate(store.objects()):
+        if item.kind != "blob":
+            messages.append(item.data)
+        elif forgotten.mentions(item.data):
+            naming[item.oid] = item.data
+        elif forgotten.node_id and (b"[[" in item.data or b"](" in item.data):
+            linking[item.oid] = link_targets(item.data)
         if count % 1000 == 0:
             progress(count, 0, "reading the history")
     placed: dict[str, set[str]] = {}
@@ -67,7 +67,7 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
     }
     drop, own_paths = {oid for oid, _ in notes}, {path for oid, _ in notes for path in placed[oid]}
     beside = {oid: path for oid, paths in placed.items() if oid not in drop for path in paths & own_paths}
-    drop |= {one.oid for one in store.objects(beside) if parse(one.data, beside[one.oid]).id is None}
+    drop |= {item.oid for item in store.objects(beside) if parse(item.data, beside[item.oid]).id is None}
     if forgotten.node_id:
         forgotten = forgotten.knowing(notes.values(), taken)
 
@@ -83,7 +83,7 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
                 new, number = f"{stem}-{number}{dot}{ending}", number + 1
             names[path] = new
             paths.add(new)
-    told_of = any(
+    in_messages = any(
         forgotten.mentions(data) or forgotten.quoted(data.partition(b"\n\n")[2].decode("utf-8", "replace"))
         for data in messages
     )
@@ -94,5 +94,5 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
         names=names,
         own_paths=own_paths,
         paths={path for oid in rewrite for path in placed.get(oid, ())} | names.keys() - own_paths,
-        found=bool(drop or rewrite or names or told_of),
+        found=bool(drop or rewrite or names or in_messages),
     )

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ormahd.errors import BadRequest, Conflict
 from ormahd.git import commit_message
@@ -45,20 +46,14 @@ def set_aside_replaced(vault: Vault, before: str, tip: str) -> list[SetAside]:
     for join in _joins(vault, before, tip):
         base = merge_base(vault, join.theirs, join.ours)
         # Plan the other machine's join again, and look at its conflicts from this side: ours are its theirs.
-        replaced = [
-            structs.replace(
-                conflict,
-                kept="theirs",
-                ours=conflict.theirs,
-                theirs=conflict.ours,
-                values={
-                    field: {"base": texts.get("base"), "ours": texts.get("theirs"), "theirs": texts.get("ours")}
-                    for field, texts in conflict.values.items()
-                },
-            )
-            for conflict in plan(vault, base, join.theirs, join.ours).conflicts
-            if conflict.kept == "ours"
-        ]
+        replaced = []
+        for conflict in plan(vault, base, join.theirs, join.ours).conflicts:
+            values = {
+                field: {"base": texts.get("base"), "ours": texts.get("theirs"), "theirs": texts.get("ours")}
+                for field, texts in conflict.values.items()
+            }
+            swapped = replace(conflict, kept="theirs", ours=conflict.theirs, theirs=conflict.ours, values=values)
+            replaced += [swapped] if conflict.kept == "ours" else []
         if replaced:
             commits = {"base": base, "ours": join.ours, "theirs": join.commit}
             found += set_aside(vault.root, join.op, replaced, commits, by=join.machine)
@@ -81,31 +76,31 @@ def _joins(vault: Vault, before: str, tip: str) -> Iterator[_Join]:
             yield _Join(op, commit.strip(), sides[0], sides[1], made.trailer(MACHINE) or author)
 
 
-def taken_back(vault: Vault, one: SetAside, today: bytes) -> bytes:
+def taken_back(vault: Vault, conflict: SetAside, today: bytes) -> bytes:
     """Return `today`, the note's bytes now, with this machine's values in place of those that replaced them in the
-    conflict `one`. The rest of the note stays unchanged.
+    conflict `conflict`. The rest of the note stays unchanged.
 
     Raises:
         BadRequest: no value of this machine was replaced, or this machine had removed the note.
         Conflict: the values were changed since the sync.
     """
-    versions = {side: (vault.root / file).read_bytes() for side, file in one.files.items()}
+    versions = {side: (vault.root / file).read_bytes() for side, file in conflict.files.items()}
     ours, theirs = versions.get("ours"), versions.get("theirs")
-    if one.kept != "theirs" or theirs is None:
+    if conflict.kept != "theirs" or theirs is None:
         raise BadRequest(
-            f"{one.path}: nothing of this machine was replaced there",
+            f"{conflict.path}: nothing of this machine was replaced there",
             hint="what lost is in the other version: ormahctl review names the files",
         )
     if ours is None:
-        raise BadRequest(f"{one.path}: this machine had removed it", hint="to remove it again: ormahctl forget ID")
+        raise BadRequest(f"{conflict.path}: this machine had removed it", hint="to remove it again: ormahctl forget ID")
     base = versions.get("base")
-    base_now = merge_file(base, theirs, ours, one.path, keep_ours=True).data or theirs
-    wanted = merge_file(base, ours, theirs, one.path, keep_ours=True).data or ours
-    merged = merge_file(base_now, today, wanted, one.path)
+    base_now = merge_file(base, theirs, ours, conflict.path, keep_ours=True).data or theirs
+    wanted = merge_file(base, ours, theirs, conflict.path, keep_ours=True).data or ours
+    merged = merge_file(base_now, today, wanted, conflict.path)
     if merged.data is None:
-        what = ", ".join(conflict.field for conflict in merged.conflicts)
+        what = ", ".join(lost.field for lost in merged.conflicts)
         raise Conflict(
-            f"{one.path}: {what} was changed again since the sync; nothing was changed",
+            f"{conflict.path}: {what} was changed again since the sync; nothing was changed",
             hint="put the note right (ormahctl edit ID), then: ormahctl sync --resolve ID",
         )
     return merged.data

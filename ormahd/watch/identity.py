@@ -118,9 +118,8 @@ class Identity:
     def paths(self, node_id: str) -> list[str]:
         """Return the paths where HEAD has a note with this id, or one that begins with it."""
         if node_id not in self._paths:
-            found = self._past().paths(node_id)
-            notes = [(path, oid) for path, oid in found if is_note_name(path.rpartition("/")[2])]
-            self._paths[node_id] = [path for path, oid in notes if self._tree.get(path) == oid]
+            found = [path for path, oid in self._past().paths(node_id) if self._tree.get(path) == oid]
+            self._paths[node_id] = [path for path in found if is_note_name(path.rpartition("/")[2])]
         return self._paths[node_id]
 
     def is_taken(self, node_id: str) -> bool:
@@ -142,10 +141,9 @@ class Identity:
         return self._now[path]
 
     def present(self, path: str) -> bool:
-        try:
+        with suppress(OSError):
             return stat.S_ISREG(os.lstat(self._vault.root / path).st_mode)
-        except OSError:
-            return False
+        return False
 
     def owner(self, node_id: str, path: str) -> str | None:
         """Return the path of another file to which the id belongs; None: the file at `path` may have the id."""

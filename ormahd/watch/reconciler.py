@@ -52,13 +52,16 @@ RACY_NS = 2_000_000_000
 FAT has a resolution of 2 s. Such a file is read again. Git has the same rule."""
 FAULTS: Final = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RecursionError)
 """Exceptions that unexpected content of one file may cause, in contrast to a failing disk, database or repository."""
-OF_ONE_FILE: Final = frozenset({
-    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENXIO,
-})  # fmt: skip
+_DENIED: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_SUCH_FILE: Final = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENXIO}
+OF_ONE_FILE: Final = frozenset(_DENIED | _NO_SUCH_FILE)
 """Error numbers of the system that concern one path only, in contrast to a full or failing disk."""
 OWN_DATA = ".ormah"
 LOCAL: Final = frozenset({"tmp", "conflicts"})
 """Folders in `.ormah/` that only the daemon uses and that are not committed."""
+
+Progress = Callable[[int, int], None]
+"""A function that is called with (files done, all changed files)."""
 
 log = logging.getLogger(__name__)
 
@@ -135,11 +138,7 @@ class Reconciler:
                 self.reached = done.commit
 
     def scan(
-        self,
-        *,
-        rested: Collection[str] = (),
-        only: Collection[str] | None = None,
-        progress: Callable[[int, int], None] = lambda _done, _total: None,
+        self, *, rested: Collection[str] = (), only: Collection[str] | None = None, progress: Progress | None = None
     ) -> ScanResult:
         """Find what differs between folder, HEAD and index, and bring it in. `rested`: paths of files or folders that are
         known to be at rest, existing or not. `only`: look at no other files than these, which the index has and which
@@ -182,7 +181,7 @@ class Reconciler:
         if self.vault.notices():
             what, mend = "HEAD is detached: commits belong to no branch", "`git switch -c NAME` in the vault keeps them"
             found.append(finding(None, "warning", what, mend))
-        return found + [finding(None, "warning", *one) for one in disk.findings(self.vault.root)]
+        return found + [finding(None, "warning", *row) for row in disk.findings(self.vault.root)]
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
         """Yield (path, bytes, state) of every file as the index should have it, for `rebuild` and `verify`.
@@ -203,8 +202,7 @@ class Reconciler:
 class _Scan:
     """One pass over the vault: finds changes, and brings them into index and history."""
 
-    def __init__(self, owner: Reconciler, progress: Callable[[int, int], None] | None = None) -> None:
-        """`progress` is called with (files done, all changed files)."""
+    def __init__(self, owner: Reconciler, progress: Progress | None = None) -> None:
         self.owner = owner
         self.progress = progress
         self.vault = owner.vault
@@ -350,14 +348,14 @@ class _Scan:
             if self.owner.stopping.is_set():
                 raise ScanAborted
             with self.guarded(path):
-                self.one(changed[path], forced)
+                self.take_file(changed[path], forced)
             if self.bytes > BATCH_BYTES or max(map(len, (self.upserts, self.touched, *self.edits.values()))) >= BATCH:
                 self.feed()
                 self.commit_all()
             if self.progress is not None and not forced:
                 self.progress(count, len(changed))
 
-    def one(self, seen: FileStat, forced: bool) -> None:
+    def take_file(self, seen: FileStat, forced: bool) -> None:
         path = seen.path
         data = read_stable(self.vault.root, seen)
         if data is None:
@@ -438,9 +436,8 @@ class _Scan:
             moved = self.identity.moved_from(decision.node_id, path)
             self.moved.update(moved)
         verb = "Move" if moved else "Edit" if path in self.tree else "Add"
-        self.edits[verb].append(
-            FileEdit(path, decision.data, decision.node_id, file.note.digest, label(file.note), tuple(moved))
-        )
+        edit = FileEdit(path, decision.data, decision.node_id, file.note.digest, label(file.note), tuple(moved))
+        self.edits[verb].append(edit)
         self.bytes += len(decision.data)
 
     # Files that need a new decision although they did not change
@@ -536,7 +533,7 @@ class _Scan:
                 self.commit(verb, edits[at : at + BATCH])
 
     def commit(self, verb: str, edits: Sequence[FileEdit]) -> None:
-        named = {one.path: one for one in edits}
+        named = {edit.path: edit for edit in edits}
 
         def act(paths: Sequence[str]) -> None:
             done, waiting = commit(self.vault, verb, [named[path] for path in paths], quiet=self.owner.quiet)
@@ -611,7 +608,7 @@ class _Scan:
             ought: list[tuple[str, bytes, FileState]] = []
             with self.guarded(path):
                 file = self.read(found.changed[path])
-                ought = [] if file is None else list(self.indexed(file))
+                ought = [] if file is None else self.indexed(file)
             yield from ought
         skipped = below(found.skipped)
         for path in sorted(path for path in self.tree if skipped(path) and is_note(path)):
@@ -619,15 +616,15 @@ class _Scan:
                 data = self.vault.blob(self.tree[path])
                 yield path, data, FileState(path, 0, 0, 0, sha256(data))
 
-    def indexed(self, file: File) -> Iterator[tuple[str, bytes, FileState]]:
-        """Yield (path, bytes, state) of the file as the index should have it; nothing if it should not have it."""
+    def indexed(self, file: File) -> list[tuple[str, bytes, FileState]]:
+        """Return (path, bytes, state) of the file as the index should have it; nothing if it should not have it."""
         decision, path = self.decide(file), file.path
         if decision.act is FileAction.INDEX:
-            yield path, decision.data, file.seen.state(file.note.digest)
-        elif (data := self.last_whole(path)) is not None:
-            # The next scan must find an edit that is not committed yet: leave its stat unknown.
-            state = file.seen.state("") if decision.act is FileAction.HOLD else FileState(path, 0, 0, 0, "")
-            yield path, data, replace(state, digest=sha256(data))
+            return [(path, decision.data, file.seen.state(file.note.digest))]
+        data = self.last_whole(path)
+        # The next scan must find an edit that is not committed yet: leave its stat unknown.
+        state = file.seen.state("") if decision.act is FileAction.HOLD else FileState(path, 0, 0, 0, "")
+        return [] if data is None else [(path, data, replace(state, digest=sha256(data)))]
 
 
 def shortest_first(paths: Iterable[str]) -> list[str]:

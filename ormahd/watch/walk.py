@@ -160,8 +160,8 @@ class _Walker:
         """
         named = []
         for folder in folders:
-            if not _is_text(folder):
-                self.out.skip(_shown(folder), "warning", "the folder's name is not UTF-8", RENAME)
+            if _utf8(folder) != folder:
+                self.out.skip(_utf8(folder), "warning", "the folder's name is not UTF-8", RENAME)
             elif not self.excluded.template(folder):
                 named.append(folder)
         ignored = self.excluded.by_git([folder for folder in named if folder not in self.known_folders])
@@ -175,8 +175,8 @@ class _Walker:
             return
         row = self.known.get(path)
         if row is None:
-            if not _is_text(path):
-                self.out.skip(_shown(path), "warning", "the name is not UTF-8", RENAME)
+            if _utf8(path) != path:
+                self.out.skip(_utf8(path), "warning", "the name is not UTF-8", RENAME)
             elif original := self.excluded.conflicted(path):
                 what = f"a conflicted copy of {original}: take over what it has more, and delete it"
                 self.out.skip(path, "warning", what, READABLE)
@@ -209,9 +209,5 @@ class _Walker:
             self.out.skip(path, "warning", what, "divide it")
 
 
-def _shown(path: str) -> str:
+def _utf8(path: str) -> str:
     return path.encode("utf-8", "replace").decode()
-
-
-def _is_text(path: str) -> bool:
-    return path.isascii() or not any("\ud800" <= c <= "\udfff" for c in path)
