@@ -167,15 +167,11 @@ def _maintenance(ormah: Ormah, judging: Judging, timetable: Timetable) -> Mainte
 
 def _hooks(whisper: Whisper, socket: Path, timetable: Timetable, judging: Judging) -> tuple[Hooks, Intake]:
     """Build the part that answers hooks, and the intake: it reads the transcripts that the hooks report."""
+    ormah = whisper.ormah
+    conflicts = functools.partial(timetable.soon, ConflictDetector.name)
+    extraction = Extraction(ormah, asker=judging.asker, conflicts=conflicts, hold=_holding(ormah, timetable))
     intake: Intake = Intake(
-        whisper.ormah,
-        lambda: hooks.answer_spooled(paths.spool_dir(socket), intake.capture.settle),
-        Extraction(
-            whisper.ormah,
-            asker=judging.asker,
-            conflicts=lambda: timetable.soon(ConflictDetector.name),
-            hold=_holding(whisper.ormah, timetable),
-        ),
+        ormah, lambda: hooks.answer_spooled(paths.spool_dir(socket), intake.capture.settle), extraction
     )
     hooks = Hooks(whisper, intake.capture.report)
     return hooks, intake
