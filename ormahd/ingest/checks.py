@@ -90,7 +90,7 @@ class Checks:
         """`reader`: what finds the candidates: the rules or a model. Raises OSError if the tombstones of forgotten
         memories cannot be read."""
         self._ormah = ormah
-        self._method = reader
+        self._reader = reader
         self._forgotten = ormah.learned.forgotten()
         self._origins = {node_id: turn_of(said_in) for node_id, said_in in ormah.index.extracted().items()}
         self._turns = set(self._origins.values())
@@ -113,7 +113,7 @@ class Checks:
             return UNFIT
         if self._forgotten.statement(statement(content)) or any(map(self._forgotten.turn, candidate.turns)):
             return FORGOTTEN
-        if self._method == "rules" and candidate.turns[0] in self._turns:
+        if self._reader == "rules" and candidate.turns[0] in self._turns:
             return KNOWN
         space = None if candidate.about_self else space
         time, now = iso_time(first.time), self._ormah.moment()

@@ -99,14 +99,7 @@ def status_of(text: str) -> int | None:
 
 
 def done(
-    reading: Reading,
-    call: ToolCall,
-    number: str,
-    at: DeedPlace,
-    *,
-    status: int,
-    text: str,
-    seconds: float | None = None,
+    reading: Reading, call: ToolCall, number: str, at: DeedPlace, status: int, text: str, seconds: float | None = None
 ) -> None:
     """Note in `reading` what the call with the id `number` did. `text`: what the tool returned.
 
