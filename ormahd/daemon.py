@@ -21,6 +21,7 @@ from ormahd.actions.sync import sync_by_itself
 from ormahd.config import Config
 from ormahd.errors import OrmahError
 from ormahd.ingest.by_agent import AgentReading
+from ormahd.ingest.extraction import Extraction
 from ormahd.ingest.intake import Intake
 from ormahd.ingest.learn import Hold
 from ormahd.jobs.conflicts.job import ConflictDetector
@@ -165,14 +166,13 @@ def _maintenance(ormah: Ormah, judging: Judging, timetable: Timetable) -> Mainte
 
 def _hooks(whisper: Whisper, socket: Path, timetable: Timetable, judging: Judging) -> tuple[Hooks, Intake]:
     """Build the part that answers hooks, and the intake: it reads the transcripts that the hooks report."""
+    ormah = whisper.ormah
+    conflicts = functools.partial(timetable.soon, ConflictDetector.name)
+    extraction = Extraction(ormah, asker=judging.asker, conflicts=conflicts, hold=_holding(ormah, timetable))
     intake: Intake = Intake(
-        whisper.ormah,
-        lambda: hooks.answer_spooled(paths.spool_dir(socket), intake.capture.settle),
-        asker=judging.asker,
-        conflicts=lambda: timetable.soon(ConflictDetector.name),
-        hold=_holding(whisper.ormah, timetable),
+        ormah, lambda: hooks.answer_spooled(paths.spool_dir(socket), intake.capture.settle), extraction
     )
-    hooks = Hooks(whisper, intake.capture.hear)
+    hooks = Hooks(whisper, intake.capture.report)
     return hooks, intake
 
 

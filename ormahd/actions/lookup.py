@@ -31,7 +31,7 @@ from ormahd.ormah import Ormah
 from ormahd.state import whispers
 from ormahd.state.whispers import SPOKEN
 from ormahd.text.words import query_terms
-from ormahd.watch.snapshot_files import CommitFiles
+from ormahd.watch.identity import CommitFiles
 
 
 @contextmanager

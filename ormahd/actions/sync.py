@@ -129,7 +129,7 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) 
         for number in range(ROUNDS):
             progress(0, 0, "looking at the folder")
             ormah.reconciler.scan()
-            check_our_history(vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
+            check_our_history(vault, remote, wire)
             with vault.lineage:
                 tip = wire.fetch(remote, progress)
             if tip is not None:
@@ -318,7 +318,7 @@ def _not_empty(
 ) -> SyncSetupResult:
     """Sync with the remote, join its vault, or refuse, by what it holds."""
     vault = ormah.vault
-    check_our_history(vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
+    check_our_history(vault, remote, wire)
     with as_before(vault.git, remote) as keep:
         with vault.lineage:
             tip = wire.fetch(remote, progress)

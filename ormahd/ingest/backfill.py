@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ from ormahd import paths
 from ormahd.api import BackfillResult, PastFolder, PastParams, PastResult
 from ormahd.errors import BadRequest, OrmahError
 from ormahd.ingest.bring_in import ReadingStopped, allowed, ingest, ours, refuse_ours
+from ormahd.ingest.extraction import Extraction
 from ormahd.ingest.sources import state_of, unreadable, walk
 from ormahd.ormah import Ormah
 from ormahd.process import priority
@@ -38,10 +38,10 @@ class Backfill:
     """Archives, in a thread of its own, the transcripts that are already in some folders, after a client asked for
     it. Thread-safe."""
 
-    def __init__(self, ormah: Ormah, archived: Callable[[], None] = lambda: None) -> None:
-        """`archived` is called after each file, whether or not turns of it were archived."""
+    def __init__(self, ormah: Ormah, extraction: Extraction) -> None:
+        """`extraction` is woken after each file, whether or not turns of it were archived."""
         self._ormah = ormah
-        self._archived = archived
+        self._extraction = extraction
         self._log = SourceLog(ormah.state)
         self._lock = threading.Lock()
         self._leaving = threading.Event()
@@ -52,7 +52,7 @@ class Backfill:
         """Continue the backfill that was running when the daemon stopped, if there was one."""
         wanted = self._log.value(SOURCE, WANTED)
         if isinstance(wanted, dict) and isinstance(wanted.get("folders"), list):
-            self._begin([str(one) for one in wanted["folders"]], str(wanted.get("begun")))
+            self._begin([str(folder) for folder in wanted["folders"]], str(wanted.get("begun")))
 
     def answer(self, action: str, folders: list[str]) -> BackfillResult:
         """Carry out an action (`start`, `stop` or `state`), and return the state of the backfill. `folders`: where
@@ -85,9 +85,8 @@ class Backfill:
     def _start(self, folders: list[str]) -> None:
         if self.state().running:
             return
-        past(
-            self._ormah, PastParams(folders=folders)
-        )  # raises for wrong folders, before the backfill counts as started
+        # Raises for wrong folders, before the backfill counts as started.
+        past(self._ormah, PastParams(folders=folders))
         begun = self._ormah.clock().isoformat(timespec="seconds")
         self._log.put(SOURCE, WANTED, {"folders": folders, "begun": begun})
         self._begin(folders, begun)
@@ -126,7 +125,7 @@ class Backfill:
                     mine.failed += out.status == "failed"
                 except BadRequest as error:  # the file was deleted in the meantime
                     log.debug("%s: %s", file, error.message)
-                self._archived()
+                self._extraction.wake()
                 goes_on()
                 mine.done += 1
             self._log.unmark(SOURCE, WANTED)
@@ -158,16 +157,16 @@ def past(ormah: Ormah, params: PastParams) -> PastResult:
     found: list[PastFolder] = []
     fresh: dict[str, tuple[int, int]] = {}
     for folder in places:
-        one = PastFolder(str(folder), exists=folder.exists(), trouble=unreadable(folder))
-        found.append(one)
-        for file in walk(folder, ours(ormah)) if one.exists and not one.trouble else ():
+        entry = PastFolder(str(folder), exists=folder.exists(), trouble=unreadable(folder))
+        found.append(entry)
+        for file in walk(folder, ours(ormah)) if entry.exists and not entry.trouble else ():
             try:
                 state = state_of(file)
             except OSError:
                 continue  # the file was deleted in the meantime
-            one.files += 1
-            one.bytes += state.size
+            entry.files += 1
+            entry.bytes += state.size
             if str(file) not in fresh and not ormah.sessions.is_read(str(file), state):
                 fresh[str(file)] = (-state.mtime_ns, state.size)
-                one.fresh += 1
+                entry.fresh += 1
     return PastResult(found, sorted(fresh, key=lambda file: fresh[file]), sum(size for _, size in fresh.values()))

@@ -6,20 +6,20 @@ The judge and a coding agent in two-phase maintenance get the same batches.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
 
 from ormahd.api import ExtractionTurn
+from ormahd.ingest.readers.turns import SessionTurn
 from ormahd.ingest.readers.values import local_time
 from ormahd.model.node import NodeType
-from ormahd.sessions.archive import Archived
+from ormahd.process import priority
+from ormahd.sessions.archive import Archived, SessionTail
+from ormahd.state.extraction import KEYS_KEPT, Way
 from ormahd.text.quoting import shortened
-
-if TYPE_CHECKING:
-    from ormahd.ingest.learn import UnreadTurns
 
 BATCH: Final = 12_000
 """Maximum characters of one batch as JSON: few enough for a small local model and for the client of an agent."""
@@ -30,9 +30,43 @@ BEFORE: Final = 2
 """Number of read turns that are shown before the unread ones, so that the model understands an answer."""
 ANSWERED: Final = 400
 """The same for what the person answers, which only helps to understand the person: turns of the agent, and read ones."""
+CONTEXT: Final = 100
+"""Number of turns before the unread ones that the rules read again, because something that began there, such as a role
+play, may still be going on."""
 GAP: Final = "\n[…]\n"
 TITLE: Final = 200
 WHO: Final = {"user": "person", "assistant": "agent"}
+
+
+class UnreadTurns(Struct, frozen=True):
+    """The unread turns of a session, with its read ones. `turns`: all turns of the session; `start`: index of the
+    first turn that `reader` has not read."""
+
+    tail: SessionTail
+    turns: tuple[Archived, ...]
+    start: int
+    reader: Way
+
+    @property
+    def with_context(self) -> Iterable[SessionTurn]:
+        """The unread turns with up to `CONTEXT` read turns before them. Because of these read turns, the memories
+        found do not depend on where the last read happened to end. Times are the person's."""
+        tail = self.tail
+        return priority.giving(
+            SessionTurn(
+                cast("Any", message.role), message.text, local_time(message.time), tail.id, message.key, tail.cwd
+            )
+            for message in self.turns[max(0, self.start - CONTEXT) :]
+        )
+
+    @property
+    def fresh(self) -> set[str]:
+        return {message.key for message in self.turns[self.start :]}
+
+    def until(self, end: int) -> tuple[str, ...]:
+        """Return the position to store once the turns before index `end` are read: the keys of the last of these
+        turns, the last one first."""
+        return tuple(message.key for message in reversed(self.turns[:end][-KEYS_KEPT:]))
 
 
 class MemoryCandidate(Struct, frozen=True):
@@ -80,20 +114,20 @@ class Remembered(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     corrects: str
 
 
-def batches(some: UnreadTurns, most: int = BATCH) -> Iterator[TurnBatch]:
+def batches(session: UnreadTurns, limit: int = BATCH) -> Iterator[TurnBatch]:
     """Yield batches with all unread turns of a session, in order. A batch begins with some read turns, and has at
-    most `most` characters, unless a single unread turn has more."""
-    start = some.start
-    turns = {one.key: one for one in some.turns}
-    while start < len(some.turns):
-        before = [one.key for one in some.turns[max(0, start - BEFORE) : start]]
-        size, end = sum(_size(_shown(turns[key], 0, read=True)) for key in before), start
-        while end < len(some.turns):
-            size += _size(_shown(some.turns[end], 0, read=False))
-            if size > most and end > start:
+    most `limit` characters, unless a single unread turn has more."""
+    start = session.start
+    turns = {message.key: message for message in session.turns}
+    while start < len(session.turns):
+        before = [message.key for message in session.turns[max(0, start - BEFORE) : start]]
+        size, end = sum(_size(_presented(turns[key], 0, read=True)) for key in before), start
+        while end < len(session.turns):
+            size += _size(_presented(session.turns[end], 0, read=False))
+            if size > limit and end > start:
                 break
             end += 1
-        fresh = [one.key for one in some.turns[start:end]]
+        fresh = [message.key for message in session.turns[start:end]]
         keys = (*before, *fresh)
         yield TurnBatch(show(keys, turns, set(fresh)), keys, frozenset(fresh), end)
         start = end
@@ -103,28 +137,37 @@ def show(keys: Sequence[str], turns: Mapping[str, Archived], fresh: Collection[s
     """Return the turns with these keys in the form in which a model is shown them. A turn's number is the position of
     its key in `keys`, from 1. A key that `turns` (key -> turn) does not have is skipped, but counted. `fresh`: the
     keys of the unread turns."""
-    return tuple(_shown(turns[key], at, read=key not in fresh) for at, key in enumerate(keys, 1) if key in turns)
+    return tuple(_presented(turns[key], at, read=key not in fresh) for at, key in enumerate(keys, 1) if key in turns)
 
 
-def candidates(batch: TurnBatch, found: Sequence[Remembered]) -> list[MemoryCandidate]:
+def candidates(batch: TurnBatch, memories: Sequence[Remembered]) -> list[MemoryCandidate]:
     """Convert the memories that a model proposed from a batch to candidates: numbers of turns become keys of turns.
     Numbers that the batch does not have are dropped; a candidate that has no turn left is later refused by
     `Checks`."""
     return [
         MemoryCandidate(
-            one.type, shortened(one.title, TITLE), one.content, one.confidence,
-            tuple(dict.fromkeys(batch.keys[turn - 1] for turn in one.turns if 0 < turn <= len(batch.keys))),
-            one.about_self, tuple(one.tags), one.corrects,
+            type=memory.type,
+            title=shortened(memory.title, TITLE),
+            content=memory.content,
+            confidence=memory.confidence,
+            turns=tuple(dict.fromkeys(batch.keys[at - 1] for at in memory.turns if 0 < at <= len(batch.keys))),
+            about_self=memory.about_self,
+            tags=tuple(memory.tags),
+            corrects=memory.corrects,
         )
-        for one in found
-    ]  # fmt: skip
+        for memory in memories
+    ]
 
 
-def _shown(one: Archived, number: int, *, read: bool) -> ExtractionTurn:
-    most = ANSWERED if read or one.role != "user" else LONGEST
-    text = one.text if len(one.text) <= most else one.text[: most * 2 // 3] + GAP + one.text[-most // 3 :]
-    return ExtractionTurn(number, WHO.get(one.role, one.role), local_time(one.time), text, read)
+def _presented(message: Archived, number: int, *, read: bool) -> ExtractionTurn:
+    limit = ANSWERED if read or message.role != "user" else LONGEST
+    text = (
+        message.text
+        if len(message.text) <= limit
+        else message.text[: limit * 2 // 3] + GAP + message.text[-limit // 3 :]
+    )
+    return ExtractionTurn(number, WHO.get(message.role, message.role), local_time(message.time), text, read)
 
 
-def _size(turn: ExtractionTurn) -> int:
-    return len(msgspec.json.encode(turn).decode()) + 10
+def _size(message: ExtractionTurn) -> int:
+    return len(msgspec.json.encode(message).decode()) + 10

@@ -34,8 +34,6 @@ from ormahd.text.quoting import shortened
 
 Progress = Callable[[int, int, str], None]
 """Is called between batches with (number done, number of all, name of the file). It may raise ReadingStopped."""
-Propose = Callable[[Sequence[ExportedFact]], int]
-"""Proposes facts as memories, and returns the number of those that were not proposed before."""
 
 REST: Final = 600.0
 """Seconds without a write after which a transcript counts as finished, so that its last answer is complete."""
@@ -45,7 +43,7 @@ BATCH_CHARACTERS: Final = 1_000_000
 """Number of characters after which they are archived, so that a hostile file does not fill the memory."""
 KINDS: Final = "kinds"
 """The name under which the log of sources has, for each program, the kinds of records that no reader knows."""
-KINDS_KEPT: Final = 20
+MAX_KINDS: Final = 20
 COMMAND: Final = 400
 """Maximum number of characters of a command that are stored."""
 ERROR: Final = 200
@@ -69,6 +67,8 @@ class ArchivedFile(Struct):
     grown: set[str] = field(default_factory=set)
     """Those sessions, by their files in the archive, that got turns."""
     redacted: Counter[str] = field(default_factory=Counter)
+    facts: list[ExportedFact] = field(default_factory=list)
+    """The facts in an export of another program's memories."""
 
 
 class _Taking(Struct):
@@ -106,23 +106,23 @@ class _Taking(Struct):
     def read(self, document: SourceDocument, progress: Progress) -> None:
         """Archive the turns of a document."""
         out = self.result.out
-        for turn in priority.giving(READERS[self.harness](document.stream, self.reading)):
+        for message in priority.giving(READERS[self.harness](document.stream, self.reading)):
             out.turns += 1
             self._take_deeds()
-            turn = replace(turn, session=without_secret(turn.session))
-            self.tail = turn
-            if turn.cwd is not None:
-                self.homes.setdefault(turn.session, turn.cwd)
-            if turn.role == "user" and is_own_session(cwd=turn.cwd, transcript=self.source, text=turn.text):
-                self.hidden.add(turn.session)
-            if not turn.closed:
+            message = replace(message, session=without_secret(message.session))
+            self.tail = message
+            if message.cwd is not None:
+                self.homes.setdefault(message.session, message.cwd)
+            if message.role == "user" and is_own_session(cwd=message.cwd, transcript=self.source, text=message.text):
+                self.hidden.add(message.session)
+            if not message.closed:
                 out.open += 1
-            elif self._is_left_out(turn):
+            elif self._is_left_out(message):
                 out.excluded += 1
-                self.untitled.add(turn.session)
+                self.untitled.add(message.session)
             else:
-                self.waiting.append(turn)
-                self.size += len(turn.text)
+                self.waiting.append(message)
+                self.size += len(message.text)
             if len(self.waiting) >= BATCH or self.size >= BATCH_CHARACTERS:
                 self._keep(last=False)
                 progress(out.added, 0, Path(out.path).name)
@@ -143,7 +143,7 @@ class _Taking(Struct):
         self._keep(last=True)
         out.sessions += len(self.sessions)
         out.damaged += self.reading.damaged
-        withdrawn = {key: without_secret(one) for key, one in self.reading.withdrawn.items()}
+        withdrawn = {key: without_secret(session) for key, session in self.reading.withdrawn.items()}
         out.withdrawn += self.ormah.sessions.mark(
             withdrawn=withdrawn, restored=self.restored - withdrawn.keys(), shared=self.shared - withdrawn.keys()
         )
@@ -157,12 +157,12 @@ class _Taking(Struct):
                 self.waiting.append(deed)
                 self.size += len(deed.command)
 
-    def _is_left_out(self, turn: SessionTurn | SessionDeed) -> bool:
+    def _is_left_out(self, item: SessionTurn | SessionDeed) -> bool:
         """Return whether a turn or deed must not be archived: its session is one of the judge's own, or began in an excluded
         folder, or is in an excluded folder at this turn."""
-        if turn.session in self.hidden:
+        if item.session in self.hidden:
             return True
-        for cwd in {self.homes.get(turn.session, ""), turn.cwd or ""} - {""}:
+        for cwd in {self.homes.get(item.session, ""), item.cwd or ""} - {""}:
             if cwd not in self.excluded:
                 patterns = [str(self.ormah.vault.root), *self.ormah.settings.sessions.exclude]
                 self.excluded[cwd] = is_excluded(cwd, patterns)
@@ -174,24 +174,24 @@ class _Taking(Struct):
         """Archive those turns and deeds in `waiting` that are not archived yet, and empty that list. `last`: the document has no
         more turns, so that it is known which sessions may have a title; then also store the titles."""
         waiting, self.waiting, self.size = self.waiting, [], 0
-        known = self.ormah.sessions.known([one.key for one in waiting])
+        known = self.ormah.sessions.known([item.key for item in waiting])
         fresh: dict[str, list[SessionTurn | SessionDeed]] = {}
         homes: dict[str, str] = {}
         turns = 0
-        for turn in waiting:
-            before = known.get(turn.key)
-            if isinstance(turn, SessionDeed):
+        for item in waiting:
+            before = known.get(item.key)
+            if isinstance(item, SessionDeed):
                 if before is None:
-                    fresh.setdefault(turn.session, []).append(turn)
+                    fresh.setdefault(item.session, []).append(item)
                 continue
             turns += 1
             if before is not None:
-                self.shared |= {turn.key} if before.session not in ("", turn.session) else set()
-                self.restored |= {turn.key} if before.withdrawn else set()
-            home = homes.setdefault(turn.key, turn.session)
-            if home == turn.session and is_news(before, home, turn.time, turn.text):
-                fresh.setdefault(turn.session, []).append(turn)
-                self.sessions.add(turn.session)
+                self.shared |= {item.key} if before.session not in ("", item.session) else set()
+                self.restored |= {item.key} if before.withdrawn else set()
+            home = homes.setdefault(item.key, item.session)
+            if home == item.session and is_news(before, home, item.time, item.text):
+                fresh.setdefault(item.session, []).append(item)
+                self.sessions.add(item.session)
         new = homes.keys() - known.keys()
         self.result.out.added += len(new)
         self.result.out.known += turns - len(new)
@@ -199,46 +199,44 @@ class _Taking(Struct):
         texts = self._cleaned(fresh)
         for session in sorted({*self.sessions, *fresh}) if last else fresh:
             title = self.reading.titles.get(session) if last and session not in self.untitled else None
-            some = fresh.get(session, [])
-            cwd = some[0].cwd if some else None
+            items = fresh.get(session, [])
+            cwd = items[0].cwd if items else None
             head = SessionHead(session, self.harness, cwd, self._clean(title), self.source)
-            lines = [
-                self._deed(one, texts)
-                if isinstance(one, SessionDeed)
-                else Line(one.key, one.role, self._clean(one.text) or "", one.time or self.written, to=one.to)
-                for one in priority.giving(some)
-            ]
+            lines: list[Line | Deed] = []
+            for item in priority.giving(items):
+                time = item.time or self.written
+                if isinstance(item, SessionTurn):
+                    lines.append(Line(item.key, item.role, self._clean(item.text) or "", time, to=item.to))
+                    continue
+                seconds = None if item.seconds is None or item.seconds < LASTING else round(item.seconds, 1)
+                lines.append(
+                    Deed(
+                        item.key,
+                        did=shortened(texts.get(item.command, ""), COMMAND),
+                        files=tuple(texts[file] for file in item.files),
+                        by=item.tool,
+                        status=item.status,
+                        error=shortened(texts.get(item.error, ""), ERROR),
+                        seconds=seconds,
+                        time=f"{time[:19]}Z",
+                        to=item.to,
+                    )
+                )
             rows.append((head, lines))
-            if session in self.sessions and some:
+            if session in self.sessions and items:
                 self.result.grown.add(path_of(head))
         self.ormah.sessions.add(rows)
 
     def _cleaned(self, fresh: Mapping[str, Sequence[SessionTurn | SessionDeed]]) -> dict[str, str]:
         """Return {text of a deed: the text without secrets}. They are searched as one text, because each search takes
         as long as 10 KB do."""
-        deeds = [one for some in fresh.values() for one in some if isinstance(one, SessionDeed)]
-        texts = list(dict.fromkeys(text for one in deeds for text in (one.command, one.error, *one.files) if text))
+        deeds = [deed for items in fresh.values() for deed in items if isinstance(deed, SessionDeed)]
+        texts = list(dict.fromkeys(text for deed in deeds for text in (deed.command, deed.error, *deed.files) if text))
         joined = _APART.join(text.replace("\x1e", " ") for text in texts)
         clean = (self._clean(joined) or "").split(_APART)
         if len(clean) != len(texts):  # a secret went over the end of a text
             clean = [self._clean(text) or "" for text in texts]
         return dict(zip(texts, clean, strict=True))
-
-    def _deed(self, deed: SessionDeed, texts: Mapping[str, str]) -> Deed:
-        """Return the line of a deed. `texts`: its texts without secrets."""
-        time = deed.time or self.written
-        lasting = deed.seconds is not None and deed.seconds >= LASTING
-        return Deed(
-            deed.key,
-            did=shortened(texts.get(deed.command, ""), COMMAND),
-            files=tuple(texts[file] for file in deed.files),
-            by=deed.tool,
-            status=deed.status,
-            error=shortened(texts.get(deed.error, ""), ERROR),
-            seconds=round(deed.seconds, 1) if deed.seconds is not None and lasting else None,
-            time=f"{time[:19]}Z",
-            to=deed.to,
-        )
 
     def _clean(self, text: str | None) -> str | None:
         found: list[str] = []
@@ -248,14 +246,12 @@ class _Taking(Struct):
 
 
 def archive(
-    ormah: Ormah, path: Path, *, unnamed: bool = False, ending: str = "", progress: Progress = lambda *_: None,
-    propose: Propose = lambda _: 0,
-) -> ArchivedFile:  # fmt: skip
+    ormah: Ormah, path: Path, *, unnamed: bool = False, ending: str = "", progress: Progress = lambda *_: None
+) -> ArchivedFile:
     """Archive the sessions of one file. A file that cannot be read is no error; the result says why.
 
     `unnamed`: the file is a copy of a text that has no path of its own. `ending`: the agent's last answer as reported
-    by a hook; it is archived even if the file does not have it yet. `propose`: is called with the facts in an export of
-    another program's memories.
+    by a hook; it is archived even if the file does not have it yet.
     """
     out = IngestedFile(str(path))
     result = ArchivedFile(out)
@@ -280,8 +276,8 @@ def archive(
                 marks = SourceLog(ormah.state)
                 known = set(marks.value(harness, KINDS) or ())
                 if new := {*unknown_kinds(harness, reading.kinds)} - known:
-                    marks.put(harness, KINDS, sorted(known | new)[:KINDS_KEPT])
-                out.proposed += propose(reading.facts) if reading.facts else 0
+                    marks.put(harness, KINDS, sorted(known | new)[:MAX_KINDS])
+                result.facts += reading.facts
                 last = taking.tail
                 result.settled = last is None or (last.closed and bool(last.to) and taking.ending in ("", last.text))
         if not out.formats:
@@ -297,9 +293,8 @@ def archive(
 
 
 def ingest(
-    ormah: Ormah, path: str, *, unnamed: bool = False, progress: Progress, source: str = "ingest",
-    propose: Propose = lambda _: 0,
-) -> ArchivedFile:  # fmt: skip
+    ormah: Ormah, path: str, *, unnamed: bool = False, progress: Progress, source: str = "ingest"
+) -> ArchivedFile:
     """Archive the sessions of one file that a client named, as `archive` does. `source`: the source, such as
     `backfill`, to which the result is attributed.
 
@@ -308,7 +303,7 @@ def ingest(
     """
     allowed(ormah)
     ormah.sessions.expire()
-    result = archive(ormah, named(path), unnamed=unnamed, progress=progress, propose=propose)
+    result = archive(ormah, named(path), unnamed=unnamed, progress=progress)
     SourceLog(ormah.state).brought(source, result.out.added)
     return result
 
@@ -333,13 +328,13 @@ def named(path: str) -> Path:
 
 def ours(ormah: Ormah) -> tuple[Path, ...]:
     """Return the folders in which Ormah stores its own data. Sessions and documents in these folders are not read."""
-    kept = (paths.sessions_dir(ormah.vault.id).parent, paths.purged_file(ormah.vault.id).parent)
-    return (ormah.vault.root, ormah.index.directory, ormah.state.path.parent, *kept)
+    archived = (paths.sessions_dir(ormah.vault.id).parent, paths.purged_file(ormah.vault.id).parent)
+    return (ormah.vault.root, ormah.index.directory, ormah.state.path.parent, *archived)
 
 
 def refuse_ours(ormah: Ormah, place: Path) -> None:
     """Raise BadRequest if `place` is one of the folders in which Ormah stores its own data, or is inside one."""
-    if any(one in (place, *place.parents) for one in ours(ormah)):
+    if any(folder in (place, *place.parents) for folder in ours(ormah)):
         raise BadRequest(f"{place} is in a folder of Ormah itself", hint=WHY_OURS)
 
 

@@ -17,7 +17,7 @@ from ormahd.actions.projects import home_of
 from ormahd.api import ExtractionBatch, RefusedItem
 from ormahd.ingest.batches import Remembered, TurnBatch, batches, candidates, show
 from ormahd.ingest.checks import REASONS, Checks
-from ormahd.ingest.learn import Hold, Learning, UnreadTurns, is_open, learn, propose, readable, unread
+from ormahd.ingest.learn import Hold, Learning, is_open, learn, propose, readable, unread
 from ormahd.model.node import NodeType
 from ormahd.ormah import Ormah
 from ormahd.sessions.archive import SessionTail
@@ -28,7 +28,7 @@ from ormahd.text.secrets import redact
 CHARACTERS: Final = 24_000
 """Maximum characters of all batches of one receipt together."""
 NO_TURN: Final = "it names no turn of this batch that was unread"
-MOST: Final = 200
+MAX_MEMORIES: Final = 200
 """Maximum number of memories in one answer of an agent."""
 
 
@@ -76,46 +76,46 @@ class AgentReading:
     def hand_out(self, characters: int) -> tuple[list[ExtractionBatch], list[dict[str, Any]]]:
         """Return (batches for an agent, a record of each batch to keep with the receipt). The batches together have
         at most `characters`, and at most `CHARACTERS`, characters; those of the newest sessions come first."""
-        shown: list[ExtractionBatch] = []
-        kept: list[dict[str, Any]] = []
-        left = min(characters, CHARACTERS)
+        handed: list[ExtractionBatch] = []
+        records: list[dict[str, Any]] = []
+        remaining = min(characters, CHARACTERS)
         for tail in self._open() if self._on else ():
-            some = unread(self._ormah, tail, "model")
-            for batch in batches(some, left):
-                one = self._shown(tail, batch, len(shown) + 1)
-                size = len(msgspec.json.encode(one).decode())
-                if size > left:
-                    return shown, kept
-                left -= size
-                shown.append(one)
+            session = unread(self._ormah, tail, "model")
+            for batch in batches(session, remaining):
+                item = self._for_agent(tail, batch, len(handed) + 1)
+                size = len(msgspec.json.encode(item).decode())
+                if size > remaining:
+                    return handed, records
+                remaining -= size
+                handed.append(item)
                 fresh = [key for key in batch.keys if key in batch.fresh]
-                kept.append(msgspec.to_builtins(_HandedOut(one.batch_id, tail.path, list(batch.keys), fresh)))
-        return shown, kept
+                records.append(msgspec.to_builtins(_HandedOut(item.batch_id, tail.path, list(batch.keys), fresh)))
+        return handed, records
 
-    def again(self, kept: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]:
+    def again(self, records: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]:
         """Return the batches of a receipt again, without the turns that were deleted after they were handed out.
-        `kept`: the records that `hand_out` returned."""
+        `records`: the records that `hand_out` returned."""
         found = []
-        for one, tail, batch in self._batches(kept):
+        for record, tail, batch in self._batches(records):
             if batch.fresh and tail is not None:
-                found.append(self._shown(tail, batch, int(one.batch_id[1:])))
+                found.append(self._for_agent(tail, batch, int(record.batch_id[1:])))
         return found
 
     def settle(
-        self, kept: Sequence[Mapping[str, Any]], items: Any, caller: Caller, run: str
+        self, records: Sequence[Mapping[str, Any]], items: Any, caller: Caller, run: str
     ) -> tuple[int, list[RefusedItem], list[str]]:
         """Commit the memories that an agent found, one commit for each batch. A batch without a memory counts as
         read.
 
-        `kept`: the records that `hand_out` returned; `items`: the agent's memories, as decoded JSON. Return (number
+        `records`: the records that `hand_out` returned; `items`: the agent's memories, as decoded JSON. Return (number
         of memories made, refused items, commits).
 
         Raises:
             VaultBusy: another process holds git. The batches that were committed before stay committed.
         """
-        if not isinstance(items, list) or len(items) > MOST:
-            return 0, [RefusedItem("extractions", "", f"it is no list of at most {MOST} items")], []
-        known = {str(one["batch_id"]) for one in kept}
+        if not isinstance(items, list) or len(items) > MAX_MEMORIES:
+            return 0, [RefusedItem("extractions", "", f"it is no list of at most {MAX_MEMORIES} items")], []
+        known = {str(record["batch_id"]) for record in records}
         refused: list[RefusedItem] = []
         taken: dict[str, list[tuple[str, AgentMemory]]] = {}
         for number, item in enumerate(items):
@@ -130,61 +130,50 @@ class AgentReading:
             else:
                 taken.setdefault(found.batch_id, []).append((name, found))
         made, commits = 0, list[str]()
-        for one, tail, batch in self._batches(kept):
-            if tail is not None and batch.fresh:
-                out, commit = self._store(tail, batch, taken.get(one.batch_id, []), caller, run, refused)
-                made += out
-                commits += [commit] if commit else []
+        for record, tail, batch in self._batches(records):
+            if tail is None or not batch.fresh:
+                continue
+            session = unread(self._ormah, tail, "model")
+            checks, whole = Checks(self._ormah, "model"), Learning()
+            for name, item in taken.get(record.batch_id, []):
+                proposed = propose(self._ormah, checks, session, candidates(batch, [item]), batch.fresh)
+                if not proposed.memories:
+                    why = next(iter(proposed.refused), "")
+                    refused.append(RefusedItem(name, item.batch_id, REASONS.get(why, NO_TURN)))
+                whole.add(proposed)
+            end = max(batch.end, session.start)
+            done = learn(self._ormah, session, whole, caller, end=end, hold=self._hold, run=run)
+            if whole.replaces:
+                self._conflicts()
+            made += len(whole.memories)
+            commits += [done.commit] if done is not None and done.commit else []
         return made, refused, commits
 
     # ------------------------------------------------------------ inside
 
     def _open(self) -> list[SessionTail]:
         known = Extractions(self._ormah.state).all("model")
-        return [one for one in readable(self._ormah) if is_open(known.get(one.path), one, None)]
+        return [tail for tail in readable(self._ormah) if is_open(known.get(tail.path), tail, None)]
 
-    def _batches(self, kept: Sequence[Mapping[str, Any]]) -> list[tuple[_HandedOut, SessionTail | None, TurnBatch]]:
-        """Return (record, session, batch with the turns that are still archived) for each record in `kept`, those of
+    def _batches(self, records: Sequence[Mapping[str, Any]]) -> list[tuple[_HandedOut, SessionTail | None, TurnBatch]]:
+        """Return (record, session, batch with the turns that are still archived) for each record in `records`, those of
         one receipt. The session is None if it is no longer archived or may no longer be read."""
-        tails = {one.path: one for one in readable(self._ormah)}
+        tails = {tail.path: tail for tail in readable(self._ormah)}
         found = []
-        for row in kept:
-            one = msgspec.convert(row, _HandedOut)
-            tail = tails.get(one.path)
-            some = None if tail is None else unread(self._ormah, tail, "model")
-            found.append((one, tail, _same(one, some)))
+        for row in records:
+            record = msgspec.convert(row, _HandedOut)
+            tail = tails.get(record.path)
+            # The batch as it was handed out, without the turns that the session has no more.
+            archived = () if tail is None else unread(self._ormah, tail, "model").turns
+            turns = {message.key: message for message in archived}
+            places = [at for at, key in enumerate(turns, 1) if key in record.fresh]
+            fresh = frozenset(turns.keys() & set(record.fresh))
+            handed = show(record.keys, turns, fresh)
+            batch = TurnBatch(turns=handed, keys=tuple(record.keys), fresh=fresh, end=max(places, default=0))
+            found.append((record, tail, batch))
         return found
 
-    def _shown(self, tail: SessionTail, batch: TurnBatch, number: int) -> ExtractionBatch:
+    def _for_agent(self, tail: SessionTail, batch: TurnBatch, number: int) -> ExtractionBatch:
         home = home_of(self._ormah, tail.cwd)
-        turns = [replace(one, text=harmless(redact(one.text).text)) for one in batch.turns]
+        turns = [replace(message, text=harmless(redact(message.text).text)) for message in batch.turns]
         return ExtractionBatch(f"s{number}", tail.id, tail.harness, None if home is None else home.space, turns)
-
-    def _store(
-        self, tail: SessionTail, batch: TurnBatch, items: Sequence[tuple[str, AgentMemory]], caller: Caller, run: str,
-        refused: list[RefusedItem],
-    ) -> tuple[int, str | None]:  # fmt: skip
-        some = unread(self._ormah, tail, "model")
-        checks, whole = Checks(self._ormah, "model"), Learning()
-        for name, item in items:
-            found = propose(self._ormah, checks, some, candidates(batch, [item]), fresh=batch.fresh)
-            if not found.memories:
-                why = next(iter(found.refused), "")
-                refused.append(RefusedItem(name, item.batch_id, REASONS.get(why, NO_TURN)))
-            whole.add(found)
-        until = some.until(max(batch.end, some.start))
-        done = learn(self._ormah, some, "model", whole, caller, until=until, hold=self._hold, run=run)
-        if whole.replaces:
-            self._conflicts()
-        return len(whole.memories), None if done is None else done.commit
-
-
-def _same(one: _HandedOut, some: UnreadTurns | None) -> TurnBatch:
-    """Return the batch of a record again, with those of its turns that the session `some` still has. `some` None: the
-    session is gone."""
-    turns = {turn.key: turn for turn in some.turns} if some is not None else {}
-    place = {key: at for at, key in enumerate(turns, 1)}
-    fresh = frozenset(key for key in one.fresh if key in turns)
-    return TurnBatch(
-        show(one.keys, turns, fresh), tuple(one.keys), fresh, max((place[key] for key in fresh), default=0)
-    )

@@ -1,4 +1,5 @@
-"""Archives sessions while they are going on: hooks report that a transcript has grown, and a thread reads it.
+"""Archives sessions while they are going on: hooks report that a transcript has grown, and a thread reads it. The watcher
+finds the sessions that no hook reports.
 
 A hook may be called before the harness has written the answer to the file: it is then archived as the hook reported it,
 until the file has it. A file that ends with an incomplete answer, or with a prompt, is read again after a while.
@@ -9,21 +10,28 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
+from ormahd import paths
 from ormahd.errors import OrmahError
-from ormahd.ingest.bring_in import REST, archive
-from ormahd.ingest.sources import shown
+from ormahd.ingest.bring_in import REST, archive, ours
+from ormahd.ingest.extraction import Extraction
+from ormahd.ingest.sources import display_path, is_session_file, walk
 from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.state.sources import SourceLog
+from ormahd.watch.watcher import FolderWatch, resting
 
 log = logging.getLogger("ormahd.ingest")
 
+SOURCE: Final = "watcher"
+LOOKBACK_S: Final = 72 * 3600.0
+"""Age in seconds of the transcripts that are read at the start. `ormahctl ingest --backfill` reads older ones."""
 NICE: Final = 5
 """Niceness of the thread: it may read whole transcripts while agents wait for answers of the daemon."""
 
@@ -38,16 +46,16 @@ class _Wish(Struct, frozen=True):
 
 class Capture:
     """Archives, one at a time in a thread of its own, the transcripts that hooks or the watcher name. Thread-safe;
-    `hear` and `read` return at once."""
+    `report` and `read` return at once."""
 
     def __init__(
-        self, ormah: Ormah, first: Callable[[], None] = lambda: None, archived: Callable[[], None] = lambda: None
+        self, ormah: Ormah, first: Callable[[], None] = lambda: None, extraction: Extraction | None = None
     ) -> None:
         """`first` is called in the thread before any transcript is read; it delivers the reports that hooks stored on
-        disk while no daemon was running. `archived` is called after each transcript."""
+        disk while no daemon was running. `extraction` is woken after each transcript."""
         self._ormah = ormah
         self._first = first
-        self._archived = archived
+        self._extraction = extraction or Extraction(ormah)
         self._waiting: dict[Path, _Wish] = {}
         """File -> the request to read it, for the files to be read now."""
         self._later: dict[Path, tuple[float, _Wish]] = {}
@@ -69,7 +77,7 @@ class Capture:
             self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    def hear(self, path: str | None, ending: str = "", later: bool = False) -> None:
+    def report(self, path: str | None, ending: str = "", later: bool = False) -> None:
         """Queue the transcript of a session, because a hook reported that it has grown. `path`: the transcript; None: the
         session has none. `ending`: the agent's last answer; "" if the hook did not report it. `later`: it is about to
         grow by a prompt, and is read after `REST`, unless the answer is reported before."""
@@ -100,21 +108,26 @@ class Capture:
 
     def settle(self) -> None:
         """Read all files that are in the queue now, in the calling thread."""
-        while (one := self._next(wait=False)) is not None:
-            self._read(*one)
+        while (request := self._next(wait=False)) is not None:
+            self._read(*request)
 
     def _run(self) -> None:
         priority.step_back(NICE)
-        self._guarded(self._first)
-        self._guarded(self._ormah.sessions.expire)
-        while (one := self._next(wait=True)) is not None:
-            file, wish = one
-            self._guarded(self._ormah.sessions.expire)
-            self._guarded(lambda file=file, wish=wish: self._read(file, wish))  # type: ignore[misc]
+        with self._guarded():
+            self._first()
+        with self._guarded():
+            self._ormah.sessions.expire()
+        while (request := self._next(wait=True)) is not None:
+            with self._guarded():
+                self._ormah.sessions.expire()
+            with self._guarded():
+                self._read(*request)
 
-    def _guarded(self, act: Callable[[], object]) -> None:
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Context manager: log an error in the block, and go on behind it."""
         try:
-            act()
+            yield
         except OrmahError as error:
             log.warning("a session could not be archived: %s", error.message)
         except Exception:
@@ -143,9 +156,59 @@ class Capture:
         found = archive(self._ormah, file, ending=wish.ending)
         if found.out.status != "unchanged":
             SourceLog(self._ormah.state).brought(wish.source, found.out.added)
-        self._archived()
+        self._extraction.wake()
         if found.out.status == "failed":
-            log.warning("a transcript could not be read: %s: %s", shown(file), found.out.error)
+            log.warning("a transcript could not be read: %s: %s", display_path(file), found.out.error)
         elif not found.settled:
             with self._changed:
                 self._later[file] = time.monotonic() + REST + 1.0, _Wish(wish.source)
+
+
+class SessionWatcher:
+    """Watches the folders of transcripts, if the setting `sessions.watch` is on, and has changed transcripts read."""
+
+    def __init__(self, ormah: Ormah, capture: Capture) -> None:
+        chosen = ormah.settings.sessions
+        self._ormah = ormah
+        self._capture = capture
+        self._log = SourceLog(ormah.state)
+        self.on = chosen.watch and chosen.keep
+        named = [paths.expand(Path(folder)) for folder in chosen.folders]
+        self.folders = named or [folder for _, folder in paths.transcript_folders()]
+        self._since = time.time() - LOOKBACK_S
+        self._without = ours(ormah)
+        self._quiet = chosen.quiet_seconds
+        self._watch = FolderWatch("session-watcher", self.folders, self, quiet=self._quiet, optional=not named)
+
+    def start(self) -> None:
+        if self.on:
+            self._watch.start()
+        else:
+            self._log.troubled(SOURCE, {})
+
+    def stop(self, seconds: float) -> bool:
+        return self._watch.stop(seconds)
+
+    def wants(self, folder: Path, path: Path, is_folder: bool = False) -> bool:
+        wanted = is_folder or is_session_file(path.relative_to(folder))
+        return wanted and not any(folder == path or folder in path.parents for folder in self._without)
+
+    def scan(self, folder: Path) -> float | None:
+        written = False
+        for file in reversed(walk(folder, self._without)):  # newest first
+            if self._watch.stopping:
+                return None
+            try:
+                changed = file.stat().st_mtime
+            except OSError:
+                continue  # the file was deleted in the meantime
+            if changed < self._since or not self.wants(folder, file):
+                continue
+            if resting(changed, self._quiet):
+                self._capture.read(file)
+            else:
+                written = True
+        return self._quiet if written else None
+
+    def troubled(self, wrong: dict[str, str]) -> None:
+        self._log.troubled(SOURCE, wrong)

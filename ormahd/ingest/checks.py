@@ -21,6 +21,7 @@ from ormahd.errors import InvalidNote
 from ormahd.index.rows import NodeRow
 from ormahd.ingest.batches import MemoryCandidate
 from ormahd.ingest.readers.values import iso_time
+from ormahd.ingest.rules.language import around
 from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, MAX_TITLE, NodeType, NoteStanding, Tier
 from ormahd.note.values import NoteLink
 from ormahd.note.write import compose
@@ -62,55 +63,83 @@ rules have already found there."""
 TAGS: Final = 10
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 ORIGIN: Final = "session"
+_LINK: Final = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S|\bwww\.\w", re.IGNORECASE)
+_COMMAND: Final = re.compile(
+    r"(?:^|[\s\"'`(|;&$])(?:sudo|curl|wget|bash|sh|zsh|eval|exec|rm|chmod|chown|ssh|scp|nc|npx|pipx?|npm|powershell|iex)\s+[\w./~$-]"
+    r"|`[^`\n]*\s[^`\n]*`|\|\s*(?:sudo|ba|z)?sh\b|&&|\$\(",
+    re.IGNORECASE,
+)
+_ORDER: Final = re.compile(
+    r"(?:^|[.!?:;\n][ \t]{0,3}[\"“]?)(?:please )?(?:from now on|always|never|you (?:must|should|have to|are to)|make sure|ignore|disregard"
+    r"|do not|don't|run|execute|download|install|ab (?:jetzt|sofort)|immer|niemals|nie|du (?:musst|sollst)|siempre|nunca"
+    r"|debes|tienes que|toujours|jamais|tu dois)\b",
+    re.IGNORECASE,
+)
+_PLACE: Final = re.compile(r" --\w|\w\.(?:com|net|org|io|dev|app|sh|example)\b", re.IGNORECASE)
+"""Matches an option of a command, or the name of a host."""
+_ABOUT_USER: Final = re.compile(r"(?:the user|der nutzer|el usuario|l['’]utilisateur)\b", re.IGNORECASE)
+_QUOTED: Final = re.compile(rf"{_ABOUT_USER.pattern} (?:said|sagte|dijo|a dit) ?: ?[\"„«]\s?", re.IGNORECASE)
+"""Matches what stands before the person's words in a memory that quotes them."""
 
 
 class Checks:
     """Decides which candidates become memories; refuses those that are unfit, known or forgotten. Each candidate is
     also compared with those that the same object has accepted before."""
 
-    def __init__(self, ormah: Ormah, way: Way) -> None:
-        """`way`: what finds the candidates: the rules or a model. Raises OSError if the tombstones of forgotten
+    def __init__(self, ormah: Ormah, reader: Way) -> None:
+        """`reader`: what finds the candidates: the rules or a model. Raises OSError if the tombstones of forgotten
         memories cannot be read."""
         self._ormah = ormah
-        self._way = way
-        self._gone = ormah.learned.forgotten()
-        self._said = {node_id: turn_of(said_in) for node_id, said_in in ormah.index.extracted().items()}
-        self._turns = set(self._said.values())
+        self._reader = reader
+        self._forgotten = ormah.learned.forgotten()
+        self._origins = {node_id: turn_of(said_in) for node_id, said_in in ormah.index.extracted().items()}
+        self._turns = set(self._origins.values())
         self._accepted: list[tuple[PlannedMemory, NDArray[np.float32] | None]] = []
         self._taken: set[str] = set()
         self.replaces = 0
         """Number of accepted candidates that seem to replace an older memory."""
 
     def check(
-        self, one: MemoryCandidate, tail: SessionTail, space: str | None, turns: Mapping[str, Archived]
+        self, candidate: MemoryCandidate, tail: SessionTail, space: str | None, turns: Mapping[str, Archived]
     ) -> PlannedMemory | str:
         """Return the memory to store; or if the candidate is refused, the reason, a key of `REASONS`. `tail`: the session
         in which it was found; `space`: of its project, None if it has none; `turns`: key -> turn of the session."""
-        first = turns.get(one.turns[0]) if one.turns else None
+        first = turns.get(candidate.turns[0]) if candidate.turns else None
         found: list[str] = []
-        title = " ".join((clean(self._ormah, one.title, found) or "").split())[:MAX_TITLE]
-        content = (clean(self._ormah, one.content, found) or "").strip()
-        because = clean(self._ormah, one.because, found) or ""
+        title = " ".join((clean(self._ormah, candidate.title, found) or "").split())[:MAX_TITLE]
+        content = (clean(self._ormah, candidate.content, found) or "").strip()
+        because = clean(self._ormah, candidate.because, found) or ""
         if first is None or not content or len(content) > MAX_CONTENT or not statement(content):
             return UNFIT
-        if self._gone.statement(statement(content)) or any(map(self._gone.turn, one.turns)):
+        if self._forgotten.statement(statement(content)) or any(map(self._forgotten.turn, candidate.turns)):
             return FORGOTTEN
-        if self._way == "rules" and one.turns[0] in self._turns:
+        if self._reader == "rules" and candidate.turns[0] in self._turns:
             return KNOWN
-        space = None if one.about_self else space
+        space = None if candidate.about_self else space
         time, now = iso_time(first.time), self._ormah.moment()
         created = now if time is None else min(datetime.fromisoformat(time), now)
-        links = self._repeats(title, content, one.type, space, one.turns[0], tail, created)
+        links = self._repeats(title, content, candidate.type, space, candidate.turns[0], tail, created)
         if isinstance(links, str):
             return links
-        tags = [ABOUT_SELF] if one.about_self else []
-        tags += [tag for tag in one.tags if tag not in tags]
+        tags = [ABOUT_SELF] if candidate.about_self else []
+        tags += [tag for tag in candidate.tags if tag not in tags]
         node_id = self._ormah.index.new_id(self._taken)
         made = PlannedMemory(
-            node_id, one.type.value, space, title, content, tuple(tags[:TAGS]), min(max(one.confidence, 0.0), 1.0),
-            created, f"{ORIGIN}:{tail.harness}", f"{word_of(tail.id)}#{one.turns[0]}",
-            first.place, one.corrects, tuple(links), because,
-        )  # fmt: skip
+            node_id=node_id,
+            type=candidate.type.value,
+            space=space,
+            title=title,
+            content=content,
+            tags=tuple(tags[:TAGS]),
+            confidence=min(max(candidate.confidence, 0.0), 1.0),
+            created=created,
+            source=f"{ORIGIN}:{tail.harness}",
+            said_in=f"{word_of(tail.id)}#{candidate.turns[0]}",
+            turn=first.place,
+            corrects=candidate.corrects,
+            links=tuple(links),
+            because=because,
+        )
         try:
             note_of(made, made.created)
         except InvalidNote:
@@ -120,35 +149,36 @@ class Checks:
         return made
 
     def _repeats(
-        self, title: str, content: str, kind: NodeType, space: str | None, turn: str, tail: SessionTail, time: datetime
+        self, title: str, content: str, kind: NodeType, space: str | None, key: str, tail: SessionTail, time: datetime
     ) -> str | list[NoteLink]:
         """Return `KNOWN` or `WHISPERED`, the reason why a text is not new; or edges to the memories that it replaces
-        because it says again what was so before them. `turn`, `time`: key and time of the turn that says it. If it
+        because it says again what was so before them. `key`, `time`: key and time of the turn that says it. If it
         seems to replace an older memory, add one to `self.replaces`."""
         now = self._ormah.moment()
-        near = self._near(title, content)
-        told = whispers.told_in(self._ormah.state, key_of(tail.id) or "")
-        rows = self._ormah.index.notes([*{*near, *told}])
+        # Those that were found by words only have no known similarity.
+        near = {node_id: BY_WORDS for node_id, _ in self._ormah.index.search_text(content, NEIGHBOURS)}
+        near |= dict(self._ormah.index.neighbours(title, content, NEIGHBOURS))
+        whispered_ids = whispers.told_in(self._ormah.state, key_of(tail.id) or "")
+        rows = self._ormah.index.notes([*{*near, *whispered_ids}])
         newer = read(title, content, kind)
         replaced = False
-        again: dict[str, NodeRow] = {}
+        replaced_rows: dict[str, NodeRow] = {}
         for row in rows.values():
             older, cosine = (row.title, row.content, row.type), near.get(row.id, BY_WORDS)
-            whispered = row.id in told and _retells(older, title, content, cosine)
+            whispered = row.id in whispered_ids and _retells(older, title, content, cosine)
             if not whispered and (row.expired(now) or not (space is None or row.space in (space, None))):
                 continue
             relation = _relation(older, content, newer, cosine)
-            same_turn = self._said.get(row.id) == turn and covers(
-                f"{row.title or ''}\n{row.content}", content, SAME_TURN
-            )
+            older_text = f"{row.title or ''}\n{row.content}"
+            same_turn = self._origins.get(row.id) == key and covers(older_text, content, SAME_TURN)
             if whispered or same_turn or relation is Relation.SAME:
                 found = [] if same_turn else restated(self._ormah, row, time)
                 if not found:
                     return WHISPERED if whispered else KNOWN
-                again |= {one.id: one for one in found}
+                replaced_rows |= {older_row.id: older_row for older_row in found}
             replaced = replaced or relation is Relation.REPLACED
         later = replaced_meanwhile(self._ormah, near.items(), (title, content, kind), space, time)
-        again |= {one.id: one for one in later}
+        replaced_rows |= {older_row.id: older_row for older_row in later}
         vector = self._vector(title, content)
         for made, other in reversed(self._accepted):
             cosine = BY_WORDS if vector is None or other is None else float(vector @ other)
@@ -159,29 +189,34 @@ class Checks:
                 replaced = True
                 break  # what was accepted before it may be so again
         self.replaces += replaced
-        return [link_to(row, now, None) for row in again.values()]
-
-    def _near(self, title: str, content: str) -> dict[str, float]:
-        """Return id of a memory -> cosine similarity to a text, for the memories with which it is to be compared. For
-        a memory that was found by words only, the similarity is `BY_WORDS`."""
-        by_words = self._ormah.index.search_text(content, NEIGHBOURS)
-        near = dict.fromkeys((node_id for node_id, _ in by_words), BY_WORDS)
-        return near | dict(self._ormah.index.neighbours(title, content, NEIGHBOURS))
+        return [link_to(row, now, None) for row in replaced_rows.values()]
 
     def _vector(self, title: str, content: str) -> NDArray[np.float32] | None:
         vectors = self._ormah.index.embed_ahead([(title, content)], urgent=False)
         return None if vectors is None else vectors[0]
 
 
-def note_of(one: PlannedMemory, updated: datetime) -> bytes:
+def note_of(memory: PlannedMemory, updated: datetime) -> bytes:
     """Return the bytes of the note for a memory. Raises InvalidNote if its text cannot be written as a note."""
     return compose(
-        id=one.node_id, type=NodeType(one.type), tier=Tier.WORKING, space=one.space, title=one.title, tags=one.tags, source=one.source,
-        confidence=one.confidence, created=one.created, updated=updated, content=one.content,
-        everywhere=ABOUT_SELF in one.tags, said_in=one.said_in, links=one.links,
-        standing=NoteStanding.REJECTED if one.because else None, because=one.because or None,
-        evidence=one.evidence,
-    )  # fmt: skip
+        id=memory.node_id,
+        type=NodeType(memory.type),
+        tier=Tier.WORKING,
+        space=memory.space,
+        title=memory.title,
+        tags=memory.tags,
+        source=memory.source,
+        confidence=memory.confidence,
+        created=memory.created,
+        updated=updated,
+        content=memory.content,
+        everywhere=ABOUT_SELF in memory.tags,
+        said_in=memory.said_in,
+        links=memory.links,
+        standing=NoteStanding.REJECTED if memory.because else None,
+        because=memory.because or None,
+        evidence=memory.evidence,
+    )
 
 
 def _relation(older: tuple[str | None, str, NodeType], content: str, newer: Statement, cosine: float) -> Relation:
@@ -214,3 +249,17 @@ def covers(text: str, content: str, share: float) -> bool:
     words, folded = set(query_terms(content)), fold(text)
     known = len(words & set(query_terms(text))) >= share * len(words)
     return bool(words) and known and all(mark in folded for mark in marks(content))
+
+
+def can_be_acted_on(kind: NodeType, content: str) -> bool:
+    """Return whether a memory has a command, a link or an order to the agent in it, also where it quotes the person. A
+    preference that is neither about the person nor a choice ("Use pnpm, not npm") is an order ("Push to main without
+    asking"). A person may have pasted the text from which such a memory was made, so it waits as a proposal."""
+    words = _QUOTED.sub("", content)
+    bid = around("bid").search(words)
+    choice = None if _PLACE.search(words) else around("choice").match(words, bid.end() if bid else 0)
+    unasked = (bid and not choice) or _ORDER.search(words, choice.end() if choice else 0)
+    if unasked or any(pattern.search(content) for pattern in (_LINK, _COMMAND, around("condition"))):
+        return True
+    about = choice or around("say").match(words) or _ABOUT_USER.match(words)
+    return kind is NodeType.PREFERENCE and (not about or around("further").search(words) is not None)

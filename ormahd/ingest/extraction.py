@@ -9,34 +9,30 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from importlib import resources
+from typing import Final
+
+import msgspec
 
 from ormahd.actions.amend import Caller
-from ormahd.api import LearnedMemory, LearningHealth
+from ormahd.api import IngestedFile, LearnedMemory, LearningHealth
 from ormahd.errors import OrmahError
-from ormahd.ingest import by_judge, rules
-from ormahd.ingest.batches import batches
-from ormahd.ingest.by_judge import SHARE
+from ormahd.ingest import rules
+from ormahd.ingest.batches import MemoryCandidate, Remembered, UnreadTurns, batches, candidates
 from ormahd.ingest.checks import Checks
 from ormahd.ingest.learn import JOB, Hold, Learning, bury_the_missing, is_open, learn, propose, readable, unread
 from ormahd.ingest.readers import chatgpt, claude_ai
 from ormahd.ingest.readers.values import iso_time
+from ormahd.judge.asking import Asker, JudgeQuestion
 from ormahd.judge.port import JudgeGone, Unusable
+from ormahd.model.change import Committed
 from ormahd.model.node import short_id
+from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.sessions.archive import SessionTail
-from ormahd.state.extraction import Extractions
-
-if TYPE_CHECKING:
-    from ormahd.api import IngestedFile
-    from ormahd.ingest.batches import MemoryCandidate
-    from ormahd.ingest.learn import UnreadTurns
-    from ormahd.judge.asking import Asker
-    from ormahd.model.change import Committed
-    from ormahd.ormah import Ormah
-    from ormahd.state.extraction import Way
+from ormahd.state.extraction import Extractions, Way
 
 log = logging.getLogger("ormahd.ingest")
 
@@ -55,6 +51,10 @@ PARTLY: Final = 3
 """Number of failures in a row after which the usable part of an answer is accepted, as this judge does no better."""
 MUCH: Final = 6_000
 """Characters of unread turns from which the judge reads a session that does not rest yet."""
+TASK: Final = "extraction"
+SHARE: Final = 0.7
+"""The share of the judge's budget of a day that may be spent on sessions. The rest is for the questions of the jobs."""
+INSTRUCTIONS: Final = resources.files(__package__).joinpath("instructions.txt").read_text("utf-8").rstrip("\n")
 
 
 class Extraction:
@@ -62,16 +62,20 @@ class Extraction:
     Thread-safe; `wake` returns at once."""
 
     def __init__(
-        self, ormah: Ormah, *, asker: Asker | None = None, conflicts: Callable[[], None] = lambda: None,
+        self,
+        ormah: Ormah,
+        *,
+        asker: Asker | None = None,
+        conflicts: Callable[[], None] = lambda: None,
         hold: Hold = lambda _: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`asker` sends questions to the judge; None if no judge is configured. `conflicts` is called when a new
         memory seems to replace an older one, and `hold` with each memory that a person has to decide on."""
         self._ormah = ormah
         self._asker = asker
         self._conflicts = conflicts
         self._hold = hold
-        self._gone = ""
+        self._silence = ""
         """Why the judge did not answer the last time; "" if it did."""
         self.alone = threading.RLock()
         """A lock that is held while a session is read, but not while the judge is being asked."""
@@ -81,7 +85,7 @@ class Extraction:
         self._thread = threading.Thread(target=self._run, name="extraction", daemon=True)
 
     @property
-    def way(self) -> Way | None:
+    def reader(self) -> Way | None:
         """What this thread reads sessions with: `rules`, or `model`, which is the judge. None if it reads no
         sessions."""
         by = self._ormah.settings.extraction.by
@@ -111,10 +115,10 @@ class Extraction:
             self._wanted = True
             self._changed.notify_all()
 
-    def _committed(self, some: Sequence[Committed]) -> None:
+    def _committed(self, ops: Sequence[Committed]) -> None:
         """Wake the thread if one of these ops deleted a note. The thread then writes tombstones for deleted memories
         at once, while the state still has a record of them."""
-        if any(change.data is None for done in some for change in done.changes):
+        if any(change.data is None for done in ops for change in done.changes):
             self.wake()
 
     def _run(self) -> None:
@@ -142,14 +146,16 @@ class Extraction:
         (`_is_due`). Return the number of memories made."""
         with self.alone:
             bury_the_missing(self._ormah)
-        if self.way == "model":
+        reader, made = self.reader, 0
+        if reader == "model":
             return self._ask_about_all()
-        made = 0
-        for tail in self.waiting() if self.way == "rules" else ():
+        if reader is None:
+            return 0
+        for tail in self.waiting():
             if self._stopping:
                 break
             priority.give()
-            found = self._guarded(tail)
+            found = self._guarded(tail, reader)
             made += len(found.memories) if found is not None else 0
         return made
 
@@ -159,15 +165,15 @@ class Extraction:
         tried: set[str] = set()
         made = 0
         while not self._stopping:
-            tail = next((one for one in self.waiting() if one.path not in tried and self._is_due(one)), None)
+            tail = next((tail for tail in self.waiting() if tail.path not in tried and self._is_due(tail)), None)
             if tail is None:
                 break
             tried.add(tail.path)
             try:
-                found = self._guarded(tail)
+                found = self._guarded(tail, "model")
             except JudgeGone as error:
-                self._gone = str(error)
-                Extractions(self._ormah.state).failed(tail.path, "model", self._gone, again=True)
+                self._silence = str(error)
+                Extractions(self._ormah.state).failed(tail.path, "model", self._silence, again=True)
                 break
             made += len(found.memories) if found is not None else 0
         return made
@@ -178,26 +184,25 @@ class Extraction:
         last = iso_time(tail.last)
         if last is None or self._ormah.clock() - datetime.fromisoformat(last) >= RESTED:
             return True
-        some = unread(self._ormah, tail, "model")
-        return sum(len(one.text) for one in some.turns[some.start :]) >= MUCH
+        session = unread(self._ormah, tail, "model")
+        return sum(len(message.text) for message in session.turns[session.start :]) >= MUCH
 
     def waiting(self, *, also_failed: bool = False) -> list[SessionTail]:
         """Return the sessions with unread turns, newest first. Those that failed and are not to be tried again yet
         are included only with `also_failed`."""
-        way: Way | None = "model" if self._ormah.settings.extraction.by == "agent" else self.way
-        if way is None:
+        reader: Way | None = "model" if self._ormah.settings.extraction.by == "agent" else self.reader
+        if reader is None:
             return []
-        known = Extractions(self._ormah.state).all(way)
+        known = Extractions(self._ormah.state).all(reader)
         now = self._ormah.clock()
-        return [one for one in readable(self._ormah) if is_open(known.get(one.path), one, None if also_failed else now)]
+        tails = readable(self._ormah)
+        return [tail for tail in tails if is_open(known.get(tail.path), tail, None if also_failed else now)]
 
-    def _guarded(self, tail: SessionTail) -> Learning | None:
+    def _guarded(self, tail: SessionTail, reader: Way) -> Learning | None:
         """Read one session, and return the result. If that fails, record the failure, so that the session is tried
         again later, and return None. Raises JudgeGone."""
-        way = self.way
-        assert way is not None
         try:
-            return self.read(tail)
+            return self._read(tail, reader)
         except JudgeGone:
             raise
         except Unusable as error:
@@ -208,47 +213,45 @@ class Extraction:
             log.exception("a session could not be read for memories")
             why = f"{type(error).__name__}, see the log"
         log.warning("a session could not be read for memories: %s", why)
-        Extractions(self._ormah.state).failed(tail.path, way, why)
+        Extractions(self._ormah.state).failed(tail.path, reader, why)
         return None
 
-    def read(self, tail: SessionTail) -> Learning:
+    def _read(self, tail: SessionTail, reader: Way) -> Learning:
         """Read the unread turns of a session, and commit the memories found. Raises OrmahError, OSError, JudgeGone."""
-        way = self.way
-        assert way is not None
         with self.alone:
-            some = unread(self._ormah, tail, way)
-            if way == "rules":
+            session = unread(self._ormah, tail, reader)
+            if reader == "rules":
                 title = tail.title or "" if tail.harness in CHATS else ""
-                proposed = rules.candidates(some.shown, today=self._ormah.clock(), title=title)
-                return self._learn(some, way, proposed, until=some.until())
-        return self._ask_about(some)
+                proposed = rules.candidates(session.with_context, today=self._ormah.clock(), title=title)
+                return self._learn(session, proposed, len(session.turns), session.fresh, None)
+        return self._ask_about(session)
 
-    def _ask_about(self, some: UnreadTurns) -> Learning:
+    def _ask_about(self, session: UnreadTurns) -> Learning:
         """Have the judge read the unread turns of a session in batches. The memories of a batch are committed before
         the next batch is asked about."""
         asker = self._asker
         assert asker is not None
         whole, run = Learning(), self._ormah.new_run()
-        before = Extractions(self._ormah.state).of(some.tail.path, "model")
+        before = Extractions(self._ormah.state).of(session.tail.path, "model")
         tries = before.tries if before is not None else 0
-        for batch in batches(some):
+        for batch in batches(session):
             if self._stopping:
                 break
             if not asker.within(SHARE):
                 raise JudgeGone("the rest of today's budget is for the jobs")
-            proposed = by_judge.read(asker, batch, whole=tries < PARTLY)
-            self._gone = ""
-            whole.add(self._learn(some, "model", proposed, until=some.until(batch.end), fresh=batch.fresh, run=run))
+            data = list(msgspec.to_builtins(batch.turns))
+            answer = asker.ask(JudgeQuestion(TASK, INSTRUCTIONS, data, Remembered, whole=tries < PARTLY))
+            self._silence = ""
+            whole.add(self._learn(session, candidates(batch, answer), batch.end, batch.fresh, run))
         return whole
 
     def _learn(
-        self, some: UnreadTurns, way: Way, proposed: Iterable[MemoryCandidate], *, until: tuple[str, ...],
-        fresh: Collection[str] | None = None, run: str | None = None,
-    ) -> Learning:  # fmt: skip
+        self, session: UnreadTurns, proposed: list[MemoryCandidate], end: int, fresh: Collection[str], run: str | None
+    ) -> Learning:
         """Check what was proposed, commit what is accepted, and have contradictions looked at. See `propose`, `learn`."""
         with self.alone:
-            found = propose(self._ormah, Checks(self._ormah, way), some, proposed, fresh=fresh)
-            learn(self._ormah, some, way, found, Caller(agent=JOB), until=until, hold=self._hold, run=run)
+            found = propose(self._ormah, Checks(self._ormah, session.reader), session, proposed, fresh)
+            learn(self._ormah, session, found, Caller(agent=JOB), end=end, hold=self._hold, run=run)
         if found.replaces:
             self._conflicts()
         return found
@@ -259,35 +262,43 @@ class Extraction:
         """Read the sessions in `grown`, and add the memories made to `out`, the result for the file from which
         these sessions got turns. If the judge reads sessions, only store their number in `out.unread`, and wake the
         thread."""
-        way = self.way
-        if way is None or not grown:
+        reader = self.reader
+        if reader is None or not grown:
             return
-        if way == "model":
+        if reader == "model":
             out.unread = len(grown)
             self.wake()
             return
         for tail in readable(self._ormah):
-            if tail.path in grown and (found := self._guarded(tail)) is not None:
+            if tail.path in grown and (found := self._guarded(tail, reader)) is not None:
                 out.memories += len(found.memories)
-                for one in found.memories[: LISTED - len(out.learned)]:
-                    out.learned.append(LearnedMemory(one.node_id, short_id(one.node_id), one.type, one.title, one.turn))
+                for memory in found.memories[: LISTED - len(out.learned)]:
+                    out.learned.append(
+                        LearnedMemory(
+                            node_id=memory.node_id,
+                            short_id=short_id(memory.node_id),
+                            type=memory.type,
+                            title=memory.title,
+                            turn=memory.turn,
+                        )
+                    )
                 out.refused = dict(found.refused + Counter(out.refused))
 
     # ------------------------------------------------------------ reports
 
     def health(self) -> LearningHealth:
         """Return who reads sessions for memories, how many sessions wait for it, and why reading some failed."""
-        settings, way, why = self._ormah.settings, self.way, None
-        by = {"rules": "rules", "model": "judge", None: "nobody"}[way]
+        settings, reader, why = self._ormah.settings, self.reader, None
+        by = {"rules": "rules", "model": "judge", None: "nobody"}[reader]
         if settings.extraction.by == "agent":
             by = "your agent (ormahctl maintenance)"
-        elif way is None:
+        elif reader is None:
             why = "extraction.by is off"
             if settings.extraction.by == "judge":
                 why = "extraction.by is judge, and jobs.judge is none"
         waiting = self.waiting(also_failed=True)
-        known = {} if way is None else Extractions(self._ormah.state).all(way)
-        errors = [one.error for tail in waiting if (one := known.get(tail.path)) and one.error]
-        if self._gone and waiting:
-            errors.append(self._gone)
+        known = {} if reader is None else Extractions(self._ormah.state).all(reader)
+        errors = [progress.error for tail in waiting if (progress := known.get(tail.path)) and progress.error]
+        if self._silence and waiting:
+            errors.append(self._silence)
         return LearningHealth(by, why, len(waiting), list(dict.fromkeys(errors)))

@@ -11,13 +11,10 @@ from collections.abc import Callable
 from ormahd.api import Finding, SourceHealth, SourceTrouble
 from ormahd.ingest.backfill import Backfill
 from ormahd.ingest.bring_in import KINDS
-from ormahd.ingest.capture import Capture
+from ormahd.ingest.capture import Capture, SessionWatcher
 from ormahd.ingest.extraction import Extraction
-from ormahd.ingest.learn import Hold
 from ormahd.ingest.readers.formats import READERS, unknown_kinds
-from ormahd.ingest.session_watcher import SessionWatcher
 from ormahd.ingest.source_folders import SourceFolders
-from ormahd.judge.asking import Asker
 from ormahd.ormah import Ormah
 from ormahd.state.sources import SOURCES, SourceLog
 
@@ -27,16 +24,15 @@ class Intake:
     other sources, `stop` stops them all."""
 
     def __init__(
-        self, ormah: Ormah, first: Callable[[], None] = lambda: None, *, asker: Asker | None = None,
-        conflicts: Callable[[], None] = lambda: None, hold: Hold = lambda _: None,
-    ) -> None:  # fmt: skip
-        """`first`: see `Capture`; `asker`, `conflicts` and `hold`: see `Extraction`."""
+        self, ormah: Ormah, first: Callable[[], None] = lambda: None, extraction: Extraction | None = None
+    ) -> None:
+        """`first`: see `Capture`. `extraction`: None: one without a judge."""
         self._ormah = ormah
         self._log = SourceLog(ormah.state)
-        self.extraction = Extraction(ormah, asker=asker, conflicts=conflicts, hold=hold)
-        self.capture = Capture(ormah, first, self.extraction.wake)
-        self.backfill = Backfill(ormah, self.extraction.wake)
-        self.watcher = SessionWatcher(ormah, self.capture.read)
+        self.extraction = extraction or Extraction(ormah)
+        self.capture = Capture(ormah, first, self.extraction)
+        self.backfill = Backfill(ormah, self.extraction)
+        self.watcher = SessionWatcher(ormah, self.capture)
         self.sources = SourceFolders(ormah)
         self._stopping = threading.Event()
 
@@ -67,7 +63,7 @@ class Intake:
         for source in SOURCES:
             on, state, waiting = self._state(source)
             last, turns = self._log.came(source)
-            wrong = [SourceTrouble(one.path, one.why, one.since) for one in self._log.troubles(source)]
+            wrong = [SourceTrouble(trouble.path, trouble.why, trouble.since) for trouble in self._log.troubles(source)]
             if on or last or wrong:
                 found.append(SourceHealth(source, on, state, last, turns, waiting, wrong))
         return found
@@ -87,11 +83,11 @@ class Intake:
     def findings(self) -> list[Finding]:
         """Return what `status` should tell the person: which folders cannot be read, which kinds of records no reader
         knows, and that a judge should read sessions but is not configured."""
-        found = [
-            Finding("warning", f"{one.path} cannot be watched since {one.since[:16]}: {one.why}",
-                    mend="make it readable, or take it out of the settings; it is tried again by itself")
-            for source in (*SOURCES, "sources") for one in self._log.troubles(source)
-        ]  # fmt: skip
+        found = []
+        for trouble in [trouble for source in (*SOURCES, "sources") for trouble in self._log.troubles(source)]:
+            what = f"{trouble.path} cannot be watched since {trouble.since[:16]}: {trouble.why}"
+            mend = "make it readable, or take it out of the settings; it is tried again by itself"
+            found.append(Finding("warning", what, mend=mend))
         for program in READERS:
             if new := unknown_kinds(program, self._log.value(program, KINDS) or ()):
                 what = f"{program} writes records of kinds that this version does not know: {', '.join(new)}"

@@ -1,5 +1,5 @@
 """Makes memories from one archived session: finds its unread turns, checks the candidates, and commits the accepted
-ones.
+ones. Takes back what the person withdraws in the next prompt, or later says is no longer true.
 
 Each read becomes one commit. After a crash between it and the record that the session was read, the session is read
 again; the checks then refuse what is known.
@@ -9,39 +9,36 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
-from typing import Any, Final, cast
+from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd.actions.amend import Caller, Outcome, define, outcome, transaction
 from ormahd.actions.evidence import of_that_time
+from ormahd.actions.outdated import forget
 from ormahd.actions.projects import home_of, settle
 from ormahd.actions.tombstones import bury, of_statements, turn_of
 from ormahd.actions.views import headline
+from ormahd.api import ForgetParams
 from ormahd.errors import Conflict
-from ormahd.ingest.batches import MemoryCandidate
-from ormahd.ingest.checks import REASONS, WAITS, Checks, note_of
-from ormahd.ingest.orders import can_be_acted_on
-from ormahd.ingest.readers.turns import SessionTurn
-from ormahd.ingest.readers.values import local_time
-from ormahd.ingest.taking_back import take_back
+from ormahd.ingest.batches import MemoryCandidate, UnreadTurns
+from ormahd.ingest.checks import NEIGHBOURS, REASONS, REPEATED, WAITS, Checks, can_be_acted_on, covers, note_of
+from ormahd.ingest.rules import LONGEST, own_words, takes_back
+from ormahd.ingest.rules.language import around
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, NodeType
 from ormahd.note.values import path_for
 from ormahd.ormah import Ormah
-from ormahd.process import priority
-from ormahd.sessions.archive import Archived, ArchivedDeed, SessionTail
-from ormahd.state.extraction import KEYS_KEPT, Extractions, PlannedMemory, SessionProgress, Way
+from ormahd.sessions.archive import ArchivedDeed, SessionTail
+from ormahd.state import proposals
+from ormahd.state.extraction import Extractions, PlannedMemory, SessionProgress, Way
 from ormahd.state.sessions import is_excluded
 from ormahd.text.quoting import shortened
 
 JOB: Final = "job:extraction"
-BEFORE: Final = 100
-"""Number of turns before the unread ones that the rules read again, because something that began there, such as a role
-play, may still be going on."""
 NAMED: Final = 100
 """Maximum number of memories that a commit message lists."""
 
@@ -53,34 +50,6 @@ each failure in a row."""
 
 Hold = Callable[[PlannedMemory], object]
 """A function that proposes a memory to a person instead of storing it."""
-
-
-class UnreadTurns(Struct, frozen=True):
-    """The unread turns of a session, with its read ones. `turns`: all turns of the session; `start`: index of the
-    first unread turn."""
-
-    tail: SessionTail
-    turns: tuple[Archived, ...]
-    start: int
-
-    @property
-    def shown(self) -> Iterable[SessionTurn]:
-        """The unread turns with up to `BEFORE` read turns before them. Because of these read turns, the memories
-        found do not depend on where the last read happened to end. Times are the person's."""
-        return priority.giving(
-            SessionTurn(cast("Any", one.role), one.text, local_time(one.time), self.tail.id, one.key, self.tail.cwd)
-            for one in self.turns[max(0, self.start - BEFORE) :]
-        )
-
-    @property
-    def fresh(self) -> set[str]:
-        return {one.key for one in self.turns[self.start :]}
-
-    def until(self, end: int | None = None) -> tuple[str, ...]:
-        """Return the position to store once the turns before index `end` (None: all) are read: the keys of the last
-        of these turns, the last one first."""
-        read = self.turns if end is None else self.turns[:end]
-        return tuple(one.key for one in reversed(read[-KEYS_KEPT:]))
 
 
 class Learning(Struct):
@@ -100,21 +69,22 @@ class Learning(Struct):
         self.replaces += other.replaces
 
 
-def unread(ormah: Ormah, tail: SessionTail, way: Way) -> UnreadTurns:
-    """Return a session with its unread turns, those that `way` has not read."""
+def unread(ormah: Ormah, tail: SessionTail, reader: Way) -> UnreadTurns:
+    """Return a session with its unread turns, those that `reader` has not read."""
     turns = tuple(ormah.sessions.turns_of(tail.path))
-    place = {one.key: number for number, one in enumerate(turns, 1)}
-    known = Extractions(ormah.state).of(tail.path, way)
+    place = {message.key: number for number, message in enumerate(turns, 1)}
+    known = Extractions(ormah.state).of(tail.path, reader)
     start = next((place[key] for key in (known.until if known else ()) if key in place), 0)
-    return UnreadTurns(tail, turns, start)
+    return UnreadTurns(tail, turns, start, reader)
 
 
 def readable(ormah: Ormah) -> list[SessionTail]:
     """Return the sessions that may be read for memories, newest first: all but those that began in a folder that the
     setting `sessions.exclude` now excludes."""
     tails, patterns = ormah.sessions.tails(), ormah.settings.sessions.exclude
-    hidden = {cwd for cwd in {one.cwd for one in tails} if patterns and cwd is not None and is_excluded(cwd, patterns)}
-    return [one for one in tails if one.cwd not in hidden]
+    folders = {tail.cwd for tail in tails if patterns and tail.cwd is not None}
+    hidden = {cwd for cwd in folders if cwd is not None and is_excluded(cwd, patterns)}
+    return [tail for tail in tails if tail.cwd not in hidden]
 
 
 def is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | None) -> bool:
@@ -127,69 +97,66 @@ def is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | No
 
 
 def propose(
-    ormah: Ormah, checks: Checks, some: UnreadTurns, candidates: Iterable[MemoryCandidate], *,
-    fresh: Collection[str] | None = None,
-) -> Learning:  # fmt: skip
+    ormah: Ormah, checks: Checks, session: UnreadTurns, candidates: Iterable[MemoryCandidate], fresh: Collection[str]
+) -> Learning:
     """Check the candidates found in a session, and return the accepted ones as memories. Candidates that come from no
-    unread turn are ignored. `fresh`: the keys of the unread turns; None: those that are unread in `some`."""
+    unread turn are ignored. `fresh`: the keys of the unread turns."""
     out = Learning()
-    turns = {one.key: one for one in some.turns}
-    fresh = some.fresh if fresh is None else fresh
-    home = home_of(ormah, some.tail.cwd)
+    turns = {message.key: message for message in session.turns}
+    home = home_of(ormah, session.tail.cwd)
     space = None if home is None else home.space
     before = checks.replaces
-    deeds = ormah.sessions.deeds_of(some.turns[0].session) if some.turns else []
-    for one in candidates:
-        if any(turn in fresh for turn in one.turns):
-            found = checks.check(one, some.tail, space, turns)
+    deeds = ormah.sessions.deeds_of(session.turns[0].session) if session.turns else []
+    for candidate in candidates:
+        if any(key in fresh for key in candidate.turns):
+            found = checks.check(candidate, session.tail, space, turns)
             if isinstance(found, str):
                 out.refused[found] += 1
                 continue
-            prompts = {turns[key].asked for key in one.turns if key in turns}
-            found = replace(found, evidence=_evidence(some, deeds, prompts, f"{found.title}\n{found.content}"))
-            if can_be_acted_on(one.type, found.content):
+            prompts = {turns[key].asked for key in candidate.turns if key in turns}
+            found = replace(found, evidence=_evidence(session, deeds, prompts, f"{found.title}\n{found.content}"))
+            if can_be_acted_on(candidate.type, found.content):
                 out.refused[WAITS] += 1
                 out.held.append(found)
             else:
                 out.memories.append(found)
-    out.replaces = checks.replaces - before + sum(bool(one.corrects) for one in out.memories)
+    out.replaces = checks.replaces - before + sum(bool(memory.corrects) for memory in out.memories)
     return out
 
 
-def _evidence(some: UnreadTurns, deeds: Sequence[ArchivedDeed], prompts: Collection[int], text: str) -> tuple[str, ...]:
+def _evidence(session: UnreadTurns, deeds: list[ArchivedDeed], prompts: set[int], text: str) -> tuple[str, ...]:
     """Return the files that a memory names and that the agent edited under its prompts (their places), as `path@blob`.
     `deeds`: what was done in the session."""
-    cwd, last = some.tail.cwd, some.tail.last
+    cwd, last = session.tail.cwd, session.tail.last
     if cwd is None or last is None:
         return ()
-    edited = [path for one in deeds if one.turn in prompts and not one.command for path in one.files.splitlines()]
+    edited = [path for deed in deeds if deed.turn in prompts and not deed.command for path in deed.files.splitlines()]
     named = [path for path in edited if re.search(rf"(?<![\w.-]){re.escape(path.rpartition('/')[2])}(?![\w-])", text)]
     return of_that_time(cwd, named, datetime.fromisoformat(last))
 
 
 def learn(
-    ormah: Ormah, some: UnreadTurns, way: Way, found: Learning, caller: Caller, *, until: tuple[str, ...], hold: Hold,
-    run: str | None = None,
-) -> Outcome | None:  # fmt: skip
+    ormah: Ormah, session: UnreadTurns, found: Learning, caller: Caller, *, end: int, hold: Hold, run: str | None = None
+) -> Outcome | None:
     """Commit the accepted memories, if there are any, propose those that wait for a person (`hold`), take back what
-    the person takes back, and store `until` as the position up to which the session is read.
+    the person takes back, and store that the turns before index `end` are read.
 
     Raises:
         VaultBusy: another process holds git. Nothing was committed; the session is read again.
     """
     done = None
     if found.memories:
-        if any(one.space for one in found.memories):
-            settle(ormah, Caller(agent=caller.agent, cwd=some.tail.cwd))
+        if any(memory.space for memory in found.memories):
+            settle(ormah, Caller(agent=caller.agent, cwd=session.tail.cwd))
         try:
-            done = _store(ormah, some.tail, found, caller, run)
+            done = _store(ormah, session.tail, found, caller, run)
         except Conflict:  # the self node was edited in the meantime: try once more
-            done = _store(ormah, some.tail, found, caller, run)
-    for one in found.held:
-        hold(one)
-    take_back(ormah, some, caller)
-    made = {one.node_id: turn_of(one.said_in) for one in found.memories}
-    Extractions(ormah.state).done(some.tail.path, way, until, made)
+            done = _store(ormah, session.tail, found, caller, run)
+    for memory in found.held:
+        hold(memory)
+    take_back(ormah, session, caller)
+    made = {memory.node_id: turn_of(memory.said_in) for memory in found.memories}
+    Extractions(ormah.state).done(session.tail.path, session.reader, session.until(end), made)
     return done
 
 
@@ -199,23 +166,27 @@ def _store(ormah: Ormah, tail: SessionTail, found: Learning, caller: Caller, run
         subject = f"Learned from a session: {headline(new[0].title, new[0].content)}"
         if len(new) > 1:
             subject = f"Learned {len(new)} memories from a session of {tail.harness}"
-        lines = [f"turn {one.turn}: {headline(one.title, one.content)}" for one in new[:NAMED]]
-        lines += [f"corrects what was said of: {shortened(one.corrects, 200)}" for one in new if one.corrects]
+        lines = [f"turn {memory.turn}: {headline(memory.title, memory.content)}" for memory in new[:NAMED]]
+        lines += [f"corrects what was said of: {shortened(memory.corrects, 200)}" for memory in new if memory.corrects]
         if found.refused:
             why = ", ".join(f"{number} {REASONS.get(name, name)}" for name, number in sorted(found.refused.items()))
             lines.append(f"Not stored: {why}.")
         body, run = "\n".join([f"Session {tail.id}", *lines]), run or ormah.new_run()
         with transaction(ormah, subject, kind=Kind.INGEST, caller=caller, body=body, run=run) as tx:
-            places = [(one, _place(one)) for one in new]
-            for one, path in places:
-                tx.put(path, note_of(one, ormah.moment()), node_id=one.node_id, expect=None)
-            define(ormah, tx, [path for one, path in places if ABOUT_SELF in one.tags])
+            about_self = []
+            for memory in new:
+                path = path_for(
+                    id=memory.node_id,
+                    type=NodeType(memory.type),
+                    space=memory.space,
+                    title=memory.title,
+                    content=memory.content,
+                    created=memory.created,
+                )
+                tx.put(path, note_of(memory, ormah.moment()), node_id=memory.node_id, expect=None)
+                about_self += [path] if ABOUT_SELF in memory.tags else []
+            define(ormah, tx, about_self)
         return outcome(tx)
-
-
-def _place(one: PlannedMemory) -> str:
-    kind, created = NodeType(one.type), one.created
-    return path_for(id=one.node_id, type=kind, space=one.space, title=one.title, content=one.content, created=created)
 
 
 def bury_the_missing(ormah: Ormah) -> int:
@@ -228,15 +199,48 @@ def bury_the_missing(ormah: Ormah) -> int:
     made = record.made()
     if not made or "mender" in ormah.index.lags or ormah.vault.busy():
         return 0
-    there = ormah.index.notes(list(made))
+    present = ormah.index.notes(list(made))
     known = ormah.learned.forgotten()
-    gone = [node_id for node_id in made if node_id not in there]
-    lost = [node_id for node_id in gone if not known.turn(made[node_id])]
-    if lost:
-        lines = of_statements(ormah, [(None, made[one]) for one in lost])
-        what = "a memory that is" if len(lost) == 1 else f"{len(lost)} memories that are"
+    missing = [node_id for node_id in made if node_id not in present]
+    unburied = [node_id for node_id in missing if not known.turn(made[node_id])]
+    if unburied:
+        lines = of_statements(ormah, [(None, made[node_id]) for node_id in unburied])
+        what = "a memory that is" if len(unburied) == 1 else f"{len(unburied)} memories that are"
         subject = f"Not to be learned again: {what} gone"
         with transaction(ormah, subject, kind=Kind.FORGET, caller=Caller(agent=JOB)) as tx:
             bury(ormah, tx, lines)
-    record.drop(gone)
-    return len(lost)
+    record.drop(missing)
+    return len(unburied)
+
+
+def take_back(ormah: Ormah, session: UnreadTurns, caller: Caller) -> None:
+    """Forget the learned memories that unread turns of a session take back, one commit each, and drop the proposals of
+    such memories. A prompt takes back what the person said in the one before, or says that a memory is not true any
+    more: it names that memory itself, or means the agent's answer before it. Raises VaultBusy: another process holds git.
+    """
+    home = home_of(ormah, session.tail.cwd)
+    spaces = (None, None if home is None else home.space)
+    fresh = session.fresh
+    before, answer = "", ""
+    for message in session.with_context:
+        if message.role != "user":
+            answer = message.text[-LONGEST:]
+            continue
+        text, person, before = own_words(message.text), before, message.key
+        takes = bool(person) and takes_back(text)
+        ended = len(text) <= LONGEST and around("ended").search(text)
+        if message.key not in fresh or not (takes or ended):
+            continue
+        learned = ormah.index.extracted()
+        if takes:
+            forgotten = [node_id for node_id, said_in in learned.items() if turn_of(said_in) == person]
+            waiting = proposals.rows(ormah.state, (proposals.PENDING,))
+            dropped = [row.id for row in waiting if turn_of(str(row.payload.get("said_in"))) == person]
+            proposals.drop(ormah.state, dropped)
+        else:
+            words = around("ended").sub(" ", f"{answer}\n{text}")
+            near = [node_id for node_id, _ in ormah.index.search_text(words, NEIGHBOURS) if node_id in learned]
+            rows = ormah.index.notes(near).values()
+            forgotten = [row.id for row in rows if row.space in spaces and covers(words, row.content, REPEATED)]
+        for node_id in forgotten:
+            forget(ormah, ForgetParams(node_id=node_id), caller)

@@ -10,13 +10,11 @@ from __future__ import annotations
 import hashlib
 import stat
 import threading
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -26,13 +24,12 @@ from msgspec import Struct
 from ormahd.actions.amend import clean
 from ormahd.api import SourceListed, SourcesResult
 from ormahd.config import load
-from ormahd.errors import Ambiguous
 from ormahd.index.rows import SOURCE_PREFIX, SourceRow
 from ormahd.ingest.bring_in import ours
 from ormahd.ingest.documents.finding import hidden, walk_documents
 from ormahd.ingest.documents.in_place import read_in_place
 from ormahd.ingest.documents.reading import DOCUMENTS, Unreadable, read_bytes
-from ormahd.ingest.sources import shown
+from ormahd.ingest.sources import display_path
 from ormahd.model.change import FileState
 from ormahd.note.values import Note
 from ormahd.ormah import Ormah
@@ -42,8 +39,6 @@ from ormahd.state.sources import SourceLog
 from ormahd.watch.watcher import FolderWatch, resting
 
 SOURCE: Final = "sources"
-IDS: Final = uuid.UUID("6f726d61-6820-4b69-a463-650000000002")
-"""UUID namespace of the ids of sections."""
 QUIET: Final = 1.0
 """Seconds between a change in a folder and the scan of the folder."""
 BATCH: Final = 200
@@ -72,7 +67,7 @@ class _Source(Struct, frozen=True):
     exclude: pathspec.GitIgnoreSpec | None
 
     @property
-    def said(self) -> str:
+    def label(self) -> str:
         """The `source` of its sections."""
         return f"{SOURCE_PREFIX}{self.name}"
 
@@ -131,10 +126,15 @@ class SourceFolders:
             wrong = {str(folder): why for why in [self._missing.get(str(folder))] if why} | self._wrong.get(folder, {})
             listed.append(
                 SourceListed(
-                    source.name, str(folder), source.space, len(set(files)), len(files),
-                    None if read is None else read.isoformat(), {shown(Path(path)): why for path, why in wrong.items()},
+                    name=source.name,
+                    path=str(folder),
+                    space=source.space,
+                    files=len(set(files)),
+                    sections=len(files),
+                    read=None if read is None else read.isoformat(),
+                    troubles={display_path(Path(path)): why for path, why in wrong.items()},
                 )
-            )  # fmt: skip
+            )
         return SourcesResult(listed)
 
     def _begin(self) -> None:
@@ -143,17 +143,18 @@ class SourceFolders:
         self._sources = _named(self._ormah.sources)
         self._missing, self._scanned, self._empty = {}, {}, {}
         own = [place.resolve() for place in ours(self._ormah)]
-        self._wrong = {
-            folder: {str(folder): OURS} for folder in self._sources
-            if any(one == folder or one in folder.parents or folder in one.parents for one in own)
-        }  # fmt: skip
-        kept = [one for folder, one in self._sources.items() if folder not in self._wrong]
-        gone = [row.path for row in self._ormah.index.source_rows() if not any(one.holds(row) for one in kept)]
-        if gone:
-            self._ormah.index.apply({}, gone, head=None)
-        self._watch = FolderWatch("sources", [one.folder for one in kept], self, quiet=QUIET)
+        self._wrong = {}
+        for folder in self._sources:
+            if any(place == folder or place in folder.parents or folder in place.parents for place in own):
+                self._wrong[folder] = {str(folder): OURS}
+        watched = [source for folder, source in self._sources.items() if folder not in self._wrong]
+        rows = self._ormah.index.source_rows()
+        removals = [row.path for row in rows if not any(source.holds(row) for source in watched)]
+        if removals:
+            self._ormah.index.apply({}, removals, head=None)
+        self._watch = FolderWatch("sources", [source.folder for source in watched], self, quiet=QUIET)
         self._tell()
-        if kept:
+        if watched:
             self._watch.start()
 
     # ------------------------------------------------------------ the listener
@@ -182,49 +183,60 @@ class SourceFolders:
         rows: dict[Path, list[SourceRow]] = {}
         for row in filter(source.holds, self._ormah.index.source_rows()):
             rows.setdefault(Path(row.file), []).append(row)
-        there = self._walk(folder)
-        if rows and not there:
+        present = self._walk(folder)
+        if rows and not present:
             self._wrong[folder] = {str(folder): EMPTIED}
             self._tell()
             return None
-        fresh = [
-            file for file, key in there.items()
-            if self._empty.get(file) != key and not _same(rows.get(file, ()), key, source)
-        ]  # fmt: skip
-        written = [file for file in fresh if not resting(there[file][1] / 1e9, QUIET)]
+        fresh = []
+        for file, key in present.items():  # with the space and the name of its source
+            indexed = {((row.size, row.mtime_ns, row.inode), row.space, row.source) for row in rows.get(file, ())}
+            if self._empty.get(file) != key and indexed != {(key, source.space, source.label)}:
+                fresh.append(file)
+        written = [file for file in fresh if not resting(present[file][1] / 1e9, QUIET)]
         fresh = [file for file in fresh if file not in written]
         # What is gone is looked at once all files rest: a file that is written may be one that was moved.
-        gone = [] if written else [file for file in rows if file not in there]
+        deleted = [] if written else [file for file in rows if file not in present]
         wrong = self._wrong.get(folder, {})
-        wrong = {path: why for path, why in wrong.items() if Path(path) in there and Path(path) not in fresh}
-        moved = self._follow(gone, [file for file in fresh if file not in rows], rows)
+        wrong = {path: why for path, why in wrong.items() if Path(path) in present and Path(path) not in fresh}
+        moved = self._follow(deleted, [file for file in fresh if file not in rows], rows)
         fresh.sort(key=lambda file: file not in moved)  # so that their ids leave the old rows in the same transaction
         puts: dict[str, tuple[bytes, FileState]] = {}
         notes: dict[str, Note | None] = {}
-        left = [row.path for file in gone for row in rows[file]]
+        removals = [row.path for file in deleted for row in rows[file]]
         for file in fresh:
             if self._watch is not None and self._watch.stopping:
                 return None
             priority.give()
             try:
-                digest, found = self._read(file, there[file], source)
+                if display_path(file) != str(file):
+                    raise Unreadable("its name is not UTF-8: rename it")
+                digest, found = read_in_place(
+                    file,
+                    source=source.label,
+                    space=source.space,
+                    changed=datetime.fromtimestamp(present[file][1] / 1e9, UTC).replace(microsecond=0),
+                    origin=self._origin(file),
+                    index=self._ormah.index,
+                    cleaned=lambda text: clean(self._ormah, text, []) or "",
+                )
             except Unreadable as error:
                 digest, found = "", {}
                 if str(error) not in SILENT:
                     wrong[str(file)] = str(error)
             if not found:
-                self._empty[file] = there[file]
+                self._empty[file] = present[file]
             notes |= found
             puts |= {
-                path: (note.content.encode("utf-8", "surrogatepass"), FileState(path, *there[file], digest))
+                path: (note.content.encode("utf-8", "surrogatepass"), FileState(path, *present[file], digest))
                 for path, note in found.items()
             }
-            left += [row.path for row in rows.get(file, ()) if row.path not in found]
-            if len(puts) + len(left) > BATCH:
-                self._ormah.index.apply(puts, left, head=None, notes=notes, embed=False)
-                puts, notes, left = {}, {}, []
-        if puts or left:
-            self._ormah.index.apply(puts, left, head=None, notes=notes, embed=False)
+            removals += [row.path for row in rows.get(file, ()) if row.path not in found]
+            if len(puts) + len(removals) > BATCH:
+                self._ormah.index.apply(puts, removals, head=None, notes=notes, embed=False)
+                puts, notes, removals = {}, {}, []
+        if puts or removals:
+            self._ormah.index.apply(puts, removals, head=None, notes=notes, embed=False)
         self._wrong[folder] = wrong
         if not written:
             self._scanned[folder] = self._ormah.moment()
@@ -243,27 +255,6 @@ class SourceFolders:
                     found[file] = (state.st_size, state.st_mtime_ns, state.st_ino)
         return found
 
-    def _read(self, file: Path, key: FileKey, source: _Source) -> tuple[str, dict[str, Note]]:
-        if shown(file) != str(file):
-            raise Unreadable("its name is not UTF-8: rename it")
-        origin = self._origin(file)
-        found = read_in_place(
-            file, source=source.said, space=source.space, changed=datetime.fromtimestamp(key[1] / 1e9, UTC).replace(microsecond=0),
-            id_of=lambda place: self._id(origin, place), cleaned=lambda text: clean(self._ormah, text, []) or "",
-        )  # fmt: skip
-        return found.digest, found.notes
-
-    def _id(self, origin: str, place: str) -> str:
-        """Return the id of a section. Its short id is never that of another memory."""
-        for attempt in count():
-            made = str(uuid.uuid5(IDS, f"{origin}\0{place}" + (f"\0{attempt}" if attempt else "")))
-            try:
-                if self._ormah.index.has_short(made[:8]) in {None, made}:
-                    return made
-            except Ambiguous:
-                continue
-        raise AssertionError("the loop has no end")
-
     def _origin(self, file: Path) -> str:
         """Return the path of which the ids of a file are made: its own, or that where it was first found. A new file at
         a path that another one left gets ids of its own."""
@@ -276,50 +267,46 @@ class SourceFolders:
         return origin
 
     def _follow(
-        self, gone: Sequence[Path], came: Iterable[Path], rows: Mapping[Path, Sequence[SourceRow]]
+        self, deleted: Sequence[Path], added: Iterable[Path], rows: Mapping[Path, Sequence[SourceRow]]
     ) -> set[Path]:
         """Record which of the files that came is one of those that are gone, where exactly one of each has the same
         content, and return them."""
-        if not gone:
+        if not deleted:
             return set()
-        left: dict[str, list[Path]] = {}
+        old: dict[str, list[Path]] = {}
         new: dict[str, list[Path]] = {}
-        for file in gone:
-            left.setdefault(rows[file][0].digest, []).append(file)
-        for file in priority.giving(came):
+        for file in deleted:
+            old.setdefault(rows[file][0].digest, []).append(file)
+        for file in priority.giving(added):
             try:
                 new.setdefault(hashlib.sha256(read_bytes(file)).hexdigest(), []).append(file)
             except Unreadable:
                 continue
-        pairs = {new[one][0]: left[one][0] for one in new if len(new[one]) == len(left.get(one, ())) == 1}
+        pairs = {new[digest][0]: old[digest][0] for digest in new if len(new[digest]) == len(old.get(digest, ())) == 1}
         if pairs:
             origins = {str(now): self._origin(before) for now, before in pairs.items()}
-            kept: Mapping[str, str] = self._log.value(SOURCE, MOVED) or {}
-            self._log.put(SOURCE, MOVED, {**kept, **origins})
+            moved: Mapping[str, str] = self._log.value(SOURCE, MOVED) or {}
+            self._log.put(SOURCE, MOVED, {**moved, **origins})
         return set(pairs)
 
     def _tell(self) -> None:
         """Store for `doctor` which folders cannot be read. Single files are named by `ormahctl sources` alone: many
         folders have scans among their PDFs."""
-        wrong = {str(folder): why for folder, some in self._wrong.items() if (why := some.get(str(folder)))}
+        wrong = {str(folder): why for folder, reasons in self._wrong.items() if (why := reasons.get(str(folder)))}
         self._log.troubled(SOURCE, {**wrong, **self._missing})
-
-
-def _same(rows: Sequence[SourceRow], key: FileKey, source: _Source) -> bool:
-    """Return whether the index has a file as it is now, with the space and name of its source."""
-    return bool(rows) and all(
-        ((row.size, row.mtime_ns, row.inode), row.space, row.source) == (key, source.space, source.said) for row in rows
-    )
 
 
 def _named(listed: Sequence[SourceFolder]) -> dict[Path, _Source]:
     """Return folder -> source, in the order of the configuration."""
-    times = Counter(one.folder.name for one in listed)
-    return {
-        folder: _Source(
-            folder, folder.name if times[folder.name] == 1 else f"{folder.parent.name}/{folder.name}", one.belongs_to,
-            pathspec.GitIgnoreSpec.from_lines(one.include) if one.include else None,
-            pathspec.GitIgnoreSpec.from_lines(one.exclude) if one.exclude else None,
+    times = Counter(setting.folder.name for setting in listed)
+    sources = {}
+    for setting in listed:
+        folder = setting.folder
+        sources[folder] = _Source(
+            folder=folder,
+            name=folder.name if times[folder.name] == 1 else f"{folder.parent.name}/{folder.name}",
+            space=setting.belongs_to,
+            include=pathspec.GitIgnoreSpec.from_lines(setting.include) if setting.include else None,
+            exclude=pathspec.GitIgnoreSpec.from_lines(setting.exclude) if setting.exclude else None,
         )
-        for one in listed for folder in [one.folder]
-    }  # fmt: skip
+    return sources

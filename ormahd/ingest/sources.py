@@ -19,11 +19,10 @@ from ormahd.sessions.archive import SourceState
 
 ENDINGS: Final = (".jsonl", ".json", ".zst", ".zip", ".txt")
 """Endings of the files in a folder that may hold sessions. A file that a person names may have any ending."""
-NOT_HERE: Final = frozenset({"subagents", "tool-results", "workflows", "node_modules", ".git", "__MACOSX"})
+NO_SESSIONS: Final = frozenset({"subagents", "tool-results", "workflows", "node_modules", ".git", "__MACOSX"})
 """Names of folders that hold no conversations of a person."""
-NOT_THIS: Final = frozenset(
-    {"users.json", "user.json", "light_metadata.json", "message_feedback.json", "shared_conversations.json"}
-)
+_ACCOUNT: Final = ("users", "user", "light_metadata", "message_feedback", "shared_conversations")
+NOT_THIS: Final = frozenset(f"{name}.json" for name in _ACCOUNT)
 """Names of files in exports that are about the account and hold no conversations."""
 LARGEST: Final = 8 << 30
 """Maximum size of a file in bytes after decompression."""
@@ -44,7 +43,7 @@ class SourceDocument(Struct, frozen=True):
 def state_of(path: Path) -> SourceState:
     """Return a file's size, modification time and inode. Raises OSError, also if the path is no regular file, or cannot
     be named."""
-    if shown(path) != str(path):
+    if display_path(path) != str(path):
         raise OSError(0, "its name is not UTF-8")
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
@@ -52,14 +51,14 @@ def state_of(path: Path) -> SourceState:
     return SourceState(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
-def shown(file: Path) -> str:
+def display_path(file: Path) -> str:
     """Return a path as text; another than the path if that is not UTF-8, which no program can name then."""
     return str(file).encode("utf-8", "replace").decode()
 
 
 def is_session_file(path: Path) -> bool:
     """Return whether a file may hold a session, judged by its path relative to a folder of transcripts."""
-    return path.name.endswith(ENDINGS) and path.name not in NOT_THIS and not NOT_HERE.intersection(path.parts[:-1])
+    return path.name.endswith(ENDINGS) and path.name not in NOT_THIS and not NO_SESSIONS.intersection(path.parts[:-1])
 
 
 def walk(folder: Path, without: tuple[Path, ...]) -> list[Path]:
@@ -70,10 +69,10 @@ def walk(folder: Path, without: tuple[Path, ...]) -> list[Path]:
     """
     found: list[tuple[int, Path]] = []
     for place, folders, names in os.walk(folder):
-        here = Path(place)
-        folders[:] = sorted(name for name in folders if name not in NOT_HERE and here / name not in without)
+        folder_path = Path(place)
+        folders[:] = sorted(name for name in folders if name not in NO_SESSIONS and folder_path / name not in without)
         for name in names:
-            file = here / name
+            file = folder_path / name
             if not name.endswith(ENDINGS) or name in NOT_THIS or (name.endswith(".json") and f"{name}l" in names):
                 continue
             with suppress(FileNotFoundError):  # the file was deleted in the meantime
@@ -149,12 +148,12 @@ def _members(opened: BinaryIO) -> Iterator[SourceDocument]:
     opened.seek(0)
     try:
         with zipfile.ZipFile(opened) as box:
-            for one in sorted(box.infolist(), key=lambda one: one.filename):
-                parts = one.filename.split("/")
-                inside = not NOT_HERE.intersection(parts[:-1]) and parts[-1] not in NOT_THIS
+            for member in sorted(box.infolist(), key=lambda member: member.filename):
+                parts = member.filename.split("/")
+                inside = not NO_SESSIONS.intersection(parts[:-1]) and parts[-1] not in NOT_THIS
                 if inside and parts[-1].endswith((".json", ".jsonl", ".txt")):
-                    with box.open(one) as stream:
-                        yield SourceDocument(_stem(parts[-1]), one.filename, cast("BinaryIO", _Unpacked(stream)))
+                    with box.open(member) as stream:
+                        yield SourceDocument(_stem(parts[-1]), member.filename, cast("BinaryIO", _Unpacked(stream)))
     except (zipfile.BadZipFile, zipfile.LargeZipFile, RuntimeError, NotImplementedError, EOFError) as error:
         raise OSError(0, f"the zip cannot be read: {error}") from error
 

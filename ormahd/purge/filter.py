@@ -65,13 +65,13 @@ class Rewriter:
     def tag(self, tag: Any, _metadata: Mapping[str, Any]) -> None:
         self._plain(tag, "tagger_name", "tagger_email", whole=False)
 
-    def _plain(self, one: Any, *people: str, whole: bool) -> None:
+    def _plain(self, item: Any, *people: str, whole: bool) -> None:
         """Remove the memory from the message of a commit or tag, and from the names of people."""
-        message = _text(one.message)
-        if whole or self.forgotten.mentions(one.message) or self.forgotten.quoted(message):
-            one.message = _bytes(commit_message.purged(message, self.forgotten, whole=whole))
-        for name in filter(lambda name: getattr(one, name), people):  # a tag may have no tagger
-            setattr(one, name, _bytes(self.forgotten.text(_text(getattr(one, name)))))
+        message = _text(item.message)
+        if whole or self.forgotten.mentions(item.message) or self.forgotten.quoted(message):
+            item.message = _bytes(commit_message.purged(message, self.forgotten, whole=whole))
+        for name in filter(lambda name: getattr(item, name), people):  # a tag may have no tagger
+            setattr(item, name, _bytes(self.forgotten.text(_text(getattr(item, name)))))
 
 
 def _text(data: bytes) -> str:

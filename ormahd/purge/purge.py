@@ -94,7 +94,7 @@ def rewrite(
     progress(0, 0, "writing the history anew")
     _filter(new, found, place / "plan.json")
     ids = [line.split() for line in (new.git_dir / "filter-repo/commit-map").read_bytes().splitlines()[1:]]
-    found.commits, found.changed = len(ids), sum(one != other for one, other in ids)
+    found.commits, found.changed = len(ids), sum(old_id != new_id for old_id, new_id in ids)
     if before != (new.run("rev-parse", "HEAD^{tree}"), new.run("rev-list", "--count", "HEAD")):
         raise VaultBusy("today's files hold it again; its history is not rewritten yet", hint="repeat the command")
 
@@ -104,9 +104,9 @@ def rewrite(
     new.run("repack", "-a", "-d", "--quiet")
     new.run("prune", "--expire=now")
     new.run("fsck", "--full", "--no-dangling", "--no-progress")
-    for one in new.objects(trees=True):
-        if found.forgotten.mentions(one.data):
-            raise Conflict(f"a {one.kind} of the new history would still hold it ({one.oid}); nothing was changed")
+    for item in new.objects(trees=True):
+        if found.forgotten.mentions(item.data):
+            raise Conflict(f"a {item.kind} of the new history would still hold it ({item.oid}); nothing was changed")
 
     # From here it is made like the old one: its index holds today's files, and a lock keeps other gits out.
     for name in COPIED_FOLDERS:

@@ -46,13 +46,13 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
     naming: dict[str, bytes] = {}
     linking: dict[str, tuple[str, ...]] = {}
     messages: list[bytes] = []
-    for count, one in enumerate(store.objects()):
-        if one.kind != "blob":
-            messages.append(one.data)
-        elif forgotten.mentions(one.data):
-            naming[one.oid] = one.data
-        elif forgotten.node_id and (b"[[" in one.data or b"](" in one.data):
-            linking[one.oid] = link_targets(one.data)
+    for count, item in enumerate(store.objects()):
+        if item.kind != "blob":
+            messages.append(item.data)
+        elif forgotten.mentions(item.data):
+            naming[item.oid] = item.data
+        elif forgotten.node_id and (b"[[" in item.data or b"](" in item.data):
+            linking[item.oid] = link_targets(item.data)
         if count % 1000 == 0:
             progress(count, 0, "reading the history")
     placed: dict[str, set[str]] = {}
@@ -68,7 +68,7 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
     }
     drop, own_paths = {oid for oid, _ in notes}, {path for oid, _ in notes for path in placed[oid]}
     beside = {oid: path for oid, paths in placed.items() if oid not in drop for path in paths & own_paths}
-    drop |= {one.oid for one in store.objects(beside) if parse(one.data, beside[one.oid]).id is None}
+    drop |= {item.oid for item in store.objects(beside) if parse(item.data, beside[item.oid]).id is None}
     if forgotten.node_id:
         forgotten = forgotten.knowing(notes.values())
         forgotten = replace(forgotten, names=tuple(name for name in forgotten.names if not taken(name)))

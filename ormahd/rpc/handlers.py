@@ -14,7 +14,7 @@ import hashlib
 import inspect
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,7 +53,6 @@ from ormahd.ingest.bring_in import ingest
 from ormahd.ingest.documents.copies import ingest_document
 from ormahd.ingest.documents.finding import look_at
 from ormahd.ingest.intake import Intake
-from ormahd.ingest.readers.turns import ExportedFact
 from ormahd.jobs.judging import Judging
 from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.jobs.memories import propose_memory
@@ -249,11 +248,10 @@ def ingest_sessions(
     if source != "backfill":
         _refuse_unkept(ormah, caller)
 
-    def propose(facts: Sequence[ExportedFact]) -> int:
-        return sum(propose_memory(ormah, proposals, one.title, one.text, one.type, one.origin) for one in facts)
-
     with intake.extraction.alone:
-        found = ingest(ormah, params.path, unnamed=params.unnamed, progress=progress, source=source, propose=propose)
+        found = ingest(ormah, params.path, unnamed=params.unnamed, progress=progress, source=source)
+        for fact in found.facts:
+            found.out.proposed += propose_memory(ormah, proposals, fact.title, fact.text, fact.type, fact.origin)
         intake.extraction.read_all(found.out, found.grown)
     return found.out
 

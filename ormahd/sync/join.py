@@ -39,24 +39,22 @@ class Plan(Struct):
     conflicts: list[ConflictVersions] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
-    @property
-    def nodes(self) -> set[str]:
-        return {node for key, (now, wanted) in self.changes.items() if now != wanted and (node := node_of(key))}
-
 
 # ---------------------------------------------------------------- looking
 
 
-def merge_base(vault: Vault, one: str, other: str) -> str | None:
+def merge_base(vault: Vault, commit: str, other: str) -> str | None:
     """Return the merge base of two commits; None: their histories have no common commit."""
-    out = vault.git.run("merge-base", one, other, ok=(0, 1)).decode().split()
+    out = vault.git.run("merge-base", commit, other, ok=(0, 1)).decode().split()
     return out[0] if out else None
 
 
 def count(vault: Vault, commits: str, without: str | None) -> int:
     """Return the number of commits in the history of `commits` that are not in that of `without`."""
-    beyond = [] if without is None else [f"^{without}"]
-    return int(vault.git.run("rev-list", "--count", commits, *beyond))
+    found = set(vault.git.run("rev-list", commits, *([] if without is None else [f"^{without}"])).split())
+    if found and without is not None:  # where the clocks of commits differ, git lists some that both have
+        found -= set(vault.git.run("rev-list", without).split())
+    return len(found)
 
 
 def card_of(vault: Vault, commit: str) -> Card | None:
@@ -142,15 +140,15 @@ def settle(out: Plan, key: str, base: Version | None, ours: Version | None, thei
         merged = merge_file(data, ours.data, theirs.data, ours.path, keep_ours=True)
         result = Joined(Version(ours.path, merged.data or ours.data), (), merged.reasons)
         version, kept_side = _placed(base, ours, theirs, result), "ours"
-        fields = tuple(one.field for one in merged.conflicts)
-        values = {one.field: {"base": one.base, "ours": one.ours, "theirs": one.theirs} for one in merged.conflicts}
+        fields = tuple(lost.field for lost in merged.conflicts)
+        values = {
+            lost.field: {"base": lost.base, "ours": lost.ours, "theirs": lost.theirs} for lost in merged.conflicts
+        }
         out.reasons += [f"{ours.path}: {reason}" for reason in merged.reasons]
     assert version is not None
-    before, our, their = (None if one is None else one.data for one in (base, ours, theirs))
-    conflict = ConflictVersions(
-        version.path, node_of(key), fields, kept=kept_side, base=before, ours=our, theirs=their, values=values
-    )
-    out.conflicts.append(conflict)
+    before, our, their = (None if side is None else side.data for side in (base, ours, theirs))
+    about = version.path, node_of(key), fields
+    out.conflicts.append(ConflictVersions(*about, kept=kept_side, base=before, ours=our, theirs=their, values=values))
     return version
 
 
@@ -161,7 +159,7 @@ def _placed(base: Version | None, ours: Version | None, theirs: Version | None, 
     if version is None or ours is None or theirs is None or ours.path == theirs.path:
         return version
     before = None if base is None else base.path
-    moved = [one.path for one in (ours, theirs) if one.path != before]
+    moved = [side.path for side in (ours, theirs) if side.path != before]
     return Version(min(moved, key=lambda path: (len(path), path)), version.data)
 
 
@@ -204,12 +202,13 @@ def carry_out(
         VaultBusy: another program holds git's locks; nothing was changed.
     """
     sentences = [*body, *found.reasons]
-    sentences += [
-        f"{one.path}: {', '.join(one.fields)} was changed on both sides; {one.kept} was kept" for one in found.conflicts
-    ]
-    unchanged = dict.fromkeys(one.node for one in found.conflicts if one.node and one.node not in found.nodes)
+    for conflict in found.conflicts:
+        fields = ", ".join(conflict.fields)
+        sentences.append(f"{conflict.path}: {fields} was changed on both sides; {conflict.kept} was kept")
+    changed_nodes = {node_of(key) for key, (now, wanted) in found.changes.items() if now != wanted}
+    unchanged = dict.fromkeys(conflict.node for conflict in found.conflicts if conflict.node not in changed_nodes)
     trailers = [("Ormah-Nodes", node) for node in unchanged if node]
-    trailers += [*(("Ormah-Conflict", one.path) for one in found.conflicts), ("Ormah-Machine", machine())]
+    trailers += [*(("Ormah-Conflict", conflict.path) for conflict in found.conflicts), ("Ormah-Machine", machine())]
     text = "\n".join(sentences)
     tx = vault.transaction(subject, kind=Kind.SYNC, source=source, person=person, body=text, trailers=trailers)
     commits = {"base": found.base, "ours": found.head, "theirs": found.other}

@@ -7,7 +7,7 @@ other data is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ from ormahd.git.refs import is_ancestor
 from ormahd.model.change import Kind
 from ormahd.note.merge import merge_file
 from ormahd.sync.join import merge_base, plan
-from ormahd.vault.conflicts import ConflictVersions, SetAside, set_aside
+from ormahd.vault.conflicts import SetAside, set_aside
 from ormahd.vault.vault import Vault
 
 MACHINE: Final = "Ormah-Machine"
@@ -44,10 +44,19 @@ def set_aside_replaced(vault: Vault, before: str, tip: str) -> list[SetAside]:
     commit with the other machines' syncs; only commits after `before` are examined."""
     found: list[SetAside] = []
     for join in _joins(vault, before, tip):
-        lost = [_swap_sides(one) for one in _conflicts(vault, join) if one.kept == "ours"]
-        if lost:
-            commits = {"base": merge_base(vault, join.theirs, join.ours), "ours": join.ours, "theirs": join.commit}
-            found += set_aside(vault.root, join.op, lost, commits, by=join.machine)
+        base = merge_base(vault, join.theirs, join.ours)
+        # Plan the other machine's join again, and look at its conflicts from this side: ours are its theirs.
+        replaced = []
+        for conflict in plan(vault, base, join.theirs, join.ours).conflicts:
+            values = {
+                field: {"base": texts.get("base"), "ours": texts.get("theirs"), "theirs": texts.get("ours")}
+                for field, texts in conflict.values.items()
+            }
+            swapped = replace(conflict, kept="theirs", ours=conflict.theirs, theirs=conflict.ours, values=values)
+            replaced += [swapped] if conflict.kept == "ours" else []
+        if replaced:
+            commits = {"base": base, "ours": join.ours, "theirs": join.commit}
+            found += set_aside(vault.root, join.op, replaced, commits, by=join.machine)
     return found
 
 
@@ -61,49 +70,37 @@ def _joins(vault: Vault, before: str, tip: str) -> Iterator[_Join]:
         sides = parents.split()
         op = made.trailer("Ormah-Op")
         had_conflicts = made.trailer("Ormah-Kind") == Kind.SYNC and "Ormah-Conflict" in made.trailers
-        if had_conflicts and op is not None and len(sides) == 2 and is_ancestor(vault.git, sides[1], before):
+        if not had_conflicts or op is None or len(sides) != 2 or not is_ancestor(vault.git, sides[1], before):
+            continue
+        if not is_ancestor(vault.git, commit.strip(), before):  # as git lists where the clocks of commits differ
             yield _Join(op, commit.strip(), sides[0], sides[1], made.trailer(MACHINE) or author)
 
 
-def _conflicts(vault: Vault, join: _Join) -> list[ConflictVersions]:
-    """Return the conflicts that the other machine had in this sync, by planning its join again."""
-    return plan(vault, merge_base(vault, join.theirs, join.ours), join.theirs, join.ours).conflicts
-
-
-def _swap_sides(one: ConflictVersions) -> ConflictVersions:
-    """Return a conflict of the other machine as it looks from this one: with `ours` and `theirs` exchanged."""
-    values: Mapping[str, Mapping[str, str | None]] = {
-        field: {"base": texts.get("base"), "ours": texts.get("theirs"), "theirs": texts.get("ours")}
-        for field, texts in one.values.items()
-    }
-    return replace(one, kept="theirs", ours=one.theirs, theirs=one.ours, values=values)
-
-
-def taken_back(vault: Vault, one: SetAside, today: bytes) -> bytes:
+def taken_back(vault: Vault, conflict: SetAside, today: bytes) -> bytes:
     """Return `today`, the note's bytes now, with this machine's values in place of those that replaced them in the
-    conflict `one`. The rest of the note stays unchanged.
+    conflict `conflict`. The rest of the note stays unchanged.
 
     Raises:
         BadRequest: no value of this machine was replaced, or this machine had removed the note.
         Conflict: the values were changed since the sync.
     """
-    versions = {side: (vault.root / file).read_bytes() for side, file in one.files.items()}
+    versions = {side: (vault.root / file).read_bytes() for side, file in conflict.files.items()}
     ours, theirs = versions.get("ours"), versions.get("theirs")
-    if one.kept != "theirs" or theirs is None:
+    if conflict.kept != "theirs" or theirs is None:
         raise BadRequest(
-            f"{one.path}: nothing of this machine was replaced there",
+            f"{conflict.path}: nothing of this machine was replaced there",
             hint="what lost is in the other version: ormahctl review names the files",
         )
     if ours is None:
-        raise BadRequest(f"{one.path}: this machine had removed it", hint="to remove it again: ormahctl forget ID")
+        raise BadRequest(f"{conflict.path}: this machine had removed it", hint="to remove it again: ormahctl forget ID")
     base = versions.get("base")
-    base_now = merge_file(base, theirs, ours, one.path, keep_ours=True).data or theirs
-    wanted = merge_file(base, ours, theirs, one.path, keep_ours=True).data or ours
-    merged = merge_file(base_now, today, wanted, one.path)
+    base_now = merge_file(base, theirs, ours, conflict.path, keep_ours=True).data or theirs
+    wanted = merge_file(base, ours, theirs, conflict.path, keep_ours=True).data or ours
+    merged = merge_file(base_now, today, wanted, conflict.path)
     if merged.data is None:
-        what = ", ".join(conflict.field for conflict in merged.conflicts)
+        what = ", ".join(lost.field for lost in merged.conflicts)
         raise Conflict(
-            f"{one.path}: {what} was changed again since the sync; nothing was changed",
+            f"{conflict.path}: {what} was changed again since the sync; nothing was changed",
             hint="put the note right (ormahctl edit ID), then: ormahctl sync --resolve ID",
         )
     return merged.data

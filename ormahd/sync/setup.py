@@ -40,7 +40,10 @@ def plan_setup(vault: Vault, head: str, other: str, card: Card) -> Plan:
         if path == CARD:
             wanted[key] = theirs
         elif path in _RULES and ours is not None and theirs is not None:
-            wanted[key] = Version(path, _both(theirs.data, ours.data))
+            known = set(theirs.data.splitlines())
+            added = b"".join(line + b"\n" for line in ours.data.splitlines() if line not in known)
+            ends = b"" if not theirs.data or theirs.data.endswith(b"\n") else b"\n"
+            wanted[key] = Version(path, theirs.data + ends + added)
         else:
             wanted[key] = settle(out, key, None, ours, theirs)
     if our_self is not None and their_self is not None and vault.self_id != card.self_id:
@@ -51,13 +54,6 @@ def plan_setup(vault: Vault, head: str, other: str, card: Card) -> Plan:
     part(vault, out, wanted)
     out.changes = {key: (our_files.get(key), wanted[key]) for key in wanted if our_files.get(key) != wanted[key]}
     return out
-
-
-def _both(theirs: bytes, ours: bytes) -> bytes:
-    known = set(theirs.splitlines())
-    added = [line for line in ours.splitlines() if line not in known]
-    ends = b"" if not theirs or theirs.endswith(b"\n") else b"\n"
-    return theirs + ends + b"".join(line + b"\n" for line in added)
 
 
 def _one_self(theirs: Version, ours: Version) -> Version | None:

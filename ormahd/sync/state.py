@@ -4,14 +4,13 @@ had."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from datetime import datetime
 
 from msgspec import Struct, field
 
 from ormahd.errors import Conflict
 from ormahd.git.refs import is_ancestor
-from ormahd.git.remote import Remote, set_value, synced_key, value
+from ormahd.git.remote import Network, Remote, set_value, synced_key, value
 from ormahd.vault.vault import Vault
 
 
@@ -45,9 +44,9 @@ def _key(remote: Remote) -> str:
     return synced_key(remote.tracking.removeprefix("refs/remotes/"))
 
 
-def check_our_history(vault: Vault, remote: Remote, tip: Callable[[], str | None]) -> None:
+def check_our_history(vault: Vault, remote: Remote, wire: Network) -> None:
     """Raise Conflict when this vault's history was rewritten since the last sync (a purge, `git commit --amend`) and
-    the remote still has the old one. `tip` asks the remote for the last commit of its branch. Called before anything
+    the remote still has the old one. `wire` asks the remote for the last commit of its branch. Called before anything
     is fetched, so that purged content does not get back into this repository."""
     head, synced = vault.head(), value(vault.git, _key(remote))
     if head is None or synced is None or _related(vault, synced, head):
@@ -55,7 +54,7 @@ def check_our_history(vault: Vault, remote: Remote, tip: Callable[[], str | None
     known = vault.git.resolve(f"{remote.tracking}^{{commit}}")
     if known is not None and is_ancestor(vault.git, known, head):
         return  # the rewritten history was pushed already
-    commit = tip()
+    commit = wire.heads(remote.address).branches.get(remote.branch)
     if commit is None or (vault.git.resolve(f"{commit}^{{commit}}") and is_ancestor(vault.git, commit, head)):
         return
     branch = remote.branch.removeprefix("refs/heads/")

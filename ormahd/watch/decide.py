@@ -22,7 +22,7 @@ from ormahd.process import priority
 from ormahd.text.secrets import redact
 from ormahd.vault.vault import Vault
 from ormahd.watch.identity import Identity
-from ormahd.watch.walk import FileStat
+from ormahd.watch.reading import FileStat
 
 
 class FileAction(StrEnum):
@@ -75,7 +75,7 @@ class Context(Struct, frozen=True):
 def decide(file: File, context: Context) -> Decision:
     """Decide what to do with a changed file that is at rest."""
     note, path = file.note, file.path
-    problems = tuple(finding(path, one.level, one.what, one.mend, one.line) for one in note.problems)
+    problems = tuple(finding(path, found.level, found.what, found.mend, found.line) for found in note.problems)
     commit = FileAction.INDEX if file.at_head else FileAction.COMMIT
     if note.kind is NoteKind.CONFLICTED:
         return Decision(FileAction.HOLD, None, file.data, problems)

@@ -53,25 +53,24 @@ def commit(vault: Vault, verb: str, edits: Sequence[FileEdit], *, quiet: float) 
         pass  # these bytes may be those of an op that is being written: HEAD has it now
     while edits:
         try:
-            with vault.transaction(
-                subject(verb, [one.name for one in edits]), kind=Kind.EDIT, source="person", person=True
-            ) as tx:
-                for one in edits:
-                    for old in one.moved:
-                        tx.remove(old, node_id=one.node_id, expect=None)
-                    if one.data is None:
-                        tx.remove(one.path, node_id=one.node_id, expect=one.expect)
+            sentence = subject(verb, [edit.name for edit in edits])
+            with vault.transaction(sentence, kind=Kind.EDIT, source="person", person=True) as tx:
+                for edit in edits:
+                    for old in edit.moved:
+                        tx.remove(old, node_id=edit.node_id, expect=None)
+                    if edit.data is None:
+                        tx.remove(edit.path, node_id=edit.node_id, expect=edit.expect)
                     else:
-                        tx.put(one.path, one.data, node_id=one.node_id, expect=one.expect)
+                        tx.put(edit.path, edit.data, node_id=edit.node_id, expect=edit.expect)
         except Conflict as exc:
             path = exc.data.get("path")
-            lost = {one.path for one in edits if path in {one.path, *one.moved}} or {one.path for one in edits}
+            lost = {edit.path for edit in edits if path in {edit.path, *edit.moved}} or {edit.path for edit in edits}
             waiting |= dict.fromkeys(lost, quiet)
-            edits = [one for one in edits if one.path not in lost]
+            edits = [edit for edit in edits if edit.path not in lost]
         except VaultBusy:
-            return 0, waiting | {one.path: BUSY_S for one in edits}
+            return 0, waiting | {edit.path: BUSY_S for edit in edits}
         else:
             if tx.committed is None:  # HEAD has the content already: the next scan indexes it
-                return 0, waiting | {one.path: 0.0 for one in edits}
+                return 0, waiting | {edit.path: 0.0 for edit in edits}
             return len(edits), waiting
     return 0, waiting

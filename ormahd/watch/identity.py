@@ -1,4 +1,4 @@
-"""Answers questions of the reconciler about HEAD: which files it has, and to which of them a note's id belongs.
+"""Answers questions about commits: which files one has, and to which files of HEAD a note's id belongs.
 
 Which note a file of HEAD is comes from the index's tables of the history. Its other tables are not asked, because they can
 be empty or out of date.
@@ -18,10 +18,9 @@ from ormahd.index.history import History
 from ormahd.model.node import short_id
 from ormahd.note.read import parse
 from ormahd.note.values import Note, claim
-from ormahd.vault.excluded import is_note_name
+from ormahd.vault.excluded import Excluded, is_note_name
 from ormahd.vault.vault import Vault
-from ormahd.watch.reading import read_stable
-from ormahd.watch.walk import FileStat
+from ormahd.watch.reading import FileStat, read_stable
 
 
 class HeadFiles:
@@ -52,6 +51,22 @@ class HeadFiles:
             }
         except Unavailable:
             return None
+
+
+class CommitFiles:
+    """Reads the vault's files as they are in one commit. `files`: {path relative to the vault's root: blob id} of
+    those that can be notes."""
+
+    def __init__(self, vault: Vault, excluded: Excluded, commit: str) -> None:
+        self._vault = vault
+        self._tree = vault.tree(commit)
+        notes = (path for path in self._tree if is_note_name(path.rpartition("/")[2]))
+        self.files = {path: self._tree[path] for path in notes if not excluded.by_name(path)}
+
+    def file(self, path: str) -> bytes | None:
+        """Return the bytes of any file of the vault in this commit; None if there is none at `path`."""
+        oid = self._tree.get(path)
+        return None if oid is None else self._vault.blob(oid)
 
 
 class Identity:
@@ -103,9 +118,8 @@ class Identity:
     def paths(self, node_id: str) -> list[str]:
         """Return the paths where HEAD has a note with this id, or one that begins with it."""
         if node_id not in self._paths:
-            found = self._past().paths(node_id)
-            notes = [(path, oid) for path, oid in found if is_note_name(path.rpartition("/")[2])]
-            self._paths[node_id] = [path for path, oid in notes if self._tree.get(path) == oid]
+            found = [path for path, oid in self._past().paths(node_id) if self._tree.get(path) == oid]
+            self._paths[node_id] = [path for path in found if is_note_name(path.rpartition("/")[2])]
         return self._paths[node_id]
 
     def is_taken(self, node_id: str) -> bool:
@@ -127,10 +141,9 @@ class Identity:
         return self._now[path]
 
     def present(self, path: str) -> bool:
-        try:
+        with suppress(OSError):
             return stat.S_ISREG(os.lstat(self._vault.root / path).st_mode)
-        except OSError:
-            return False
+        return False
 
     def owner(self, node_id: str, path: str) -> str | None:
         """Return the path of another file to which the id belongs; None: the file at `path` may have the id."""

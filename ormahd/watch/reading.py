@@ -9,9 +9,35 @@ import time
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from msgspec import Struct
+
 from ormahd.model.change import ChangedFile, FileState, Stat, sha256
 from ormahd.vault.excluded import is_note_name
-from ormahd.watch.walk import FileStat
+
+NS = 2**63 - 1
+"""The largest distance from 1970, in nanoseconds, that an mtime may have here: the largest integer in SQLite. Some file
+systems store later times."""
+
+
+class FileStat(Struct, frozen=True):
+    """What is known of a file by its stat alone. `changed_ns`: the later of mtime and ctime."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    inode: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, path: str, found: os.stat_result) -> FileStat:
+        changed = max(found.st_mtime_ns, found.st_ctime_ns)
+        return cls(path, found.st_size, max(-NS, min(found.st_mtime_ns, NS)), found.st_ino, changed)
+
+    def differs(self, row: FileState) -> bool:
+        return row.mtime_ns != self.mtime_ns or row.size != self.size or row.inode != self.inode
+
+    def state(self, digest: str) -> FileState:
+        return FileState(self.path, self.size, self.mtime_ns, self.inode, digest)
 
 
 def read_stable(root: Path, seen: FileStat) -> bytes | None:
@@ -70,10 +96,10 @@ class RestCheck:
         if state != seen:
             first = now
         self._first[path] = (seen, first)
-        left = self._quiet - (now - first)
+        remaining = self._quiet - (now - first)
         if seen is not None and (age := (time.time_ns() - seen.changed_ns) / 1e9) >= 0:
-            left = min(left, self._quiet - age)
-        return max(0.0, left)
+            remaining = min(remaining, self._quiet - age)
+        return max(0.0, remaining)
 
     def keep(self, waiting: Collection[str]) -> None:
         """Forget the files that are not in `waiting`. Called after each scan."""

@@ -38,8 +38,8 @@ from ormahd.vault.vault import Vault
 from ormahd.watch.decide import Context, Decision, File, FileAction, decide
 from ormahd.watch.edits import BUSY_S, FileEdit, commit, label
 from ormahd.watch.identity import HeadFiles, Identity
-from ormahd.watch.reading import RestCheck, read_stable
-from ormahd.watch.walk import READABLE, FileStat, below, homes, walk
+from ormahd.watch.reading import FileStat, RestCheck, read_stable
+from ormahd.watch.walk import READABLE, WalkResult, below, homes, walk
 
 BATCH = 500
 """The largest number of files in one update of the index, and in one commit."""
@@ -52,13 +52,16 @@ RACY_NS = 2_000_000_000
 FAT has a resolution of 2 s. Such a file is read again. Git has the same rule."""
 FAULTS: Final = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RecursionError)
 """Exceptions that unexpected content of one file may cause, in contrast to a failing disk, database or repository."""
-OF_ONE_FILE: Final = frozenset({
-    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENXIO,
-})  # fmt: skip
+_DENIED: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_SUCH_FILE: Final = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENXIO}
+OF_ONE_FILE: Final = frozenset(_DENIED | _NO_SUCH_FILE)
 """Error numbers of the system that concern one path only, in contrast to a full or failing disk."""
 OWN_DATA = ".ormah"
 LOCAL: Final = frozenset({"tmp", "conflicts"})
 """Folders in `.ormah/` that only the daemon uses and that are not committed."""
+
+Progress = Callable[[int, int], None]
+"""A function that is called with (files done, all changed files)."""
 
 log = logging.getLogger(__name__)
 
@@ -135,16 +138,17 @@ class Reconciler:
                 self.reached = done.commit
 
     def scan(
-        self, *, rested: Collection[str] = (), progress: Callable[[int, int], None] = lambda _done, _total: None
+        self, *, rested: Collection[str] = (), only: Collection[str] | None = None, progress: Progress | None = None
     ) -> ScanResult:
         """Find what differs between folder, HEAD and index, and bring it in. `rested`: paths of files or folders that are
-        known to be at rest, existing or not.
+        known to be at rest, existing or not. `only`: look at no other files than these, which the index has and which
+        exist. The first scan, and one after HEAD has moved, looks at the whole folder in any case.
 
         Raises Unavailable if the vault is missing, and ScanAborted once `stopping` is set. What was brought in
         until then stays, and the next scan continues.
         """
         with self.scanning:
-            return _Scan(self).run(below(rested), progress)
+            return _Scan(self, progress).run(rested, only)
 
     def behind(self) -> bool:
         """Whether HEAD is at a commit that the index does not have yet."""
@@ -177,7 +181,7 @@ class Reconciler:
         if self.vault.notices():
             what, mend = "HEAD is detached: commits belong to no branch", "`git switch -c NAME` in the vault keeps them"
             found.append(finding(None, "warning", what, mend))
-        return found + [finding(None, "warning", *one) for one in disk.findings(self.vault.root)]
+        return found + [finding(None, "warning", *row) for row in disk.findings(self.vault.root)]
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
         """Yield (path, bytes, state) of every file as the index should have it, for `rebuild` and `verify`.
@@ -198,8 +202,9 @@ class Reconciler:
 class _Scan:
     """One pass over the vault: finds changes, and brings them into index and history."""
 
-    def __init__(self, owner: Reconciler) -> None:
+    def __init__(self, owner: Reconciler, progress: Progress | None = None) -> None:
         self.owner = owner
+        self.progress = progress
         self.vault = owner.vault
         self.index = owner.index
         self.out = ScanResult()
@@ -224,35 +229,39 @@ class _Scan:
         self.outdone: set[str] = set()
         """Files whose id this scan gave to another file."""
 
-    def run(self, rested: Callable[[str], bool], progress: Callable[[int, int], None]) -> ScanResult:
+    def run(self, rested: Collection[str], only: Collection[str] | None) -> ScanResult:
         owner = self.owner
         self.why_busy = self.vault.busy()
-        if owner.trusted_ns is None:
+        since = owner.trusted_ns
+        if since is None:
             past = [row.mtime_ns for row in self.rows.values() if row.mtime_ns <= self.begun_ns]
-            self.walk(since=max(past, default=0) - COLD_NS)
-        else:
-            self.walk(since=owner.trusted_ns)
+            since = max(past, default=0) - COLD_NS
+        if owner.trusted_ns is None or self.position != self.head:
+            only = None
+        self.walk(since=since, only=only)
         if self.rows and under_way(self.vault.git):
             return self.put_off()
 
-        self.take(self.found.changed, progress=progress)
-        self.take_deletions(rested)
+        self.take(self.found.changed)
+        if only is None:
+            self.take_deletions(rested)
         self.feed()
         self.commit_all()
         if self.outdone or self.vanished:
             self.again()
-        if self.finish():
+        if self.finish() and only is None:
             self.own_data()
-        owner.trusted_ns = self.begun_ns - RACY_NS
+        if only is None:
+            owner.trusted_ns = self.begun_ns - RACY_NS
         owner.rest.keep(self.out.waiting)
         return self.out
 
     def put_off(self) -> ScanResult:
         """Leave everything to a scan after the rebase or merge that is under way: until then notes may be missing from the
         folder, and the index keeps what it has. Only record for `doctor` which files have conflict markers."""
-        for path, met in self.found.changed.items():
+        for path, seen in self.found.changed.items():
             with self.guarded(path):
-                file, row = self.read(met), self.rows.get(path)
+                file, row = self.read(seen), self.rows.get(path)
                 if file is not None and file.note.kind is NoteKind.CONFLICTED:
                     self.decide(file)
                 if file is None or row is None or row.digest != file.note.digest:
@@ -261,17 +270,22 @@ class _Scan:
             self.out.wait(path, BUSY_S)
         return self.out
 
-    def walk(self, *, since: int | None) -> None:
-        """Walk the folder, and prepare decisions on what was found."""
+    def walk(self, *, since: int | None, only: Collection[str] | None = None) -> None:
+        """Walk the folder, and prepare decisions on what was found. `only`: see `Reconciler.scan`."""
         owner = self.owner
         self.known: Mapping[str, FileState] = {} if since is None else self.rows
         if owner.trusted_ns is None:
             # The settings that decide about files that are no memories may have changed since the last process.
             self.known = {path: row for path, row in self.known.items() if path in self.memories}
-        self.found = walk(self.vault.root, self.known, owner.excluded, since=since)
+        if only is None:
+            self.found = walk(self.vault.root, self.known, owner.excluded, since=since)
+        else:
+            skipped = {path: why for path, why in owner.skipped.items() if path not in only}
+            self.found = WalkResult(present=set(self.rows), skipped=skipped)
         owner.skipped = self.out.skipped = self.found.skipped
         changed = self.found.changed
         self.identity = Identity(self.vault, owner.history, self.tree, changed)
+        changed.update(self.stats(only or ()))
         self.context = Context(self.vault, self.identity, owner.clock, owner.check_secrets)
         if since is not None and self.position not in {None, self.head}:
             # A person may have moved the branch without the files (`git reset --mixed`), which no stat shows.
@@ -306,15 +320,15 @@ class _Scan:
 
     # Changed files
 
-    def read(self, met: FileStat) -> File | None:
-        """Read and parse a changed file; None if its stat is not `met` any more. Raises OSError."""
-        data = read_stable(self.vault.root, met)
-        return None if data is None else self.understand(met, data)
+    def read(self, seen: FileStat) -> File | None:
+        """Read and parse a changed file; None if its stat is not `seen` any more. Raises OSError."""
+        data = read_stable(self.vault.root, seen)
+        return None if data is None else self.understand(seen, data)
 
-    def understand(self, met: FileStat, data: bytes) -> File:
-        note, at_head = parse(data, met.path), self.is_at_head(met.path, data)
-        self.identity.saw(met.path, note, self.tree[met.path] if at_head else None)
-        return File(met, data, note, at_head)
+    def understand(self, seen: FileStat, data: bytes) -> File:
+        note, at_head = parse(data, seen.path), self.is_at_head(seen.path, data)
+        self.identity.saw(seen.path, note, self.tree[seen.path] if at_head else None)
+        return File(seen, data, note, at_head)
 
     def is_at_head(self, path: str, data: bytes) -> bool:
         return path in self.tree and self.vault.git.oid("blob", data) == self.tree[path]
@@ -329,43 +343,37 @@ class _Scan:
             self.identity.took(file.path, decision.node_id)
         return decision
 
-    def take(
-        self,
-        changed: Mapping[str, FileStat],
-        *,
-        progress: Callable[[int, int], None] | None = None,
-        forced: bool = False,
-    ) -> None:
+    def take(self, changed: Mapping[str, FileStat], *, forced: bool = False) -> None:
         for count, path in enumerate(priority.giving(shortest_first(changed)), 1):
             if self.owner.stopping.is_set():
                 raise ScanAborted
             with self.guarded(path):
-                self.one(changed[path], forced)
+                self.take_file(changed[path], forced)
             if self.bytes > BATCH_BYTES or max(map(len, (self.upserts, self.touched, *self.edits.values()))) >= BATCH:
                 self.feed()
                 self.commit_all()
-            if progress is not None:
-                progress(count, len(changed))
+            if self.progress is not None and not forced:
+                self.progress(count, len(changed))
 
-    def one(self, met: FileStat, forced: bool) -> None:
-        path = met.path
-        data = read_stable(self.vault.root, met)
+    def take_file(self, seen: FileStat, forced: bool) -> None:
+        path = seen.path
+        data = read_stable(self.vault.root, seen)
         if data is None:
             if self.identity.present(path):
                 self.out.wait(path, self.owner.quiet)
             return
         row = self.known.get(path)
         if row is not None and row.digest == sha256(data) and self.is_at_head(path, data) and not forced:
-            self.touch(met, row)
+            self.touch(seen, row)
             return
-        file = self.understand(met, data)
+        file = self.understand(seen, data)
         if file.note.kind is NoteKind.CONFLICTED:
             self.decide(file)
-            self.index_head(path, met.state(""))
+            self.index_head(path, seen.state(""))
             return
         wait = 0.0
         if not file.at_head:
-            wait = self.owner.rest.missing(path, met) or (BUSY_S if self.why_busy else 0.0)
+            wait = self.owner.rest.missing(path, seen) or (BUSY_S if self.why_busy else 0.0)
         if wait > 0:
             self.waiting_ids.add(file.note.id)
             self.out.wait(path, wait)
@@ -383,14 +391,14 @@ class _Scan:
         if decision.act is FileAction.COMMIT:
             self.enlist(file, decision)
         elif row is not None and row.digest == file.note.digest and not (file.at_head or path in self.memories):
-            self.touch(met, row)  # it was left uncommitted before
+            self.touch(seen, row)  # it was left uncommitted before
         else:
-            self.upsert(met.state(file.note.digest), decision.data, file.note if decision.data is data else None)
+            self.upsert(seen.state(file.note.digest), decision.data, file.note if decision.data is data else None)
 
-    def touch(self, met: FileStat, row: FileState) -> None:
+    def touch(self, seen: FileStat, row: FileState) -> None:
         """Record the new stat of a file of which the index has all that it is to have, so that not every scan reads it."""
-        if met.differs(row):
-            self.touched.append(met.state(row.digest))
+        if seen.differs(row):
+            self.touched.append(seen.state(row.digest))
 
     def index_head(self, path: str, state: FileState) -> None:
         """Have the index keep the last committed version of a file without conflict markers, and the file's state."""
@@ -428,9 +436,8 @@ class _Scan:
             moved = self.identity.moved_from(decision.node_id, path)
             self.moved.update(moved)
         verb = "Move" if moved else "Edit" if path in self.tree else "Add"
-        self.edits[verb].append(
-            FileEdit(path, decision.data, decision.node_id, file.note.digest, label(file.note), tuple(moved))
-        )
+        edit = FileEdit(path, decision.data, decision.node_id, file.note.digest, label(file.note), tuple(moved))
+        self.edits[verb].append(edit)
         self.bytes += len(decision.data)
 
     # Files that need a new decision although they did not change
@@ -447,8 +454,9 @@ class _Scan:
 
     # Deleted files
 
-    def take_deletions(self, rested: Callable[[str], bool]) -> None:
+    def take_deletions(self, rested: Collection[str]) -> None:
         """Remove from the index the files that no longer exist, and commit their deletion in the person's name."""
+        is_rested = below(rested)
         notes = [path for path in self.tree.keys() - self.rows.keys() - self.found.present if is_note(path)]
         unknown = [path for path in notes if not self.owner.excluded.by_name(path)]
         absent = set(self.found.absent([*self.rows, *unknown]))
@@ -462,7 +470,7 @@ class _Scan:
             if node is not None and node in self.waiting_ids:
                 wait = self.owner.quiet
             elif path in self.tree:
-                wait = 0.0 if rested(path) else self.owner.rest.missing(path, None)
+                wait = 0.0 if is_rested(path) else self.owner.rest.missing(path, None)
                 wait = wait or (BUSY_S if self.why_busy else 0.0)
             if wait > 0:
                 self.out.wait(path, wait)
@@ -518,7 +526,7 @@ class _Scan:
                 self.commit(verb, edits[at : at + BATCH])
 
     def commit(self, verb: str, edits: Sequence[FileEdit]) -> None:
-        named = {one.path: one for one in edits}
+        named = {edit.path: edit for edit in edits}
 
         def act(paths: Sequence[str]) -> None:
             done, waiting = commit(self.vault, verb, [named[path] for path in paths], quiet=self.owner.quiet)
@@ -560,17 +568,17 @@ class _Scan:
             paths |= {os.path.relpath(os.path.join(folder, name), root) for name in names if name.endswith(".jsonl")}
         edits = []
         for path in sorted(paths):
-            met = None
+            seen = None
             if os.path.lexists(root / path):
                 if not self.identity.present(path):
                     continue
-                met = FileStat.of(path, os.lstat(root / path))
+                seen = FileStat.of(path, os.lstat(root / path))
             with self.guarded(path):
-                data = None if met is None else read_stable(root, met)
+                data = None if seen is None else read_stable(root, seen)
                 owner.findings.pop(path, None)
-                if (met is None and path == CARD) or (data is not None and self.vault.is_committed(path, data)):
+                if (seen is None and path == CARD) or (data is not None and self.vault.is_committed(path, data)):
                     continue
-                wait = owner.quiet if met is not None and data is None else owner.rest.missing(path, met)
+                wait = owner.quiet if seen is not None and data is None else owner.rest.missing(path, seen)
                 if wait > 0:
                     self.out.wait(path, wait)
                 elif (why := _unfit(self.vault, path, data)) is not None:
@@ -593,7 +601,7 @@ class _Scan:
             ought: list[tuple[str, bytes, FileState]] = []
             with self.guarded(path):
                 file = self.read(found.changed[path])
-                ought = [] if file is None else list(self.indexed(file))
+                ought = [] if file is None else self.indexed(file)
             yield from ought
         skipped = below(found.skipped)
         for path in sorted(path for path in self.tree if skipped(path) and is_note(path)):
@@ -601,15 +609,15 @@ class _Scan:
                 data = self.vault.blob(self.tree[path])
                 yield path, data, FileState(path, 0, 0, 0, sha256(data))
 
-    def indexed(self, file: File) -> Iterator[tuple[str, bytes, FileState]]:
-        """Yield (path, bytes, state) of the file as the index should have it; nothing if it should not have it."""
+    def indexed(self, file: File) -> list[tuple[str, bytes, FileState]]:
+        """Return (path, bytes, state) of the file as the index should have it; nothing if it should not have it."""
         decision, path = self.decide(file), file.path
         if decision.act is FileAction.INDEX:
-            yield path, decision.data, file.seen.state(file.note.digest)
-        elif (data := self.last_whole(path)) is not None:
-            # The next scan must find an edit that is not committed yet: leave its stat unknown.
-            state = file.seen.state("") if decision.act is FileAction.HOLD else FileState(path, 0, 0, 0, "")
-            yield path, data, replace(state, digest=sha256(data))
+            return [(path, decision.data, file.seen.state(file.note.digest))]
+        data = self.last_whole(path)
+        # The next scan must find an edit that is not committed yet: leave its stat unknown.
+        state = file.seen.state("") if decision.act is FileAction.HOLD else FileState(path, 0, 0, 0, "")
+        return [] if data is None else [(path, data, replace(state, digest=sha256(data)))]
 
 
 def shortest_first(paths: Iterable[str]) -> list[str]:

@@ -14,6 +14,7 @@ from ormahd.errors import Unavailable
 from ormahd.model.change import FileState, finding
 from ormahd.process import priority
 from ormahd.vault.excluded import Excluded, is_note_name
+from ormahd.watch.reading import NS, FileStat
 
 MAX_NOTE_BYTES = 10_000_000
 """Largest file that is read. A memory holds 1,000,000 characters, so a larger file is no note."""
@@ -21,34 +22,10 @@ STRIDE = 64
 """The number of files of a folder that are examined between two calls of `priority.give`."""
 MARKER = ".ormah/vault.toml"
 """If this file is missing, the vault counts as missing: the mount point of an unmounted disk is an empty folder."""
-NS = 2**63 - 1
-"""The largest distance from 1970, in nanoseconds, that an mtime may have here: the largest integer in SQLite. Some file
-systems store later times."""
 READABLE = "make it readable, or move it out of the vault"
 NOTHING = "nothing need be done"
 LINK = f"{NOTHING}; a note is read where it lies itself in the vault"
 RENAME = "rename it; `convmv -f latin1 -t utf-8` does many"
-
-
-class FileStat(Struct, frozen=True):
-    """What is known of a file by its stat alone. `changed_ns`: the later of mtime and ctime."""
-
-    path: str
-    size: int
-    mtime_ns: int
-    inode: int
-    changed_ns: int
-
-    @classmethod
-    def of(cls, path: str, found: os.stat_result) -> FileStat:
-        changed = max(found.st_mtime_ns, found.st_ctime_ns)
-        return cls(path, found.st_size, max(-NS, min(found.st_mtime_ns, NS)), found.st_ino, changed)
-
-    def differs(self, row: FileState) -> bool:
-        return row.mtime_ns != self.mtime_ns or row.size != self.size or row.inode != self.inode
-
-    def state(self, digest: str) -> FileState:
-        return FileState(self.path, self.size, self.mtime_ns, self.inode, digest)
 
 
 class WalkResult(Struct):
@@ -183,8 +160,8 @@ class _Walker:
         """
         named = []
         for folder in folders:
-            if not _is_text(folder):
-                self.out.skip(_shown(folder), "warning", "the folder's name is not UTF-8", RENAME)
+            if _utf8(folder) != folder:
+                self.out.skip(_utf8(folder), "warning", "the folder's name is not UTF-8", RENAME)
             elif not self.excluded.template(folder):
                 named.append(folder)
         ignored = self.excluded.by_git([folder for folder in named if folder not in self.known_folders])
@@ -198,8 +175,8 @@ class _Walker:
             return
         row = self.known.get(path)
         if row is None:
-            if not _is_text(path):
-                self.out.skip(_shown(path), "warning", "the name is not UTF-8", RENAME)
+            if _utf8(path) != path:
+                self.out.skip(_utf8(path), "warning", "the name is not UTF-8", RENAME)
             elif original := self.excluded.conflicted(path):
                 what = f"a conflicted copy of {original}: take over what it has more, and delete it"
                 self.out.skip(path, "warning", what, READABLE)
@@ -232,9 +209,5 @@ class _Walker:
             self.out.skip(path, "warning", what, "divide it")
 
 
-def _shown(path: str) -> str:
+def _utf8(path: str) -> str:
     return path.encode("utf-8", "replace").decode()
-
-
-def _is_text(path: str) -> bool:
-    return path.isascii() or not any("\ud800" <= c <= "\udfff" for c in path)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import stat
 import sys
 import threading
 import time
@@ -29,13 +30,13 @@ from ormahd.process import priority
 from ormahd.settings import VaultSettings
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.vault import Vault
+from ormahd.watch.reading import FileStat
 from ormahd.watch.reconciler import Reconciler, ScanAborted
-from ormahd.watch.walk import FileStat
+from ormahd.watch.walk import MAX_NOTE_BYTES
 
-KINDS: Final[list[type[events.FileSystemEvent]]] = [
-    events.DirCreatedEvent, events.DirDeletedEvent, events.DirMovedEvent, events.FileCreatedEvent, events.FileDeletedEvent,
-    events.FileModifiedEvent, events.FileMovedEvent,
-]  # fmt: skip
+_OF_FOLDERS: Final = (events.DirCreatedEvent, events.DirDeletedEvent, events.DirMovedEvent)
+_OF_FILES: Final = (events.FileCreatedEvent, events.FileDeletedEvent, events.FileModifiedEvent, events.FileMovedEvent)
+KINDS: Final[list[type[events.FileSystemEvent]]] = [*_OF_FOLDERS, *_OF_FILES]
 """The kinds of events to receive: not the opening, reading and closing of a file, and not the change of a folder in which
 a file was created or deleted, because the file has an event of its own."""
 HEARTBEAT_S = 5.0
@@ -54,6 +55,8 @@ GAP_S = 2.0
 PAUSE_S = (1.0, 10.0)
 """The shortest and the longest pause in seconds after a scan of the vault that failed, or could do nothing because another
 git is at work. It doubles each time."""
+MANY = 50
+"""If more files than this changed at once, the whole folder is looked at: where the kernel dropped events, there were many."""
 NICE: Final = 10
 MISSING: Final = "it is not there"
 
@@ -142,23 +145,28 @@ class FolderWatch:
     """Watches folders in a thread, from `start` to `stop`, and has its listener scan those in which something changed."""
 
     def __init__(
-        self, name: str, folders: Sequence[Path], listener: FolderListener, *, quiet: float, optional: bool = False,
-        poll: float | None = None, nice: int = NICE,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        folders: Sequence[Path],
+        listener: FolderListener,
+        *,
+        quiet: float,
+        optional: bool = False,
+        poll: float | None = None,
+    ) -> None:
         """`name`: the name of the thread. `quiet`: seconds between a change and the scan of its folder. `optional`: a
         folder that does not exist is no trouble of which the listener is told. `poll`: seconds between two scans while
-        nothing is watched; None: as otherwise."""
+        nothing is watched; None: as otherwise, and no request waits for the scans."""
         self._optional = optional
         self._folders = [_Watched(path) for path in dict.fromkeys(folders)]
         self._listener = listener
         self._quiet = quiet
         self._poll = poll
-        self._nice = nice
         self._changed = threading.Condition()
         self._source: FolderEvents | None = None
         self._retry_at = 0.0
         self._wrong: dict[str, str] = {}
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.stopping = False
         self.everything = False
         """Whether this scan is not because of an event alone: some may have been lost."""
@@ -166,76 +174,71 @@ class FolderWatch:
         """Why the system sends no events; None while it does."""
 
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
 
     def stop(self, seconds: float | None = None) -> bool:
         """Stop the thread. Return False if it still runs after `seconds`."""
         with self._changed:
             self.stopping = True
             self._changed.notify_all()
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
-        return not self._thread.is_alive()
+        if self.thread.ident is not None:
+            self.thread.join(seconds)
+        return not self.thread.is_alive()
 
     def scan_all(self) -> None:
         """Have all folders scanned now, by the thread."""
         with self._changed:
-            for one in self._folders:
-                one.full_at = 0.0
+            for folder in self._folders:
+                folder.full_at = 0.0
             self._changed.notify_all()
 
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive()
-
     def _notified(self, path: str, is_folder: bool) -> None:
-        one = next((one for one in self._folders if path.startswith(f"{one.real}/")), None)
-        if one is not None and self._listener.wants(one.path, one.path / path[len(one.real) + 1 :], is_folder):
+        folder = next((folder for folder in self._folders if path.startswith(f"{folder.real}/")), None)
+        if folder is None:
+            return
+        if self._listener.wants(folder.path, folder.path / path[len(folder.real) + 1 :], is_folder):
             with self._changed:
-                if one.changed_at == math.inf:
-                    one.changed_at = time.monotonic() + self._quiet
+                if folder.changed_at == math.inf:
+                    folder.changed_at = time.monotonic() + self._quiet
                     self._changed.notify_all()
 
     # The thread
 
     def _run(self) -> None:
-        if self._nice:
-            priority.step_back(self._nice)
+        if self._poll is None:
+            priority.step_back(NICE)
         while not self.stopping:
             try:
-                self._turn()
+                self._look()
+                for folder in self._folders:
+                    if folder.identity and folder.due <= time.monotonic() and not self.stopping:
+                        self._scan(folder)
+                with self._changed:
+                    now = time.monotonic()
+                    if not self.stopping:
+                        due = [folder.due for folder in self._folders if folder.identity]
+                        self._changed.wait(max(0.0, min([*due, now + HEARTBEAT_S]) - now))
             except OrmahError as error:
-                log.warning("%s: %s", self._thread.name, error.message)
+                log.warning("%s: %s", self.thread.name, error.message)
             except Exception:
-                log.exception("%s met a fault; it goes on", self._thread.name)
+                log.exception("%s met a fault; it goes on", self.thread.name)
                 with self._changed:
                     self._changed.wait_for(lambda: self.stopping, HEARTBEAT_S)
         self._end_source()
 
-    def _turn(self) -> None:
-        self._look()
-        for one in self._folders:
-            if one.identity and one.due <= time.monotonic() and not self.stopping:
-                self._scan(one)
-        with self._changed:
-            now = time.monotonic()
-            if not self.stopping:
-                due = [one.due for one in self._folders if one.identity]
-                self._changed.wait(max(0.0, min([*due, now + HEARTBEAT_S]) - now))
-
-    def _scan(self, one: _Watched) -> None:
+    def _scan(self, folder: _Watched) -> None:
         began = time.monotonic()
-        self.everything = one.full_at <= began
+        self.everything = folder.full_at <= began
         with self._changed:
-            one.changed_at = math.inf
+            folder.changed_at = math.inf
             if self.everything:
-                one.full_at = began + (SCAN_S if self.unwatched is None or self._poll is None else self._poll)
-        again = self._listener.scan(one.path)
+                folder.full_at = began + (SCAN_S if self.unwatched is None or self._poll is None else self._poll)
+        again = self._listener.scan(folder.path)
         now = time.monotonic()
-        one.rests_until = now + min(GAP_S, SHARE * (now - began))
+        folder.rests_until = now + min(GAP_S, SHARE * (now - began))
         if again is not None:
             with self._changed:
-                one.changed_at = min(one.changed_at, now + again)
+                folder.changed_at = min(folder.changed_at, now + again)
         try:  # the system's limits may have left a new folder unwatched
             if self._source is not None:
                 self._source.check()
@@ -246,23 +249,23 @@ class FolderWatch:
         """Check whether each folder exists and can be read, and watch those that can. If other folders than before
         cannot be watched, tell the listener."""
         wrong: dict[str, str] = {}
-        for one in self._folders:
+        for folder in self._folders:
             identity, why = None, None
             try:
-                with os.scandir(one.path) as entries:
+                with os.scandir(folder.path) as entries:
                     next(entries, None)
-                found = one.path.stat()
+                found = folder.path.stat()
                 identity = found.st_dev, found.st_ino
             except FileNotFoundError:
                 why = None if self._optional else MISSING
             except OSError as error:
                 why = error.strerror or str(error)
             if why is not None:
-                wrong[str(one.path)] = why
-            if identity != one.identity:
-                if one.identity is not None:  # the watches are on a folder that is not at this path any more
+                wrong[str(folder.path)] = why
+            if identity != folder.identity:
+                if folder.identity is not None:  # the watches are on a folder that is not at this path any more
                     self._end_source()
-                one.identity, one.real, one.full_at = identity, os.path.realpath(one.path), 0.0
+                folder.identity, folder.real, folder.full_at = identity, os.path.realpath(folder.path), 0.0
         self._watch()
         if wrong != self._wrong:
             for path in wrong.keys() - self._wrong.keys():
@@ -273,18 +276,18 @@ class FolderWatch:
     def _watch(self) -> None:
         """Have the system send events for all folders that exist."""
         if self._source is not None and not self._source.alive:
-            log.warning("%s: the watches are renewed, because they died", self._thread.name)
+            log.warning("%s: the watches are renewed, because they died", self.thread.name)
             self._end_source()
         if self._source is None and self._retry_at > time.monotonic():
             return
         try:
             if self._source is None:
                 self._source = FolderEvents(self._notified)
-                for one in self._folders:  # scan all, because events were lost while nothing watched
-                    one.full_at = 0.0
-            for one in self._folders:
-                if one.identity:
-                    self._source.add(one.real)
+                for folder in self._folders:  # scan all, because events were lost while nothing watched
+                    folder.full_at = 0.0
+            for folder in self._folders:
+                if folder.identity:
+                    self._source.add(folder.real)
             self.unwatched = None
         except FileNotFoundError:
             return  # a folder was deleted in the meantime; the next `_look` notices that
@@ -295,11 +298,11 @@ class FolderWatch:
         """Watch nothing until the next try, because the system's limits do not allow it."""
         why = error.strerror or str(error)
         if why != self.unwatched:
-            log.warning("%s: no watches (%s); folders are scanned more often instead", self._thread.name, why)
+            log.warning("%s: no watches (%s); folders are scanned more often instead", self.thread.name, why)
         self.unwatched = why
         self._retry_at = time.monotonic() + RETRY_S
-        for one in self._folders:
-            one.full_at = 0.0
+        for folder in self._folders:
+            folder.full_at = 0.0
         self._end_source()
 
     def _end_source(self) -> None:
@@ -324,20 +327,20 @@ class VaultWatcher:
         self._lock = threading.Lock()
         self._touched: dict[str, float] = {}
         """{path: time of its last event}. ".git": anything in the repository."""
-        self._unfinished = True
-        """Whether the last scan left something to the next one."""
+        self._waiting: Collection[str] = {""}
+        """Paths that the last scan left to the next one; with "" the whole folder."""
         self._pause = PAUSE_S[0]
         self._trouble: str | None = None
-        self.watch = FolderWatch("vault-watch", [vault.root], self, quiet=self._quiet, poll=POLL_S, nice=0)
+        self.watch = FolderWatch("vault-watch", [vault.root], self, quiet=self._quiet, poll=POLL_S)
 
     @property
     def alive(self) -> bool:
         """Whether edits are found soon after they happen, by watching or by polling."""
-        return self.watch.alive and self._trouble is None
+        return self.watch.thread.is_alive() and self._trouble is None
 
     @property
     def state(self) -> str:
-        if not self.watch.alive:
+        if not self.watch.thread.is_alive():
             return "stopped"
         if self._trouble is not None:
             return f"trouble: {self._trouble}"
@@ -351,10 +354,9 @@ class VaultWatcher:
         if parts[0] == ".git":
             wanted = parts[1:2] != ("objects",)  # an event for the ref that names them follows
             parts = parts[:1]
-        elif parts[-1] == ".gitignore":
-            wanted = True
         else:
-            wanted = (is_folder or is_note_name(path.name)) and not any(part.startswith(".") for part in parts)
+            dotted = any(part.startswith(".") for part in parts)
+            wanted = parts[-1] == ".gitignore" or ((is_folder or is_note_name(path.name)) and not dotted)
         if wanted:
             with self._lock:
                 self._touched["/".join(parts)] = time.monotonic()
@@ -368,11 +370,13 @@ class VaultWatcher:
         with self._lock:
             touched, self._touched = self._touched, {}
         try:
-            if not (self.watch.everything or self._unfinished or self._differs(folder, touched)):
+            changed = None if self.watch.everything else self._differing(folder, touched)
+            if changed is not None and not changed:
                 return None
-            self._unfinished = True
+            self._waiting = {""}
             self._vault.look_after()
-            result = self._reconciler.scan(rested=[path for path, last in touched.items() if last <= rested_since])
+            rested = [path for path, last in touched.items() if last <= rested_since]
+            result = self._reconciler.scan(rested=rested, only=changed)
         except ScanAborted:
             return None
         except (OrmahError, OSError) as exc:
@@ -381,32 +385,33 @@ class VaultWatcher:
             log.exception("the watcher met a fault; it goes on")
             return self._failed(repr(exc))
         self._trouble = None
-        self._unfinished = result.waiting_until is not None
-        if (
-            result.waiting_until is not None
-            and self._vault.busy()
-            and not (result.indexed + result.edited + result.removed)
-        ):
+        self._waiting = result.waiting
+        done = result.indexed + result.edited + result.removed
+        if result.waiting_until is not None and not done and self._vault.busy():
             return self._back_off()
         self._pause = PAUSE_S[0]
         return None if result.waiting_until is None else max(0.0, result.waiting_until - time.monotonic())
 
-    def _differs(self, folder: Path, touched: Collection[str]) -> bool:
-        """Whether anything at these paths is not as the index has it. After commits of Ormah's own nothing differs."""
-        if ".git" in touched and self._reconciler.behind():
-            return True
+    def _differing(self, folder: Path, touched: Collection[str]) -> set[str] | None:
+        """Return those of the touched and waiting files that are not as the index has them, if it has them all; None: the
+        whole folder is to be looked at. After commits of Ormah's own nothing differs."""
+        if len(touched) > MANY or (".git" in touched and self._reconciler.behind()):
+            return None
         rows = self._reconciler.index.known()
-        for path in touched:
+        changed: set[str] = set()
+        for path in {*touched, *self._waiting} - {".git"}:
             row = rows.get(path)
             try:
                 found = os.lstat(folder / path)
             except OSError:
-                if row is not None or not is_note_name(path):
-                    return True
+                if row is not None or path in self._waiting or not is_note_name(path):
+                    return None
                 continue
-            if path != ".git" and (row is None or FileStat.of(path, found).differs(row)):
-                return True
-        return False
+            if row is None or not stat.S_ISREG(found.st_mode) or found.st_size > MAX_NOTE_BYTES:
+                return None
+            if path in self._waiting or FileStat.of(path, found).differs(row):
+                changed.add(path)
+        return changed
 
     def _failed(self, why: str) -> float:
         """Return the pause after a failed scan, and log the reason if it is new."""

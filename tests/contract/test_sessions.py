@@ -473,7 +473,7 @@ def test_an_answer_that_the_file_lacks_is_archived_as_the_hook_told_it(
     file = written(tmp_path / "t.jsonl", *SHOP[:3], growing)
     with opened(tmp_path, now=datetime(2026, 11, 2, 9, 0, 3, 800_000, tzinfo=UTC)) as ormah:
         with capturing(ormah) as capture:
-            capture.hear(str(file), "Done.")
+            capture.report(str(file), "Done.")
             wait_until(lambda: ("s1", "Done.") in archived(ormah), "the answer of the hook")
         later = bring(ormah, written(file, *SHOP[:3], growing, final, asked(2, "Again?"), answered(2, "Done.")))
         assert (later.added, later.known) == (2, 4), "the same words to another prompt are another turn"
@@ -487,7 +487,7 @@ def test_a_prompt_that_is_never_answered_is_archived(
     monkeypatch.setattr(capture_module, "REST", 0.5)
     file = tmp_path / "t.jsonl"
     with capturing(ormah) as capture:
-        capture.hear(str(file), later=True)
+        capture.report(str(file), later=True)
         written(file, *SHOP[:3])
         wait_until(lambda: len(archived(ormah)) == 3, "the prompt")
 
@@ -500,7 +500,7 @@ def test_an_open_answer_is_looked_at_again_when_the_session_rests(
     growing["message"]["stop_reason"] = None
     file = written(tmp_path / "t.jsonl", *SHOP[:3], growing)
     with capturing(ormah) as capture:
-        capture.hear(str(file))  # no hook told an answer, and no event follows
+        capture.report(str(file))  # no hook told an answer, and no event follows
         wait_until(lambda: len(archived(ormah)) == 3, "what is closed")
         monkeypatch.setattr("ormahd.ingest.bring_in.REST", 0.1)
         wait_until(lambda: len(archived(ormah)) == 4, "the answer, once nobody writes it any more")
@@ -509,8 +509,8 @@ def test_an_open_answer_is_looked_at_again_when_the_session_rests(
 def test_a_hook_without_a_file_is_no_failure(ormah: Ormah, tmp_path: Path) -> None:
     with capturing(ormah) as capture:
         for path in (None, str(tmp_path / "missing.jsonl"), "relative.jsonl", str(tmp_path)):
-            capture.hear(path, "Done.")
-        capture.hear(str(written(tmp_path / "t.jsonl", *SHOP)), "")
+            capture.report(path, "Done.")
+        capture.report(str(written(tmp_path / "t.jsonl", *SHOP)), "")
         wait_until(lambda: len(archived(ormah)) == 4, "the file that is there")
 
 

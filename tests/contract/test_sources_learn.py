@@ -28,7 +28,7 @@ def test_turns_are_counted_for_the_way_in(tmp_path: Path) -> None:
                 tmp_path / "t" / f"{source}.jsonl", facts, session=source, at=NOW - timedelta(days=number + 1)
             )
             if source == "hook":
-                capture.hear(str(file), "")
+                capture.report(str(file), "")
             elif source == "watcher":
                 capture.read(file)
             else:

@@ -251,7 +251,7 @@ def test_a_history_that_was_rewritten_there_is_noticed(two: Two) -> None:
     other.git("rebase", "-q", *said.split())
     assert other.git("log", "-1", "--format=%P") == tip
     assert (other.root / "b.txt").exists()
-    check_our_history(other.vault, other.remote, nobody)
+    check_our_history(other.vault, other.remote, unasked(other))
     check_remote_history(other.vault, other.remote, tip)
 
 
@@ -262,10 +262,10 @@ def test_a_history_that_was_rewritten_here_is_noticed(two: Two) -> None:
     note_synced(one.vault, one.remote, tip)
     one.git("commit", "-q", "--amend", "-m", "rewritten")
     with pytest.raises(Conflict, match="this vault's history was rewritten") as caught:
-        check_our_history(one.vault, one.remote, lambda: tip)
+        check_our_history(one.vault, one.remote, network(one.vault))
     said = caught.value.hint or ""
     one.git("push", *said.partition("git push ")[2].partition(" (")[0].split())
-    check_our_history(one.vault, one.remote, nobody)
+    check_our_history(one.vault, one.remote, unasked(one))
 
 
 def test_a_purged_history_is_not_even_fetched(two: Two) -> None:
@@ -281,14 +281,20 @@ def test_a_purged_history_is_not_even_fetched(two: Two) -> None:
     one.vault.git.reopen()
     assert one.vault.git.resolve(tip) is None
     with pytest.raises(Conflict, match="this vault's history was rewritten"):
-        check_our_history(one.vault, one.remote, lambda: tip)
-    check_our_history(one.vault, one.remote, one.vault.head)  # somebody pushed it by its address
-    check_our_history(one.vault, one.remote, lambda: None)  # the remote is empty
+        check_our_history(one.vault, one.remote, network(one.vault))
+    bare = one.root.parent / "remote.git"
+    one.git("push", "-q", "--force", str(bare), "main")
+    check_our_history(one.vault, one.remote, network(one.vault))
+    git(bare, "update-ref", "-d", "refs/heads/main")
+    check_our_history(one.vault, one.remote, network(one.vault))
     assert one.vault.git.resolve(tip) is None
 
 
-def nobody() -> str | None:
-    raise AssertionError("the remote need not be asked")
+def unasked(machine: Machine) -> Network:
+    """A network that raises if it is used."""
+    closing = threading.Event()
+    closing.set()
+    return Network(machine.vault.git, silence=30.0, closing=closing)
 
 
 def test_a_remote_that_was_put_back_is_not_taken_for_rewritten(two: Two, tmp_path: Path) -> None:
@@ -305,5 +311,5 @@ def test_a_remote_that_was_put_back_is_not_taken_for_rewritten(two: Two, tmp_pat
     assert tip == first
     check_remote_history(one.vault, one.remote, tip)
     one.git("reset", "-q", "--hard", first)
-    check_our_history(one.vault, one.remote, nobody)
+    check_our_history(one.vault, one.remote, unasked(one))
     check_remote_history(one.vault, one.remote, head)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ormahd.watch.snapshot_files import CommitFiles
+from ormahd.watch.identity import CommitFiles
 from tests.vault.git_house import git
 from tests.vault.observed import House, uuid
 

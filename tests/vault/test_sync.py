@@ -10,8 +10,10 @@ import pytest
 
 from ormahd.errors import Conflict, NotFound
 from ormahd.note.read import parse
+from ormahd.sync.join import count
+from ormahd.sync.replaced import set_aside_replaced
 from ormahd.vault.conflicts import resolve, waiting
-from tests.vault.sync_house import FILES, TEXT, A, B, C, Two, note, settle, two_machines
+from tests.vault.sync_house import FILES, TEXT, A, B, C, Machine, Two, note, settle, two_machines
 
 
 def test_changes_of_different_notes_come_together_and_the_other_side_only_follows(two: Two) -> None:
@@ -75,6 +77,31 @@ def test_a_true_conflict_keeps_ours_and_sets_all_versions_aside(two: Two) -> Non
     assert resolve(other.root, A[:8]) == [aside]
     assert waiting(other.root) == []
     assert not list((other.root / ".ormah/conflicts").iterdir())
+
+
+def test_commits_whose_clocks_differ_by_years(two: Two) -> None:
+    """Git then lists commits of `A..B` that both have."""
+    one, other = two
+
+    def commit(machine: Machine, year: int, file: str, text: str) -> None:
+        date = f"{year}-01-01T00:00:00Z"
+        (machine.root / file).write_bytes(note(text, A if file == "a.md" else C))
+        machine.git("add", file)
+        machine.git("commit", "-q", "-m", text, env={"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date})
+
+    commit(one, 2001, "a.md", "ours")
+    assert one.push()
+    commit(other, 2001, "a.md", "theirs")
+    other.sync()  # its commit is younger by years
+    one.join()
+    before = one.vault.head()
+    assert before
+    for number in range(8):
+        commit(one, 1999, "c.md", f"late {number}")
+    head = one.vault.head()
+    assert head
+    assert (count(one.vault, before, head), count(one.vault, head, before)) == (0, 8)
+    assert set_aside_replaced(one.vault, head, before) == []
 
 
 @pytest.mark.parametrize("merger", [0, 1])

@@ -39,6 +39,21 @@ def test_an_edit_in_place_is_committed_in_the_persons_name_byte_for_byte(house: 
     house.settle()
 
 
+def test_a_scan_of_named_files_looks_at_no_others(house: House) -> None:
+    one, two, three = (house.remember(f"text {number}", node_id=uuid(number)) for number in (1, 2, 3))
+    house.settle()
+    for path in (one, two):
+        house.write(path, house.read(path) + b"more\n")
+    (house.root / three).unlink()
+    assert (house.scan(only=[one]).edited, house.scan(only=[one, three]).edited) == (1, 0)
+    assert house.index.find("more") == [one]
+    house.git("commit", "-q", "--allow-empty", "-m", "by hand")  # HEAD has moved: it looks at the whole folder
+    result = house.scan(only=[one])
+    assert (result.edited, result.removed) == (1, 1)
+    assert house.index.find("more") == sorted([one, two])
+    house.settle()
+
+
 def test_our_own_writes_cause_nothing(house: House) -> None:
     for number in range(5):
         house.remember(f"text {number}", node_id=uuid(number + 1))

@@ -40,9 +40,8 @@ def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) 
     name = path.stem if path else "A text"
     redacted: list[str] = []
     try:
-        found = read_document(
-            read, clean(ormah, name, redacted) or name, lambda text: clean(ormah, text, redacted) or ""
-        )
+        name = clean(ormah, name, redacted) or name
+        found = read_document(read, name, lambda text: clean(ormah, text, redacted) or "")
     except Unreadable as error:
         out.status, out.error = "failed", str(error)
         return out
@@ -50,7 +49,7 @@ def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) 
     if isinstance(space, UnsetType):
         space = projects.settle(ormah, Caller("system:files", str(path.parent))) if path is not None else None
     new: dict[str, Section] = {}
-    for section in (Section(one.place, one.title, normalise(one.text)) for one in found.sections):
+    for section in (Section(section.place, section.title, normalise(section.text)) for section in found.sections):
         if section.key in new or ormah.index.equal(space, NodeType.FACT, section.title, section.text) is not None:
             out.known += 1
         else:
@@ -66,21 +65,27 @@ def _store(
     ormah: Ormah, path: Path | None, new: list[Section], caller: Caller, space: str | None, out: IngestedDocument
 ) -> None:
     for at in priority.giving(range(0, len(new), STEP)):
-        ormah.index.embed_ahead([(one.title, one.text) for one in new[at : at + STEP]], urgent=False)
+        ormah.index.embed_ahead([(section.title, section.text) for section in new[at : at + STEP]], urgent=False)
     now, taken = ormah.moment(), set[str]()
-    subject, body = (
-        f"Ingest {path.name if path else 'a text'}: {len(new)} added",
-        "\n".join(one.title for one in new[:100]),
-    )
+    subject = f"Ingest {path.name if path else 'a text'}: {len(new)} added"
+    body = "\n".join(section.title for section in new[:100])
     with transaction(ormah, subject, kind=Kind.INGEST, caller=caller, body=body, run=out.run) as tx:
         for section in priority.giving(new):
             node_id = ormah.index.new_id(taken)
             taken.add(node_id[:8])
             data = compose(
-                id=node_id, type=NodeType.FACT, tier=Tier.WORKING, space=space, title=section.title, tags=[],
-                source=f"file:{path.name if path else '-'}", confidence=1.0, created=now, updated=now,
+                id=node_id,
+                type=NodeType.FACT,
+                tier=Tier.WORKING,
+                space=space,
+                title=section.title,
+                tags=[],
+                source=f"file:{path.name if path else '-'}",
+                confidence=1.0,
+                created=now,
+                updated=now,
                 content=section.text,
-            )  # fmt: skip
+            )
             place = path_for(
                 id=node_id, type=NodeType.FACT, space=space, title=section.title, content=section.text, created=now
             )

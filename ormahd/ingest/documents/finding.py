@@ -15,7 +15,7 @@ from ormahd.errors import BadRequest
 from ormahd.ingest.bring_in import allowed, named, ours, refuse_ours
 from ormahd.ingest.documents.reading import DOCUMENTS, PDF_MARK, Unreadable, read_bytes
 from ormahd.ingest.readers.formats import format_of
-from ormahd.ingest.sources import ENDINGS, documents, shown, walk
+from ormahd.ingest.sources import ENDINGS, display_path, documents, walk
 from ormahd.ormah import Ormah
 from ormahd.vault.excluded import conflicted_copy, json_setting
 
@@ -23,7 +23,7 @@ CONVERSATION: Final = "conversation"
 DOCUMENT: Final = "document"
 TEXT: Final = ".txt"
 """The ending of files of which the content decides what they are."""
-NOT_HERE: Final = frozenset({"node_modules", "__MACOSX", "__pycache__", "venv"})
+NO_DOCUMENTS: Final = frozenset({"node_modules", "__MACOSX", "__pycache__", "venv"})
 """Names of folders in which no documents are looked for. Folders whose names begin with a dot are skipped as well."""
 _COPY: Final = re.compile(
     r"(.+?)(?: ?\(\d{1,2}\)|(?: [-–])? \(?(?:copy|kopie|copie|copia)\)?(?: \(?\d{1,2}\)?)?)"
@@ -55,9 +55,9 @@ def look_at(ormah: Ormah, params: IngestPathParams) -> IngestPathResult:
         texts = [file for file in texts if (kind or kind_of(file)) == DOCUMENT]
     if talks:
         allowed(ormah)
-    left_out = [str(one) for one in without if place in one.parents and one.exists()]
-    left_out += [name for file in (*talks, *texts) if (name := shown(file)) != str(file)]
-    talks, texts = ([file for file in files if shown(file) == str(file)] for files in (talks, texts))
+    left_out = [str(folder) for folder in without if place in folder.parents and folder.exists()]
+    left_out += [name for file in (*talks, *texts) if (name := display_path(file)) != str(file)]
+    talks, texts = ([file for file in files if display_path(file) == str(file)] for files in (talks, texts))
     return IngestPathResult([str(file) for file in talks], [str(file) for file in texts], left_out)
 
 
@@ -67,26 +67,24 @@ def walk_documents(folder: Path, without: tuple[Path, ...]) -> list[Path]:
     vault, excluded = _excluded_in_obsidian(folder)
     found: list[Path] = []
     for place, folders, names in os.walk(folder):
-        here = Path(place)
-        folders[:] = [name for name in folders if not hidden(name) and here / name not in without]
-        files = [here / name for name in names if name.lower().endswith(DOCUMENTS) and not hidden(name)]
-        found += [
-            file for file in files
-            if not file.is_symlink() and file.is_file() and not _is_copy(file, names)
-            and not any(one.search(file.relative_to(vault).as_posix()) for one in excluded)
-        ]  # fmt: skip
+        parent = Path(place)
+        folders[:] = [name for name in folders if not hidden(name) and parent / name not in without]
+        files = [parent / name for name in names if name.lower().endswith(DOCUMENTS) and not hidden(name)]
+        files = [file for file in files if not file.is_symlink() and file.is_file() and not _is_copy(file, names)]
+        in_vault = {file: file.relative_to(vault).as_posix() for file in files}
+        found += [file for file in files if not any(pattern.search(in_vault[file]) for pattern in excluded)]
     return sorted(found)
 
 
 def _excluded_in_obsidian(folder: Path) -> tuple[Path, list[re.Pattern[str]]]:
     """Return the Obsidian vault that a folder is or lies in, and patterns of the paths that the vault's settings
     exclude: by their beginning, or by a pattern between slashes."""
-    vault = next((one for one in (folder, *folder.parents) if (one / ".obsidian").is_dir()), folder)
+    vault = next((place for place in (folder, *folder.parents) if (place / ".obsidian").is_dir()), folder)
     listed = json_setting(vault / ".obsidian/app.json", "userIgnoreFilters")
     patterns = []
-    for one in filter(None, map(str, listed if isinstance(listed, list) else ())):
+    for rule in filter(None, map(str, listed if isinstance(listed, list) else ())):
         with suppress(re.error):
-            pattern = one[1:-1] if len(one) > 2 and one[0] == one[-1] == "/" else f"^{re.escape(one)}"
+            pattern = rule[1:-1] if len(rule) > 2 and rule[0] == rule[-1] == "/" else f"^{re.escape(rule)}"
             patterns.append(re.compile(pattern, re.IGNORECASE))
     return vault, patterns
 
@@ -101,7 +99,7 @@ def _is_copy(file: Path, beside: Collection[str]) -> bool:
         return original in beside
     original = numbered[1] + file.suffix
     try:
-        texts = [read_bytes(one).splitlines() for one in (file, file.with_name(original))]
+        texts = [read_bytes(path).splitlines() for path in (file, file.with_name(original))]
     except Unreadable:
         return False
     same = texts[0][:1] == texts[1][:1] and len({*texts[0]} & {*texts[1]}) * 2 > len({*texts[0]})
@@ -109,7 +107,7 @@ def _is_copy(file: Path, beside: Collection[str]) -> bool:
 
 
 def hidden(name: str) -> bool:
-    return name.startswith(".") or name in NOT_HERE
+    return name.startswith(".") or name in NO_DOCUMENTS
 
 
 def kind_of(file: Path) -> str:
@@ -120,12 +118,12 @@ def kind_of(file: Path) -> str:
         return DOCUMENT if name.endswith(DOCUMENTS) else CONVERSATION
     try:
         with documents(file) as found:
-            one = next(found, None)
-            if one is None or one.member:
+            document = next(found, None)
+            if document is None or document.member:
                 return CONVERSATION  # a zip, thus an export
-            head = one.stream.read(100).lstrip()
-            one.stream.seek(0)
-            known = not head.startswith(PDF_MARK) and format_of(one.stream) is not None
+            head = document.stream.read(100).lstrip()
+            document.stream.seek(0)
+            known = not head.startswith(PDF_MARK) and format_of(document.stream) is not None
             return CONVERSATION if known or head[:2] in {b'{"', b"[{"} else DOCUMENT
     except OSError:
         return DOCUMENT  # its reader says why it cannot be read

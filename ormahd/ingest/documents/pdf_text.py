@@ -32,9 +32,9 @@ def read(file: str) -> dict[str, Any]:
         outline: list[list[Any]] = []
         with contextlib.suppress(Exception):  # the outline is optional, and often broken
             outline = [
-                [one.title, reader.get_destination_page_number(one)]
-                for one in reader.outline
-                if not isinstance(one, list)
+                [entry.title, reader.get_destination_page_number(entry)]
+                for entry in reader.outline
+                if not isinstance(entry, list)
             ]
         title = (reader.metadata.title if reader.metadata else None) or ""
     except MemoryError:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ormahd.ingest.documents.sections import MOST, Section, divided, plain_heading, sections
+from ormahd.ingest.documents.sections import MAX_SECTIONS, Section, divided, plain_heading, sections
 from ormahd.ingest.documents.web_page import is_page, markdown_of
 from ormahd.note.markdown import conflict_line
 from ormahd.process.own_files import open_regular
@@ -69,8 +69,8 @@ def read_document(path: Path, name: str, cleaned: Cleaned = str) -> OpenedDocume
         found = OpenedDocument("markdown", sections(text, cleaned(title) or name), digest, text)
     if not found.sections:
         raise Unreadable("it is empty" if not data.strip() else "it has no section with text")
-    if len(found.sections) > MOST:
-        raise Unreadable(f"it has {len(found.sections):,} sections; a document has at most {MOST:,}")
+    if len(found.sections) > MAX_SECTIONS:
+        raise Unreadable(f"it has {len(found.sections):,} sections; a document has at most {MAX_SECTIONS:,}")
     return found
 
 
@@ -79,11 +79,11 @@ def read_bytes(path: Path) -> bytes:
     try:
         with open_regular(path) as opened:
             begin = opened.read(len(PDF_MARK))
-            most = LARGEST_PDF if begin == PDF_MARK else LARGEST
+            limit = LARGEST_PDF if begin == PDF_MARK else LARGEST
             size = os.fstat(opened.fileno()).st_size
-            if size > most:
-                raise Unreadable(f"it has {size / 1e6:,.0f} MB; a document has at most {most // 1_000_000}")
-            return begin + opened.read(most)
+            if size > limit:
+                raise Unreadable(f"it has {size / 1e6:,.0f} MB; a document has at most {limit // 1_000_000}")
+            return begin + opened.read(limit)
     except OSError as error:
         raise Unreadable(error.strerror or str(error)) from error
 
@@ -109,12 +109,11 @@ def _of_pdf(path: Path, name: str, cleaned: Cleaned) -> list[Section]:
     pages = [cleaned(page) for page in found["pages"]]
     title = plain_heading(cleaned(found["title"])) or name
     outline = [(page, str(heading)) for heading, page in found["outline"] if isinstance(page, int)]
-    begins = sorted({(page, plain_heading(cleaned(one))) for page, one in outline if 0 <= page < len(pages)})
+    begins = sorted({(page, plain_heading(cleaned(heading))) for page, heading in outline if 0 <= page < len(pages)})
     if len(begins) < 2:
         many = len(pages) > 1
-        return divided(
-            [((f"{title}, page {number}" if many else title,), page, number) for number, page in enumerate(pages, 1)]
-        )
+        titles = [f"{title}, page {number}" if many else title for number in range(1, len(pages) + 1)]
+        return divided([((titles[at],), page, at + 1) for at, page in enumerate(pages)])
     parts: list[tuple[tuple[str, ...], str, int]] = [((title,), "\n\n".join(pages[: begins[0][0]]), 1)]
     for at, (page, heading) in enumerate(begins):
         end = begins[at + 1][0] if at + 1 < len(begins) else len(pages)

@@ -20,7 +20,7 @@ LEAST: Final = 10
 """Minimum number of characters of a section. Shorter ones are left out, because they say nothing."""
 LONGEST: Final = 6_000
 """Maximum number of characters of a section. A longer one is divided into several."""
-MOST: Final = 5_000
+MAX_SECTIONS: Final = 5_000
 """Maximum number of sections of one file."""
 
 _ATX = re.compile(r" {0,3}(?P<marks>#{1,6})(?P<text>[ \t].*)?")
@@ -69,7 +69,8 @@ def sections(text: str, name: str) -> list[Section]:
     body, title = _without_front(text)
     before = text.count("\n") - body.count("\n")
     found = (
-        (tuple(heading for _, heading in one.headings), "\n".join(one.lines), before + one.line) for one in _read(body)
+        (tuple(heading for _, heading in part.headings), "\n".join(part.lines), before + part.line)
+        for part in _read(body)
     )
     return divided([(headings or (title or name,), part, line) for headings, part, line in found])
 
@@ -126,7 +127,7 @@ def _read(text: str) -> Iterator[_Open]:
         if _UNDERLINE.fullmatch(line):
             now.lines.pop()
         yield now
-        above = tuple(one for one in now.headings if one[0] < level)
+        above = tuple((depth, text) for depth, text in now.headings if depth < level)
         now = _Open((*above, (level, heading)), [], number)
     yield now
 

@@ -8,7 +8,8 @@ from typing import Final
 
 _SKIPPED: Final = frozenset({"script", "style", "template", "noscript"})
 _HEADINGS: Final = {f"h{level}": f"\n\n{'#' * level} " for level in range(1, 7)}
-_INLINE: Final = frozenset({"a", "abbr", "b", "bdi", "cite", "code", "em", "i", "kbd", "mark", "q", "s", "small", "span", "strong", "sub", "sup", "time", "u", "var"})  # fmt: skip
+_IN_LINES: Final = "a abbr b bdi cite code em i kbd mark q s small span strong sub sup time u var"
+_INLINE: Final = frozenset(_IN_LINES.split())
 _NO_TAG: Final = re.compile(r"<(?![a-zA-Z/!?][^<>]{0,4000}>)")
 """Matches a `<` that begins no tag: the parser would look for its end in all of the text."""
 _PAGE: Final = re.compile(r"\s*(?:<\?xml[^<>]{0,200}>\s*)?<(?:!doctype html|html|head|body)\b", re.IGNORECASE)

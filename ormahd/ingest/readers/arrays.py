@@ -53,7 +53,7 @@ def items(stream: BinaryIO, reading: Reading, *, inside: int = 0) -> Iterator[di
 
 def _objects(source: Repaired, inside: int) -> Iterator[bytes]:
     """Yield the bytes of these objects; b"" for one that is cut off or too long."""
-    kept: list[bytes] = []
+    parts: list[bytes] = []
     size = depth = 0
     string = escaped = False
     while chunk := source.read():
@@ -68,14 +68,14 @@ def _objects(source: Repaired, inside: int) -> Iterator[bytes]:
                 string = True
             elif found[0] == b"{":
                 if depth == inside:
-                    start, kept, size = found.start(), [], 0
+                    start, parts, size = found.start(), [], 0
                 depth += 1
             elif depth:
                 depth -= 1
                 if depth == inside:
-                    yield b"".join([*kept, chunk[start:at]]) if size <= LONGEST else b""
+                    yield b"".join([*parts, chunk[start:at]]) if size <= LONGEST else b""
         if depth > inside and size <= LONGEST:
-            kept.append(chunk[start:])
+            parts.append(chunk[start:])
             size += len(chunk) - start
     if depth > inside:
         yield b""

@@ -28,16 +28,15 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTurn]:
-    session = (
-        text_at(talk, "conversation_id") or text_at(talk, "id") or key_of(talk.get("title"), talk.get("create_time"))
-    )
+    session = text_at(talk, "conversation_id") or text_at(talk, "id")
+    session = session or key_of(talk.get("title"), talk.get("create_time"))
     title = clean_text(text_at(talk, "title") or "")
     if title:
         reading.titles[session] = title
     begun = iso_time(talk.get("create_time"))
     _instructions(talk["mapping"], reading)
-    for node_id, message in _shown(talk):
-        role, text = _said(message)
+    for node_id, message in _visible_branch(talk):
+        role, text = _role_and_text(message)
         if not role:
             continue
         time = iso_time(message.get("create_time")) or begun
@@ -45,16 +44,15 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
         yield SessionTurn("user" if role == "user" else "assistant", text, time, session, key)
 
 
-def _shown(talk: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _visible_branch(talk: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Return the messages of the branch of a conversation that ChatGPT shows, from root to leaf, as (id of the
     message's node, message)."""
     nodes = {name: node for name, node in talk["mapping"].items() if isinstance(node, dict)}
     leaf = talk.get("current_node")
     if leaf not in nodes:
         made = {name: iso_time((node.get("message") or {}).get("create_time")) or "" for name, node in nodes.items()}
-        leaf = max(
-            (name for name, node in nodes.items() if not node.get("children")), key=made.__getitem__, default=None
-        )
+        leaves = [name for name, node in nodes.items() if not node.get("children")]
+        leaf = max(leaves, key=made.__getitem__, default=None)
     names = branch({name: node.get("parent") for name, node in nodes.items()}, leaf)
     return [(name, nodes[name]["message"]) for name in names if isinstance(nodes[name].get("message"), dict)]
 
@@ -74,12 +72,12 @@ def _instructions(nodes: dict[str, Any], reading: Reading) -> None:
             fenced = _FENCED.search(text)
             text = (fenced["text"] if fenced else text).strip()
             kind: Literal["fact", "preference"] = "fact" if field == "user_profile" else "preference"
-            one = ExportedFact(title, text, kind, "custom instructions of ChatGPT")
-            if text and one not in reading.facts:
-                reading.facts.append(one)
+            fact = ExportedFact(title, text, kind, "custom instructions of ChatGPT")
+            if text and fact not in reading.facts:
+                reading.facts.append(fact)
 
 
-def _said(message: dict[str, Any]) -> tuple[str, str]:
+def _role_and_text(message: dict[str, Any]) -> tuple[str, str]:
     """Return (role, text) of a message between the person and ChatGPT; the role is "" for any other, such as a tool
     call."""
     role = text_at(message, "author", "role") or ""
@@ -87,7 +85,7 @@ def _said(message: dict[str, Any]) -> tuple[str, str]:
     about = about if isinstance(about, dict) else {}
     content = message.get("content")
     content = content if isinstance(content, dict) else {}
-    shown = (
+    visible = (
         role in {"user", "assistant"}
         and not about.get("is_visually_hidden_from_conversation")
         and not about.get("is_user_system_message")
@@ -95,6 +93,6 @@ def _said(message: dict[str, Any]) -> tuple[str, str]:
         and message.get("recipient") in (None, "all")
         and content.get("content_type") in _TEXT
     )
-    if not shown:
+    if not visible:
         return "", ""
     return role, clean_text(_PRIVATE.sub("", _CITED.sub("", texts_of(content.get("parts"), ("text",)))))

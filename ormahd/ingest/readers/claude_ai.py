@@ -1,15 +1,25 @@
-"""Reads Claude.ai's export: an array of conversations, each with a list of messages that may form a tree."""
+"""Reads Claude.ai's export: an array of conversations, each with a list of messages that may form a tree; and its
+memories, which are facts about the person."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 from ormahd.ingest.readers.arrays import items
-from ormahd.ingest.readers.turns import Reading, SessionTurn, with_last_answers
+from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn, with_last_answers
 from ormahd.ingest.readers.values import branch, clean_text, iso_time, key_of, text_at, texts_of
 
 NAME: Final = "claude-ai"
+MEMORIES: Final = "claude-ai-memories"
+MEMORY_KEYS: Final = frozenset({"conversations_memory", "project_memories", "memory_files"})
+ORIGIN: Final = "memories of Claude.ai"
+LEAST: Final = 15
+"""Minimum number of characters of a paragraph. Shorter ones are left out, because they say nothing."""
+
+_HEADING = re.compile(r"(?:#{1,6}[ \t]+|\*\*)(?P<title>[^\n*]{1,100}?)(?:\*\*)?:?[ \t]*(?:\n|$)")
+_BULLET = re.compile(r"^[ \t]*[-*•]\s+", re.MULTILINE)
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
@@ -25,7 +35,7 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
     if title:
         reading.titles[session] = title
     begun = iso_time(talk.get("created_at"))
-    for place, message in enumerate(_shown(talk)):
+    for place, message in enumerate(_visible_messages(talk)):
         sender = message.get("sender")
         content = message.get("content")
         blocks = texts_of(content if isinstance(content, list) else [], ("text",))
@@ -37,12 +47,12 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
         yield SessionTurn("user" if sender == "human" else "assistant", text, time, session, key)
 
 
-def _shown(talk: dict[str, Any]) -> list[dict[str, Any]]:
+def _visible_messages(talk: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the messages of a conversation in order. If they form trees, return one branch of each tree: the branch
     that ends in the conversation's current leaf, or else the one with the newest message."""
-    messages = [one for one in talk["chat_messages"] if isinstance(one, dict)]
-    by_id = {one["uuid"]: one for one in messages if isinstance(one.get("uuid"), str)}
-    parents = {name: one.get("parent_message_uuid") for name, one in by_id.items()}
+    messages = [message for message in talk["chat_messages"] if isinstance(message, dict)]
+    by_id = {message["uuid"]: message for message in messages if isinstance(message.get("uuid"), str)}
+    parents = {name: message.get("parent_message_uuid") for name, message in by_id.items()}
     if by_id.keys().isdisjoint(filter(None, parents.values())):
         return messages
     roots: dict[str, str] = {}
@@ -52,3 +62,33 @@ def _shown(talk: dict[str, Any]) -> list[dict[str, Any]]:
     newest = sorted(by_id, key=lambda name: (name == leaf, iso_time(by_id[name].get("created_at")) or "9"))
     leaves = {roots[name]: name for name in newest}
     return [by_id[name] for root in dict.fromkeys(roots.values()) for name in branch(parents, leaves[root])]
+
+
+def read_memories(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
+    """Add each paragraph of the memories in an export of claude.ai to `reading.facts`. Yields no turns."""
+    yield from ()
+    for account in items(stream, reading):
+        _take(text_at(account, "conversations_memory") or "", "Claude remembered", reading)
+        projects = account.get("project_memories")
+        for text in projects.values() if isinstance(projects, dict) else ():
+            _take(text if isinstance(text, str) else "", "Claude remembered of a project", reading)
+        files = account.get("memory_files")
+        for file in files if isinstance(files, list) else ():
+            name = (text_at(file, "path") or "memory").rsplit("/", 1)[-1]
+            _take(text_at(file, "content") or "", name, reading)
+
+
+def _take(text: str, title: str, reading: Reading) -> None:
+    """Add each paragraph of a text, or each item of a list in the text, to `reading.facts`. The fact's title is the
+    heading above the paragraph, or `title` if there is none."""
+    heading = title
+    for paragraph in re.split(r"\n\s*\n", clean_text(text)):
+        lines = paragraph.strip()
+        found = _HEADING.match(lines)
+        if found:
+            heading, lines = found["title"].strip(), lines[found.end() :].strip()
+        for part in _BULLET.split(lines) if _BULLET.match(lines) else [lines]:
+            statement = " ".join(part.split())
+            fact = ExportedFact(heading, statement, "fact", ORIGIN)
+            if len(statement) >= LEAST and fact not in reading.facts:
+                reading.facts.append(fact)

@@ -13,15 +13,15 @@ from typing import Any, BinaryIO, Final
 
 from msgspec import Struct, field
 
-from ormahd.ingest.readers.deeds import FAILED, ToolCall, call_of, done, status_of
+from ormahd.ingest.readers.deeds import FAILED, DeedPlace, ToolCall, call_of, done, status_of
 from ormahd.ingest.readers.lines import objects
 from ormahd.ingest.readers.turns import Reading, SessionTurn, answer
 from ormahd.ingest.readers.values import between, clean_text, dialog_answer, iso_time, key_of, text_at, texts_of, typed
 
 NAME: Final = "claude-code"
 
-TOLD: Final = frozenset({"user", "assistant", "system", "attachment"})
-KEPT: Final = 200_000
+CONVERSATION: Final = frozenset({"user", "assistant", "system", "attachment"})
+MAX_LINES: Final = 200_000
 """Maximum number of lines of which it is remembered where they belong: those that were read last."""
 _END: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal"})
 """Values of `stop_reason` after which an answer is complete."""
@@ -76,7 +76,7 @@ class _Tree(Struct):
     damaged: int = 0
     owners: dict[str, _Node] = field(default_factory=dict)
     """uuid of a line -> the node to which it belongs."""
-    nodes: deque[_Node] = field(default_factory=lambda: deque(maxlen=KEPT))
+    nodes: deque[_Node] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
     now: _Node | None = None
     """The last node, except interruptions."""
     waiting: list[_Node] = field(default_factory=list)
@@ -94,7 +94,7 @@ class _Tree(Struct):
         if line["type"] == "user":
             self._finish(line)
         if line["type"] == "assistant":
-            self._hear(line, node)
+            self._take_answer(line, node)
         elif (asked := _asked(line)) is not None and (asked.text or asked.prompt or asked.cut or not _calls(node)):
             yield from self.answers(closed=True)
             if parent == "" and "parentUuid" not in line:
@@ -114,7 +114,7 @@ class _Tree(Struct):
             node.last = self.line
             if uuid is not None:
                 self.owners[uuid] = node
-                if len(self.owners) > KEPT:
+                if len(self.owners) > MAX_LINES:
                     del self.owners[next(iter(self.owners))]
 
     def _unplaced(self, line: dict[str, Any], parent: str) -> _Node | None:
@@ -126,7 +126,7 @@ class _Tree(Struct):
             self.now = _Node(self.line, text_at(line, "sessionId") or self.reading.name)
         return self.now
 
-    def _hear(self, line: dict[str, Any], node: _Node | None) -> None:
+    def _take_answer(self, line: dict[str, Any], node: _Node | None) -> None:
         """Take note of a line of an answer."""
         message = line.get("message")
         if (
@@ -144,9 +144,8 @@ class _Tree(Struct):
         content, stop = message.get("content"), message.get("stop_reason")
         node.calling = stop == "tool_use" or _has(content, "tool_use")
         for part in content if node.calling and isinstance(content, list) else ():
-            call = (
-                call_of(text_at(part, "name") or "", part.get("input")) if text_at(part, "type") == "tool_use" else None
-            )
+            is_call = text_at(part, "type") == "tool_use"
+            call = call_of(text_at(part, "name") or "", part.get("input")) if is_call else None
             if call is not None:
                 self.calls[text_at(part, "id") or ""] = call, node, iso_time(line.get("timestamp"))
                 if len(self.calls) > CALLS:
@@ -178,7 +177,8 @@ class _Tree(Struct):
                     continue
                 else:
                     status = status_of(text[:20]) or FAILED
-                done(self.reading, call, number, to=node.key, session=node.session, cwd=node.cwd, time=time, status=status, text=text)  # fmt: skip
+                at = DeedPlace(node.key, node.session, node.cwd, time)
+                done(self.reading, call, number, at, status=status, text=text)
 
     def answers(self, *, closed: bool) -> Iterator[SessionTurn]:
         """Yield the answers that were not yielded yet."""
@@ -214,7 +214,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     tree = _Tree(reading)
     for line in objects(stream, reading):
         kind = line.get("type")
-        if not isinstance(kind, str) or kind not in TOLD:
+        if not isinstance(kind, str) or kind not in CONVERSATION:
             title = text_at(line, "customTitle") or text_at(line, "aiTitle")
             session = text_at(line, "sessionId") or reading.name
             if title and session and not (kind == "ai-title" and session in reading.titles):  # the person's comes first
@@ -251,7 +251,11 @@ def _asked(line: dict[str, Any]) -> _Asked | None:
     kind = origin.get("kind") if isinstance(origin, dict) else None
     if line.get("turnOrigin") not in _PEOPLE or kind not in _PEOPLE:
         return _Asked()
-    text = _command(text) if text.lstrip().startswith(_MARKUP) else typed(text, NAME)
+    if text.lstrip().startswith(_MARKUP):  # a slash command is what the person wrote if it has arguments
+        given = clean_text(between(text, "<command-args>", "</command-args>"))
+        text = f"{between(text, '<command-name>', '</command-name>')} {given}".strip() if given else ""
+    else:
+        text = typed(text, NAME)
     return _Asked(text, prompt=bool(text) or _has(content, "image"), beside=line.get("promptSource") == "queued")
 
 
@@ -280,9 +284,3 @@ def _of_dialog(result: Any, content: Any) -> str:
         if text.startswith(_REFUSED):
             return text.partition(_REASON)[2].partition(_AFTER_REASON)[0]
     return ""
-
-
-def _command(text: str) -> str:
-    """Return a slash command with its arguments as text; "" if `text` is no slash command, or one without arguments."""
-    asked = clean_text(between(text, "<command-args>", "</command-args>"))
-    return f"{between(text, '<command-name>', '</command-name>')} {asked}".strip() if asked else ""

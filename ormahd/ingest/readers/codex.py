@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 
 from msgspec import Struct, field
 
-from ormahd.ingest.readers.deeds import FAILED, ToolCall, call_of, done, status_of
+from ormahd.ingest.readers.deeds import FAILED, DeedPlace, ToolCall, call_of, done, status_of
 from ormahd.ingest.readers.lines import decoded, objects
 from ormahd.ingest.readers.turns import Reading, SessionTurn, answer
 from ormahd.ingest.readers.values import between, clean_text, dialog_answer, iso_time, key_of, text_at, texts_of, typed
@@ -36,7 +36,7 @@ _TOOK: Final = re.compile(r"Wall time: ([\d.]+)|\"duration_seconds\":\s*([\d.]+)
 _OUTPUT: Final = re.compile(r"(?:\A|\n)Output:\n|\"output\":\s*\"")
 
 
-KEPT: Final = 10_000
+MAX_EXCHANGES: Final = 10_000
 """Maximum number of exchanges that the person can take back: those that were read last."""
 CALLS: Final = 1_000
 """Maximum number of tool calls that wait for their results."""
@@ -68,7 +68,7 @@ class _Rollout(Struct):
     cwd: str | None
     forked_at: float | None = None
     """When the fork was made, in Unix seconds, while the copy of its parent's history is being read; else None."""
-    exchanges: deque[_Exchange] = field(default_factory=lambda: deque(maxlen=KEPT))
+    exchanges: deque[_Exchange] = field(default_factory=lambda: deque(maxlen=MAX_EXCHANGES))
     counted: int = 0
     found: list[SessionTurn] = field(default_factory=list)
     """The turns that were read and are to be yielded."""
@@ -92,36 +92,38 @@ class _Rollout(Struct):
         self.exchanges.append(_Exchange(turn_id, self.counted, self.cwd, begun=bool(turn_id)))
         return self.exchanges[-1]
 
-    def key(self, one: _Exchange, text: str) -> str:
+    def key(self, exchange: _Exchange, text: str) -> str:
         """Return the key of a prompt."""
-        return key_of("user", one.turn_id or f"{self.session}\x1f{one.number}", text)
+        return key_of("user", exchange.turn_id or f"{self.session}\x1f{exchange.number}", text)
 
-    def asked(self, one: _Exchange) -> str:
+    def asked(self, exchange: _Exchange) -> str:
         """Return the key of the last prompt of an exchange; "" if it has none."""
-        return one.keys[-1] if one.keys else self.key(one, one.items[-1].text) if one.items else ""
+        if exchange.keys:
+            return exchange.keys[-1]
+        return self.key(exchange, exchange.items[-1].text) if exchange.items else ""
 
-    def prompt(self, one: _Exchange, text: str, time: str | None) -> None:
-        one.answer = None
-        key = self.key(one, text)
-        one.keys.append(key)
-        self.found.append(SessionTurn("user", text, time, self.session, key, one.cwd))
+    def prompt(self, exchange: _Exchange, text: str, time: str | None) -> None:
+        exchange.answer = None
+        key = self.key(exchange, text)
+        exchange.keys.append(key)
+        self.found.append(SessionTurn("user", text, time, self.session, key, exchange.cwd))
 
-    def settle(self, one: _Exchange) -> None:
+    def settle(self, exchange: _Exchange) -> None:
         """Count the prompts that only items have."""
-        for prompt in one.items if not one.keys else ():
-            self.prompt(one, prompt.text, prompt.time)
-        one.items.clear()
+        for prompt in exchange.items if not exchange.keys else ():
+            self.prompt(exchange, prompt.text, prompt.time)
+        exchange.items.clear()
 
     def close(self, *, whole: bool = True) -> None:
         """Close the last exchange, unless it is closed. `whole`: whether its answer is complete."""
         if not self.exchanges or self.exchanges[-1].closed:
             return
-        one = self.exchanges[-1]
-        self.settle(one)
-        if one.answer is not None and one.keys:
-            last = one.answer
-            self.found.append(answer(one.keys[-1], last.text, last.time, self.session, one.cwd, closed=whole))
-        one.closed, one.answer = True, None
+        exchange = self.exchanges[-1]
+        self.settle(exchange)
+        if exchange.answer is not None and exchange.keys:
+            last = exchange.answer
+            self.found.append(answer(exchange.keys[-1], last.text, last.time, self.session, exchange.cwd, closed=whole))
+        exchange.closed, exchange.answer = True, None
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
@@ -234,11 +236,11 @@ def _event(rollout: _Rollout, what: str, payload: dict[str, Any], time: str | No
 def _roll_back(rollout: _Rollout, number: Any) -> None:
     """Take back exchanges from the end, until `number` of them have a prompt of the person."""
     rollout.close()
-    left = number if isinstance(number, int) and not isinstance(number, bool) else 0
-    while left > 0 and rollout.exchanges:
+    remaining = number if isinstance(number, int) and not isinstance(number, bool) else 0
+    while remaining > 0 and rollout.exchanges:
         keys = rollout.exchanges.pop().keys
         rollout.withdrawn |= dict.fromkeys([*keys, *(key_of("answer", key) for key in keys)], rollout.session)
-        left -= bool(keys)
+        remaining -= bool(keys)
 
 
 def _called(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
@@ -278,7 +280,8 @@ def _finished(rollout: _Rollout, item: dict[str, Any]) -> None:
     took = _TOOK.search(text)
     seconds = float(next(filter(None, took.groups()))) if took else None
     body = text[printed.end() :].replace("\\n", "\n") if printed else text
-    done(rollout.reading, call, number, to=to, session=rollout.session, cwd=rollout.cwd, time=time, status=status, text=body, seconds=seconds)  # fmt: skip
+    at = DeedPlace(to, rollout.session, rollout.cwd, time)
+    done(rollout.reading, call, number, at, status=status, text=body, seconds=seconds)
 
 
 def _item(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
@@ -360,7 +363,7 @@ def _of_dialog(output: Any, questions: dict[str, str]) -> str:
     answers = found.get("answers") if isinstance(found, dict) else None
     if not isinstance(answers, dict):
         return _texts(found) or (output if isinstance(output, str) else "")
-    texts = {number: _texts(one) for number, one in answers.items()}
+    texts = {number: _texts(value) for number, value in answers.items()}
     return "\n\n".join(dialog_answer(questions.get(number, ""), text) for number, text in texts.items() if text)
 
 

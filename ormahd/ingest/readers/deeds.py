@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ LONGEST: Final = 20_000
 LINES: Final = 3
 """Maximum number of lines of a command that are kept."""
 _PATCH: Final = re.compile(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$", re.MULTILINE)
-_HERE: Final = re.compile(r"(<<-?[ \t]*(['\"]?)(\w+)\2[^\n]*)\n.*?(?:^[ \t]*\3[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_HEREDOC: Final = re.compile(r"(<<-?[ \t]*(['\"]?)(\w+)\2[^\n]*)\n.*?(?:^[ \t]*\3[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _PIPED: Final = re.compile(r"\|\s*(?:tail|head|tee|cat|less|sed|sort|uniq|grep|rg|cut|awk)\b[^|&;]*$|\|\| true$")
 """Matches commands whose exit status is not that of what they run."""
 _BETWEEN: Final = re.compile(r"&&|\|\|?|;|\n")
@@ -39,6 +39,15 @@ _LOOK: Final = re.compile(
     r"(?:[^>]|2>|[12]?>&[12]|>\s*/dev/null)*$"
 )
 _STATUS: Final = re.compile(r"(?:Process exited with code|[Ee]xit [Cc]ode:?|\"exit_code\":)[ \t]*(-?\d+)")
+
+
+class DeedPlace(Struct, frozen=True):
+    """Where a tool was called: under the prompt with the key `to` ("": under none), in which session and folder, and when."""
+
+    to: str
+    session: str
+    cwd: str | None
+    time: str | None
 
 
 class ToolCall(Struct, frozen=True):
@@ -64,7 +73,11 @@ def call_of(tool: str, given: Any) -> ToolCall | None:
         patched = tuple(_PATCH.findall(words[:LONGEST])) if "*** Begin Patch" in words else ()
         if patched:
             return ToolCall("apply_patch", files=patched)
-        return None if only_looks(words) else ToolCall(command=_short(words))
+        if only_looks(words):
+            return None
+        command = _HEREDOC.sub(r"\1 …", words[:LONGEST]).strip()
+        lines = command.splitlines()
+        return ToolCall(command=command if len(lines) <= LINES else "\n".join(lines[:LINES]) + " …")
     if name in EDITS:
         patch = given if isinstance(given, str) else fields.get("input", fields.get("patch"))
         found = _PATCH.findall(patch[:LONGEST]) if isinstance(patch, str) else []
@@ -79,12 +92,6 @@ def only_looks(command: str) -> bool:
     return len(command) < LONGEST and all(_LOOK.match(part) for part in _BETWEEN.split(command) if part.strip())
 
 
-def _short(command: str) -> str:
-    command = _HERE.sub(r"\1 …", command[:LONGEST]).strip()
-    lines = command.splitlines()
-    return command if len(lines) <= LINES else "\n".join(lines[:LINES]) + " …"
-
-
 def status_of(text: str) -> int | None:
     """Return the exit status that a client states in the result of a command; None if it states none."""
     found = _STATUS.search(text[:400]) or _STATUS.search(text[-400:])
@@ -92,23 +99,29 @@ def status_of(text: str) -> int | None:
 
 
 def done(
-    reading: Reading, call: ToolCall, number: str, *, to: str, session: str, cwd: str | None, time: str | None,
-    status: int, text: str, seconds: float | None = None,
-) -> None:  # fmt: skip
-    """Note in `reading` what the call with the id `number` did under the prompt `to`. `text`: what the tool returned.
+    reading: Reading, call: ToolCall, number: str, at: DeedPlace, status: int, text: str, seconds: float | None = None
+) -> None:
+    """Note in `reading` what the call with the id `number` did. `text`: what the tool returned.
 
     A file that is edited repeatedly without a command in between is noted once.
     """
+    to, session, cwd, time = at.to, at.session, at.cwd, at.time
     if not to:
         return
-    files = tuple(_within(file, cwd) for file in call.files)
+    # Paths in the session's folder are relative to it.
+    paths = [PurePosixPath(file) for file in call.files]
+    inner = [p.relative_to(cwd) if cwd and p.is_absolute() and p.is_relative_to(cwd) else None for p in paths]
+    files = tuple(str(inside or file) for inside, file in zip(inner, call.files, strict=True))
     if call.command or reading.editing != to:
         reading.edited.clear()
     reading.editing = to
     if not call.command and status == 0 and reading.edited.issuperset(files):
         return
     reading.edited.update(files if status == 0 else ())
-    error = "" if status == 0 else error_of(text) if call.command else _first(text.splitlines())
+    error = error_of(text) if status != 0 and call.command else ""
+    if status != 0 and not call.command:
+        first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+        error = re.sub(r"</?tool_use_error>|^Error: ", "", first)
     if (
         call.command
         and status == 0
@@ -117,17 +130,5 @@ def done(
     ):
         status = FAILED
     key = key_of("deed", to, number or len(reading.edited))[:16]
-    reading.deeds.append(
-        SessionDeed(key, to, session, cwd, time, call.tool, call.command, files, status, error, seconds)
-    )
-
-
-def _first(lines: Iterable[str]) -> str:
-    found = next((line.strip() for line in lines if line.strip()), "")
-    return re.sub(r"</?tool_use_error>|^Error: ", "", found)
-
-
-def _within(file: str, cwd: str | None) -> str:
-    """Return the path of a file relative to the session's folder, if it is in that folder."""
-    path = PurePosixPath(file)
-    return str(path.relative_to(cwd)) if cwd and path.is_absolute() and path.is_relative_to(cwd) else file
+    deed = SessionDeed(key, to, session, cwd, time, call.tool, call.command, files, status, error, seconds)
+    reading.deeds.append(deed)

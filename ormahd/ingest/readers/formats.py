@@ -11,7 +11,7 @@ from importlib import resources
 from itertools import islice
 from typing import Any, BinaryIO, Final
 
-from ormahd.ingest.readers import chatgpt, claude_ai, claude_ai_memories, claude_code, codex, gemini, plain
+from ormahd.ingest.readers import chatgpt, claude_ai, claude_code, codex, gemini, plain
 from ormahd.ingest.readers.arrays import Repaired, first_sign, items
 from ormahd.ingest.readers.lines import lines, objects
 from ormahd.ingest.readers.turns import Reading, SessionTurn
@@ -20,9 +20,9 @@ from ormahd.ingest.readers.values import text_at
 Reader = Callable[[BinaryIO, Reading], Iterator[SessionTurn]]
 
 READERS: Final[dict[str, Reader]] = {
-    one.NAME: one.read for one in (claude_code, codex, gemini, chatgpt, claude_ai, claude_ai_memories, plain)
-}
-WHOLE: Final = frozenset({gemini.NAME, chatgpt.NAME, claude_ai.NAME, claude_ai_memories.NAME})
+    module.NAME: module.read for module in (claude_code, codex, gemini, chatgpt, claude_ai, plain)
+} | {claude_ai.MEMORIES: claude_ai.read_memories}
+WHOLE: Final = frozenset({gemini.NAME, chatgpt.NAME, claude_ai.NAME, claude_ai.MEMORIES})
 """The formats of files that are an array or a single object."""
 LOOKED_AT: Final = 60
 """Number of JSON lines that are examined: several lines without conversation may come before the first prompt."""
@@ -73,12 +73,12 @@ def _of_line(line: dict[str, Any]) -> str | None:
         return chatgpt.NAME
     if isinstance(line.get("chat_messages"), list):
         return claude_ai.NAME
-    if kind is None and not has.isdisjoint(claude_ai_memories.KEYS):
-        return claude_ai_memories.NAME
+    if kind is None and not has.isdisjoint(claude_ai.MEMORY_KEYS):
+        return claude_ai.MEMORIES
     opened = kind is None and has >= {"id", "timestamp"} and not has.isdisjoint({"instructions", "git"})
     if opened or "record_type" in line or (kind is not None and isinstance(line.get("payload"), dict)):
         return codex.NAME
-    if kind in claude_code.TOLD and ("uuid" in line or isinstance(line.get("message"), dict)):
+    if kind in claude_code.CONVERSATION and ("uuid" in line or isinstance(line.get("message"), dict)):
         return claude_code.NAME
     if kind in {"user", "gemini"} and has >= {"id", "content"}:
         return gemini.NAME

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd.ingest.readers.arrays import CHUNK, items
-from ormahd.ingest.readers.deeds import FAILED, call_of, done, status_of
+from ormahd.ingest.readers.deeds import FAILED, DeedPlace, call_of, done, status_of
 from ormahd.ingest.readers.lines import decoded, objects
 from ormahd.ingest.readers.turns import Reading, SessionTurn, answer
 from ormahd.ingest.readers.values import clean_text, iso_time, key_of, text_at, texts_of, typed
@@ -26,7 +26,7 @@ from ormahd.process.own_files import open_regular
 
 NAME: Final = "gemini"
 MESSAGES: Final = "messages"
-KEPT: Final = 100_000
+MAX_KNOWN: Final = 100_000
 """Number of messages after which the earlier ones are no longer recognised in a new list."""
 
 _HOOK = re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)", re.DOTALL)
@@ -72,9 +72,8 @@ class _Chat(Struct):
         elif isinstance(line.get("$set"), dict):
             self._head(line["$set"])
             if isinstance(line["$set"].get(MESSAGES), list):
-                yield from self._replace(
-                    [one for one in line["$set"][MESSAGES] if isinstance(one, dict) and "id" in one]
-                )
+                messages = line["$set"][MESSAGES]
+                yield from self._replace([entry for entry in messages if isinstance(entry, dict) and "id" in entry])
         elif "sessionId" in line:
             self._head(line)
 
@@ -86,21 +85,21 @@ class _Chat(Struct):
     def _did(self, line: dict[str, Any]) -> None:
         """Take note of the tool calls of a message that have ended."""
         calls = line.get("toolCalls")
-        for one in calls if isinstance(calls, list) else ():
-            number, state = text_at(one, "id") or "", text_at(one, "status")
-            call = call_of(text_at(one, "name") or "", one.get("args")) if state in {"success", "error"} else None
+        for record in calls if isinstance(calls, list) else ():
+            number, state = text_at(record, "id") or "", text_at(record, "status")
+            call = call_of(text_at(record, "name") or "", record.get("args")) if state in {"success", "error"} else None
             if call is None or number in self.finished:
                 continue
             self.finished.add(number)
-            result = one.get("result")
+            result = record.get("result")
             answer = result[0] if isinstance(result, list) and result else result
-            text = text_at(answer, "functionResponse", "response", "error") or text_at(answer, "functionResponse", "response", "output") or ""  # fmt: skip
+            texts = (text_at(answer, "functionResponse", "response", name) for name in ("error", "output"))
+            text = next(filter(None, texts), "")
             status = (status_of(text.partition("<hook_context>")[0]) or 0) if call.command else 0
-            done(
-                self.reading, call, number, to=self.asked, session=self.session or self.reading.name, cwd=self.reading.cwd, text=text,
-                time=iso_time(one.get("timestamp")) or iso_time(line.get("timestamp")),
-                status=status or (FAILED if state == "error" else 0),
-            )  # fmt: skip
+            status = status or (FAILED if state == "error" else 0)
+            time = iso_time(record.get("timestamp")) or iso_time(line.get("timestamp"))
+            at = DeedPlace(self.asked, self.session or self.reading.name, self.reading.cwd, time)
+            done(self.reading, call, number, at, status=status, text=text)
 
     def _put(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
         number, (role, text) = str(line["id"]), _of(line)
@@ -117,7 +116,7 @@ class _Chat(Struct):
         self.listed[number] = None
         if before is None and text:
             self.texts.setdefault((role, digest), []).append(number)
-        if len(self.known) > KEPT:
+        if len(self.known) > MAX_KNOWN:
             self.known.clear()
             self.texts.clear()
         time, cwd = iso_time(line.get("timestamp")) or self.begun, self.reading.cwd
@@ -129,14 +128,14 @@ class _Chat(Struct):
                 yield SessionTurn("user", text, time, self.session, key, cwd)
         elif key:
             whole = line.get("tokens") is not None and not line.get("toolCalls")
-            one = answer(key, text, time, self.session, cwd, closed=whole or key != self.asked)
-            self.reading.withdrawn.pop(one.key, None)
+            reply = answer(key, text, time, self.session, cwd, closed=whole or key != self.asked)
+            self.reading.withdrawn.pop(reply.key, None)
             if before is not None and before.digest == digest and number != self.last:
                 return
             if key == self.asked:
-                self.waiting, self.last = one, number
+                self.waiting, self.last = reply, number
             else:
-                yield one
+                yield reply
 
     def answered(self, *, closed: bool) -> Iterator[SessionTurn]:
         """Yield the answer to the last prompt."""
@@ -147,11 +146,11 @@ class _Chat(Struct):
     def _replace(self, messages: list[dict[str, Any]]) -> Iterator[SessionTurn]:
         """Take a list of messages in place of the chat's. A message under a new id is the last one of the same role and
         text that is not in the list: it keeps its key."""
-        taken = {str(one["id"]) for one in messages}
+        taken = {str(message["id"]) for message in messages}
         for line in reversed(messages):
             number, (role, text) = str(line["id"]), _of(line)
             earlier = reversed(self.texts.get((role, hash(text)), [])) if number not in self.known else ()
-            same = next((one for one in earlier if one not in taken), None)
+            same = next((known for known in earlier if known not in taken), None)
             if same is not None:
                 taken.add(same)
                 self.known[number] = self.known[same]
@@ -165,12 +164,12 @@ class _Chat(Struct):
         number = ""
         while self.listed and number != to:
             number, _ = self.listed.popitem()
-            gone = self.known.get(number)
-            if gone is not None and gone.key:
-                key = gone.key if gone.role == "user" else key_of("answer", gone.key)
+            removed = self.known.get(number)
+            if removed is not None and removed.key:
+                key = removed.key if removed.role == "user" else key_of("answer", removed.key)
                 self.reading.withdrawn[key] = self.session
         latest = (self.known.get(number) for number in reversed(self.listed))
-        self.asked = next((one.key for one in latest if one is not None and one.role == "user"), "")
+        self.asked = next((message.key for message in latest if message is not None and message.role == "user"), "")
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:

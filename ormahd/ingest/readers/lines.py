@@ -29,7 +29,7 @@ def lines(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
 
     The last line is yielded even if it has no line end: its parser notices whether it is complete.
     """
-    kept: list[bytes] = []
+    parts: list[bytes] = []
     size = 0
     chunk = stream.read(CHUNK).removeprefix(codecs.BOM_UTF8)
     while chunk:
@@ -38,15 +38,15 @@ def lines(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
             if size + len(part) > LONGEST:
                 reading.damaged += 1
             else:
-                yield b"".join([*kept, part])
-            kept, size = [], 0
+                yield b"".join([*parts, part])
+            parts, size = [], 0
         size += len(rest)
-        kept = [*kept, rest] if size <= LONGEST else []
+        parts = [*parts, rest] if size <= LONGEST else []
         chunk = stream.read(CHUNK)
     if size > LONGEST:
         reading.damaged += 1
     elif size:
-        yield b"".join(kept)
+        yield b"".join(parts)
 
 
 def objects(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:

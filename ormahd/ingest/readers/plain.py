@@ -54,7 +54,7 @@ def _turns(found: Iterable[tuple[Role, str, str]], session: str, reading: Readin
 
 def _spoken(stream: BinaryIO, reading: Reading) -> Iterator[tuple[Role, str]]:
     role: Role | None = None
-    kept: list[str] = []
+    parts: list[str] = []
     fenced, size = False, 0
     for raw in lines(Repaired(stream), reading):  # type: ignore[arg-type]
         line = raw.decode("utf-8", "replace").rstrip("\r")
@@ -63,11 +63,11 @@ def _spoken(stream: BinaryIO, reading: Reading) -> Iterator[tuple[Role, str]]:
         if found is None:
             size += len(line)
             if size < LONGEST:
-                kept.append(line)
+                parts.append(line)
             continue
         if role is not None:
-            yield role, "\n".join(kept)
+            yield role, "\n".join(parts)
         role = "user" if found["name"].lower() in _PERSON else "assistant"
-        kept, size = [line[found.end() :]], 0
+        parts, size = [line[found.end() :]], 0
     if role is not None:
-        yield role, "\n".join(kept)
+        yield role, "\n".join(parts)

@@ -100,15 +100,15 @@ def with_last_answers(turns: Iterable[SessionTurn]) -> Iterator[SessionTurn]:
     """
     asked = ""
     last: SessionTurn | None = None
-    for turn in turns:
-        if turn.role == "assistant":
-            if asked and turn.text:
-                last = answer(asked, turn.text, turn.time, turn.session)
+    for message in turns:
+        if message.role == "assistant":
+            if asked and message.text:
+                last = answer(asked, message.text, message.time, message.session)
             continue
         if last is not None:
             yield last
-        asked, last = turn.key if turn.text else "", None
-        if turn.text:
-            yield turn
+        asked, last = message.key if message.text else "", None
+        if message.text:
+            yield message
     if last is not None:
         yield last

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ormahd.text import harness
 from ormahd.text.harness import strip
 
-MOST: Final = 100_000
+MAX_CHARACTERS: Final = 100_000
 """Maximum characters of a turn that are kept: more than anybody types, fewer than a pasted log has."""
 GAP: Final = "\n…\n"
 QUESTION: Final = re.compile(r"(?:\A|\n\n)> asked: .*(?:\n> .*)*\n")
@@ -49,16 +49,16 @@ def local_time(time: str | None) -> str | None:
 def typed(text: str, program: str) -> str:
     """Return the part of a prompt that a person wrote; "" if a program wrote all of it. `program`: the agent in whose
     transcript the prompt is."""
-    prompt = harness.read(text, program, characters=MOST)
+    prompt = harness.read(text, program, characters=MAX_CHARACTERS)
     noted = prompt.author is harness.Author.COMMAND and prompt.text.startswith("#")
     return prompt.text if noted or prompt.author is harness.Author.PERSON else ""
 
 
 def clean_text(text: str) -> str:
     """Return a text of a conversation without whispers and other text that Ormah put into it, and without lone
-    surrogates. A text longer than `MOST` is cut in its middle."""
+    surrogates. A text longer than `MAX_CHARACTERS` is cut in its middle."""
     text = strip(text.encode("utf-8", "replace").decode("utf-8")).strip()
-    return text if len(text) <= MOST else text[: MOST // 2] + GAP + text[-MOST // 2 :]
+    return text if len(text) <= MAX_CHARACTERS else text[: MAX_CHARACTERS // 2] + GAP + text[-MAX_CHARACTERS // 2 :]
 
 
 def dialog_answer(question: str, text: str) -> str:

@@ -50,30 +50,30 @@ def candidates(turns: Iterable[SessionTurn], *, today: datetime, title: str = ""
     memories: dict[str, MemoryCandidate] = {}
     last: list[str] = []
     purpose = titled = around("purpose").search(title) is not None
-    for turn in turns:
-        if turn.role != "user":
+    for message in turns:
+        if message.role != "user":
             continue
-        text = own_words(turn.text)
+        text = own_words(message.text)
         for content in last if takes_back(text) else ():
             memories.pop(content, None)
         last = []
         if around("play").search(text):
             purpose = titled = True  # a role play begins, and nothing shows where it ends
             continue
-        day = datetime.fromisoformat(turn.time) if turn.time else today
-        for one in _found(text, day.astimezone().date()):  # the day on the person's clock
-            asked = one.asked and not (titled and one.type is NodeType.PREFERENCE)
+        day = datetime.fromisoformat(message.time) if message.time else today
+        for memory in _found(text, day.astimezone().date()):  # the day on the person's clock
+            asked = memory.asked and not (titled and memory.type is NodeType.PREFERENCE)
             if asked or not purpose:  # a text to work on may come next
-                last.append(one.content.lower())
+                last.append(memory.content.lower())
                 memories.pop(last[-1], None)  # said again: the last time counts
                 memories[last[-1]] = MemoryCandidate(
-                    one.type,
-                    one.title,
-                    one.content,
+                    memory.type,
+                    memory.title,
+                    memory.content,
                     CONFIDENCE,
-                    (turn.key,),
-                    about_self=one.about_self,
-                    because=one.because,
+                    (message.key,),
+                    about_self=memory.about_self,
+                    because=memory.because,
                 )
         purpose = titled or (not last and around("purpose").search(text) is not None)
     return list(memories.values())
@@ -89,9 +89,9 @@ def own_words(text: str) -> str:
 
 def takes_back(text: str) -> bool:
     """Return whether a prompt takes back what the person said in the one before."""
-    some = around("retract").search(text) or around("halt").match(text)
+    retracted = around("retract").search(text) or around("halt").match(text)
     private = len(text) <= SHORT // 3 and around("private").search(text)
-    return bool(some or private) and len(text) <= SHORT and not _PASTED.search(text)
+    return bool(retracted or private) and len(text) <= SHORT and not _PASTED.search(text)
 
 
 def _found(text: str, day: date) -> Iterator[FoundMemory]:
@@ -102,22 +102,22 @@ def _found(text: str, day: date) -> Iterator[FoundMemory]:
         return
     if any(around(name).search(text) for name in ("private", "supposing", "retract", "joke")):
         return
-    some: list[list[FoundMemory]] = []
+    by_sentence: list[list[FoundMemory]] = []
     listing, rest, before = "", -1, ""
     for at, (sentence, bullet) in enumerate(parts):
         alone = len(parts) == 1 or (bullet is not None and listing != "")
-        ways = (list(found(sentence, before, load(one), day, alone=alone)) for one in LANGUAGES)
-        some.append(next(filter(None, ways), []))
+        found_by_language = (list(found(sentence, before, load(code), day, alone=alone)) for code in LANGUAGES)
+        by_sentence.append(next(filter(None, found_by_language), []))
         before = sentence
         if bullet and listing:
-            some[-1] = some[-1] or list(item(sentence, load(listing), day))
+            by_sentence[-1] = by_sentence[-1] or list(item(sentence, load(listing), day))
             continue
-        named = (one for one in LANGUAGES if load(one).lists["listing"].fullmatch(bare(sentence, load(one))))
+        named = (code for code in LANGUAGES if load(code).lists["listing"].fullmatch(bare(sentence, load(code))))
         listing = next(named, "") if sentence.endswith(":") else ""
-        courtesy = any(load(one).lists["tails"].fullmatch(f" {sentence.strip(' .!')}") for one in LANGUAGES)
-        if not (some[-1] or listing or courtesy):
+        courtesy = any(load(code).lists["tails"].fullmatch(f" {sentence.strip(' .!')}") for code in LANGUAGES)
+        if not (by_sentence[-1] or listing or courtesy):
             if _FOREIGN.search(sentence) or around("purpose").search(sentence):
                 return
             rest = max(rest, len(parts) if sentence.endswith("?") else at)  # it may ask about what follows
-    for at, memories in enumerate(some):
-        yield from (one for one in memories if one.asked or one.because or at > rest)
+    for at, memories in enumerate(by_sentence):
+        yield from (memory for memory in memories if memory.asked or memory.because or at > rest)

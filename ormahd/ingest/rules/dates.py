@@ -23,12 +23,16 @@ def absolute(text: str, words: Words, day: date, *, recurring: bool) -> str:
     vague = False
     for pattern, sign in _patterns(words):
         for match in reversed(list(pattern.finditer(text)) if not (recurring and sign == "~") else []):
-            meant = _meaning({key: one.lower() for key, one in match.groupdict("").items()}, sign, words, day)
+            meant = _meaning({key: part.lower() for key, part in match.groupdict("").items()}, sign, words, day)
             vague = vague or meant is None
             if meant is not None:
                 form = "{}" if match["lead"] and meant[1] != "week" else words[meant[1]]
                 text = f"{text[: match.start()]}{match['lead'] or ''}{form.format(meant[0])}{text[match.end() :]}"
-    if vague or _vague(words).search(text):
+    phrases = _any(phrase.replace("_", " ") for phrase in words["vague"].split())
+    phrases = phrases.replace(r"\{month\}", f"(?:{_any(words['months'].split())})")
+    phrases = phrases.replace(r"\{date\}", r"\d{1,2}(?:st|nd|rd|th|er|\.)?")
+    dateless = rf"(?<![\w'-])(?:{phrases})(?![\w'-])(?!,?\s(?:de\s)?\d{{4}})"
+    if vague or re.search(dateless, text, re.IGNORECASE):
         text = f"{text.removesuffix('.')} {words['said'].format(day.isoformat())}{'.' if text.endswith('.') else ''}"
     return text
 
@@ -44,10 +48,10 @@ def _meaning(named: Words, sign: str, words: Words, day: date) -> tuple[str, str
         number = _places(words["numbers"]).get(named["n"], -1) + 1 or int(named["n"])
         iso, form = _shifted(day, dict(_pairs(words["units"]))[named["unit"]], int(f"{sign}{number}"))
         return iso, "on" if form == "week" else form
-    ahead = (_places(words["weekdays"])[named["day"]] - day.weekday()) % 7
-    if sign == "+" and 0 < ahead < 7 - day.weekday():
+    days = (_places(words["weekdays"])[named["day"]] - day.weekday()) % 7
+    if sign == "+" and 0 < days < 7 - day.weekday():
         return None  # "next Friday", said on a Tuesday, may mean that of this week or that of the next
-    return _shifted(day, "d", ahead - 7 if sign == "-" else ahead or 7)
+    return _shifted(day, "d", days - 7 if sign == "-" else days or 7)
 
 
 def _shifted(day: date, unit: str, count: int) -> tuple[str, str]:
@@ -60,25 +64,23 @@ def _shifted(day: date, unit: str, count: int) -> tuple[str, str]:
 def _patterns(words: Words) -> Iterator[tuple[re.Pattern[str], str]]:
     """Yield (pattern, sign) of all forms of relative dates."""
     leads = words["lead"].replace("_", " ").split()
-    groups = {"{n}": rf"(?P<n>\d{{1,3}}|{_any(_places(words['numbers']))})", "{unit}": f"(?P<unit>{_any(dict(_pairs(words['units'])))})",
-              "{day}": f"(?P<day>{_any(_places(words['weekdays']))})"}  # fmt: skip
-    spans, days = (
-        f"(?P<{name}>{_any(dict(_pairs(words[key])))})" for name, key in (("span", "spans"), ("word", "days"))
-    )
-    for form, sign in (*_pairs(words["counted"]), (spans, ""), (days, ""), *_pairs(words["weekday"])):
+    groups = {
+        "{n}": rf"(?P<n>\d{{1,3}}|{_any(_places(words['numbers']))})",
+        "{unit}": f"(?P<unit>{_any(dict(_pairs(words['units'])))})",
+        "{day}": f"(?P<day>{_any(_places(words['weekdays']))})",
+    }
+    spans, days = (f"{_any(dict(_pairs(words[key])))})" for key in ("spans", "days"))
+    for form, sign in (
+        *_pairs(words["counted"]),
+        (f"(?P<span>{spans}", ""),
+        (f"(?P<word>{days}", ""),
+        *_pairs(words["weekday"]),
+    ):
         first, _, rest = form.partition(" ")
         lead = f"(?P<lead>{first} ){rest}" if first in leads else rf"(?P<lead>(?:{_any(leads)}) )?{form}"
         for name, group in groups.items():
             lead = lead.replace(name, group)
         yield re.compile(rf"(?<![\w'-]){lead}(?![\w'-])", re.IGNORECASE), sign
-
-
-def _vague(words: Words) -> re.Pattern[str]:
-    phrases = _any(one.replace("_", " ") for one in words["vague"].split()).replace(
-        r"\{month\}", f"(?:{_any(words['months'].split())})"
-    )
-    phrases = phrases.replace(r"\{date\}", r"\d{1,2}(?:st|nd|rd|th|er|\.)?")
-    return re.compile(rf"(?<![\w'-])(?:{phrases})(?![\w'-])(?!,?\s(?:de\s)?\d{{4}})", re.IGNORECASE)
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:

@@ -60,17 +60,16 @@ class RuleLanguage(Struct, frozen=True):
 def load(language: str) -> RuleLanguage:
     """Return the compiled content of `words/<language>.toml`. The file is read only at the first call."""
     file = tomllib.loads(resources.files(__package__).joinpath("words", f"{language}.toml").read_text("utf-8"))
-    own = [(_listed([one["say"]]), one["tells"], NodeType(one["type"])) for one in file["own"]]
+    own = [(_listed([row["say"]]), row["tells"], NodeType(row["type"])) for row in file["own"]]
     lists = {name: _listed(row) for name, row in file["lists"].items()} | {"say": _listed([say for say, *_ in own])}
-    lists = {name: _NAME.sub(lambda found: lists[found[1]], one) for name, one in lists.items()}
-    patterns = {name: _compiled(_whole(one)) for name, one in lists.items()}
-    patterns |= {name: _compiled(_NAME.sub(lambda found: lists[found[1]], one)) for name, one in _FORMS.items()}
-    told = tuple((_compiled(_whole(say)), tells, kind) for say, tells, kind in own)
+    lists = {name: _NAME.sub(lambda found: lists[found[1]], row) for name, row in lists.items()}
+    patterns = {name: _compiled(_whole(row)) for name, row in lists.items()}
+    patterns |= {name: _compiled(_NAME.sub(lambda found: lists[found[1]], row)) for name, row in _FORMS.items()}
+    own_patterns = tuple((_compiled(_whole(say)), tells, kind) for say, tells, kind in own)
     parts = {name: file[name] for name in ("thing", "failing")}
-    rejected = tuple(
-        _compiled(re.sub(r"\{(thing|failing)\}", lambda found: parts[found[1]], one)) for one in file["rejected"]
-    )
-    return RuleLanguage(file, patterns, told, rejected)
+    rows = (re.sub(r"\{(thing|failing)\}", lambda found: parts[found[1]], row) for row in file["rejected"])
+    rejected = tuple(map(_compiled, rows))
+    return RuleLanguage(file, patterns, own_patterns, rejected)
 
 
 @cache
@@ -82,7 +81,7 @@ def around(name: str) -> re.Pattern[str]:
 def _listed(row: str | list[str]) -> str:
     """Return the alternatives of a list, the longer ones first where they are words."""
     if isinstance(row, str):
-        row = sorted((one.replace("_", " ") for one in row.split()), key=len, reverse=True)
+        row = sorted((word.replace("_", " ") for word in row.split()), key=len, reverse=True)
     return f"(?:{'|'.join(row)})"
 
 

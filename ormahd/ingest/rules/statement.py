@@ -44,15 +44,15 @@ def found(text: str, before: str, speech: RuleLanguage, day: date, *, alone: boo
         yield _finished(dead, speech, day)
         return
     for part in speech.lists["joins"].split(bare(text, speech)):
-        some = list(_found(part, before, speech, alone=alone, open_end=text.endswith(("?", "..", "…"))))
-        yield from (_finished(one, speech, day) for one in some)
-        if not some:
+        memories = list(_found(part, before, speech, alone=alone, open_end=text.endswith(("?", "..", "…"))))
+        yield from (_finished(memory, speech, day) for memory in memories)
+        if not memories:
             return  # the sentence does not begin with what the person states
 
 
 def item(text: str, speech: RuleLanguage, day: date) -> Iterator[FoundMemory]:
     """Yield the memory of an item of a list that the person asked to remember."""
-    return (_finished(one, speech, day) for one in _stated(text, speech))
+    return (_finished(memory, speech, day) for memory in _stated(text, speech))
 
 
 def bare(text: str, speech: RuleLanguage) -> str:
@@ -69,10 +69,10 @@ def _rejected(text: str, before: str, speech: RuleLanguage) -> FoundMemory | Non
     now = _cut(bare(text, speech), speech)
     if text.endswith("?"):
         return None
-    for said in (now, f"{bare(before, speech)}. {now}") if before else (now,):
+    for sentence in (now, f"{bare(before, speech)}. {now}") if before else (now,):
         for pattern in speech.rejected:
-            if (found := pattern.fullmatch(said)) and _stands(found["thing"], speech, least=1):
-                return FoundMemory(NodeType.OBSERVATION, said, because=found["because"].strip())
+            if (found := pattern.fullmatch(sentence)) and _stands(found["thing"], speech, least=1):
+                return FoundMemory(NodeType.OBSERVATION, sentence, because=found["because"].strip())
     return None
 
 
@@ -81,21 +81,21 @@ def _found(text: str, before: str, speech: RuleLanguage, *, alone: bool, open_en
     if end := lists["behind"].search(text):
         yield from _stated(text[: end.start()] or before, speech)
     elif (keep := lists["keep"].match(text)) and (not open_end or lists["ask"].match(text)):
-        for one in lists["clauses"].split(text[keep.end() :]):
-            yield from _stated(one, speech, clause_of=text if keep[0].lower().endswith("dass") else "")
+        for clause in lists["clauses"].split(text[keep.end() :]):
+            yield from _stated(clause, speech, clause_of=text if keep[0].lower().endswith("dass") else "")
     elif open_end:
         return
     elif lasting := lists["lasting"].match(text) or lists["lastly"].search(text):
         rest = _cut(bare(text[: lasting.start()] or text[lasting.end() :], speech), speech, "aside")
         if (kind := _kind(rest, speech)) and _stands(rest, speech, least=2):
-            yield FoundMemory(kind, _told(rest, speech), lasting=True)
+            yield FoundMemory(kind, _reported(rest, speech), lasting=True)
     elif lists["always"].match(text):
         text = _cut(text, speech, "aside")
         if (alone or lists["scope"].search(text)) and _stands(lists["here"].sub("", text), speech, least=2):
-            yield FoundMemory(NodeType.PREFERENCE, _told(lists["here"].sub(speech.file["place"], text), speech))
+            yield FoundMemory(NodeType.PREFERENCE, _reported(lists["here"].sub(speech.file["place"], text), speech))
     elif decided := lists["decided"].match(text):
         rest = _cut(text, speech)[decided.end() :]
-        mere = any(lists[one].search(rest) for one in ("first", "soon", "tentative"))
+        mere = any(lists[name].search(rest) for name in ("first", "soon", "tentative"))
         if _stands(rest, speech, least=1) and not mere:
             yield FoundMemory(NodeType.DECISION, _cut(text, speech))
     elif not lists["tentative"].search(text):
@@ -111,16 +111,18 @@ def _stated(text: str, speech: RuleLanguage, clause_of: str = "") -> Iterator[Fo
         yield structs.replace(own, asked=True)
     elif _stands(text, speech):
         kind = _kind(text, speech) or NodeType.FACT
-        told = text
+        sentence = text
         if clause_of:
-            told = clause_of if lists["first"].search(text) else speech.file["reported"].format(text)
-        yield FoundMemory(kind, _told(told, speech), asked=True, about_self=lists["first"].match(text) is not None)
+            sentence = clause_of if lists["first"].search(text) else speech.file["reported"].format(text)
+        about_self = lists["first"].match(text) is not None
+        yield FoundMemory(kind, _reported(sentence, speech), asked=True, about_self=about_self)
 
 
 def _kind(text: str, speech: RuleLanguage) -> NodeType | None:
     """Return decision for a decision or a rule of the project, preference for an order to the agent, else None."""
-    kinds = {"decided": NodeType.DECISION, "rule": NodeType.DECISION, "always": NodeType.PREFERENCE, "instruction": NodeType.PREFERENCE}  # fmt: skip
-    return next((kind for name, kind in kinds.items() if speech.lists[name].match(text)), None)
+    if any(speech.lists[name].match(text) for name in ("decided", "rule")):
+        return NodeType.DECISION
+    return NodeType.PREFERENCE if any(speech.lists[name].match(text) for name in ("always", "instruction")) else None
 
 
 def _own(text: str, speech: RuleLanguage) -> Iterator[FoundMemory]:
@@ -132,9 +134,9 @@ def _own(text: str, speech: RuleLanguage) -> Iterator[FoundMemory]:
             rest = _cut(text, speech, "aside")[match.end() :].strip() if taste else rest
             passing = speech.lists["yours" if taste else "today"].search(rest) or speech.lists["back"].search(text)
             if not passing and _stands(rest, speech, least=1):
-                told = _told(f"{tells} {rest}", speech)
-                plain = told.startswith(tells) and (taste or not speech.lists["join"].search(rest))
-                yield FoundMemory(kind, told if plain else _told(_cut(text, speech), speech), about_self=True)
+                sentence = _reported(f"{tells} {rest}", speech)
+                plain = sentence.startswith(tells) and (taste or not speech.lists["join"].search(rest))
+                yield FoundMemory(kind, sentence if plain else _reported(_cut(text, speech), speech), about_self=True)
             return
 
 
@@ -153,13 +155,13 @@ def _stands(text: str, speech: RuleLanguage, *, least: int = LEAST) -> bool:
     )
 
 
-def _told(text: str, speech: RuleLanguage) -> str:
+def _reported(text: str, speech: RuleLanguage) -> str:
     """Return a text in which the person is "the user"; as a quotation if it has other words of the first person."""
-    told = text
+    rewritten = text
     for word, instead in speech.file["alone"].items():
-        told = re.sub(rf"(?<![\w'-]){word}(?![\w'-])", instead, told, flags=re.IGNORECASE)
+        rewritten = re.sub(rf"(?<![\w'-]){word}(?![\w'-])", instead, rewritten, flags=re.IGNORECASE)
     quoted: str = speech.file["said"].format(f"{text[:1].upper()}{text[1:]}.")
-    return quoted if speech.lists["first"].search(told) else told
+    return quoted if speech.lists["first"].search(rewritten) else rewritten
 
 
 def _cut(text: str, speech: RuleLanguage, form: str = "cut") -> str:

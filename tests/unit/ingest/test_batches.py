@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ormahd.ingest.batches import GAP, batches
-from ormahd.ingest.learn import UnreadTurns
+from ormahd.ingest.batches import GAP, UnreadTurns, batches
 from ormahd.sessions.archive import Archived, SessionTail
 
 SHOWN = [
@@ -24,7 +23,7 @@ def unread(*turns: tuple[str, int]) -> UnreadTurns:
         Archived(number, f"k{number}", 1, number, number, role, None, "x" * size)
         for number, (role, size) in enumerate(turns, 1)
     ]
-    return UnreadTurns(SessionTail("p", "s", "claude-code", None, None, len(rows), "k1"), tuple(rows), 0)
+    return UnreadTurns(SessionTail("p", "s", "claude-code", None, None, len(rows), "k1"), tuple(rows), 0, "model")
 
 
 @pytest.mark.parametrize(("role", "size", "shown"), SHOWN)

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ormahd.index.history import moment
-from ormahd.ingest.batches import batches
-from ormahd.ingest.learn import UnreadTurns
+from ormahd.ingest.batches import UnreadTurns, batches
 from ormahd.ingest.rules import candidates
 from ormahd.model.node import Narrowing
 from ormahd.sessions.archive import Archived, SessionTail
@@ -29,7 +28,10 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
 
 def session(text: str, at: str) -> UnreadTurns:
     return UnreadTurns(
-        SessionTail("s.jsonl", "s", "claude-code", None, at, 1, "k"), (Archived(1, "k", 1, 1, 1, "user", at, text),), 0
+        SessionTail("s.jsonl", "s", "claude-code", None, at, 1, "k"),
+        (Archived(1, "k", 1, 1, 1, "user", at, text),),
+        0,
+        "rules",
     )
 
 
@@ -61,7 +63,7 @@ SAID = [
 @pytest.mark.parametrize(("where", "at", "text", "day"), SAID)
 def test_a_learned_day_is_the_persons(zone: Callable[[str], None], where: str, at: str, text: str, day: str) -> None:
     zone(where)
-    found = candidates(session(text, at).shown, today=datetime(2027, 1, 1, tzinfo=UTC))
+    found = candidates(session(text, at).with_context, today=datetime(2027, 1, 1, tzinfo=UTC))
     assert [day in one.content for one in found] == [True], found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.ingest.batches import MemoryCandidate
-from ormahd.ingest.orders import can_be_acted_on
+from ormahd.ingest.checks import can_be_acted_on
 from ormahd.ingest.readers.turns import SessionTurn
 from ormahd.ingest.rules import candidates
 from ormahd.model.node import NodeType
