@@ -168,12 +168,12 @@ def _hooks(whisper: Whisper, socket: Path, timetable: Timetable, judging: Judgin
     """Build the part that answers hooks, and the intake: it reads the transcripts that the hooks report."""
     intake: Intake = Intake(
         whisper.ormah,
-        lambda: hooks.answer_spooled(paths.spool_dir(socket), intake.capture.settle),
+        lambda: hooks.answer_spooled(paths.spool_dir(socket)),
         asker=judging.asker,
         conflicts=lambda: timetable.soon(ConflictDetector.name),
         hold=_holding(whisper.ormah, timetable),
     )
-    hooks = Hooks(whisper, intake.capture.hear)
+    hooks = Hooks(whisper, intake.capture)
     return hooks, intake
 
 

@@ -21,7 +21,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -38,12 +38,13 @@ from ormahd.actions.where import as_lines, last_work
 from ormahd.api import CHECK_SESSION
 from ormahd.errors import BadRequest, OrmahError
 from ormahd.index.rows import NodeRow
+from ormahd.ingest.capture import Capture
 from ormahd.ingest.readers.gemini import last_compression
 from ormahd.judge.own_sessions import is_own_session
 from ormahd.model.node import NoteGuard
 from ormahd.process import own_files
 from ormahd.rpc import failures
-from ormahd.rpc.connection import request
+from ormahd.rpc.connection import Channel, request
 from ormahd.sessions.excluded import is_excluded
 from ormahd.state import whispers
 from ormahd.state.sessions import begin, key_of, was_told
@@ -141,8 +142,12 @@ class Event(Struct, frozen=True):
     """What the tool printed, if it was a command that failed."""
     of_sub_agent: bool = False
     """Whether the event comes from a sub-agent, whose prompt was written by another agent."""
-    disconnected: Callable[[], bool] = bool
-    """Whether the hook's process has ended meanwhile. If so, the memories of the reply are not recorded as shown."""
+    channel: Channel | None = None
+    """The connection of the hook's process; None: the event was stored while no daemon ran."""
+
+    def disconnected(self) -> bool:
+        """Whether the hook's process has ended meanwhile. If so, the memories of the reply are not recorded as shown."""
+        return self.channel is not None and self.channel.disconnected()
 
 
 _PROJECT: Final = "project="
@@ -306,25 +311,23 @@ class Hooks:
     """Answers the hooks of harnesses: whispers memories (from one `Whisper`), and passes transcripts to ingestion.
     Thread-safe.
 
-    `on_transcript` is called when a transcript has grown, with its file, the agent's last answer ("" if the harness does
-    not give it), and whether it is a prompt, which is not written yet. A harness waits meanwhile, so it must return
-    quickly.
+    `capture` gets the transcripts that have grown; None: they are not read.
     """
 
-    def __init__(self, whisper: Whisper, on_transcript: Callable[[str | None, str, bool], None] | None = None) -> None:
+    def __init__(self, whisper: Whisper, capture: Capture | None = None) -> None:
         self._whisper = whisper
         self._ormah = whisper.ormah
         self._settings = whisper.settings
         self._replaced = partial(replaced_today, self._ormah)
-        self._on_transcript = on_transcript
+        self._capture = capture
         self._acts = at_hand.ActTable(whisper.ormah.index)
         self._guarded: dict[tuple[str, str], bool] = {}
 
-    def answer(self, body: bytes, disconnected: Callable[[], bool] = bool) -> bytes:
-        """Return the bytes that the hook's process prints; b"" for nothing. `disconnected`: see `Event`."""
+    def answer(self, body: bytes, channel: Channel | None = None) -> bytes:
+        """Return the bytes that the hook's process prints; b"" for nothing. `channel`: see `Event`."""
         begun = time.perf_counter()
         try:
-            event = replace(read(body), disconnected=disconnected)
+            event = replace(read(body), channel=channel)
         except BadRequest as exc:
             log.debug("a hook was left without an answer: %s", exc.message)
             return b""
@@ -339,17 +342,15 @@ class Hooks:
         request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
         return output
 
-    def answer_spooled(self, folder: Path, settled: Callable[[], None]) -> None:
-        """Answer the events that hooks stored in `folder` while no daemon ran.
-
-        After each, call `settled`, which returns once the event's transcript was handled; then remove the event's
-        file.
-        """
+    def answer_spooled(self, folder: Path) -> None:
+        """Answer the events that hooks stored in `folder` while no daemon ran. The file of each is removed once its
+        transcript was read."""
         for file in sorted(folder.iterdir()) if folder.is_dir() else ():
             try:
                 if not file.name.endswith(".part"):
                     self.answer(own_files.read(file))
-                    settled()
+                    if self._capture is not None:
+                        self._capture.settle()
                 own_files.remove(file)
             except OSError as error:
                 log.warning("an event that a hook left could not be read: %s", error)
@@ -585,8 +586,8 @@ class Hooks:
         return event.project or self._began(event)
 
     def _hand_over(self, event: Event) -> None:
-        if self._on_transcript is not None:
-            self._on_transcript(event.transcript, event.ending, event.act is HookAct.PROMPT)
+        if self._capture is not None:
+            self._capture.hear(event.transcript, event.ending, event.act is HookAct.PROMPT)
 
     def _space(self, event: Event) -> str | None:
         """Return the space from `ORMAH_SPACE`, else that of the project in which the session began; None means global.
