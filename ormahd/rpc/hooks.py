@@ -109,7 +109,7 @@ PATH_CHARACTERS: Final = 4_096
 GUARDS: Final = 500
 """Number of notes of which it is remembered whether a person wrote their guard."""
 COMMAND_CHARACTERS: Final = 100_000
-MOST_FILES: Final = 50
+MAX_FILES: Final = 50
 """Maximum number of files of one patch that are looked at."""
 _PATCH: Final = "*** Begin Patch"
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S.*?)\s*$", re.MULTILINE)
@@ -195,7 +195,7 @@ def read(body: bytes) -> Event:
         transcript=_text(fields.get("transcript_path"), PATH_CHARACTERS),
         source=_text(fields.get("source"), NAME_CHARACTERS),
         ending=_whole(ending) if isinstance(ending, str) else "",
-        files=(file,) if file else tuple(patched[:MOST_FILES]),
+        files=(file,) if file else tuple(patched[:MAX_FILES]),
         command=None if command.startswith(_PATCH) else command or None,
         printed=_whole(failures.printed(fields)) if act is HookAct.FAILED else "",
         of_sub_agent=bool(fields.get("agent_id")),
@@ -224,7 +224,7 @@ def _whole(text: str) -> str:
 NAMED: Final = 3
 TITLE: Final = 60
 """A receipt names at most `NAMED` memories, each by at most `TITLE` characters of its title."""
-MOST_BYTES: Final = 9_600
+MAX_BYTES: Final = 9_600
 """Maximum size of the injected text, in bytes of UTF-8.
 
 Claude Code cuts at 10,000 characters, Codex at 2,500 tokens, which it estimates as 10,000 bytes.
@@ -254,24 +254,24 @@ def guarded(event: Event, row: NodeRow, text: str) -> bytes:
     `row`. `text`: what is added to the agent's context as well. b"" if the harness cannot ask."""
     guard, why = row.guard, fitting(at_hand.reason(row))
     if event.harness == GEMINI:
-        said: dict[str, Any] = {"decision": guard, "reason": why, "systemMessage": why}
+        output: dict[str, Any] = {"decision": guard, "reason": why, "systemMessage": why}
     elif event.harness == "codex" and guard is not NoteGuard.DENY:
         return b""
     else:
-        output = {"hookEventName": event.name, "permissionDecision": guard, "permissionDecisionReason": why}
-        said = {"hookSpecificOutput": {**output, **({"additionalContext": fitting(text)} if text else {})}}
-    return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+        answer = {"hookEventName": event.name, "permissionDecision": guard, "permissionDecisionReason": why}
+        output = {"hookSpecificOutput": {**answer, **({"additionalContext": fitting(text)} if text else {})}}
+    return json.dumps(output, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def fitting(text: str) -> str:
-    """Cut `text` to as many whole lines as fit into MOST_BYTES. If the last line is Ormah's end mark, it is kept."""
+    """Cut `text` to as many whole lines as fit into MAX_BYTES. If the last line is Ormah's end mark, it is kept."""
     text = text.encode("utf-8", "replace").decode()
-    if len(text.encode()) <= MOST_BYTES:
+    if len(text.encode()) <= MAX_BYTES:
         return text
     body, _, last = text.rpartition("\n")
     if not last.startswith(MARK):
         body, last = text, ""
-    room = MOST_BYTES - len(last.encode()) - 1
+    room = MAX_BYTES - len(last.encode()) - 1
     return body.encode()[:room].decode("utf-8", "ignore").rpartition("\n")[0] + "\n" + last
 
 
@@ -289,10 +289,10 @@ RENEWED: Final = frozenset({"startup", "clear"})
 """Sources of a START event after which the context is empty, even if the session's id is known."""
 LOST: Final = "compact"
 STARTED: Final = "startup"
+"""The source of a START event for a new session; its folder is the one where the session began."""
 RESUMED: Final = "resume"
 STOPPED: Final = "stopped"
 """Mark of a session that was told where the project's last session stopped."""
-"""The source of a START event for a new session; its folder is the one where the session began."""
 
 
 def nudge(commands: Commands) -> str:
@@ -334,8 +334,10 @@ class Hooks:
         output, outcome = b"", "sub_agent"
         if event.session_id == CHECK_SESSION:
             output, outcome = context(event.name, "Ormah hears this agent."), "check"
-        elif _of_judge(event):
-            outcome = "judge"
+        elif is_own_session(transcript=event.transcript, text=event.prompt) or any(
+            is_own_session(cwd=place) for place in (*event.cwds, *([event.project] if event.project else []))
+        ):
+            outcome = "judge"  # the session is one that Ormah runs as its judge
         # an agent writes the prompts of a sub-agent, and it shares the session id of its parent; guards hold for it too
         elif not event.of_sub_agent or event.act is HookAct.TOOL:
             output, outcome = self._act(event)
@@ -394,11 +396,12 @@ class Hooks:
         text = found.text
         if found.silence not in UNHEARD and event.session_id is not None:
             count = self._whisper.sessions.before(event.session_id).prompts
-            if _every(self._settings.nudge_interval, count):
+            interval = self._settings.nudge_interval
+            if interval > 0 and count > 0 and count % interval == 0:
                 text = joined(text, nudge(self._whisper.wiring.of(event.harness)))
             self._hand_over(event)
-        shown = [*found.nodes, *([found.exploring] if found.exploring else [])]
-        number, titles = len(greeted) + len(shown), [one.title for one in shown]
+        memories = [*found.nodes, *([found.exploring] if found.exploring else [])]
+        number, titles = len(greeted) + len(memories), [memory.title for memory in memories]
         whole = "\n\n".join(filter(None, (greeting, text)))
         return context(event.name, whole, self._receipt(number, titles)), found.silence or "injected"
 
@@ -411,8 +414,8 @@ class Hooks:
         self._began(event)
         if event.harness == GEMINI:
             return b"", "with_a_prompt"
-        text, shown = self._greeting(event, {})
-        return context(event.name, text, self._receipt(len(shown), ())), "injected" if text else "known"
+        text, listed = self._greeting(event, {})
+        return context(event.name, text, self._receipt(len(listed), ())), "injected" if text else "known"
 
     def _stopped(self, event: Event) -> list[str]:
         """Return lines about where the project's last session stopped: once a day, and after a compaction where this one
@@ -439,8 +442,8 @@ class Hooks:
         before = self._whisper.sessions.before(event.session_id)
         number = sum(":" in key for key in before.known | before.named)  # the others are no memories
         last = whispers.last_of_session(self._ormah.state, key_of(event.session_id) or "")
-        shown = whispers.shown_memories(self._ormah.state, [last.event]).get(last.event, ()) if last is not None else ()
-        rows = self._ormah.index.notes([one.node_id for one in shown])
+        memories = whispers.shown_memories(self._ormah.state, [last.event]).get(last.event, ()) if last else ()
+        rows = self._ormah.index.notes([memory.node_id for memory in memories])
         return receipt_of(number, [row.title for row in rows.values()]) or "Ormah: nothing told yet"
 
     def _greeting(self, event: Event, also: Mapping[str, Shown]) -> tuple[str, Mapping[str, Shown]]:
@@ -497,39 +500,40 @@ class Hooks:
         )
         guard = next((row for row in found.guards if self._is_by_a_person(row)), None)
         refused = guard is not None and guard.guard is NoteGuard.DENY  # the reason tells it
-        told = Greeting() if silent or refused or event.harness == GEMINI else found.greeting
-        if told.shown and not event.disconnected():
-            self._whisper.sessions.told(event.session_id, told.shown)
-        output = guarded(event, guard, told.text) if guard is not None else b""
-        ids = [*([guard.id] if guard is not None and output else []), *(key.partition(":")[0] for key in told.shown)]
+        greeting = Greeting() if silent or refused or event.harness == GEMINI else found.greeting
+        if greeting.shown and not event.disconnected():
+            self._whisper.sessions.told(event.session_id, greeting.shown)
+        output = guarded(event, guard, greeting.text) if guard is not None else b""
+
+        # The memories are logged as a whisper for what the agent was about to do
+        ids = [
+            *([guard.id] if guard is not None and output else []),
+            *(key.partition(":")[0] for key in greeting.shown),
+        ]
         if ids and not event.disconnected():
-            self._log(event, space, ids, (time.perf_counter() - begun) * 1000)
+            action = f"before: {event.command or ', '.join(event.files)}"
+            whispers.record(
+                self._ormah.state,
+                prompt="" if self._is_unkept(event) else action,
+                outcome=whispers.SPOKEN,
+                milliseconds=(time.perf_counter() - begun) * 1000,
+                vector=None,
+                model=None,
+                candidates=[whispers.Considered(node_id, 1.0, 1.0, "full") for node_id in dict.fromkeys(ids)],
+                space=space,
+                session_id=key_of(event.session_id),
+                agent=f"agent:{event.harness}",
+            )
         if guard is not None and output:
             return output, f"guard_{guard.acts.guard}"
-        receipt = self._receipt(len(told.shown), ())
-        return context(event.name, told.text, receipt), "injected" if told.text else "nothing_new"
-
-    def _log(self, event: Event, space: str | None, ids: Sequence[str], milliseconds: float) -> None:
-        """Log the memories told before an action, or by a guard, as a whisper for what was about to be done."""
-        doing = f"before: {event.command or ', '.join(event.files)}"
-        whispers.record(
-            self._ormah.state,
-            prompt="" if self._is_unkept(event) else doing,
-            outcome=whispers.SPOKEN,
-            milliseconds=milliseconds,
-            vector=None,
-            model=None,
-            candidates=[whispers.Considered(one, 1.0, 1.0, "full") for one in dict.fromkeys(ids)],
-            space=space,
-            session_id=key_of(event.session_id),
-            agent=f"agent:{event.harness}",
-        )
+        receipt = self._receipt(len(greeting.shown), ())
+        return context(event.name, greeting.text, receipt), "injected" if greeting.text else "nothing_new"
 
     def _ready(self, space: str | None) -> None:
         """Read what the hook of a tool, which has little time, will need."""
         try:
-            for one in (None, space):
-                self._acts.of(one)
+            self._acts.of(None)
+            self._acts.of(space)
             for row in self._ormah.index.notes(self._ormah.index.having("guard")).values():
                 self._is_by_a_person(row)
         except (OrmahError, sqlite3.Error) as exc:  # the hook of a tool reads it then
@@ -551,15 +555,15 @@ class Hooks:
         if self._is_silent(space):
             return b"", "off"
         before = self._whisper.sessions.before(event.session_id)
-        text, shown = failures.known_fix(
+        text, marks = failures.known_fix(
             self._ormah,
             event.printed,
             space=space,
             session=key_of(event.session_id),
             known=before.known | before.named,
         )
-        if shown and not event.disconnected():
-            self._whisper.sessions.told(event.session_id, shown)
+        if marks and not event.disconnected():
+            self._whisper.sessions.told(event.session_id, marks)
         return context(event.name, text), "injected" if text else "nothing_known"
 
     def _heed(self, event: Event) -> None:
@@ -567,13 +571,13 @@ class Hooks:
         logged = whispers.last_of_session(self._ormah.state, key_of(event.session_id) or "") if event.ending else None
         if logged is None:
             return
-        shown = whispers.shown_memories(self._ormah.state, [logged.event]).get(logged.event, ())
-        rows = self._ormah.index.notes([one.node_id for one in shown if not one.heeded])
+        memories = whispers.shown_memories(self._ormah.state, [logged.event]).get(logged.event, ())
+        rows = self._ormah.index.notes([memory.node_id for memory in memories if not memory.heeded])
         used = [
             row.id for row in rows.values() if is_used(f"{row.title or ''}\n{row.content}", logged.prompt, event.ending)
         ]
         whispers.heed(self._ormah.state, logged.event, used)
-        counted = [one for one in used if whispers.claim_use(self._ormah.state, logged.event, one)]
+        counted = [node_id for node_id in used if whispers.claim_use(self._ormah.state, logged.event, node_id)]
         self._ormah.state.touch(counted, how="feedback", session_id=logged.session_id, at=self._ormah.ranking_clock())
 
     def _is_silent(self, space: str | None) -> bool:
@@ -615,16 +619,4 @@ class Hooks:
         if not excluded:
             return False
         places = {*event.cwds, event.project, self._began(event)} - {None}
-        return any(is_excluded(one, excluded) for one in places if one is not None)
-
-
-def _of_judge(event: Event) -> bool:
-    """Return whether the event comes from a session that Ormah runs as its judge."""
-    places = [*event.cwds, *([event.project] if event.project else [])]
-    return is_own_session(transcript=event.transcript, text=event.prompt) or any(
-        is_own_session(cwd=one) for one in places
-    )
-
-
-def _every(interval: int, count: int) -> bool:
-    return interval > 0 and count > 0 and count % interval == 0
+        return any(is_excluded(place, excluded) for place in places if place is not None)

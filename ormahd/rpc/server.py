@@ -358,7 +358,7 @@ class Server:
         self._channels.discard(channel)
         channel.close()
         if channel.subscribed and self._subscriptions is not None:
-            self._subscriptions.drop(closed=True)
+            self._subscriptions.drop()
 
     # ------------------------------------------------------------ periodic work
 

@@ -260,12 +260,12 @@ def test_only_the_prompt_has_to_be_what_it_ought_to_be() -> None:
 def test_a_text_is_cut_at_a_line_and_keeps_its_mark() -> None:
     text = "\n".join(["heading", *("数" * 100 for _ in range(60)), "<!-- ormah:whisper abc -->"])
     cut = hook_reply.fitting(text)
-    assert len(cut.encode()) <= hook_reply.MOST_BYTES
+    assert len(cut.encode()) <= hook_reply.MAX_BYTES
     lines = cut.split("\n")
     assert (lines[0], lines[-1]) == ("heading", "<!-- ormah:whisper abc -->")
     assert set(lines[1:-1]) == {"数" * 100}
     assert hook_reply.fitting("short\n<!-- ormah:whisper -->") == "short\n<!-- ormah:whisper -->"
-    assert len(hook_reply.fitting("x" * 50_000).encode()) <= hook_reply.MOST_BYTES
+    assert len(hook_reply.fitting("x" * 50_000).encode()) <= hook_reply.MAX_BYTES
     assert json.loads(hook_reply.context("Stop", "half \ud800"))["hookSpecificOutput"]["additionalContext"] == "half ?"
 
 
