@@ -47,17 +47,14 @@ def answer(body: bytes) -> bytes:
     if identity := [conflict for conflict in merged.conflicts if conflict.field == "id"]:
         versions = (value for conflict in identity for value in (conflict.base, conflict.ours, conflict.theirs))
         ids = ", ".join(dict.fromkeys(value[:8] for value in versions if value))
-        kept = "the file is kept as it was. `git add` it to go on with it"
-        return REFUSED + _part(_words([f"{_shown(name)}: not merged, these are different notes ({ids}); {kept}"]))
+        advice = "the file is kept as it was. `git add` it to go on with it"
+        return REFUSED + _part(_words([f"{_shown(name)}: not merged, these are different notes ({ids}); {advice}"]))
     fields = sorted({conflict.field for conflict in merged.conflicts})
     listed = fields[0] if len(fields) == 1 else f"{', '.join(fields[:-1])} and {fields[-1]}"
     sides = [merge_file(base or None, *pair, name, keep_ours=True).data for pair in ((ours, theirs), (theirs, ours))]
     settled = b"".join(_part(side) for side in sides if side is not None) if None not in sides else b""
-    return (
-        CONFLICT
-        + _part(_words([f"{_shown(name)}: both sides changed {listed}; both versions stand in the file"]))
-        + settled
-    )
+    sentence = f"{_shown(name)}: both sides changed {listed}; both versions stand in the file"
+    return CONFLICT + _part(_words([sentence])) + settled
 
 
 def _parts(body: bytes) -> list[bytes]:

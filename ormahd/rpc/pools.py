@@ -27,14 +27,18 @@ from ormahd.rpc.connection import Channel, RequestHandler
 log = logging.getLogger("ormahd.pools")
 
 WHISPERING: Final = frozenset({"hook", "agent.whisper"})
-WRITING: Final = frozenset({
-    "agent.remember", "agent.update", "agent.forget", "agent.outdated", "agent.connect", "agent.feedback",
-    "agent.undo_merge", "agent.resolve_proposal", "agent.assign_space", "history.undo",
-})  # fmt: skip
-BULK: Final = frozenset({
-    "admin.import", "admin.rebuild", "admin.verify", "admin.export", "admin.doctor", "admin.purge",
-    "agent.maintenance", "ingest.look", "ingest.sessions", "ingest.conversation", "ingest.file", "ingest.past",
-})  # fmt: skip
+WRITING: Final = frozenset(
+    {
+        *("agent.remember", "agent.update", "agent.forget", "agent.outdated", "agent.connect", "agent.feedback"),
+        *("agent.undo_merge", "agent.resolve_proposal", "agent.assign_space", "history.undo"),
+    }
+)
+BULK: Final = frozenset(
+    {
+        *("admin.import", "admin.rebuild", "admin.verify", "admin.export", "admin.doctor", "admin.purge"),
+        *("agent.maintenance", "ingest.look", "ingest.sessions", "ingest.conversation", "ingest.file", "ingest.past"),
+    }
+)
 NETWORK: Final = frozenset({"admin.sync", "admin.sync_setup", "admin.judge_test"})
 """Methods that wait for another machine, which may be silent: nothing else waits behind them."""
 MAINTAINING: Final = frozenset({"admin.run_task", "admin.run_all"})
