@@ -285,10 +285,10 @@ def doctor(vault: Path | None, config: Path | None, socket: Path | None, as_json
 
 
 def _report(found: Sequence[Any], as_json: bool, fine: str) -> int:
-    from ormahd.offline_check import to_dict
+    import msgspec
 
     if as_json:
-        findings = [to_dict(finding) for finding in found]
+        findings = [msgspec.to_builtins(finding) for finding in found]
         click.echo(json.dumps({"findings": findings}, indent=2, ensure_ascii=False))
     else:
         for finding in found:

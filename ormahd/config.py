@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -178,10 +178,15 @@ def _checked(found: _FoundSettings) -> Settings | None:
             if group.startswith(SOURCES):
                 found.faults.append(BadRequest(f"[[{SOURCES}]]: {one.key}: {one.what}", hint="ormahctl sources --help"))
                 continue
-            key = f"{group}.{name.partition('[')[0].partition('.')[0]}"
+            name = name.partition("[")[0].partition(".")[0]
+            key = f"{group}.{name}"
             origin = found.origins.get(key, "the defaults")
             what = f"{key}: {one.what}" if origin == "flag" else f"{key} (in {origin}): {one.what}"
-            wrong = BadRequest(what, hint=one.hint or f"it is {_reason(key)}")
+            model = getattr(_DEFAULTS, group)
+            value = getattr(model, name)
+            default = quote_value(value) if value is not None else "unset"
+            usual = f"it is {default} by default: {type(model).model_fields[name].description}"
+            wrong = BadRequest(what, hint=one.hint or usual)
             wrong.__cause__ = exc
             found.faults.append(wrong)
         return None
@@ -194,14 +199,6 @@ def _meant(key: str, known: Collection[tuple[str, str]]) -> str:
     of_another = [one for one in whole if one.rpartition(".")[2] == last]
     meant = of_another[0] if len(of_another) == 1 else near(key, whole) or near(key, {group for group, _ in known})
     return f"did you mean {meant}?" if meant else "run: ormahctl config default"
-
-
-def _reason(key: str) -> str:
-    """Return the default and the description of the setting `key`, for a hint."""
-    group, _, name = key.partition(".")
-    model = getattr(Settings(), group)
-    value = getattr(model, name)
-    return f"{quote_value(value) if value is not None else 'unset'} by default: {type(model).model_fields[name].description}"
 
 
 def _read(path: Path, *, must_exist: bool) -> dict[str, Any]:
@@ -250,15 +247,14 @@ def write_setting(file: Path, key: str, value: Any) -> None:
     import tomlkit
 
     group, _, name = key.partition(".")
-
-    def change(document: Any) -> None:
+    with _editing(file, f"set {key} by hand") as document:
         document.setdefault(group, tomlkit.table())[name] = value
 
-    _edit(file, change, f"set {key} by hand")
 
-
-def _edit(file: Path, change: Callable[[Any], None], hint: str) -> None:
-    """Write the configuration file with a change of its document (of tomlkit); comments and order stay."""
+@contextlib.contextmanager
+def _editing(file: Path, hint: str) -> Iterator[Any]:
+    """Context manager: yield the document of the configuration file (of tomlkit), and write the file as the block has
+    changed the document; comments and order stay. `hint`: what to do if that fails."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -266,7 +262,7 @@ def _edit(file: Path, change: Callable[[Any], None], hint: str) -> None:
     before = file.read_bytes() if file.exists() else b""
     try:
         document = tomlkit.parse(before.decode("utf-8-sig"))
-        change(document)
+        yield document
         after = tomlkit.dumps(document).encode()
     except (TOMLKitError, TypeError) as exc:
         raise BadRequest(f"{file} cannot be changed: {exc}", hint=hint) from exc
@@ -311,12 +307,10 @@ def add_source(folder: Path, space: str, include: list[str], exclude: list[str])
     around = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
     made = SourceFolder(path=str(folder), space=space or around.name, include=include, exclude=exclude)
 
-    def change(document: Any) -> None:
+    with _editing(now.file, f"add a table [[{SOURCES}]] by hand") as document:
         table = tomlkit.table()
         table.update({name: value for name, value in made.model_dump().items() if value})
         document.setdefault(SOURCES, tomlkit.aot()).append(table)
-
-    _edit(now.file, change, f"add a table [[{SOURCES}]] by hand")
     return made
 
 
@@ -336,12 +330,10 @@ def remove_source(name: str) -> SourceFolder:
     if len(found) > 1:
         raise Ambiguous(f"several sources are called {name}", hint="name its folder: ormahctl sources")
 
-    def change(document: Any) -> None:
+    with _editing(now.file, f"change [[{SOURCES}]] by hand") as document:
         document[SOURCES].pop(sources.index(found[0]))
         if not document[SOURCES]:
             del document[SOURCES]
-
-    _edit(now.file, change, f"change [[{SOURCES}]] by hand")
     return found[0]
 
 

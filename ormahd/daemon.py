@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import logging
 import os
@@ -11,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NoReturn
@@ -23,7 +23,6 @@ from ormahd.errors import OrmahError
 from ormahd.ingest.by_agent import AgentReading
 from ormahd.ingest.extraction import Extraction
 from ormahd.ingest.intake import Intake
-from ormahd.ingest.learn import Hold
 from ormahd.jobs.conflicts.job import ConflictDetector
 from ormahd.jobs.judging import Judging
 from ormahd.jobs.maintenance.maintenance import Maintenance
@@ -100,12 +99,20 @@ def run(
         supervisor = Supervisor(os.environ)
         handed = sockets.activated(os.environ)
         signals = Signals()
-        _prepare_process()
+        _more_descriptors()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        priority.patient()
         log.info("ormahd %s begins (pid %d)", __version__, os.getpid())
         ormah = _opened(config, clock)
         judging = Judging(ormah)
-        timetable = Timetable(Runner(ormah, JOBS, judging.judge), config.settings.jobs)
-        maintenance = _maintenance(ormah, judging, timetable)
+        runner = Runner(ormah, JOBS, judging.judge)
+        timetable = Timetable(runner, config.settings.jobs)
+
+        # Sessions are read for memories by the judge; if none is configured, agents get them with the questions
+        soon = partial(timetable.soon, ConflictDetector.name)
+        hold = partial(propose_learned, ormah, runner.proposals)
+        reading = AgentReading(ormah, judge=judging.asker is not None, conflicts=soon, hold=hold)
+        maintenance = Maintenance(ormah, reading)
         life = _Life(ormah, supervisor, timetable, maintenance)
         house.callback(life.close)
         logs.to_file(paths.state_dir(ormah.vault.root, ormah.vault.id))
@@ -113,7 +120,9 @@ def run(
         listening = handed or sockets.listen(socket_of(config, ormah.vault.root))
         paths.down_mark(listening.path).unlink(missing_ok=True)  # the daemon is wanted again
         whisper = Whisper(ormah, maintenance.due)
-        hooks, intake = _hooks(whisper, listening.path, timetable, judging)
+        extraction = Extraction(ormah, asker=judging.asker, conflicts=soon, hold=hold)
+        intake = Intake(ormah, lambda: hooks.answer_spooled(paths.spool_dir(listening.path)), extraction)
+        hooks = Hooks(whisper, intake.capture)
         server = Server(listening, on_broken=signals.broken, events=ormah.events)
         parts = Parts(
             ormah=ormah,
@@ -122,8 +131,8 @@ def run(
             archive=ormah.sessions,
             pipeline=whisper,
             timetable=timetable,
-            runner=timetable.runner,
-            proposals=timetable.runner.proposals,
+            runner=runner,
+            proposals=runner.proposals,
             maintenance=maintenance,
             judging=judging,
             intake=intake,
@@ -154,33 +163,6 @@ def _opened(config: Config, clock: Clock) -> Ormah:
     return ormah
 
 
-def _maintenance(ormah: Ormah, judging: Judging, timetable: Timetable) -> Maintenance:
-    """Build two-phase maintenance. If no judge is configured to read sessions, agents get them to read, along with the
-    questions."""
-    judge = judging.asker is not None
-    reading = AgentReading(
-        ormah, judge=judge, conflicts=lambda: timetable.soon(ConflictDetector.name), hold=_holding(ormah, timetable)
-    )
-    return Maintenance(ormah, reading)
-
-
-def _hooks(whisper: Whisper, socket: Path, timetable: Timetable, judging: Judging) -> tuple[Hooks, Intake]:
-    """Build the part that answers hooks, and the intake: it reads the transcripts that the hooks report."""
-    ormah = whisper.ormah
-    conflicts = functools.partial(timetable.soon, ConflictDetector.name)
-    extraction = Extraction(ormah, asker=judging.asker, conflicts=conflicts, hold=_holding(ormah, timetable))
-    intake: Intake = Intake(
-        ormah, lambda: hooks.answer_spooled(paths.spool_dir(socket), intake.capture.settle), extraction
-    )
-    hooks = Hooks(whisper, intake.capture.report)
-    return hooks, intake
-
-
-def _holding(ormah: Ormah, timetable: Timetable) -> Hold:
-    """Return a function that proposes a memory from a session, which a person has to decide on."""
-    return lambda one: propose_learned(ormah, timetable.runner.proposals, one)
-
-
 def _fell(_kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:
     """Log the traceback of an unexpected exception that ends the daemon. An OrmahError is left to the command to
     print."""
@@ -209,13 +191,13 @@ def _stay(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) 
     """Handle signals until one ends the daemon, and return the exit status. Notify the supervisor's watchdog as long as
     the server's loop runs."""
     while True:
-        came = signals.wait(supervisor.watchdog_seconds)
-        if BROKEN in came:
+        received = signals.wait(supervisor.watchdog_seconds)
+        if BROKEN in received:
             return 70
-        if came & STOP:
-            log.info("stopping: %s", signal.Signals(min(came & STOP)).name)
+        if received & STOP:
+            log.info("stopping: %s", signal.Signals(min(received & STOP)).name)
             return 0
-        if signal.SIGHUP in came:
+        if signal.SIGHUP in received:
             try:
                 logs.reopen()
             except OSError as exc:
@@ -232,19 +214,20 @@ class _Life:
         self._ormah = ormah
         self._maintenance = maintenance
         self._timetable = timetable
-        self._supervisor = supervisor
+        self._supervisor = ormah.supervisor = supervisor
         self._leaving = threading.Event()
         self._warming: threading.Thread | None = None
         minutes = ormah.config.settings.sync.interval_minutes
         self._sync = Timer("sync", lambda: sync_by_itself(ormah), first=FIRST_SYNC, every=minutes * 60)
         self._syncs = minutes > 0
         self._tidy = Timer("journal", self._tidy_journal, first=0.0, every=TIDY_EVERY)
-        self._pack = Timer("packing", self._pack_repository, first=PACK_FIRST, every=PACK_EVERY)
+        # git, as a child, inherits the priority
+        self._pack = Timer("packing", self._pack_repository, first=PACK_FIRST, every=PACK_EVERY, nice=LOW_PRIORITY)
         self._tells = ormah.config.settings.whisper.maintenance
-        self._look = Timer("maintenance_due", self._look_through, first=LOOK_FIRST, every=LOOK_EVERY)
-        self._health = Timer("health-events", self._tell_health, first=HEALTH_EVERY, every=HEALTH_EVERY)
-        self._publishing = threading.Lock()
-        self._left: list[str] = []
+        self._look = Timer("maintenance_due", maintenance.look, first=LOOK_FIRST, every=LOOK_EVERY, nice=LOW_PRIORITY)
+        self._health = Timer("health-events", self._publish_health, first=HEALTH_EVERY, every=HEALTH_EVERY)
+        self._running: list[str] = []
+        """Names of the parts that did not stop in time."""
         self.status = 0
 
     def warm(self, whisper: Whisper, intake: Intake) -> None:
@@ -255,14 +238,11 @@ class _Life:
 
     def _warm(self, whisper: Whisper, intake: Intake) -> None:
         self._try("prepared for git", self._ormah.mend_git)
-        ready_to_whisper = functools.partial(self._try, "made ready to whisper", whisper.warm)
-
-        def last() -> None:
-            ready_to_whisper()
-            if self._tells:
-                self._try("looked through for an agent", lambda: self._maintenance.look(GLANCE))
-
-        self._try("warmed", lambda: self._ormah.warm(self._phase, last=last))
+        self._try("warmed", self._ormah.warm)
+        self._try("made ready to whisper", whisper.warm)
+        if self._tells:
+            self._try("looked through for an agent", lambda: self._maintenance.look(GLANCE))
+        self._ormah.enter("ready")  # in any case: requests use the parts that work
         if self._leaving.is_set():
             return
         self._try("watched", self._ormah.watch)
@@ -295,32 +275,20 @@ class _Life:
             log.exception("not everything could be %s", done)
             self._ormah.warn(f"not everything could be {done}; the log says why")
 
-    def _phase(self, phase: str) -> None:
-        log.info("phase: %s", phase)
-        self._supervisor.status(phase)
-        self._publish_health()
-
-    def _tell_health(self) -> None:
-        if self._ormah.events.readers:
-            self._publish_health()
-
     def _publish_health(self) -> None:
-        """Publish the present health as an event. The lock keeps events in order: the last one has the latest phase."""
-        with self._publishing:
-            phase = self._ormah.phase
-            parts = ([], []) if phase == "stopping" else (self._ormah.degraded(), self._ormah.warnings)
-            self._ormah.events.health(phase, *parts)
+        if self._ormah.events.readers:
+            self._ormah.publish_health()
 
     def _tidy_journal(self) -> None:
         days, exclude = self._ormah.settings.whisper.keep_days, self._ormah.settings.sessions.exclude
         if exclude:
             whispers.unkeep(self._ormah.state, exclude)
-        self._ormah.learned.tidy(days, stopping=self._leaving.is_set)
+        whispers.prune(self._ormah.state, days)
+        self._ormah.learned.embed_anew(self._leaving)
 
     def _pack_repository(self) -> None:
         """Pack the repository's loose objects if there are many. Commits by Ormah start no gc, so that no commit
         waits for one."""
-        priority.step_back(LOW_PRIORITY)  # git, as a child, inherits this
         rested = self._ormah.vault.wait_rested(PACK_QUIET, PACK_PATIENCE, self._leaving)
         try:
             if rested and self._ormah.phase == "ready" and self._ormah.vault.tidy():
@@ -328,22 +296,17 @@ class _Life:
         except OrmahError as exc:
             log.info("the repository was not packed: %s", exc.message)
 
-    def _look_through(self) -> None:
-        priority.step_back(LOW_PRIORITY)
-        self._maintenance.look()
-
     def leave(self) -> None:
         """Begin to stop: nothing new starts after this."""
         self._leaving.set()
         self._timetable.runner.stop()
         self._ormah.enter("stopping")
-        self._publish_health()
         self._ormah.syncing.stopping.set()
         self._supervisor.stopping()
 
     def stop_serving(self, server: Server) -> None:
         if not server.stop(DRAIN_SECONDS):
-            self._left.append("requests")
+            self._running.append("requests")
 
     def close(self) -> None:
         """Stop the timers, and close the `Ormah`.
@@ -355,7 +318,7 @@ class _Life:
         if self._warming is not None:
             self._warming.join(DRAIN_SECONDS)
             if self._warming.is_alive():
-                self._left.append("warming")
+                self._running.append("warming")
         working = (
             (self._timetable, "maintenance"),
             (self._sync, "a sync"),
@@ -366,23 +329,17 @@ class _Life:
         )
         for timer, name in working:
             if not timer.stop(DRAIN_SECONDS):
-                self._left.append(name)
-        if self._left:
-            log.warning("stopped with %s still at work", " and ".join(self._left))
+                self._running.append(name)
+        if self._running:
+            log.warning("stopped with %s still at work", " and ".join(self._running))
             logging.shutdown()
             os._exit(self.status)
         self._ormah.close()
         log.info("stopped")
 
 
-def _prepare_process() -> None:
-    """Set process-wide limits: the number of open files, the thread switch interval, scheduling."""
-    _more_descriptors()
-    sys.setswitchinterval(SWITCH_SECONDS)
-    priority.patient()
-
-
 def _more_descriptors() -> None:
+    """Raise the limit of open files of this process."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -132,7 +132,6 @@ BY_CODE: dict[str, type[OrmahError]] = {
 MAX_QUOTED: Final = 60
 """Maximum number of characters of a value that an error message quotes."""
 _QUOTED = re.compile(r"'([^']*)'")
-_INDEX = "[{}]"
 
 
 class Fault(Struct, frozen=True):
@@ -164,7 +163,12 @@ def faults(exc: ValidationError, fields: Iterable[str] = ()) -> list[Fault]:
 
 
 def _fault(first: ErrorDetails, fields: Iterable[str]) -> Fault:
-    key = _key([part for part in first["loc"] if not _is_branch(part)])
+    key = ""
+    for part in first["loc"]:
+        if isinstance(part, int):
+            key += f"[{part}]"
+        elif "[" not in part and "(" not in part:  # else it names a member of a union, not a field
+            key += f".{part}" if key else part
     kind = first["type"]
     if kind == "missing":
         return Fault(key, "is missing")
@@ -236,18 +240,6 @@ def _allowed(error: ErrorDetails, context: Mapping[str, Any]) -> str:
         return _LIMITS[kind].format(**context)
     wanted = _KINDS.get(kind.split("_")[0])
     return f"must be {wanted}" if wanted else _OTHERWISE
-
-
-def _key(place: Iterable[int | str]) -> str:
-    text = ""
-    for part in place:
-        text += _INDEX.format(part) if isinstance(part, int) else f".{part}" if text else str(part)
-    return text
-
-
-def _is_branch(part: int | str) -> bool:
-    """Whether `part` of the location in a pydantic error names a member of a union, not a field."""
-    return isinstance(part, str) and ("[" in part or "(" in part)
 
 
 _SAME: Final = {name: _KINDS[name] for name in ("int", "float", "bool")}

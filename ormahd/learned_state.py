@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 
 from ormahd.errors import OrmahError
 from ormahd.index.index import Index
@@ -151,9 +150,9 @@ class Learned:
             self._forgotten = version, Tombstones.of(self._tombstones.all())
         return self._forgotten[1]
 
-    def embed_anew(self, stopping: Callable[[], bool] = lambda: False) -> int:
+    def embed_anew(self, stopping: threading.Event | None = None) -> int:
         """Embed with the current model the prompts of judgements whose vectors are of another model. Return the
-        number of prompts embedded.
+        number of prompts embedded. Ends early once `stopping` is set.
 
         The newest come first. A prompt's text must be known, from the judgement or from the whisper log. Pauses after
         each, because whispers need the model.
@@ -169,7 +168,7 @@ class Learned:
         for start in range(0, len(known), TOGETHER):
             vectors = {}
             for one, text in known[start : start + TOGETHER]:
-                if stopping():
+                if stopping is not None and stopping.is_set():
                     return made
                 begun = time.monotonic()
                 vectors[one.id] = Int8Vector.of(embedder.embed_query(text).vector)
@@ -182,11 +181,6 @@ class Learned:
                 self._look()
             made += len(vectors)
         return made
-
-    def tidy(self, days: float, *, stopping: Callable[[], bool]) -> None:
-        """Delete whisper log entries older than `days`, then call `embed_anew`."""
-        whispers.prune(self._state, days)
-        self.embed_anew(stopping)
 
     def bad_lines(self) -> list[tuple[str, int, str]]:
         """Return the lines of judgements and tombstones that cannot be read: (path, line number from 1, reason)."""

@@ -278,15 +278,12 @@ def _lines(handler: logging.StreamHandler[Any], records: Sequence[logging.LogRec
     return lines
 
 
-def _when(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 class _Text(logging.Formatter):
     """Formats lines such as `2026-11-21T20:00:00.000Z info ormahd.rpc: claude-code agent.recall 12.3 ms ok`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return f"{_when(record)} {record.levelname.lower()} {record.name}: {_message(record)}"
+        stamp = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return f"{stamp} {record.levelname.lower()} {record.name}: {_message(record)}"
 
 
 class _Journal(logging.Formatter):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -23,12 +22,6 @@ from ormahd.note.values import NoteKind
 from ormahd.vault.create import CARD, check_ground, check_repository, find_card
 from ormahd.vault.excluded import Excluded
 from ormahd.watch.walk import walk
-
-
-def to_dict(finding: Finding) -> dict[str, Any]:
-    """Return a finding as a dict, for `--json`."""
-    found: dict[str, Any] = msgspec.to_builtins(finding)
-    return found
 
 
 def root_of(config: Config) -> Path:

@@ -15,21 +15,22 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from ormahd import paths
 from ormahd.api import Difference
 from ormahd.config import Config
-from ormahd.embedding.embedder import Embedder
 from ormahd.embedding.model import load
 from ormahd.errors import BadRequest, NoRoom, NotFound, NotReady, OrmahError, Unavailable
 from ormahd.index.history import History
 from ormahd.index.index import Index
 from ormahd.index.snapshots import Snapshots
+from ormahd.index.verify import Progress
 from ormahd.learned_state import Learned
-from ormahd.mender import IndexMender
 from ormahd.model.change import Clock, Committed, FileState, Kind
 from ormahd.process import own_files, priority
 from ormahd.process.priority import KeyedLocks
+from ormahd.process.supervisor import Supervisor
 from ormahd.reworded import Reworded
 from ormahd.sessions.archive import SessionArchive
 from ormahd.state.events import EventStream
@@ -53,6 +54,9 @@ LITTLE = 5_000_000
 """Free bytes below which a disk is reported as full: room for one commit and a batch of the index."""
 AGAIN = 2.0
 """Seconds between two tries to give the model to the index."""
+MEND_RETRY_S: Final = 2.0
+"""Seconds from a failed try to bring the index up to date to the next."""
+MENDER_NICE: Final = 10
 
 
 def present() -> datetime:
@@ -84,10 +88,13 @@ class Ormah:
         self.ranking_clock = _fixed(self.settings.daemon.fixed_time) or clock
         self.phase = "starting"
         self._entering = threading.Lock()
+        self._publishing = threading.Lock()
+        self.supervisor: Supervisor | None = None
+        """The daemon's supervisor, which is notified of each phase."""
         self.started = clock()
         self.warnings: list[str] = []
         self.syncing = SyncState()
-        self.mender = IndexMender(index, scan=self._bring_in, renewed=self._renewed)
+        self.mender = IndexMender(self)
         index.database.found_damaged = self.mender.damaged
         index.lags.add("start")
         self.writing = threading.RLock()
@@ -139,25 +146,9 @@ class Ormah:
 
     # ------------------------------------------------------------ life
 
-    def warm(
-        self, on_phase: Callable[[str], None] = lambda _: None, *, last: Callable[[], None] = lambda: None
-    ) -> None:
-        """Reconcile with the vault and load the model, in parallel; then call `last`.
-
-        A model that cannot be loaded stops nothing: search then uses words only, and `degraded` says so.
-        """
-
-        def enter(phase: str) -> None:
-            if self.enter(phase):
-                on_phase(phase)
-
-        try:
-            self._warm(enter, last)
-        finally:
-            enter("ready")  # ready in any case: requests use the parts that work
-
-    def enter(self, phase: str) -> bool:
-        """Change the phase, and return True. After `stopping` comes no other phase: then only return False."""
+    def enter(self, phase: str) -> None:
+        """Change the phase, and tell it to the log, the supervisor and the readers of events. After `stopping` comes no
+        other phase."""
         with self._entering:
             stopping = self.phase == "stopping"
             self.phase = "stopping" if stopping else phase
@@ -166,32 +157,53 @@ class Ormah:
         if phase == "stopping":
             self.reconciler.stopping.set()
             self.pasts.stopping.set()
-        return not stopping
+        elif not stopping:
+            log.info("phase: %s", phase)
+            if self.supervisor is not None:
+                self.supervisor.status(phase)
+        if not stopping:
+            self.publish_health()
 
-    def _warm(self, enter: Callable[[str], None], last: Callable[[], None]) -> None:
-        enter("reconciling")
+    def publish_health(self) -> None:
+        """Publish the present health as an event. The lock keeps events in order: the last one has the latest phase."""
+        with self._publishing:
+            phase = self.phase
+            parts = ([], []) if phase == "stopping" else (self.degraded(), self.warnings)
+            self.events.health(phase, *parts)
+
+    def warm(self) -> None:
+        """Reconcile with the vault and load the model, in parallel. The caller enters the phase `ready` after it.
+
+        A model that cannot be loaded stops nothing: search then uses words only, and `degraded` says so.
+        """
+        self.enter("reconciling")
         model = threading.Thread(target=self._load_model, name="model", daemon=True)
         model.start()
         try:
             if fault := self.index.database.check():
                 self.mender.damaged(f"a check found: {fault}")
-            self._bring_in()
+            self.bring_in()
         except OrmahError as exc:
             self.warn(f"the vault could not be compared with the index: {exc.message}")
             self.mender.behind()
-        enter("warming")
+        self.enter("warming")
         while model.is_alive() and self.phase != "stopping":
             model.join(0.2)
         end = time.monotonic() + PATIENCE
         while self.phase != "stopping" and not self.index.wait_filled(0.2) and time.monotonic() < end:
             pass  # many texts continue in the background, and `degraded` says so
-        last()
 
     def _load_model(self) -> None:
         try:
             priority.give()  # the question that started the daemon often waits already
             embedder = load(self.settings.embedding, paths.private_dir(paths.models_dir()))
-            self._attach(embedder)
+            while self.phase != "stopping":
+                try:
+                    self.index.attach(embedder)
+                    break
+                except (NotReady, NoRoom) as exc:
+                    log.info("the model waits for the index: %s", exc.message)
+                    self.syncing.stopping.wait(AGAIN)
         except OrmahError as exc:
             self.warn(f"no vectors: {exc.message}")
         except Exception as exc:  # a broken library or model must not stop the daemon
@@ -199,16 +211,6 @@ class Ormah:
             self.warn(f"no vectors: {exc}")
         priority.give()
         redact("")  # load its patterns now, so that the first memory need not wait
-
-    def _attach(self, embedder: Embedder) -> None:
-        """Give the embedding model to the index, once the index can be used."""
-        while self.phase != "stopping":
-            try:
-                return self.index.attach(embedder)
-            except (NotReady, NoRoom) as exc:
-                log.info("the model waits for the index: %s", exc.message)
-                self.syncing.stopping.wait(AGAIN)
-        return None
 
     def mend_git(self) -> None:
         """Install Ormah's merge driver in the repository, so that git run by hand merges notes as Ormah does."""
@@ -305,7 +307,7 @@ class Ormah:
         whole = all(one.commit == other.parent for one, other in itertools.pairwise(batch))
         self.index.apply(upserts, removals, head=batch[-1].commit if known and whole else None)
 
-    def _bring_in(self) -> None:
+    def bring_in(self) -> None:
         """Scan the whole vault. Raises OrmahError; NoRoom if a disk is full."""
         try:
             self.reconciler.scan()
@@ -315,12 +317,6 @@ class Ormah:
             if own_files.is_full(exc):
                 raise NoRoom(f"the vault cannot be taken in: {own_files.room(self.vault.root)}") from exc
             raise Unavailable(f"the vault could not be taken in: {exc}") from exc
-
-    def _renewed(self, sentence: str) -> None:
-        """After the index was replaced: give strength to the new one."""
-        self.learned.forget()
-        self.renewed()
-        self.warn(sentence)
 
     def _observed(self, count: int, node_ids: Sequence[str]) -> None:
         """Take in what a scan has brought to the index: a person's edits, a checkout, a pull."""
@@ -337,7 +333,7 @@ class Ormah:
         if self.phase == "stopping":
             raise ScanAborted
 
-    def verify(self, progress: Callable[[int, int, str], None] = lambda *_: None) -> list[Difference]:
+    def verify(self, progress: Progress = lambda *_: None) -> list[Difference]:
         """Return the differences between index and vault.
 
         A person's change that no scan has brought in yet is no difference: an edit of a moment ago, or a file that
@@ -364,7 +360,7 @@ class Ormah:
             self.mender.damaged(f"a check found: {damage[0]}")
         return found
 
-    def rebuild(self, progress: Callable[[int, int, str], None]) -> int:
+    def rebuild(self, progress: Progress) -> int:
         """Rebuild the index from the vault, keeping cached embeddings. Return the number of nodes."""
         with self.writing:
             self.index.rebuild(self.files(), head=self.vault.head())
@@ -403,3 +399,69 @@ def _fixed(time: str | None) -> Clock | None:
         ) from None
     stands = stands.replace(tzinfo=UTC) if stands.tzinfo is None else stands.astimezone(UTC)
     return lambda: stands
+
+
+class IndexMender:
+    """Makes a damaged index anew, and scans the vault again until the index has all of it. `damaged` and `behind` may be
+    called from any thread, with any lock held."""
+
+    def __init__(self, ormah: Ormah) -> None:
+        self._ormah = ormah
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._damage: str | None = None
+        self._reports = 0
+
+    def damaged(self, why: str) -> None:
+        """Have the index made anew, because its file cannot be used."""
+        with self._lock:
+            self._damage = self._damage or why
+        self.behind()
+
+    def behind(self) -> None:
+        """Have the vault scanned, because a change of it did not reach the index."""
+        with self._lock:
+            self._reports += 1
+            if self._thread is None and not self._stopping.is_set():
+                self._ormah.index.lags.add("mender")
+                self._thread = threading.Thread(target=self._run, name="mender", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if (thread := self._thread) is not None:
+            thread.join()
+
+    def _run(self) -> None:
+        priority.step_back(MENDER_NICE)
+        logged = ""
+        while not self._stopping.is_set():
+            reports = self._reports
+            try:
+                if (why := self._damage) is not None:
+                    self._ormah.index.begin_anew(why)
+                    self._damage = None
+                    self._ormah.learned.forget()  # strength is read again, for the new index
+                    self._ormah.renewed()
+                    dropped = self._ormah.index.dropped or why
+                    self._ormah.warn(f"the index was made anew from the vault: {dropped}")
+                self._ormah.bring_in()
+            except OrmahError as error:
+                log.log(
+                    logging.DEBUG if error.message == logged else logging.WARNING, "the index lags: %s", error.message
+                )
+                logged = error.message
+                self._stopping.wait(MEND_RETRY_S)
+                continue
+            except Exception:
+                # The top of a thread: after any exception it tries again.
+                log.exception("the index could not be brought up to date; it is tried again")
+                self._stopping.wait(MEND_RETRY_S)
+                continue
+            with self._lock:
+                if reports == self._reports:  # else something was reported during the scan, and may have come too late
+                    self._thread = None
+                    self._ormah.index.lags.discard("mender")
+                    log.info("the index has all of the vault again, %d memories", self._ormah.index.count())
+                    return

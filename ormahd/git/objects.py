@@ -54,7 +54,8 @@ def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flushe
         folder / f"tmp_idx_{mark}": (listed.getvalue(), folder / f"pack-{sha.hexdigest()}.idx"),
     }
     try:
-        flusher.each(lambda path: _write(path, files[path][0]), list(files))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flusher.each(lambda path: write_and_sync(os.open(path, flags, 0o444), files[path][0]), list(files))
         for path, (_, name) in files.items():  # the index last: git finds a pack by its index
             os.rename(path, name)
     finally:
@@ -91,10 +92,6 @@ def deflated(kind: str, data: bytes) -> bytes:
         return zlib.compress(data, 1)
     lengths = size.to_bytes(2, "little") + (size ^ 0xFFFF).to_bytes(2, "little")
     return b"\x78\x01\x01" + lengths + data + zlib.adler32(data).to_bytes(4, "big")
-
-
-def _write(path: Path, data: bytes) -> None:
-    write_and_sync(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444), data)
 
 
 PACK_FROM = 20
@@ -371,11 +368,8 @@ class Objects:
         self._flusher.each(lambda item: self._write_loose(item[0], *item[1]), list(fresh.items()))
         self._flusher.each(sync_directory, [*{self.directory / oid[:2] for oid in fresh}, self.directory])
 
-    def _loose(self, oid: str) -> Path:
-        return self.directory / oid[:2] / oid[2:]
-
     def _write_loose(self, oid: str, kind: str, data: bytes) -> None:
-        path = self._loose(oid)
+        path = self.directory / oid[:2] / oid[2:]
         try:
             # The object exists, perhaps from the person's own `git add`, which does not fsync.
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

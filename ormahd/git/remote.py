@@ -341,10 +341,22 @@ class Network:
                 return False
             refused = re.search(r"\[remote rejected\] \((.*)\)", stderr)
             if refused is not None:
-                lines = _remote_lines(stderr)
+                # What the remote sent (`remote: …`), shortened, without control characters
+                texts = [
+                    line.removeprefix("remote:").strip()
+                    for line in re.split(r"[\r\n]", stderr)
+                    if line.startswith("remote:")
+                ]
+                texts = [
+                    "".join(c if c.isprintable() else " " for c in text)[:REMOTE_CHARACTERS].rstrip() for text in texts
+                ]
+                lines = [text for text in texts if text and not _PERCENT.search(text.encode())][:REMOTE_LINES]
+                hint = "look at the remote's rules (protected branches, hooks)"
+                if "checked out" in refused[1]:
+                    hint = "the remote is a folder somebody works in; make a bare one: git init --bare, and sync setup with that"
                 why = f"; it says: {' / '.join(lines)}" if lines else ""
                 refusal = f"the remote {redact_urls(remote.url)} refuses our changes: {refused[1]}{why}"
-                raise Conflict(refusal, hint=_mend_refusal(refused[1]), data={"remote": lines}) from exc
+                raise Conflict(refusal, hint=hint, data={"remote": lines}) from exc
             raise
         if self._git.resolve(remote.tracking) != commit:
             self._git.run("update-ref", remote.tracking, commit)
@@ -442,18 +454,3 @@ def _failure(command: Sequence[str], status: int, output: str, url: str) -> Orma
         hint = "everything is safe here and follows with the next sync"
         return Unreachable(f"the remote {url} cannot be reached: {words}", hint=hint, data={"reason": "offline"})
     return GitFailed(command, status, output)
-
-
-def _remote_lines(output: str) -> list[str]:
-    """Return the messages that the remote sent (`remote: …` in git's output), shortened, without control characters."""
-    found = [line.removeprefix("remote:").strip() for line in re.split(r"[\r\n]", output) if line.startswith("remote:")]
-    printable = (
-        "".join(one if one.isprintable() else " " for one in line)[:REMOTE_CHARACTERS].rstrip() for line in found
-    )
-    return [line for line in printable if line and not _PERCENT.search(line.encode())][:REMOTE_LINES]
-
-
-def _mend_refusal(why: str) -> str:
-    if "checked out" in why:
-        return "the remote is a folder somebody works in; make a bare one: git init --bare, and sync setup with that"
-    return "look at the remote's rules (protected branches, hooks)"

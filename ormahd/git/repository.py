@@ -216,22 +216,16 @@ class Git:
         """Return the id of HEAD's commit; None on a branch without commits. Raises Unavailable if git cannot read
         HEAD."""
         found = self._ask("HEAD", contents=False)
-        if found is None and not self._is_unborn():
+        if found is not None:
+            return found[0]
+        # A branch that never had a commit has neither a file nor a reflog; one whose commit git cannot read has one
+        branch = self.branch()
+        if branch is None or any(os.path.lexists(self.git_dir / folder / branch) for folder in ("", "logs")):
             raise Unavailable(
                 f"git cannot say which commit HEAD names in {self.top}",
                 hint=f"`git -C {self.top} fsck --lost-found` names commits; `git update-ref HEAD COMMIT` brings one back",
             )
-        return found[0] if found else None
-
-    def _is_unborn(self) -> bool:
-        """Whether HEAD is on a branch that never had a commit: it has neither a file nor a reflog.
-
-        A branch whose commit git cannot read has at least one of them.
-        """
-        branch = self.branch()
-        return branch is not None and not any(
-            os.path.lexists(self.git_dir / folder / branch) for folder in ("", "logs")
-        )
+        return None
 
     def resolve(self, revision: str) -> str | None:
         """Return the full id of the object that a revision names, or None if it names none."""

@@ -10,6 +10,7 @@ import os
 import stat
 import threading
 from collections.abc import Collection
+from pathlib import Path
 from typing import Final
 
 from ormahd.git.repository import Git
@@ -70,15 +71,10 @@ class ConversionRules:
             except OSError:
                 continue
             size = PIPE if stat.S_ISFIFO(found.st_mode) else found.st_size
-            if not stat.S_ISREG(found.st_mode) or not self._is_own(file, size):
+            own = stat.S_ISREG(found.st_mode) and size == len(self._own) and Path(file).read_bytes() == self._own
+            if not own:
                 state.append((file, found.st_mtime_ns, size, found.st_ino))
         return tuple(state)
-
-    def _is_own(self, file: str, size: int) -> bool:
-        if size != len(self._own):
-            return False
-        with open(file, "rb") as opened:
-            return opened.read() == self._own
 
     def _ask(self, paths: Collection[str]) -> dict[str, str | None]:
         if not paths:

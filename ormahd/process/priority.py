@@ -177,14 +177,16 @@ log = logging.getLogger("ormahd.process.threads")
 
 class Timer:
     """A thread that calls `act`: `first` seconds after `start`, and then `every` seconds after the end of each call.
+    `nice`: see `step_back`.
 
     An exception in `act` is logged, and the calls go on.
     """
 
-    def __init__(self, name: str, act: Callable[[], None], *, first: float, every: float) -> None:
+    def __init__(self, name: str, act: Callable[[], None], *, first: float, every: float, nice: int = 0) -> None:
         self._act = act
         self._first = first
         self._every = every
+        self._nice = nice
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -199,6 +201,8 @@ class Timer:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        if self._nice:
+            step_back(self._nice)
         pause = self._first
         while not self._stopping.wait(pause):
             pause = self._every

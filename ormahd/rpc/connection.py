@@ -1,6 +1,6 @@
 """One connection of a client, and the answer to each of its requests.
 
-The server's loop owns the connection and its buffers; worker threads may call `send`, `done` and `disconnected`.
+The server's loop owns the connection and its buffers; worker threads may call `send`, `reply`, `done` and `disconnected`.
 Nothing here blocks. If a peer does not read its replies, they stay in the buffer, and the server stops reading from this
 peer and finally closes the connection.
 
@@ -12,7 +12,6 @@ are logged at debug level only.
 from __future__ import annotations
 
 import errno
-import itertools
 import logging
 import os
 import secrets
@@ -24,20 +23,50 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from ormahd.api import Call, Progress, Reply, Result
+from ormahd import api
+from ormahd.actions.amend import Progress
+from ormahd.api import Call, Reply, Result
 from ormahd.errors import Internal, OrmahError, TooLarge, Unavailable
 from ormahd.rpc import merging
-from ormahd.rpc.codec import HOOK, MERGE, Frames, encode, error_reply, pack, result_reply
+from ormahd.rpc.codec import HOOK, Frames, encode, error_reply, pack, result_reply
 from ormahd.text.secrets import redact_name
 
 CHUNK: Final = 262_144
 IN_FLIGHT: Final = 4
 """Maximum number of requests of one connection that run at the same time; further ones wait in the socket's buffer."""
+PROGRESS_BYTES: Final = 65_536
+"""Number of unsent bytes from which a peer gets no further progress messages, because it does not read them."""
+
+
+class LoopWaker:
+    """Wakes the server's loop, which waits for its selector. Any thread may call `wake`."""
+
+    def __init__(self) -> None:
+        self.channels: deque[Channel] = deque()
+        """Connections that worker threads have changed: the loop has to serve them."""
+        self.out, self._in = socket.socketpair()
+        self.out.setblocking(False)
+        self._in.setblocking(False)
+
+    def wake(self) -> None:
+        try:
+            self._in.send(b"!")
+        except OSError:
+            return  # the buffer is full, so the loop wakes anyway; or the loop has ended
+
+    def drain(self) -> None:
+        while True:
+            try:
+                if len(self.out.recv(4096)) < 4096:
+                    return
+            except BlockingIOError:
+                return
 
 
 class Channel:
-    def __init__(self, sock: socket.socket, limit: int, now: float) -> None:
+    def __init__(self, sock: socket.socket, limit: int, now: float, waker: LoopWaker) -> None:
         self.sock = sock
+        self._waker = waker
         self.frames = Frames(limit)
         self.limit = limit
         self.in_flight = 0
@@ -105,6 +134,13 @@ class Channel:
             if len(self._out) == 1:
                 self._write()
 
+    def reply(self, frame: bytes) -> None:
+        """Send a frame from a worker thread. What the socket does not take is left to the server's loop."""
+        self.send(frame)
+        if self._pending:
+            self._waker.channels.append(self)
+            self._waker.wake()
+
     def flush(self) -> int:
         """Send as many queued bytes as the socket takes without blocking. Return the number of bytes sent."""
         with self.lock:
@@ -131,12 +167,15 @@ class Channel:
             else:
                 self._out[0] = part[count:]
 
-    def done(self) -> bool:
-        """Count one request as answered. Return True if the server's loop must now handle this connection."""
+    def done(self) -> None:
+        """Count one request as answered, and wake the server's loop if it must now handle this connection."""
         with self.lock:
             was_full = self.full
             self.in_flight -= 1
-            return was_full or self.ended or self.closing or self.frames.partial > 0
+            served = was_full or self.ended or self.closing or self.frames.partial > 0
+        if served:
+            self._waker.channels.append(self)
+            self._waker.wake()
 
     @property
     def finished(self) -> bool:
@@ -162,9 +201,9 @@ class Channel:
 
 log = logging.getLogger("ormahd.rpc")
 
-Answer = Callable[[Call, Callable[[Progress], None]], Result]
-Hook = Callable[[bytes, Callable[[], bool]], bytes]
-"""(body of a hook frame, function that tells whether the sender has disconnected) -> body of the reply."""
+Answer = Callable[[Call, Progress], Result]
+Hook = Callable[[bytes, Channel], bytes]
+"""(body of a hook frame, its connection) -> body of the reply."""
 
 NAME_CHARACTERS: Final = 40
 _REFUSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -188,7 +227,7 @@ class Counts:
 
 
 class RequestHandler:
-    """Answers calls, hooks and merges: returns the bytes of the reply frame, also if the request fails."""
+    """Answers calls, hooks and merges. Each gets a reply frame, also if it fails."""
 
     def __init__(self, answer: Answer, hook: Hook | None, limit: int, counts: Counts) -> None:
         self._answer = answer
@@ -196,17 +235,26 @@ class RequestHandler:
         self._limit = limit
         self._counts = counts
 
-    def reply(self, kind: bytes, call: Call, send: Callable[[bytes], None], progress: Callable[[bytes], None]) -> None:
-        """Answer a call and `send` the reply frame, then write the log line. `progress` sends a progress frame."""
+    def call(self, channel: Channel, kind: bytes, call: Call) -> None:
+        """Send the reply to a call on its connection, then write the log line."""
         begun = time.perf_counter()
         self._counts.add("requests")
 
-        def tell(step: Progress) -> None:
-            progress(pack(kind, encode(kind, Reply(id=call.id, progress=step))))
+        def progress(done: int, total: int, stage: str) -> None:
+            step = Reply(id=call.id, progress=api.Progress(done=done, total=total, stage=stage))
+            if channel.pending < PROGRESS_BYTES:
+                channel.reply(pack(kind, encode(kind, step)))
 
         outcome, fault = "ok", None
         try:
-            frame = self._fitting(kind, call, self._answer(call, tell))
+            body = encode(kind, result_reply(call.id, self._answer(call, progress)))
+            if len(body) > self._limit:
+                raise TooLarge(
+                    f"the answer has {len(body)} bytes, a frame takes {self._limit}",
+                    hint="ask for less at once (limit)",
+                    data={"limit": self._limit},
+                )
+            frame = pack(kind, body)
         except OrmahError as exc:
             self._counts.add("errors")
             outcome, frame = exc.code, self.error(kind, call.id, exc)
@@ -214,32 +262,43 @@ class RequestHandler:
             self._counts.add("faults")
             incident = secrets.token_hex(4)
             outcome, fault = f"internal {incident}", exc
-            refused = isinstance(exc, OSError) and exc.errno in _REFUSED
-            frame = self.error(kind, call.id, _refused(exc, incident) if refused else _apology(incident))
+            error: OrmahError = Internal(
+                f"the daemon stumbled over this request (incident {incident})",
+                hint=f"the log has the rest: ormahctl logs, look for {incident}",
+                data={"incident": incident},
+            )
+            if isinstance(exc, OSError) and exc.errno in _REFUSED:
+                name = os.fsdecode(exc.filename) if isinstance(exc.filename, str | bytes) else "a file"
+                error = Unavailable(
+                    f"{name} cannot be read or written: {exc.strerror}",
+                    hint=f"give the user that runs the daemon its rights (ormahctl doctor); the log has the rest: incident {incident}",
+                    data={"incident": incident},
+                )
+            frame = self.error(kind, call.id, error)
         elapsed = (time.perf_counter() - begun) * 1000
-        send(frame)
+        channel.reply(frame)
         request(call.agent, call.method, elapsed, outcome)
         if fault is not None:
             _log_fault(call.method, outcome, fault)
 
-    def hook(self, body: bytes, disconnected: Callable[[], bool]) -> bytes:
-        """Return the reply frame to a hook. Its body is empty if the hook should print nothing, and after any failure.
+    def hook(self, channel: Channel, body: bytes) -> bytes:
+        """Return the body of the reply to a hook: empty if the hook should print nothing, and after any failure.
 
         If the hook's process has already ended, because its deadline passed while it waited, the hook is not run.
         """
         output = b""
-        if self._hook is not None and not disconnected():
+        if self._hook is not None and not channel.disconnected():
             try:
-                output = self._hook(body, disconnected)
+                output = self._hook(body, channel)
             except (Exception, SystemExit) as exc:  # noqa: BLE001 - the named edge: a hook fails open
                 self._counts.add("faults")
                 _log_fault("hook", f"internal {secrets.token_hex(4)}", exc)
-        return pack(HOOK, output if len(output) <= self._limit else b"")
+        return output
 
     def merge(self, body: bytes) -> bytes:
-        """Return the reply frame to git's merge driver.
+        """Return the body of the reply to git's merge driver.
 
-        After a failure its body is empty, and the driver falls back to its helper process or to git's text merge.
+        After a failure it is empty, and the driver falls back to its helper process or to git's text merge.
         """
         begun = time.perf_counter()
         self._counts.add("requests")
@@ -251,17 +310,12 @@ class RequestHandler:
             self._counts.add("faults")
             _log_fault("merge", outcome, exc)
         request("git", "merge", (time.perf_counter() - begun) * 1000, outcome)
-        return pack(MERGE, answer if len(answer) <= self._limit else b"")
+        return answer
 
-    def _fitting(self, kind: bytes, call: Call, result: Result) -> bytes:
-        body = encode(kind, result_reply(call.id, result))
-        if len(body) > self._limit:
-            raise TooLarge(
-                f"the answer has {len(body)} bytes, a frame takes {self._limit}",
-                hint="ask for less at once (limit)",
-                data={"limit": self._limit},
-            )
-        return pack(kind, body)
+    def opaque(self, channel: Channel, kind: bytes, body: bytes) -> None:
+        """Send the reply to a hook or a merge on its connection."""
+        output = self.hook(channel, body) if kind == HOOK else self.merge(body)
+        channel.reply(pack(kind, output if len(output) <= self._limit else b""))
 
     @staticmethod
     def error(kind: bytes, id_: int | str | None, error: OrmahError) -> bytes:
@@ -275,36 +329,11 @@ class RequestHandler:
 
 def request(agent: str | None, method: str, milliseconds: float, outcome: str) -> None:
     """Log one line about a request. The log may write it later, together with other lines (`logs.LATER`)."""
-    who = _printable(redact_name(agent or "-").text)
+    name = redact_name(agent or "-").text
+    who = "".join(c if c.isprintable() else "?" for c in name[:NAME_CHARACTERS]) + "…" * (len(name) > NAME_CHARACTERS)
     fields = {"agent": who, "method": method, "ms": round(milliseconds, 1), "outcome": outcome}
     extra = {"later": True, "fields": fields}
     log.info("%s %s %.1f ms %s", who, method, milliseconds, outcome, extra=extra)
-
-
-def _printable(text: str) -> str:
-    """Return `text` for the log: unprintable characters become "?", and it is cut after NAME_CHARACTERS."""
-    cut = "".join(c if c.isprintable() else "?" for c in itertools.islice(text, NAME_CHARACTERS))
-    return cut if len(text) <= NAME_CHARACTERS else cut + "…"
-
-
-def _refused(exc: BaseException, incident: str) -> Unavailable:
-    """Return the error to send if the daemon has no permission to read or write a file or folder. `exc`: the system's
-    error; `incident`: the id under which the log has its traceback."""
-    assert isinstance(exc, OSError)
-    name = os.fsdecode(exc.filename) if isinstance(exc.filename, str | bytes) else "a file"
-    return Unavailable(
-        f"{name} cannot be read or written: {exc.strerror}",
-        hint=f"give the user that runs the daemon its rights (ormahctl doctor); the log has the rest: incident {incident}",
-        data={"incident": incident},
-    )
-
-
-def _apology(incident: str) -> Internal:
-    return Internal(
-        f"the daemon stumbled over this request (incident {incident})",
-        hint=f"the log has the rest: ormahctl logs, look for {incident}",
-        data={"incident": incident},
-    )
 
 
 def _log_fault(method: str, outcome: str, exc: BaseException) -> None:

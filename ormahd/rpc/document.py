@@ -28,26 +28,20 @@ def current() -> str:
     """Return the whole PROTOCOL.md: the handwritten part as the file has it, the line `MARK`, and the newly generated
     part."""
     written = FILE.read_text("utf-8").partition(MARK)[0]
-    return written + MARK + "\n" + "\n".join([*_codes(), "", *_methods(), "", *_shapes()]) + "\n"
+    return written + MARK + "\n" + "\n".join(_generated()) + "\n"
 
 
-def _codes() -> Iterator[str]:
+def _generated() -> Iterator[str]:
     yield "## Error codes\n"
     yield "| code | exit status of a command | |\n|---|---|---|"
     for code, kind in errors.BY_CODE.items():
         text = " ".join((kind.__dict__.get("__doc__") or "").split())
         yield f"| `{code}` | {kind.exit_status} | {text} |"
-
-
-def _methods() -> Iterator[str]:
-    yield "## Methods\n"
+    yield "\n## Methods\n"
     yield "| method | parameters | result |\n|---|---|---|"
     for method, (params, result) in api.METHODS.items():
         yield f"| `{method}` | `{params.__name__}` | `{result.__name__}` |"
-
-
-def _shapes() -> Iterator[str]:
-    yield SHAPES
+    yield "\n" + SHAPES
     yield "```python"
     shapes = [one for one in vars(api).values() if isinstance(one, type) and issubclass(one, Struct)]
     yield "\n\n\n".join(inspect.getsource(one).rstrip() for one in shapes if one is not Struct)

@@ -35,16 +35,17 @@ _QUOTED: Final = re.compile(r"`([^`\n]{8,200})`|\"([^\"\n]{8,200})\"|“([^”\n
 def printed(fields: Mapping[str, Any]) -> str:
     """Return what a failed command printed, from what a harness says after a tool; "" if it did not fail, or was no
     command. Claude Code says `error`, Gemini CLI the exit status in its answer, Codex only in the transcript."""
-    given, said = fields.get("tool_input"), fields.get("tool_response")
-    command = given.get("command") if isinstance(given, dict) else None
+    tool, response = fields.get("tool_input"), fields.get("tool_response")
+    command = tool.get("command") if isinstance(tool, dict) else None
     if not isinstance(command, str) or only_looks(command) or fields.get("is_interrupt") is True:
         return ""
     if isinstance(fields.get("error"), str):
         return str(fields["error"])
-    if isinstance(said, dict):
-        text = said.get("llmContent")
+    if isinstance(response, dict):
+        text = response.get("llmContent")
         return text if isinstance(text, str) and status_of(text[-300:]) else ""
-    return said if isinstance(said, str) and _status(fields.get("transcript_path"), fields.get("tool_use_id")) else ""
+    failed = isinstance(response, str) and _status(fields.get("transcript_path"), fields.get("tool_use_id"))
+    return str(response) if failed else ""
 
 
 def _status(transcript: Any, call: Any) -> int:
@@ -72,13 +73,14 @@ def known_fix(
     error = error_of(output)
     if len(terms_of(error)) < 2:
         return "", {}
-    for one in fix(ormah, error, space, 1, least=SURE, but=session):
-        mark = f"fix {one.session} {one.turn}"
-        if one.worked and mark not in known:
-            how = fix_as_text(one)
-            text = f"this failed before on {when(one.time, ormah.clock())} ({one_line(one.error, ERROR)}). {one_line(how, FIX)}."
-            return alone(notice(text)), {mark: "title"}
-        return "", {}
+    if fixes := fix(ormah, error, space, 1, least=SURE, but=session):
+        earlier = fixes[0]
+        mark = f"fix {earlier.session} {earlier.turn}"
+        if not earlier.worked or mark in known:
+            return "", {}
+        day, how = when(earlier.time, ormah.clock()), one_line(fix_as_text(earlier), FIX)
+        text = f"this failed before on {day} ({one_line(earlier.error, ERROR)}). {how}."
+        return alone(notice(text)), {mark: "title"}
     row = _memory(ormah, error, output, space)
     if row is None or context_key(row) in known:
         return "", {}
@@ -91,10 +93,10 @@ def _memory(ormah: Ormah, error: str, output: str, space: str | None) -> NodeRow
     chosen = Filter(spaces=(GLOBAL, *([space] if space else [])), alive_at=ormah.ranking_clock())
     ids = [node_id for node_id, _ in ormah.index.search_text(list(terms_of(error)), POOL, chosen)]
     rows = ormah.index.notes(ids)
-    folded, said = _folded(error), _folded(output)
+    folded, printed_words = _folded(error), _folded(output)
     for row in (rows[node_id] for node_id in ids if node_id in rows):
         quotes = [_folded(next(filter(None, found.groups()))) for found in _QUOTED.finditer(row.content)]
-        if folded in _folded(row.content) or any(" " in quote and quote in said for quote in quotes):
+        if folded in _folded(row.content) or any(" " in quote and quote in printed_words for quote in quotes):
             return row
     return None
 

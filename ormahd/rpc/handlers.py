@@ -62,7 +62,7 @@ from ormahd.jobs.timetable import Timetable
 from ormahd.ormah import Ormah
 from ormahd.rpc.codec import resolved
 from ormahd.rpc.health import findings, health
-from ormahd.rpc.pools import SCAN, lane_of
+from ormahd.rpc.pools import is_scan
 from ormahd.rpc.server import Server
 from ormahd.rpc.subscriptions import SUBSCRIBE
 from ormahd.sessions.archive import SessionArchive
@@ -388,8 +388,11 @@ class Dispatcher:
         self._parts = {name: getattr(parts, name) for name in parts.__struct_fields__}
         self._needs = {method: frozenset(inspect.signature(handler).parameters) for method, handler in HANDLERS.items()}
 
-    def answer(self, call: api.Call, progress: Callable[[api.Progress], None]) -> api.Result:
-        """Return the result of one call.
+    def answer(self, call: api.Call, progress: Progress) -> api.Result:
+        """Return the result of one call. A repeated request id gets the stored result.
+
+        So a client that lost a reply can safely send the request again. If the daemon was killed between commit and
+        reply, `Caller.done` has the request's commits.
 
         Raises:
             OrmahError: the call is invalid or failed, with a code, a message and usually a hint.
@@ -402,41 +405,20 @@ class Dispatcher:
         found: list[str] = []
         request_id = key_of(getattr(params, "request_id", None))  # it is stored in the state
         digest = hashlib.sha256(request_id.encode()).hexdigest()[:32] if request_id else None
-        asker = Caller(clean_name(self.ormah, call.agent, found), call.cwd, call.session, digest)
-        params = self._without_secrets(params, found)
+        caller = Caller(clean_name(self.ormah, call.agent, found), call.cwd, call.session, digest)
 
-        def step(done: int, total: int, stage: str) -> None:
-            progress(api.Progress(done=done, total=total, stage=stage))
-
-        def act(caller: Caller) -> api.Result:
-            if call.method in WHOLE and lane_of(call) != SCAN:
-                _wait_compared(self.ormah, step)
-            given = self._parts | {"params": params, "caller": caller, "progress": step}
-            reply = HANDLERS[call.method](**{name: given[name] for name in self._needs[call.method]})
-            redacted = getattr(reply, "redacted", None)
-            return replace(reply, redacted=[*found, *redacted]) if found and isinstance(redacted, list) else reply
-
-        return act(asker) if request_id is None else self._once(request_id, asker, call.method, params, act)
-
-    def _without_secrets(self, params: Any, found: list[str]) -> Any:
-        """Return `params` with secrets redacted in `session_id` and in the parameters `NAMES`. Append the kinds of
-        secrets found in `NAMES` to `found`."""
+        # Secrets are redacted in `session_id` and in the parameters NAMES
         names = ((name, getattr(params, name, None)) for name in NAMES)
         clean = {name: clean_name(self.ormah, text, found) for name, text in names if isinstance(text, str)}
         session = getattr(params, "session_id", None)
         if session is not None and (stored := without_secret(session)) != session:
-            return replace(params, session_id=stored, **clean)
-        return replace(params, **clean) if found else params
+            params = replace(params, session_id=stored, **clean)
+        elif found:
+            params = replace(params, **clean)
 
-    def _once(
-        self, request_id: str, caller: Caller, method: str, params: Any, act: Callable[[Caller], api.Result]
-    ) -> api.Result:
-        """Run `act` once per `request_id` and return its result; repeated requests get the stored result.
-
-        So a client that lost a reply can safely send the request again. If the daemon was killed between commit and
-        reply, `caller.done` has the request's commits.
-        """
-        asked = hashlib.sha256(msgspec.msgpack.encode(params)).hexdigest()
+        if request_id is None:
+            return self._run(call.method, params, caller, progress, found)
+        method, asked = call.method, hashlib.sha256(msgspec.msgpack.encode(params)).hexdigest()
         with self.ormah.turns.take(request_id):
             before = self.ormah.state.answer(request_id)
             if before is not None and before[2] is not None:
@@ -446,6 +428,15 @@ class Dispatcher:
             if before is not None:
                 caller = replace(caller, done=tuple(find_commits(self.ormah.vault.git, REQUEST, caller.request or "")))
             self.ormah.state.answered(request_id, method, asked, None)
-            reply = act(caller)
+            reply = self._run(method, params, caller, progress, found)
             self.ormah.state.answered(request_id, method, asked, msgspec.msgpack.encode(reply))
             return reply
+
+    def _run(self, method: str, params: Any, caller: Caller, progress: Progress, found: list[str]) -> api.Result:
+        """Run the handler of a method. The kinds of secrets `found` in the parameters are added to its result."""
+        if method in WHOLE and not is_scan(params):
+            _wait_compared(self.ormah, progress)
+        given = self._parts | {"params": params, "caller": caller, "progress": progress}
+        reply = HANDLERS[method](**{name: given[name] for name in self._needs[method]})
+        redacted = getattr(reply, "redacted", None)
+        return replace(reply, redacted=[*found, *redacted]) if found and isinstance(redacted, list) else reply

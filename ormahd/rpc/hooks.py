@@ -21,7 +21,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
@@ -36,12 +36,13 @@ from ormahd.actions.where import as_lines, last_work
 from ormahd.api import CHECK_SESSION
 from ormahd.errors import BadRequest, OrmahError
 from ormahd.index.rows import NodeRow
+from ormahd.ingest.capture import Capture
 from ormahd.ingest.readers.gemini import last_compression
 from ormahd.judge.own_sessions import is_own_session
 from ormahd.model.node import NoteGuard
 from ormahd.process import own_files
 from ormahd.rpc import failures
-from ormahd.rpc.connection import request
+from ormahd.rpc.connection import Channel, request
 from ormahd.state import whispers
 from ormahd.state.sessions import begin, is_excluded, key_of, was_told
 from ormahd.text.harness import Commands
@@ -105,7 +106,7 @@ PATH_CHARACTERS: Final = 4_096
 GUARDS: Final = 500
 """Number of notes of which it is remembered whether a person wrote their guard."""
 COMMAND_CHARACTERS: Final = 100_000
-MOST_FILES: Final = 50
+MAX_FILES: Final = 50
 """Maximum number of files of one patch that are looked at."""
 _PATCH: Final = "*** Begin Patch"
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S.*?)\s*$", re.MULTILINE)
@@ -138,8 +139,12 @@ class Event(Struct, frozen=True):
     """What the tool printed, if it was a command that failed."""
     of_sub_agent: bool = False
     """Whether the event comes from a sub-agent, whose prompt was written by another agent."""
-    disconnected: Callable[[], bool] = bool
-    """Whether the hook's process has ended meanwhile. If so, the memories of the reply are not recorded as shown."""
+    channel: Channel | None = None
+    """The connection of the hook's process; None: the event was stored while no daemon ran."""
+
+    def disconnected(self) -> bool:
+        """Whether the hook's process has ended meanwhile. If so, the memories of the reply are not recorded as shown."""
+        return self.channel is not None and self.channel.disconnected()
 
 
 _PROJECT: Final = "project="
@@ -187,7 +192,7 @@ def read(body: bytes) -> Event:
         transcript=_text(fields.get("transcript_path"), PATH_CHARACTERS),
         source=_text(fields.get("source"), NAME_CHARACTERS),
         ending=_whole(ending) if isinstance(ending, str) else "",
-        files=(file,) if file else tuple(patched[:MOST_FILES]),
+        files=(file,) if file else tuple(patched[:MAX_FILES]),
         command=None if command.startswith(_PATCH) else command or None,
         printed=_whole(failures.printed(fields)) if act is HookAct.FAILED else "",
         of_sub_agent=bool(fields.get("agent_id")),
@@ -216,7 +221,7 @@ def _whole(text: str) -> str:
 NAMED: Final = 3
 TITLE: Final = 60
 """A receipt names at most `NAMED` memories, each by at most `TITLE` characters of its title."""
-MOST_BYTES: Final = 9_600
+MAX_BYTES: Final = 9_600
 """Maximum size of the injected text, in bytes of UTF-8.
 
 Claude Code cuts at 10,000 characters, Codex at 2,500 tokens, which it estimates as 10,000 bytes.
@@ -246,24 +251,24 @@ def guarded(event: Event, row: NodeRow, text: str) -> bytes:
     `row`. `text`: what is added to the agent's context as well. b"" if the harness cannot ask."""
     guard, why = row.guard, fitting(at_hand.reason(row))
     if event.harness == GEMINI:
-        said: dict[str, Any] = {"decision": guard, "reason": why, "systemMessage": why}
+        output: dict[str, Any] = {"decision": guard, "reason": why, "systemMessage": why}
     elif event.harness == "codex" and guard is not NoteGuard.DENY:
         return b""
     else:
-        output = {"hookEventName": event.name, "permissionDecision": guard, "permissionDecisionReason": why}
-        said = {"hookSpecificOutput": {**output, **({"additionalContext": fitting(text)} if text else {})}}
-    return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+        answer = {"hookEventName": event.name, "permissionDecision": guard, "permissionDecisionReason": why}
+        output = {"hookSpecificOutput": {**answer, **({"additionalContext": fitting(text)} if text else {})}}
+    return json.dumps(output, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def fitting(text: str) -> str:
-    """Cut `text` to as many whole lines as fit into MOST_BYTES. If the last line is Ormah's end mark, it is kept."""
+    """Cut `text` to as many whole lines as fit into MAX_BYTES. If the last line is Ormah's end mark, it is kept."""
     text = text.encode("utf-8", "replace").decode()
-    if len(text.encode()) <= MOST_BYTES:
+    if len(text.encode()) <= MAX_BYTES:
         return text
     body, _, last = text.rpartition("\n")
     if not last.startswith(MARK):
         body, last = text, ""
-    room = MOST_BYTES - len(last.encode()) - 1
+    room = MAX_BYTES - len(last.encode()) - 1
     return body.encode()[:room].decode("utf-8", "ignore").rpartition("\n")[0] + "\n" + last
 
 
@@ -281,10 +286,10 @@ RENEWED: Final = frozenset({"startup", "clear"})
 """Sources of a START event after which the context is empty, even if the session's id is known."""
 LOST: Final = "compact"
 STARTED: Final = "startup"
+"""The source of a START event for a new session; its folder is the one where the session began."""
 RESUMED: Final = "resume"
 STOPPED: Final = "stopped"
 """Mark of a session that was told where the project's last session stopped."""
-"""The source of a START event for a new session; its folder is the one where the session began."""
 
 
 def nudge(commands: Commands) -> str:
@@ -303,49 +308,47 @@ class Hooks:
     """Answers the hooks of harnesses: whispers memories (from one `Whisper`), and passes transcripts to ingestion.
     Thread-safe.
 
-    `on_transcript` is called when a transcript has grown, with its file, the agent's last answer ("" if the harness does
-    not give it), and whether it is a prompt, which is not written yet. A harness waits meanwhile, so it must return
-    quickly.
+    `capture` gets the transcripts that have grown; None: they are not read.
     """
 
-    def __init__(self, whisper: Whisper, on_transcript: Callable[[str | None, str, bool], None] | None = None) -> None:
+    def __init__(self, whisper: Whisper, capture: Capture | None = None) -> None:
         self._whisper = whisper
         self._ormah = whisper.ormah
         self._settings = whisper.settings
-        self._on_transcript = on_transcript
+        self._capture = capture
         self._acts = at_hand.ActTable(whisper.ormah.index)
         self._guarded: dict[tuple[str, str], bool] = {}
 
-    def answer(self, body: bytes, disconnected: Callable[[], bool] = bool) -> bytes:
-        """Return the bytes that the hook's process prints; b"" for nothing. `disconnected`: see `Event`."""
+    def answer(self, body: bytes, channel: Channel | None = None) -> bytes:
+        """Return the bytes that the hook's process prints; b"" for nothing. `channel`: see `Event`."""
         begun = time.perf_counter()
         try:
-            event = replace(read(body), disconnected=disconnected)
+            event = replace(read(body), channel=channel)
         except BadRequest as exc:
             log.debug("a hook was left without an answer: %s", exc.message)
             return b""
         output, outcome = b"", "sub_agent"
         if event.session_id == CHECK_SESSION:
             output, outcome = context(event.name, "Ormah hears this agent."), "check"
-        elif _of_judge(event):
-            outcome = "judge"
+        elif is_own_session(transcript=event.transcript, text=event.prompt) or any(
+            is_own_session(cwd=place) for place in (*event.cwds, *([event.project] if event.project else []))
+        ):
+            outcome = "judge"  # the session is one that Ormah runs as its judge
         # an agent writes the prompts of a sub-agent, and it shares the session id of its parent; guards hold for it too
         elif not event.of_sub_agent or event.act is HookAct.TOOL:
             output, outcome = self._act(event)
         request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
         return output
 
-    def answer_spooled(self, folder: Path, settled: Callable[[], None]) -> None:
-        """Answer the events that hooks stored in `folder` while no daemon ran.
-
-        After each, call `settled`, which returns once the event's transcript was handled; then remove the event's
-        file.
-        """
+    def answer_spooled(self, folder: Path) -> None:
+        """Answer the events that hooks stored in `folder` while no daemon ran. The file of each is removed once its
+        transcript was read."""
         for file in sorted(folder.iterdir()) if folder.is_dir() else ():
             try:
                 if not file.name.endswith(".part"):
                     self.answer(own_files.read(file))
-                    settled()
+                    if self._capture is not None:
+                        self._capture.settle()
                 own_files.remove(file)
             except OSError as error:
                 log.warning("an event that a hook left could not be read: %s", error)
@@ -389,11 +392,12 @@ class Hooks:
         text = found.text
         if found.silence not in UNHEARD and event.session_id is not None:
             count = self._whisper.sessions.before(event.session_id).prompts
-            if _every(self._settings.nudge_interval, count):
+            interval = self._settings.nudge_interval
+            if interval > 0 and count > 0 and count % interval == 0:
                 text = joined(text, nudge(self._whisper.wiring.of(event.harness)))
             self._hand_over(event)
-        shown = [*found.nodes, *([found.exploring] if found.exploring else [])]
-        number, titles = len(greeted) + len(shown), [one.title for one in shown]
+        memories = [*found.nodes, *([found.exploring] if found.exploring else [])]
+        number, titles = len(greeted) + len(memories), [memory.title for memory in memories]
         whole = "\n\n".join(filter(None, (greeting, text)))
         return context(event.name, whole, self._receipt(number, titles)), found.silence or "injected"
 
@@ -406,8 +410,8 @@ class Hooks:
         self._began(event)
         if event.harness == GEMINI:
             return b"", "with_a_prompt"
-        text, shown = self._greeting(event, {})
-        return context(event.name, text, self._receipt(len(shown), ())), "injected" if text else "known"
+        text, listed = self._greeting(event, {})
+        return context(event.name, text, self._receipt(len(listed), ())), "injected" if text else "known"
 
     def _stopped(self, event: Event) -> list[str]:
         """Return lines about where the project's last session stopped: once a day, and after a compaction where this one
@@ -434,8 +438,8 @@ class Hooks:
         before = self._whisper.sessions.before(event.session_id)
         number = sum(":" in key for key in before.known | before.named)  # the others are no memories
         last = whispers.last_of_session(self._ormah.state, key_of(event.session_id) or "")
-        shown = whispers.shown_memories(self._ormah.state, [last.event]).get(last.event, ()) if last is not None else ()
-        rows = self._ormah.index.notes([one.node_id for one in shown])
+        memories = whispers.shown_memories(self._ormah.state, [last.event]).get(last.event, ()) if last else ()
+        rows = self._ormah.index.notes([memory.node_id for memory in memories])
         return receipt_of(number, [row.title for row in rows.values()]) or "Ormah: nothing told yet"
 
     def _greeting(self, event: Event, also: Mapping[str, Display]) -> tuple[str, Mapping[str, Display]]:
@@ -487,39 +491,40 @@ class Hooks:
         )
         guard = next((row for row in found.guards if self._is_by_a_person(row)), None)
         refused = guard is not None and guard.guard is NoteGuard.DENY  # the reason tells it
-        told = Greeting() if silent or refused or event.harness == GEMINI else found.greeting
-        if told.displays and not event.disconnected():
-            self._whisper.sessions.add_memories(event.session_id, told.displays)
-        output = guarded(event, guard, told.text) if guard is not None else b""
-        ids = [*([guard.id] if guard is not None and output else []), *(key.partition(":")[0] for key in told.displays)]
+        greeting = Greeting() if silent or refused or event.harness == GEMINI else found.greeting
+        if greeting.displays and not event.disconnected():
+            self._whisper.sessions.add_memories(event.session_id, greeting.displays)
+        output = guarded(event, guard, greeting.text) if guard is not None else b""
+
+        # The memories are logged as a whisper for what the agent was about to do
+        ids = [
+            *([guard.id] if guard is not None and output else []),
+            *(key.partition(":")[0] for key in greeting.displays),
+        ]
         if ids and not event.disconnected():
-            self._log(event, space, ids, (time.perf_counter() - begun) * 1000)
+            action = f"before: {event.command or ', '.join(event.files)}"
+            whispers.record(
+                self._ormah.state,
+                prompt="" if self._is_unkept(event) else action,
+                outcome=whispers.SPOKEN,
+                milliseconds=(time.perf_counter() - begun) * 1000,
+                vector=None,
+                model=None,
+                candidates=[whispers.Considered(node_id, 1.0, 1.0, "full") for node_id in dict.fromkeys(ids)],
+                space=space,
+                session_id=key_of(event.session_id),
+                agent=f"agent:{event.harness}",
+            )
         if guard is not None and output:
             return output, f"guard_{guard.acts.guard}"
-        receipt = self._receipt(len(told.displays), ())
-        return context(event.name, told.text, receipt), "injected" if told.text else "nothing_new"
-
-    def _log(self, event: Event, space: str | None, ids: Sequence[str], milliseconds: float) -> None:
-        """Log the memories told before an action, or by a guard, as a whisper for what was about to be done."""
-        doing = f"before: {event.command or ', '.join(event.files)}"
-        whispers.record(
-            self._ormah.state,
-            prompt="" if self._is_unkept(event) else doing,
-            outcome=whispers.SPOKEN,
-            milliseconds=milliseconds,
-            vector=None,
-            model=None,
-            candidates=[whispers.Considered(one, 1.0, 1.0, "full") for one in dict.fromkeys(ids)],
-            space=space,
-            session_id=key_of(event.session_id),
-            agent=f"agent:{event.harness}",
-        )
+        receipt = self._receipt(len(greeting.displays), ())
+        return context(event.name, greeting.text, receipt), "injected" if greeting.text else "nothing_new"
 
     def _ready(self, space: str | None) -> None:
         """Read what the hook of a tool, which has little time, will need."""
         try:
-            for one in (None, space):
-                self._acts.of(one)
+            self._acts.of(None)
+            self._acts.of(space)
             for row in self._ormah.index.notes(self._ormah.index.having("guard")).values():
                 self._is_by_a_person(row)
         except (OrmahError, sqlite3.Error) as exc:  # the hook of a tool reads it then
@@ -541,15 +546,15 @@ class Hooks:
         if self._is_silent(space):
             return b"", "off"
         before = self._whisper.sessions.before(event.session_id)
-        text, shown = failures.known_fix(
+        text, marks = failures.known_fix(
             self._ormah,
             event.printed,
             space=space,
             session=key_of(event.session_id),
             known=before.known | before.named,
         )
-        if shown and not event.disconnected():
-            self._whisper.sessions.add_memories(event.session_id, shown)
+        if marks and not event.disconnected():
+            self._whisper.sessions.add_memories(event.session_id, marks)
         return context(event.name, text), "injected" if text else "nothing_known"
 
     def _heed(self, event: Event) -> None:
@@ -557,13 +562,13 @@ class Hooks:
         logged = whispers.last_of_session(self._ormah.state, key_of(event.session_id) or "") if event.ending else None
         if logged is None:
             return
-        shown = whispers.shown_memories(self._ormah.state, [logged.event]).get(logged.event, ())
-        rows = self._ormah.index.notes([one.node_id for one in shown if not one.heeded])
+        memories = whispers.shown_memories(self._ormah.state, [logged.event]).get(logged.event, ())
+        rows = self._ormah.index.notes([memory.node_id for memory in memories if not memory.heeded])
         used = [
             row.id for row in rows.values() if is_used(f"{row.title or ''}\n{row.content}", logged.prompt, event.ending)
         ]
         whispers.heed(self._ormah.state, logged.event, used)
-        counted = [one for one in used if whispers.claim_use(self._ormah.state, logged.event, one)]
+        counted = [node_id for node_id in used if whispers.claim_use(self._ormah.state, logged.event, node_id)]
         self._ormah.state.touch(counted, how="feedback", session_id=logged.session_id, at=self._ormah.ranking_clock())
 
     def _is_silent(self, space: str | None) -> bool:
@@ -576,8 +581,8 @@ class Hooks:
         return event.project or self._began(event)
 
     def _hand_over(self, event: Event) -> None:
-        if self._on_transcript is not None:
-            self._on_transcript(event.transcript, event.ending, event.act is HookAct.PROMPT)
+        if self._capture is not None:
+            self._capture.report(event.transcript, event.ending, event.act is HookAct.PROMPT)
 
     def _space(self, event: Event) -> str | None:
         """Return the space from `ORMAH_SPACE`, else that of the project in which the session began; None means global.
@@ -605,16 +610,4 @@ class Hooks:
         if not excluded:
             return False
         places = {*event.cwds, event.project, self._began(event)} - {None}
-        return any(is_excluded(one, excluded) for one in places if one is not None)
-
-
-def _of_judge(event: Event) -> bool:
-    """Return whether the event comes from a session that Ormah runs as its judge."""
-    places = [*event.cwds, *([event.project] if event.project else [])]
-    return is_own_session(transcript=event.transcript, text=event.prompt) or any(
-        is_own_session(cwd=one) for one in places
-    )
-
-
-def _every(interval: int, count: int) -> bool:
-    return interval > 0 and count > 0 and count % interval == 0
+        return any(is_excluded(place, excluded) for place in places if place is not None)

@@ -8,12 +8,11 @@ filter, which takes no lock either.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Iterable
 from typing import Final
 
 from ormahd.errors import BadRequest
-from ormahd.note.merge import MergeConflict, merge_file
+from ormahd.note.merge import merge_file
 
 MERGED: Final = b"="
 """Mark of a reply: the file was merged, and its bytes follow."""
@@ -45,12 +44,17 @@ def answer(body: bytes) -> bytes:
     merged = merge_file(base or None, ours, theirs, name)
     if merged.data is not None:
         return MERGED + _part(_words(f"{_shown(name)}: {reason}" for reason in merged.reasons)) + merged.data
-    if any(conflict.field == "id" for conflict in merged.conflicts):
-        return REFUSED + _part(_words([_strangers(name, merged.conflicts)]))
-    both = _both(name, merged.conflicts)
+    if identity := [conflict for conflict in merged.conflicts if conflict.field == "id"]:
+        versions = (value for conflict in identity for value in (conflict.base, conflict.ours, conflict.theirs))
+        ids = ", ".join(dict.fromkeys(value[:8] for value in versions if value))
+        advice = "the file is kept as it was. `git add` it to go on with it"
+        return REFUSED + _part(_words([f"{_shown(name)}: not merged, these are different notes ({ids}); {advice}"]))
+    fields = sorted({conflict.field for conflict in merged.conflicts})
+    listed = fields[0] if len(fields) == 1 else f"{', '.join(fields[:-1])} and {fields[-1]}"
     sides = [merge_file(base or None, *pair, name, keep_ours=True).data for pair in ((ours, theirs), (theirs, ours))]
     settled = b"".join(_part(side) for side in sides if side is not None) if None not in sides else b""
-    return CONFLICT + _part(_words([f"{both}; both versions stand in the file"])) + settled
+    sentence = f"{_shown(name)}: both sides changed {listed}; both versions stand in the file"
+    return CONFLICT + _part(_words([sentence])) + settled
 
 
 def _parts(body: bytes) -> list[bytes]:
@@ -66,22 +70,6 @@ def _parts(body: bytes) -> list[bytes]:
 
 def _part(data: bytes) -> bytes:
     return len(data).to_bytes(LENGTH, "big") + data
-
-
-def _strangers(name: str, conflicts: Sequence[MergeConflict]) -> str:
-    ids = dict.fromkeys(
-        value[:8] for one in conflicts for value in (one.base, one.ours, one.theirs) if one.field == "id" and value
-    )
-    return (
-        f"{_shown(name)}: not merged, these are different notes ({', '.join(ids)}); the file is kept as it was. "
-        "`git add` it to go on with it"
-    )
-
-
-def _both(name: str, conflicts: Sequence[MergeConflict]) -> str:
-    fields = [field for field, _ in groupby(sorted(one.field for one in conflicts))]
-    listed = fields[0] if len(fields) == 1 else f"{', '.join(fields[:-1])} and {fields[-1]}"
-    return f"{_shown(name)}: both sides changed {listed}"
 
 
 def _words(lines: Iterable[str]) -> bytes:

@@ -10,29 +10,35 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
+
+from msgspec import Struct
 
 from ormahd.api import Call, RunTaskParams
 from ormahd.process import priority
+from ormahd.rpc.connection import Channel, RequestHandler
 
 log = logging.getLogger("ormahd.pools")
 
 WHISPERING: Final = frozenset({"hook", "agent.whisper"})
-WRITING: Final = frozenset({
-    "agent.remember", "agent.update", "agent.forget", "agent.outdated", "agent.connect", "agent.feedback",
-    "agent.undo_merge", "agent.resolve_proposal", "agent.assign_space", "history.undo",
-})  # fmt: skip
-BULK: Final = frozenset({
-    "admin.import", "admin.rebuild", "admin.verify", "admin.export", "admin.doctor", "admin.purge",
-    "agent.maintenance", "ingest.look", "ingest.sessions", "ingest.conversation", "ingest.file", "ingest.past",
-})  # fmt: skip
+WRITING: Final = frozenset(
+    {
+        *("agent.remember", "agent.update", "agent.forget", "agent.outdated", "agent.connect", "agent.feedback"),
+        *("agent.undo_merge", "agent.resolve_proposal", "agent.assign_space", "history.undo"),
+    }
+)
+BULK: Final = frozenset(
+    {
+        *("admin.import", "admin.rebuild", "admin.verify", "admin.export", "admin.doctor", "admin.purge"),
+        *("agent.maintenance", "ingest.look", "ingest.sessions", "ingest.conversation", "ingest.file", "ingest.past"),
+    }
+)
 NETWORK: Final = frozenset({"admin.sync", "admin.sync_setup", "admin.judge_test"})
 """Methods that wait for another machine, which may be silent: nothing else waits behind them."""
 MAINTAINING: Final = frozenset({"admin.run_task", "admin.run_all"})
@@ -61,7 +67,38 @@ def lane_of(call: Call) -> str:
     name."""
     if getattr(call.params, "as_of", None) is not None:
         return LOOKING_BACK
-    return SCAN if isinstance(call.params, RunTaskParams) and call.params.name == "index_updater" else call.method
+    return SCAN if is_scan(call.params) else call.method
+
+
+def is_scan(params: Struct) -> bool:
+    """Return whether these parameters ask for the reconciler's scan."""
+    return isinstance(params, RunTaskParams) and params.name == "index_updater"
+
+
+class PendingRequest(Struct, eq=False):
+    """A frame in the queue of a pool. `content`: the call; the frame's body if it is a hook or a merge. `slot` is held
+    while it is answered."""
+
+    lane: str
+    desk: RequestHandler
+    channel: Channel
+    kind: bytes
+    content: Call | bytes
+    slot: AbstractContextManager[object] = nullcontext()
+
+    def run(self) -> None:
+        with self.slot:
+            try:
+                if self.lane in SEARCHING or self.lane in WRITING:
+                    priority.give()
+                if isinstance(self.content, Call):
+                    self.desk.call(self.channel, self.kind, self.content)
+                else:
+                    self.desk.opaque(self.channel, self.kind, self.content)
+            finally:
+                self.channel.done()
+                if self.lane in SEARCHING:
+                    priority.searched()
 
 
 class WorkerPool:
@@ -72,12 +109,12 @@ class WorkerPool:
         self._nice = nice
         self._eager = eager
         self._limit = threads
-        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[PendingRequest | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._idle = 0  # free threads minus queued tasks
 
-    def put(self, task: Callable[[], None]) -> None:
+    def put(self, task: PendingRequest) -> None:
         """Queue `task` for the next free thread. An exception that it raises is only logged."""
         with self._lock:
             if self._idle <= 0 and len(self._threads) < self._limit:
@@ -95,7 +132,7 @@ class WorkerPool:
             priority.step_back(self._nice)
         while (task := self._tasks.get()) is not None:
             try:
-                task()
+                task.run()
             except Exception:
                 log.exception("a task of the pool %s broke", self.name)
             with self._lock:
@@ -129,35 +166,16 @@ class Pools:
             LOOKING_BACK: WorkerPool("back", BACK),
         }
 
-    def put(self, method: str, task: Callable[[], None]) -> None:
-        if method in WHISPERING:
-            slot = priority.first()  # bulk work yields from now on, not only once a thread of the pool has woken up
-            task = functools.partial(_first, slot, task)
-        elif method in SEARCHING:
-            task = functools.partial(self._in_turn, task)
-        elif method in WRITING:
-            task = functools.partial(_after, task)
-        self._pool.get(method, self._read).put(task)
-
-    def _in_turn(self, task: Callable[[], None]) -> None:
-        with self._searches:
-            try:
-                _after(task)
-            finally:
-                priority.searched()
+    def put(self, request: PendingRequest) -> None:
+        """Have `request` answered by a thread of the pool that its lane chooses."""
+        if request.lane in WHISPERING:
+            request.slot = priority.first()  # bulk work yields from now on, not only once a thread has woken up
+        elif request.lane in SEARCHING:
+            request.slot = self._searches
+        self._pool.get(request.lane, self._read).put(request)
 
     def close(self, seconds: float) -> bool:
         """Wait until all queued tasks have run. Return False if some threads still run after `seconds`."""
         end = time.monotonic() + seconds
         pools = {self._read, *self._pool.values()}
         return min([pool.close(end - time.monotonic()) for pool in pools])  # each is closed
-
-
-def _after(task: Callable[[], None]) -> None:
-    priority.give()
-    task()
-
-
-def _first(slot: AbstractContextManager[None], task: Callable[[], None]) -> None:
-    with slot:
-        task()

@@ -6,13 +6,10 @@ data does not affect other clients.
 
 from __future__ import annotations
 
-import functools
 import logging
 import selectors
-import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -24,8 +21,8 @@ from ormahd.errors import BadRequest, OrmahError, Unavailable
 from ormahd.process import priority
 from ormahd.rpc import sockets
 from ormahd.rpc.codec import HOOK, JSON, MERGE, MSGPACK, pack, read_call, read_id
-from ormahd.rpc.connection import Answer, Channel, Counts, Hook, RequestHandler, request
-from ormahd.rpc.pools import Pools, lane_of
+from ormahd.rpc.connection import Answer, Channel, Counts, Hook, LoopWaker, RequestHandler, request
+from ormahd.rpc.pools import PendingRequest, Pools, lane_of
 from ormahd.rpc.sockets import Listener, Listening
 from ormahd.rpc.subscriptions import SUBSCRIBE, Subscriptions
 from ormahd.state.events import EventStream
@@ -34,8 +31,6 @@ log = logging.getLogger("ormahd.server")
 
 TICK_SECONDS: Final = 1.0
 FLUSH_SECONDS: Final = 2.0
-PROGRESS_BYTES: Final = 65_536
-"""Number of unsent bytes from which a peer gets no further progress messages, because it does not read them."""
 OPAQUE: Final = frozenset({HOOK, MERGE})
 """Kinds of frames whose bodies are not calls. An empty body in the reply means that there is no answer."""
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
@@ -77,18 +72,13 @@ class Server:
         self._pools = Pools(limits.threads)
         self._selector = selectors.DefaultSelector()
         listening = at if isinstance(at, Listening) else sockets.listen(at)
-        self._listener = Listener(
-            listening, self._selector, self._welcome, functools.partial(self._counts.add, "refused")
-        )
+        self._listener = Listener(listening, self._selector, self._counts)
         self._channels: set[Channel] = set()
+        self._waker = LoopWaker()
         self._subscriptions: Subscriptions | None = None
         if events is not None:
             self._subscriptions = Subscriptions(events)
-            events.wake = self._wake
-        self._woken: deque[Channel] = deque()
-        self._wake_out, self._wake_in = socket.socketpair()
-        self._wake_out.setblocking(False)
-        self._wake_in.setblocking(False)
+            events.wake = self._waker.wake
         self._thread = threading.Thread(target=self._loop, name="server", daemon=True)
         self._stopping = threading.Event()
         self._drained = threading.Event()
@@ -122,7 +112,7 @@ class Server:
         if self._listener.intact:
             return []
         self._listener.hurry()
-        self._wake()
+        self._waker.wake()
         return [self._listener.lost or f"the socket {self.path} was taken away; it is being made again"]
 
     def alive(self, within: float) -> bool:
@@ -132,7 +122,7 @@ class Server:
     def start(self, answer: Answer, hook: Hook | None = None) -> None:
         """Answer clients from now on. `answer` and `hook` run in worker threads."""
         self._desk = RequestHandler(answer, hook, self._limits.frame_bytes, self._counts)
-        self._selector.register(self._wake_out, READ, self._drain_wake)
+        self._selector.register(self._waker.out, READ, self._waker.drain)
         self._listener.open()
         self._thread.start()
         log.info("listening at %s", self.path)
@@ -143,36 +133,37 @@ class Server:
         Return False if some requests still ran after `drain_seconds`; they are abandoned.
         """
         self._stopping.set()
-        self._wake()
+        self._waker.wake()
         if self._thread.ident is None:  # never started
             self._listener.close()
             return True
         self._drained.wait()
         whole = self._pools.close(drain_seconds)
         if not whole:
-            log.warning("%d requests were still running after %g s and are left", self._running(), drain_seconds)
+            running = sum(channel.in_flight for channel in list(self._channels))
+            log.warning("%d requests were still running after %g s and are left", running, drain_seconds)
         self._flush_until = time.monotonic() + FLUSH_SECONDS  # from now on the loop only sends replies, then ends
-        self._wake()
+        self._waker.wake()
         self._thread.join(FLUSH_SECONDS + 1.0)
         return whole
-
-    def _running(self) -> int:
-        return sum(channel.in_flight for channel in list(self._channels))
 
     # ------------------------------------------------------------ the loop
 
     def _loop(self) -> None:
         priority.eager()
         try:
-            while not self._over():
+            while self._flush_until is None or (
+                time.monotonic() < self._flush_until and any(channel.pending for channel in self._channels)
+            ):
                 self._beat = time.monotonic()
                 for key, mask in self._selector.select(self._patience()):
                     if isinstance(key.data, Channel):
-                        self._turn(key.data, mask)
+                        self._serve(key.data, mask)
                     else:
                         key.data()
-                while self._woken:
-                    self._turn(self._woken.popleft(), 0)
+                self._welcome()
+                while self._waker.channels:
+                    self._serve(self._waker.channels.popleft(), 0)
                 self._feed()
                 now = time.monotonic()
                 if now - self._swept >= self._tick:
@@ -188,11 +179,6 @@ class Server:
                 self._close(channel)
             self._selector.close()
 
-    def _over(self) -> bool:
-        if self._flush_until is None:
-            return False
-        return time.monotonic() >= self._flush_until or not any(channel.pending for channel in self._channels)
-
     def _patience(self) -> float:
         if self._flush_until is not None:
             return 0.05
@@ -203,20 +189,6 @@ class Server:
         # Only a sweep serves the listener: a shorter wait than until the next sweep would make the loop spin.
         return max(self._listener.patience(now), self._swept + self._tick - now)
 
-    def _wake(self) -> None:
-        try:
-            self._wake_in.send(b"!")
-        except OSError:
-            return  # the buffer is full, so the loop wakes anyway; or the loop has ended
-
-    def _drain_wake(self) -> None:
-        while True:
-            try:
-                if len(self._wake_out.recv(4096)) < 4096:
-                    return
-            except BlockingIOError:
-                return
-
     def _stop_listening(self) -> None:
         if not self._drained.is_set():
             self._listener.close()
@@ -224,17 +196,23 @@ class Server:
 
     # ------------------------------------------------------------ connections
 
-    def _welcome(self, sock: socket.socket) -> None:
-        channel = Channel(sock, self._limits.frame_bytes, time.monotonic())
-        if len(self._channels) >= self._limits.clients and not self._make_room():
-            log.warning("a connection was refused: %d are open", len(self._channels))
-            self._counts.add("refused")
-            channel.send(self._desk.error(JSON, None, _crowded(self._limits.clients)))
-            channel.close()
-            return
-        self._counts.add("connections")
-        self._channels.add(channel)
-        self._turn(channel, READ)  # the first request has often arrived already
+    def _welcome(self) -> None:
+        """Take over the connections that the listener has accepted."""
+        limit = self._limits.clients
+        while self._listener.accepted:
+            sock = self._listener.accepted.popleft()
+            channel = Channel(sock, self._limits.frame_bytes, time.monotonic(), self._waker)
+            if len(self._channels) >= limit and not self._make_room():
+                log.warning("a connection was refused: %d are open", len(self._channels))
+                self._counts.add("refused")
+                crowded = {"reason": "crowded"}
+                error = Unavailable(f"{limit} connections are open already", hint="close some", data=crowded)
+                channel.send(self._desk.error(JSON, None, error))
+                channel.close()
+                continue
+            self._counts.add("connections")
+            self._channels.add(channel)
+            self._serve(channel, READ)  # the first request has often arrived already
 
     def _make_room(self) -> bool:
         """Close the connection that was idle longest. Return False if no connection is idle.
@@ -251,7 +229,7 @@ class Server:
         self._close(longest)
         return True
 
-    def _turn(self, channel: Channel, mask: int) -> None:
+    def _serve(self, channel: Channel, mask: int) -> None:
         """Serve one connection once: send, receive, start complete requests, and update what to wait for. `mask`:
         READ, WRITE or both: what the socket is ready for."""
         if channel.closed:
@@ -280,20 +258,27 @@ class Server:
             channel.frame_since = None
             self._take(channel, *frame)
         if channel.ended and channel.frames.partial and not channel.closing and not channel.full:
-            self._refuse(channel, channel.frames.kind, _truncated(channel.frames.partial))
+            error = BadRequest(
+                f"frame: it ended after {channel.frames.partial} bytes, before it was whole",
+                hint="see PROTOCOL.md",
+                data={"field": "body"},
+            )
+            self._refuse(channel, channel.frames.kind, error)
 
     def _take(self, channel: Channel, kind: bytes, body: bytes) -> None:
         if self._stopping.is_set():
             if kind in OPAQUE:
                 channel.send(pack(kind, b""))
             else:
-                channel.send(self._desk.error(kind, read_id(kind, body), _stopping()))
+                error = Unavailable(
+                    "the daemon is stopping",
+                    hint="start it again with: ormahctl up",
+                    data={"reason": "stopping"},
+                )
+                channel.send(self._desk.error(kind, read_id(kind, body), error))
             return
         if kind in OPAQUE:
-            name, answer = ("merge", functools.partial(self._desk.merge, body))
-            if kind == HOOK:
-                name, answer = ("hook", functools.partial(self._desk.hook, body, channel.disconnected))
-            self._begin(channel, name, functools.partial(self._opaque, channel, answer))
+            self._begin("hook" if kind == HOOK else "merge", channel, kind, body)
             return
         try:
             call = read_call(kind, body)
@@ -308,7 +293,7 @@ class Server:
         if call.method == SUBSCRIBE and self._subscriptions is not None:
             self._subscribe(channel, kind, call, self._subscriptions)
         else:
-            self._begin(channel, lane_of(call), functools.partial(self._answer, channel, kind, call))
+            self._begin(lane_of(call), channel, kind, call)
 
     def _subscribe(self, channel: Channel, kind: bytes, call: Call, to: Subscriptions) -> None:
         begun, outcome = time.perf_counter(), "ok"
@@ -338,10 +323,10 @@ class Server:
         channel.closing = True
         channel.send(self._desk.error(MSGPACK if kind == MSGPACK else JSON, None, error))
 
-    def _begin(self, channel: Channel, method: str, task: Callable[[], None]) -> None:
+    def _begin(self, lane: str, channel: Channel, kind: bytes, content: Call | bytes) -> None:
         with channel.lock:
             channel.in_flight += 1
-        self._pools.put(method, task)
+        self._pools.put(PendingRequest(lane, self._desk, channel, kind, content))
 
     def _settle(self, channel: Channel) -> None:
         """Tell the selector whether to wait for reading or writing on this connection, update its timers, and close
@@ -373,7 +358,7 @@ class Server:
         self._channels.discard(channel)
         channel.close()
         if channel.subscribed and self._subscriptions is not None:
-            self._subscriptions.drop(closed=True)
+            self._subscriptions.drop()
 
     # ------------------------------------------------------------ periodic work
 
@@ -389,47 +374,4 @@ class Server:
         self._timed = any(c.frame_since is not None or c.stuck_since is not None for c in self._channels)
         if not self._stopping.is_set():
             self._listener.look(now)
-
-    # ------------------------------------------------------------ in worker threads
-
-    def _answer(self, channel: Channel, kind: bytes, call: Call) -> None:
-        try:
-            send, progress = functools.partial(self._send, channel), functools.partial(self._progress, channel)
-            self._desk.reply(kind, call, send, progress)
-        finally:
-            self._finish(channel)
-
-    def _opaque(self, channel: Channel, answer: Callable[[], bytes]) -> None:
-        try:
-            self._send(channel, answer())
-        finally:
-            self._finish(channel)
-
-    def _progress(self, channel: Channel, frame: bytes) -> None:
-        if channel.pending < PROGRESS_BYTES:
-            self._send(channel, frame)
-
-    def _send(self, channel: Channel, frame: bytes) -> None:
-        channel.send(frame)
-        if channel.pending:
-            self._woken.append(channel)
-            self._wake()
-
-    def _finish(self, channel: Channel) -> None:
-        if channel.done():
-            self._woken.append(channel)
-            self._wake()
-
-
-def _crowded(limit: int) -> Unavailable:
-    return Unavailable(f"{limit} connections are open already", hint="close some", data={"reason": "crowded"})
-
-
-def _stopping() -> Unavailable:
-    return Unavailable("the daemon is stopping", hint="start it again with: ormahctl up", data={"reason": "stopping"})
-
-
-def _truncated(count: int) -> BadRequest:
-    return BadRequest(
-        f"frame: it ended after {count} bytes, before it was whole", hint="see PROTOCOL.md", data={"field": "body"}
-    )
+            self._welcome()

@@ -20,14 +20,16 @@ import selectors
 import socket
 import stat
 import time
-from collections.abc import Callable, Iterator, MutableMapping
+from collections import deque
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from ormahd.errors import BadRequest, Conflict, OrmahError, Unavailable
 from ormahd.paths import MAX_SOCKET_PATH
+from ormahd.rpc.connection import Counts
 from ormahd.rpc.peer import guarded, identity, peer_uid
 
 log = logging.getLogger("ormahd.socket")
@@ -186,18 +188,18 @@ def systemd_fds(environ: MutableMapping[str, str]) -> list[int]:
     return list(range(FIRST_FD, FIRST_FD + int(count)))
 
 
-def launchd_fds(name: str, activate: Callable[..., int] | None = None) -> list[int]:
+def launchd_fds(name: str, libc: Any = None) -> list[int]:
     """Return the descriptors of the socket `name` of the launchd job (launch_activate_socket(3)); none without launchd.
+    `libc`: the C library; None: this process's.
 
     Raises:
         BadRequest: launchd reported an error.
     """
-    libc = ctypes.CDLL(None)
-    call = activate or getattr(libc, "launch_activate_socket", None)
-    if call is None:  # not macOS
+    libc = libc or ctypes.CDLL(None)
+    if not hasattr(libc, "launch_activate_socket"):  # not macOS
         return []
     fds, count = ctypes.POINTER(ctypes.c_int)(), ctypes.c_size_t()
-    status = call(name.encode(), ctypes.byref(fds), ctypes.byref(count))
+    status = libc.launch_activate_socket(name.encode(), ctypes.byref(fds), ctypes.byref(count))
     if status in {errno.ESRCH, errno.ENOENT}:  # not started by launchd; no such socket in the job
         return []
     if status != 0:
@@ -218,20 +220,15 @@ class Listener:
     """Accepts connections, and creates the socket's file again if it was removed. Used by the server's loop only,
     except `path`, `intact`, `lost` and `hurry`: any thread.
 
-    `welcome` is called with each accepted connection, `stranger` for each connection of another user.
+    A connection of another user is closed, and counted as refused.
     """
 
-    def __init__(
-        self,
-        listening: Listening,
-        selector: selectors.BaseSelector,
-        welcome: Callable[[socket.socket], None],
-        stranger: Callable[[], None],
-    ) -> None:
+    def __init__(self, listening: Listening, selector: selectors.BaseSelector, counts: Counts) -> None:
         self._listening = listening
         self._selector = selector
-        self._welcome = welcome
-        self._stranger = stranger
+        self._counts = counts
+        self.accepted: deque[socket.socket] = deque()
+        """Accepted connections that the server's loop has not taken over yet."""
         self.lost: str | None = None
         """The reason, as a sentence for people, why clients can no longer connect; None if they can."""
         self.deaf_until: float | None = None
@@ -291,10 +288,10 @@ class Listener:
                 sock.close()
                 continue
             if uid == os.geteuid():
-                self._welcome(sock)
+                self.accepted.append(sock)
                 continue
             log.warning("a process of user %d was refused", uid)
-            self._stranger()
+            self._counts.add("refused")
             sock.close()
 
     def look(self, now: float) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ormahd.api import Call, MemoryEvent, Reply, SubscribeParams, SubscribeResult
+from ormahd.api import Call, Reply, SubscribeParams, SubscribeResult
 from ormahd.errors import Unavailable
 from ormahd.rpc.codec import encode, pack, result_reply
 from ormahd.rpc.connection import Channel
@@ -48,7 +48,7 @@ class Subscriptions:
             BadRequest: `after` is no id of an event. Unavailable: there are too many subscriptions.
         """
         params: SubscribeParams = call.params
-        self.drop(closed=True)
+        self.drop()
         if len(self._all) >= SUBSCRIBERS:
             raise Unavailable(
                 f"{SUBSCRIBERS} subscriptions are open already", hint="close one", data={"reason": "crowded"}
@@ -79,15 +79,11 @@ class Subscriptions:
                 if one.channel.pending >= AHEAD_BYTES:
                     break
                 if one.only is None or event.event in one.only:
-                    one.channel.send(_frame(one, event))
+                    one.channel.send(pack(one.kind, encode(one.kind, Reply(id=one.id, event=event))))
                 one.place = number
             yield one.channel, True
 
-    def drop(self, *, closed: bool) -> None:
-        """Forget the subscriptions whose connections are closed. With `closed` False forget all subscriptions."""
-        self._all = [one for one in self._all if closed and not one.channel.closed]
+    def drop(self) -> None:
+        """Forget the subscriptions whose connections are closed."""
+        self._all = [subscriber for subscriber in self._all if not subscriber.channel.closed]
         self._events.readers = len(self._all)
-
-
-def _frame(one: Subscriber, event: MemoryEvent) -> bytes:
-    return pack(one.kind, encode(one.kind, Reply(id=one.id, event=event)))

@@ -23,6 +23,7 @@ from ormahd.git.repository import Git, Signature
 from ormahd.model.change import Committed
 from ormahd.process.disk import Flusher, sync_directory
 from ormahd.vault.conflicts import bring_in
+from ormahd.vault.lock import VaultLock
 from ormahd.vault.op import PlannedOp
 from ormahd.vault.worktree import Displaced, Worktree, Write
 
@@ -163,17 +164,17 @@ class Applier:
         flusher: Flusher,
         *,
         at: Callable[[str], None],
-        still: Callable[[], None],
+        vault_lock: VaultLock,
     ) -> None:
-        """`at` is called with the name of each step (tests interrupt a write there). `still` raises Unavailable when
-        another process has taken over the vault's lock."""
+        """`at` is called with the name of each step (tests interrupt a write there). `vault_lock`: checked before each
+        batch, because another process may have taken over the vault."""
         self.git = git
         self.objects = objects
         self.worktree = worktree
         self.lock = IndexLock(git)
         self.flusher = flusher
         self.at = at
-        self._still = still
+        self._vault_lock = vault_lock
         self.behind = False
         """Whether the branch has moved, or may have, and files and git's index do not follow it yet: then the lock stays,
         so that no program commits before `recovery.finish` has ended it."""
@@ -187,7 +188,7 @@ class Applier:
         Each committed op gets a `result`, except one whose changes HEAD had already. An op gets an `error` if a file is
         not the version that it expects. If an exception is raised, no op was done, or it is not known.
         """
-        self._still()
+        self._vault_lock.keep()
         if why := busy(self.git, self.lock):
             return why
         if not self.lock.take(ops[0].plan.op):
@@ -265,13 +266,6 @@ class Applier:
                     hint="make the file writable; `ormahctl history` has the change, `ormahctl undo` brings it back",
                 )
 
-    def _finish(self, one: _Ready) -> None:
-        """Remove the displaced versions, and bring in what an editor wrote into one of them."""
-        for write in one.writes:
-            late = self.worktree.finish(write)
-            if late is not None:
-                self._bring_in(one, write, late)
-
     def _bring_in(self, one: _Ready, write: Write, late: bytes) -> None:
         change = next(change for change in one.op.plan.changes if change.path == write.path)
         log.warning("%s", bring_in(self.worktree, change, late, one.op.plan.op))
@@ -336,7 +330,10 @@ class Applier:
         try:
             outcome = made.mover.move(made.head, made.tip)
         except (OSError, OrmahError) as exc:
-            self.behind = self._may_have(made.tip)
+            try:
+                self.behind = within(self.git, made.tip, self.git.head())
+            except OrmahError:  # git cannot say
+                self.behind = True
             if not self.behind:
                 raise
             unknown = f"it is not known whether the change was written: {exc}"
@@ -347,13 +344,6 @@ class Applier:
         if self.behind:
             self.at("ref")
         return outcome
-
-    def _may_have(self, commit: str) -> bool:
-        """Whether HEAD's history contains the commit. Also True when git cannot say."""
-        try:
-            return within(self.git, commit, self.git.head())
-        except OrmahError:
-            return True
 
     def _follow(self, ready: Sequence[_Ready], made: _Next) -> None:
         """Bring the files and git's index in line with the commits, to which the branch has moved. The ops are durable:
@@ -369,19 +359,25 @@ class Applier:
             made.index.publish()
             self.at("index")
             for one in ready:
-                self._finish(one)
+                for write in one.writes:  # remove the displaced version, and bring in what an editor wrote into it
+                    if (late := self.worktree.finish(write)) is not None:
+                        self._bring_in(one, write, late)
         except (OSError, OrmahError) as exc:
             log.error("what was committed is brought into the folder by the next write or start: %s", exc)
         else:
             self.behind = False
         finally:
             for one in ready:
-                self._result(one)
-
-    def _result(self, one: _Ready) -> None:
-        if one.commit is not None:
-            plan, stats = one.op.plan, {write.path: write.stat for write in one.writes if write.placed}
-            changes = tuple(change.committed(stats.get(change.path)) for change in plan.changes)
-            one.op.result = Committed(
-                plan.op, one.commit, plan.kind, plan.source, plan.subject, plan.time, changes=changes, parent=one.parent
-            )
+                if one.commit is None:
+                    continue
+                plan, stats = one.op.plan, {write.path: write.stat for write in one.writes if write.placed}
+                one.op.result = Committed(
+                    op=plan.op,
+                    commit=one.commit,
+                    kind=plan.kind,
+                    source=plan.source,
+                    subject=plan.subject,
+                    time=plan.time,
+                    changes=tuple(change.committed(stats.get(change.path)) for change in plan.changes),
+                    parent=one.parent,
+                )

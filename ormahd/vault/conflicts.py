@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -18,6 +18,8 @@ from msgspec.structs import asdict
 
 from ormahd.api import ConflictItem
 from ormahd.errors import Ambiguous, Conflict, NotFound
+from ormahd.git.refs import find_commit
+from ormahd.git.repository import Git
 from ormahd.model.change import is_op, sha256
 from ormahd.note.merge import merge_file
 from ormahd.process.disk import FOLDER as DAMAGED
@@ -181,14 +183,9 @@ def settle(root: Path, found: Iterable[SetAside]) -> None:
             _write_about(root, op, remaining)
         else:
             (root / CONFLICTS / op / ABOUT).unlink(missing_ok=True)
-        _prune(root / CONFLICTS / op)
-
-
-def _prune(folder: Path) -> None:
-    """Remove the folder and its subfolders, except those that contain a file."""
-    for place, _, _ in os.walk(folder, topdown=False):
-        if not os.listdir(place):
-            os.rmdir(place)
+        for place, _, _ in os.walk(root / CONFLICTS / op, topdown=False):
+            if not os.listdir(place):
+                os.rmdir(place)
 
 
 def drop(root: Path, op: str) -> None:
@@ -196,11 +193,11 @@ def drop(root: Path, op: str) -> None:
     shutil.rmtree(root / CONFLICTS / op, ignore_errors=True)
 
 
-def drop_unfinished(root: Path, is_done: Callable[[str], bool]) -> None:
+def drop_unfinished(root: Path, git: Git) -> None:
     """After a crash, remove the set-aside conflicts of syncs that were not committed; the next sync finds the conflicts
     again."""
     for folder in _folders(root):
-        if is_op(folder.name) and (folder / ABOUT).exists() and not is_done(folder.name):
+        if is_op(folder.name) and (folder / ABOUT).exists() and find_commit(git, folder.name) is None:
             drop(root, folder.name)
 
 

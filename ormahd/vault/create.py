@@ -227,9 +227,18 @@ def first_files(
     title = who.name if who else UNNAMED
     content = f"{title}{SELF_TEXT}"
     note = compose(
-        id=self_id, type=NodeType.PERSON, tier=Tier.CORE, space=None, title=title, tags=[ABOUT_SELF],
-        source="system:self", confidence=1.0, created=now, updated=now, content=content,
-    )  # fmt: skip
+        id=self_id,
+        type=NodeType.PERSON,
+        tier=Tier.CORE,
+        space=None,
+        title=title,
+        tags=[ABOUT_SELF],
+        source="system:self",
+        confidence=1.0,
+        created=now,
+        updated=now,
+        content=content,
+    )
     path = path_for(id=self_id, type=NodeType.PERSON, space=None, title=title, content=content, created=now)
     files = {CARD: write_card(Card(vault_id, self_id)), ".ormah/.gitignore": IGNORED.encode()}
     files |= dict.fromkeys(LINES, b"")

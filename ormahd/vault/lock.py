@@ -132,8 +132,11 @@ class VaultLock:
         Raises Unavailable when another process has locked the new file and we hold no lock on the folder: then nothing
         may be written.
         """
-        if self._fd is None or self._is_ours(self._fd):
+        if self._fd is None:
             return
+        with contextlib.suppress(OSError):  # the file is gone
+            if os.path.samestat(os.lstat(self.path), os.fstat(self._fd)):
+                return
         fd = self._open()
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -148,13 +151,6 @@ class VaultLock:
             ) from exc
         self._sign(fd)
         log.warning("%s was removed or replaced while it was held, and is locked anew", self.path)
-
-    def _is_ours(self, fd: int) -> bool:
-        try:
-            found = os.lstat(self.path)
-        except OSError:
-            return False
-        return os.path.samestat(found, os.fstat(fd))
 
     def release(self) -> None:
         if self._fd is not None:

@@ -83,24 +83,19 @@ def _get(vault: Vault, key: str) -> str | None:
 
 
 def _attributes(vault: Vault, _wanted: str) -> list[str]:
-    """Add Ormah's lines to the vault's `.gitattributes`, and commit them. They go above a person's lines, so that the
+    """Add the lines of `ATTRIBUTES` that set what the vault's `.gitattributes` does not set, and commit them. They go above a person's lines, so that the
     person's lines take precedence."""
     path = ".gitattributes"
     before = vault.read(path)
-    after = _missing(before or b"") + (before or b"")
+    known = {pair for line in (before or b"").decode("utf-8", "replace").splitlines() for pair in _pairs(line)}
+    missing = [line for line in ATTRIBUTES.splitlines(keepends=True) if not _pairs(line) <= known]
+    after = "".join(missing).encode() + (before or b"")
     if after == before:
         return []
     body = "Without these lines git merges notes as plain text."
     with vault.transaction("init: git merges notes as notes", kind=Kind.INIT, source="system:self", body=body) as tx:
         tx.put(path, after, node_id=None, expect=None if before is None else sha256(before))
     return [f"completed {path}"]
-
-
-def _missing(data: bytes) -> bytes:
-    """Return those lines of `ATTRIBUTES` that must be added to `data`, the content of a `.gitattributes`: the lines
-    that set an attribute for a pattern for which it does not set that attribute."""
-    known = {pair for line in data.decode("utf-8", "replace").splitlines() for pair in _pairs(line)}
-    return "".join(line for line in ATTRIBUTES.splitlines(keepends=True) if not _pairs(line) <= known).encode()
 
 
 def _pairs(line: str) -> set[tuple[str, str]]:

@@ -143,18 +143,15 @@ def _project(git: Path, place: Path, origins: int) -> Project | None:
     if remote is not None and remote.local:
         return Project(f"folder:{shorten(remote.key)}", _short(remote.name), _above(shorten(remote.key)), folder, git)
     if remote is not None:
-        return Project(remote.key, _short(remote.name), _owners(remote), folder, git)
+        *owners, host = (_short(part) for part in remote.owners)
+        path = "/".join(reversed(owners))
+        ways = tuple(dict.fromkeys(filter(None, [*owners[:1], path, host, f"{host}/{path}" if path else ""])))
+        return Project(remote.key, _short(remote.name), ways, folder, git)
     name = _short(main.name.removesuffix(".git") or main.name)
     root = _root(git)
     if not name:
         return None
     return Project(f"folder:{folder}" if root is None else f"root:{root}", name, _above(folder), folder, git)
-
-
-def _owners(remote: RemoteUrl) -> tuple[str, ...]:
-    *owners, host = (_short(one) for one in remote.owners)
-    path = "/".join(reversed(owners))
-    return tuple(dict.fromkeys(filter(None, [*owners[:1], path, host, f"{host}/{path}" if path else ""])))
 
 
 def _above(folder: str) -> tuple[str, ...]:
@@ -311,7 +308,8 @@ class Spaces:
 
     def lines(self) -> tuple[list[ProjectKey], dict[str, str]]:
         """Return (all lines of `.ormah/spaces.jsonl`, oldest first; `{key of a project: space}`)."""
-        return _understand(self._vault.read(FILE) or b"")
+        lines = read(self._vault.read(FILE) or b"")
+        return lines, spaces(lines)
 
     def home(self, project: Project, now: datetime) -> ProjectSpace:
         """Return the space of a project.
@@ -323,9 +321,12 @@ class Spaces:
         lines, named = self.lines()
         key = project.key
         if key in named:
-            if not _is_copy(project, lines):
+            # A repository without a remote is a copy if another one with its first commit still exists
+            folders = {line.folder for line in lines if line.key == key and line.folder is not None}
+            copied = key.startswith("root:") and project.folder not in folders
+            if not (copied and any(has_commit(folder, key.removeprefix("root:")) for folder in folders)):
                 return ProjectSpace(named[key], key)
-            key = f"folder:{project.folder}"  # the original still exists, so its copy is another project
+            key = f"folder:{project.folder}"  # a copy is another project
             if key in named:
                 return ProjectSpace(named[key], key)
         since = write_time(now, "auto")
@@ -338,20 +339,6 @@ class Spaces:
         name = f"{GLOBAL}-repo" if project.name.casefold() == GLOBAL else project.name
         space = free_name(name, project.ways, {one.casefold() for one in named.values()})
         return ProjectSpace(space, key, ProjectKey(key=key, space=space, since=since, folder=project.folder))
-
-
-def _understand(data: bytes) -> tuple[list[ProjectKey], dict[str, str]]:
-    lines = read(data)
-    return lines, spaces(lines)
-
-
-def _is_copy(project: Project, lines: list[ProjectKey]) -> bool:
-    """Whether a repository without a remote is a copy of another one: both have the same first commit, and the other
-    still exists."""
-    if not project.key.startswith("root:"):
-        return False
-    folders = {line.folder for line in lines if line.key == project.key and line.folder is not None}
-    return project.folder not in folders and any(has_commit(folder, project.key[5:]) for folder in folders)
 
 
 def _was(line: ProjectKey, project: Project) -> bool:

@@ -48,10 +48,6 @@ FORMER = "ormah.former"
 """The local git setting that holds the vault's id from before it joined another vault."""
 
 
-def _nothing(step: str) -> None:
-    """The default of `at`: does nothing."""
-
-
 class Vault:
     """Opens, reads and changes one vault: a folder of notes under git. Only one process at a time can have it open.
     Safe for many threads."""
@@ -85,7 +81,7 @@ class Vault:
         self._flusher = Flusher()
         self._objects = Objects(self.git, self._flusher)
         self._worktree = Worktree(root)
-        self._applier = Applier(self.git, self._objects, self._worktree, self._flusher, at=at, still=lock.keep)
+        self._applier = Applier(self.git, self._objects, self._worktree, self._flusher, at=at, vault_lock=lock)
         self._writer = Writer(self._applier, clock=clock, wait=settings.busy_wait_seconds)
 
     @classmethod
@@ -96,7 +92,7 @@ class Vault:
         clock: Clock,
         create: bool = True,
         entropy: Entropy = secrets.token_bytes,
-        at: Callable[[str], None] = _nothing,
+        at: Callable[[str], None] = lambda _: None,
     ) -> Vault:
         """Open the vault in the folder `settings.path`. If there is none, create it (with `create`).
 
@@ -117,50 +113,43 @@ class Vault:
         lock = VaultLock(root)
         lock.take()
         try:
-            vault = cls._open_locked(root, settings, lock, clock, entropy, at)
+            card, nested = creation.find_card(root), None
+            if card is None:
+                nested = creation.make_repository(root)
+            else:
+                creation.check_repository(root)
+            new_card = card or creation.new_card(entropy)
+            vault = cls(root, new_card, lock, settings, clock=clock, entropy=entropy, at=at)
+            vault.nested = nested
+            if card is None:
+                vault._make_first_commit()
+            else:
+                creation.configure(vault.git)
         except BaseException:
             lock.release()
             raise
         return vault
 
-    @classmethod
-    def _open_locked(
-        cls,
-        root: Path,
-        settings: VaultSettings,
-        lock: VaultLock,
-        clock: Clock,
-        entropy: Entropy,
-        at: Callable[[str], None],
-    ) -> Vault:
-        card = creation.find_card(root)
-        if card is not None:
-            creation.check_repository(root)
-            vault = cls(root, card, lock, settings, clock=clock, entropy=entropy, at=at)
-            creation.configure(vault.git)
-            return vault
-        nested = creation.make_repository(root)
-        vault = cls(root, creation.new_card(entropy), lock, settings, clock=clock, entropy=entropy, at=at)
-        vault.nested = nested
+    def _make_first_commit(self) -> None:
+        """Commit the first files of a new vault, or finish that commit if an earlier process has begun it."""
         try:
-            vault._take_over()
-            creation.configure(vault.git)
-            vault._writer.begin()
-            card = creation.find_card(root)
+            self._take_over()
+            creation.configure(self.git)
+            self._writer.begin()
+            card = creation.find_card(self.root)
             if card is not None:  # a crash came after the first commit, whose files are there now
-                vault.become(card)
-                return vault
-            files = creation.first_files(root, vault.id, vault.self_id, vault.git.identity(), now=clock())
-            with vault.transaction("init: a vault for memories", kind=Kind.INIT, source="system:self") as tx:
+                self.become(card)
+                return
+            files = creation.first_files(self.root, self.id, self.self_id, self.git.identity(), now=self._clock())
+            with self.transaction("init: a vault for memories", kind=Kind.INIT, source="system:self") as tx:
                 for path, data in files.items():
-                    now = vault.read(path)
-                    node_id = vault.self_id if path.endswith(".md") else None
+                    now = self.read(path)
+                    node_id = self.self_id if path.endswith(".md") else None
                     tx.put(path, data, node_id=node_id, expect=None if now is None else sha256(now))
-            (root / creation.UNDER_WAY).unlink(missing_ok=True)
+            (self.root / creation.UNDER_WAY).unlink(missing_ok=True)
         except BaseException:
-            vault._stop()
+            self._stop()
             raise
-        return vault
 
     def _take_over(self) -> list[str]:
         """Read what an earlier process was writing, and remove the locks that it left. Return sentences for the log."""
@@ -178,7 +167,7 @@ class Vault:
             log_lines.append("a purge was interrupted before it changed the history: repeat it")
         why, finished = self._writer.begin()
         log_lines += finished
-        drop_unfinished(self.root, self.stands)
+        drop_unfinished(self.root, self.git)
         if why:
             log_lines.append(f"an interrupted write waits to be finished: {why}")
         else:
@@ -282,11 +271,6 @@ class Vault:
         """Return why Ormah does not write to a path, as a clause; None if it does."""
         rule = self.rules.find([path]).get(path)
         return None if rule is None else f"git's attributes have {rule} for it"
-
-    @property
-    def rested(self) -> float:
-        """Seconds since the last write."""
-        return self._writer.rested
 
     def new_op(self) -> str:
         """Return a new id in the form of an op's id, unique and sortable by time. Used for a run of several ops."""

@@ -335,7 +335,11 @@ class Worktree:
             if late is None:
                 forget(staging, write.token)
         if write.placed and write.data is None and late is None:
-            self._prune(write.path)
+            for parent in Path(write.path).parents[:-1]:  # empty folders go, as in a checkout by git
+                try:
+                    os.rmdir(self.root / parent)
+                except OSError:
+                    break
         return late
 
     def displaced(self, write: Write) -> bytes | None:
@@ -343,14 +347,6 @@ class Worktree:
         with contextlib.suppress(FileNotFoundError, Conflict), self._staging() as staging:
             return read_regular(staging, write.token, write.path, strict=False)
         return None
-
-    def _prune(self, path: str) -> None:
-        """Remove the folders above a removed file that are now empty, as git does on a checkout."""
-        for parent in (Path(path).parents)[:-1]:
-            try:
-                os.rmdir(self.root / parent)
-            except OSError:
-                return
 
     def folders(self, write: Write) -> set[str]:
         """Return the folders in which the write added, replaced or removed an entry. The caller must fsync them."""

@@ -48,15 +48,13 @@ def unwritable(exc: OSError) -> Unavailable:
 
 def unwritable_folders(folders: Iterable[Path]) -> list[str]:
     """Return a sentence for each of these folders that exists and in which this user may not write."""
-    return [
-        f"nothing can be written in {folder}: {'the disk is mounted to be read only' if _is_mounted_so(folder) else os.strerror(errno.EACCES)}"
-        for folder in folders
-        if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK)
-    ]
-
-
-def _is_mounted_so(folder: Path) -> bool:
-    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    sentences = []
+    for folder in folders:
+        if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+            read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+            why = "the disk is mounted to be read only" if read_only else os.strerror(errno.EACCES)
+            sentences.append(f"nothing can be written in {folder}: {why}")
+    return sentences
 
 
 def is_full(exc: BaseException | None) -> bool:

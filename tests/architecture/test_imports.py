@@ -27,7 +27,7 @@ ROOMS: dict[str, set[str]] = {
 _PURE = TOP | {"process", "api", "model", "text", "note"}
 _VAULT = _PURE | {"git", "vault"}
 _PARTS = _VAULT | {"watch", "sync", "purge", "embedding", "vectors", "index", "state", "sessions", "judge"}
-_HOUSE = _PARTS | {"learned_state", "reworded", "mender", "ormah"}
+_HOUSE = _PARTS | {"learned_state", "reworded", "ormah"}
 ROOMS |= {
     "git": _PURE,
     "vault": _PURE | {"git"},
@@ -42,7 +42,6 @@ ROOMS |= {
     "judge": _PURE,
     "learned_state": _PARTS,
     "reworded": _PARTS,
-    "mender": _PARTS,
     "ormah": _HOUSE,
     "search": _HOUSE,
     "actions": _HOUSE | {"search"},

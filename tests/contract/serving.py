@@ -16,6 +16,7 @@ from typing import Any, Self
 import msgspec
 
 from ormahd import api
+from ormahd.actions.amend import Progress
 from ormahd.errors import NotFound
 from ormahd.rpc.server import Limits, Server
 from ormahd.rpc.sockets import Listening
@@ -34,7 +35,7 @@ class Answers:
     def gate(self, name: str) -> threading.Event:
         return self.gates.setdefault(name, threading.Event())
 
-    def __call__(self, call: api.Call, progress: Callable[[api.Progress], None]) -> api.Result:
+    def __call__(self, call: api.Call, progress: Progress) -> api.Result:
         if call.method == "hello":
             return api.HelloResult(
                 version="0", protocol=api.PROTOCOL, capabilities=[], vault="/v", vault_id="v", phase="ready"
@@ -52,7 +53,7 @@ class Answers:
         if name in self.gates:
             assert self.gates[name].wait(LIMIT_SECONDS), f"{name} was never let through"
 
-    def recall(self, params: api.RecallParams, progress: Callable[[api.Progress], None]) -> api.Result:
+    def recall(self, params: api.RecallParams, progress: Progress) -> api.Result:
         word, _, rest = params.query.partition(" ")
         if word == "wait":
             self.wait(rest)
@@ -64,7 +65,7 @@ class Answers:
             raise NotFound(f"no memory {rest}", hint="look again", data={"id": rest})
         if word == "steps":
             for done in range(int(rest)):
-                progress(api.Progress(done=done, total=int(rest), stage="counting"))
+                progress(done, int(rest), "counting")
         text = "x" * int(rest) if word == "size" else params.query
         return api.RecallResult(text=text, results=[])
 

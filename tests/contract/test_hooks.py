@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,10 +16,12 @@ from ormahd.actions.amend import Caller
 from ormahd.actions.remember import store_memory
 from ormahd.api import CHECK_SESSION
 from ormahd.errors import BadRequest
+from ormahd.ingest.capture import Capture
 from ormahd.model.node import CreateNodeRequest, Tier
 from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.rpc import hooks as hook_reply
+from ormahd.rpc.connection import Channel, LoopWaker
 from ormahd.rpc.hooks import HARNESSES, HookAct, Hooks, read
 from ormahd.rpc.pools import WHISPERERS
 from ormahd.rpc.wire import connect
@@ -36,8 +39,12 @@ def handed() -> list[Any]:
 
 @pytest.fixture
 def hooks(tmp_path: Path, handed: list[Any]) -> Iterator[Hooks]:
+    class Desk(Capture):
+        def report(self, *grown: Any) -> None:  # type: ignore[override]
+            handed.append(grown)
+
     with opened(tmp_path, variables={"ORMAH_WHISPER_NUDGE_INTERVAL": "0"}) as ormah:
-        yield Hooks(Whisper(ormah), lambda *grown: handed.append(grown))
+        yield Hooks(Whisper(ormah), Desk(ormah))
 
 
 def body(harness: str, event: str, space: str = "", **said: Any) -> bytes:
@@ -73,9 +80,11 @@ def test_who_has_gone_was_told_nothing(hooks: Hooks) -> None:
     )
     start = body("claude-code", "SessionStart", session_id="s", source="startup")
     resume = body("claude-code", "SessionStart", session_id="s", source="resume")
-    assert b"Deploy day" in hooks.answer(start, lambda: True)
-    assert b"Deploy day" in hooks.answer(resume, lambda: False)
-    assert hooks.answer(resume, lambda: False) == b""
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    assert b"Deploy day" in hooks.answer(start, Channel(ours, 1_000, 0.0, LoopWaker()))
+    assert b"Deploy day" in hooks.answer(resume)
+    assert hooks.answer(resume) == b""
 
 
 CORE = "Deploys happen on Fridays."
@@ -251,12 +260,12 @@ def test_only_the_prompt_has_to_be_what_it_ought_to_be() -> None:
 def test_a_text_is_cut_at_a_line_and_keeps_its_mark() -> None:
     text = "\n".join(["heading", *("数" * 100 for _ in range(60)), "<!-- ormah:whisper abc -->"])
     cut = hook_reply.fitting(text)
-    assert len(cut.encode()) <= hook_reply.MOST_BYTES
+    assert len(cut.encode()) <= hook_reply.MAX_BYTES
     lines = cut.split("\n")
     assert (lines[0], lines[-1]) == ("heading", "<!-- ormah:whisper abc -->")
     assert set(lines[1:-1]) == {"数" * 100}
     assert hook_reply.fitting("short\n<!-- ormah:whisper -->") == "short\n<!-- ormah:whisper -->"
-    assert len(hook_reply.fitting("x" * 50_000).encode()) <= hook_reply.MOST_BYTES
+    assert len(hook_reply.fitting("x" * 50_000).encode()) <= hook_reply.MAX_BYTES
     assert json.loads(hook_reply.context("Stop", "half \ud800"))["hookSpecificOutput"]["additionalContext"] == "half ?"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import struct
 import threading
-from collections.abc import Callable
 
 import pytest
 
@@ -14,6 +13,7 @@ from ormahd.errors import BadRequest, Internal, NotFound, TooLarge, Unavailable
 from ormahd.logs import LINE
 from ormahd.process import priority
 from ormahd.rpc import sockets
+from ormahd.rpc.connection import Channel
 from ormahd.rpc.wire import connect
 from tests.contract.serving import Answers, Raw, lively, serving, until
 
@@ -218,8 +218,8 @@ def test_a_reply_beyond_the_limit_is_an_error():
 
 
 def test_a_hook_is_answered_with_bytes_and_its_faults_with_none():
-    def hook(body: bytes, gone: Callable[[], bool]) -> bytes:
-        assert not gone()
+    def hook(body: bytes, channel: Channel) -> bytes:
+        assert not channel.disconnected()
         return b"said: " + body if body else str(1 / 0).encode()
 
     with serving(hook=hook) as server, connect(server.path) as connection:

@@ -229,6 +229,7 @@ def test_fds_of_systemd_are_taken_only_when_they_are_meant_for_us():
 def test_fds_of_launchd_come_from_its_own_call():
     import ctypes
     import errno
+    from types import SimpleNamespace
 
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
@@ -243,10 +244,13 @@ def test_fds_of_launchd_come_from_its_own_call():
         count._obj.value = 2
         return 0
 
-    assert sockets.launchd_fds("ormahd", gives) == [7, 9]
-    assert sockets.launchd_fds("ormahd", lambda *_: errno.ESRCH) == []
+    def of_macos(call) -> SimpleNamespace:
+        return SimpleNamespace(launch_activate_socket=call, free=libc.free)
+
+    assert sockets.launchd_fds("ormahd", of_macos(gives)) == [7, 9]
+    assert sockets.launchd_fds("ormahd", of_macos(lambda *_: errno.ESRCH)) == []
     with pytest.raises(BadRequest, match="launchd gave no socket"):
-        sockets.launchd_fds("ormahd", lambda *_: errno.EALREADY)
+        sockets.launchd_fds("ormahd", of_macos(lambda *_: errno.EALREADY))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")

@@ -87,18 +87,19 @@ def test_the_same_twice_is_one_pack(tmp_path: Path, flusher: Flusher) -> None:
 
 
 def test_of_one_that_fails_nothing_is_left(tmp_path: Path, flusher: Flusher, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = git_pack._write
+    real = git_pack.write_and_sync
 
-    def full(path: Path, data: bytes) -> None:
-        if "idx" in path.name:
-            raise OSError(28, "No space left on device", str(path))
-        real(path, data)
+    def full(fd: int, data: bytes) -> None:
+        if data.startswith(b"\xfftOc"):  # the pack's index
+            os.close(fd)
+            raise OSError(28, "No space left on device", "pack.idx")
+        real(fd, data)
 
     with open_vault(tmp_path / "v") as vault:
         put(vault, ("a.md", b"a\n"))
         head, before = vault.head(), packs(vault)
         with monkeypatch.context() as patch:
-            patch.setattr(git_pack, "_write", full)
+            patch.setattr(git_pack, "write_and_sync", full)
             with pytest.raises(Exception, match="No space left"):
                 put(vault, *[(f"n{number}.md", b"%d\n" % number) for number in range(40)])
         assert (vault.head(), packs(vault)) == (head, before)

@@ -228,11 +228,12 @@ def test_where_objects_cannot_be_written_nothing_was_done(tmp_path: Path, monkey
         put(vault, ("a.md", b"1\n"))
         head, there = vault.head(), objects(vault.root)
 
-        def full(path: Path, data: bytes) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        def full(fd: int, data: bytes) -> None:
+            os.close(fd)
+            raise OSError(errno.ENOSPC, "No space left on device", "objects")
 
         with monkeypatch.context() as patched:
-            patched.setattr(git_pack, "_write", full)
+            patched.setattr(git_pack, "write_and_sync", full)
             with pytest.raises(Unavailable, match="No space left on device; nothing was changed"):
                 put(vault, *MANY)
         assert (vault.head(), objects(vault.root)) == (head, there)
