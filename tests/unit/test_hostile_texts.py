@@ -28,7 +28,7 @@ from ormahd.jobs.duplicates import change
 from ormahd.judge import answers, port
 from ormahd.model.node import NodeType
 from ormahd.note import markdown
-from ormahd.search import parts
+from ormahd.search.gather import parts
 from ormahd.text import bearing, facts, harness, quoting, sameness, secrets, statement, words
 from ormahd.whisper import analyse
 
@@ -85,7 +85,7 @@ PROMPTS: dict[str, Callable[[str], object]] = {
     "harness": harness.read,
     "clean": analyse.clean,
     "early": analyse.early,
-    "parts": parts.parts,
+    "parts": parts,
     "command": bearing.simple_commands,
 }
 NOTES: dict[str, Callable[[str], object]] = {
