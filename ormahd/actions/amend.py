@@ -249,7 +249,7 @@ def without_secrets(ormah: Ormah, request: CreateNodeRequest, found: list[str]) 
     fields: dict[str, Any] = {
         name: clean(ormah, getattr(request, name), found) for name in ("content", "title", "rejected")
     }
-    for name in ("paths", "commands", "tags"):
+    for name in ("paths", "commands", "evidence", "tags"):
         fields[name] = [clean(ormah, text, found) for text in getattr(request, name)]
     if request.about_self and ABOUT_SELF not in fields["tags"]:
         fields["tags"].insert(0, ABOUT_SELF)
@@ -265,7 +265,8 @@ def new_note(
     names = {name: getattr(request, name) for name in ("type", "space", "title", "content")}
     names |= {"id": node_id, "created": request.created or now}
     fields = {
-        name: getattr(request, name) for name in ("tier", "tags", "confidence", "paths", "commands", "everywhere")
+        name: getattr(request, name)
+        for name in ("tier", "tags", "confidence", "paths", "commands", "evidence", "everywhere")
     }
     fields |= {"because": request.rejected, "standing": NoteStanding.REJECTED if request.rejected else None, **more}
     return path_for(**names), compose(links=links, **names, **fields)

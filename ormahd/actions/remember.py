@@ -164,7 +164,7 @@ def store_memory(
         which ends, and the one that had replaced it. `replacing`: further memories that the new one replaces."""
         now, node_id = ormah.moment(), ormah.index.new_id()
         links = _links(ormah, request.connections, near, request.space, [*older, *restates, *replacing])
-        fields = {"source": request.source, "guard": request.guard, "evidence": request.evidence, "updated": now}
+        fields = {"source": request.source, "guard": request.guard, "updated": now}
         path, data = new_note(request, node_id, now, [link for link, _ in links], **fields)
         check_guard(data, path)
         ends = [see(ormah, row.id) for row in (*older, *restates[:1]) if not row.from_source]

@@ -64,7 +64,7 @@ def export(index: Index, vault: Vault, params: ExportParams) -> ExportResult:
 
 EXPORTED = (
     *("id", "short_id", "type", "tier", "space", "title", "content", "tags", "source", "confidence"),
-    *("created", "updated", "valid_until", "outdated_reason", "paths", "commands", "guard", "path"),
+    *("created", "updated", "valid_until", "outdated_reason", "paths", "commands", "guard", "evidence", "path"),
 )
 """Fields of a memory in an export, besides its connections."""
 MAX_BATCH = 5_000
