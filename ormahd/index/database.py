@@ -338,7 +338,13 @@ def reading() -> str:
     """Return a hash of the schema and of the source code that reads notes. An index stores this hash; if it is
     another when the index is opened, all tables made from notes are emptied and filled again."""
     sha = hashlib.sha256(_schema().encode())
-    for package, names in (("ormahd.note", _READS_NOTES), ("ormahd.text", _READS_TEXT), ("ormahd.index", _MAKES_ROWS)):
+    sources = (
+        ("ormahd.model", "node"),
+        ("ormahd.note", _READS_NOTES),
+        ("ormahd.text", _READS_TEXT),
+        ("ormahd.index", _MAKES_ROWS),
+    )
+    for package, names in sources:
         for source in sorted(importlib.resources.files(package).iterdir(), key=lambda file: file.name):
             if source.name.endswith(".py") and source.name.startswith(names):
                 sha.update(source.read_bytes())

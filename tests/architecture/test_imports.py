@@ -6,20 +6,19 @@ import sys
 
 from tests.architecture.syntax import ROOT, files, imports, tree
 
-TOP = {"errors", "faults", "paths", "settings", "config", "__init__"}
+TOP = {"errors", "paths", "settings", "config", "__init__"}
 """Modules beside the rooms that any room but `process` may import."""
 
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
-    "faults": set(),
     "paths": {"errors"},
     "settings": set(),
-    "config": {"errors", "faults", "paths", "settings"},
+    "config": {"errors", "paths", "settings"},
     "process": {"errors"},
     "api": set(),
-    "model": {"process", "errors", "faults"},
+    "model": {"process", "errors"},
     "text": {"process", "model"},
-    "note": {"process", "model", "text", "errors", "faults"},
+    "note": {"process", "model", "text", "errors"},
 }
 """A room of ormahd, or a module beside the rooms, and those that it may import besides itself. `daemon`, `detach`, `__main__`,
 `offline_check` and `logs` may import all."""
