@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import Any
 
 
-def rows(file: Path, name: str) -> list[tuple[Any, ...]]:
-    """The rows of the table `name` in a TOML file."""
-    return [tuple(row) for row in tomllib.loads(file.read_text("utf-8"))[name]]
+def rows(file: Path | str, name: str) -> list[Any]:
+    """The rows of the table `name` in the TOML file beside a test: each a tuple or, where the table has one column, a value.
+
+    TOML has no null: a row that is shorter than the longest one ends in None.
+    """
+    found = tomllib.loads(Path(file).with_suffix(".toml").read_text("utf-8"))[name]
+    width = max(len(row) for row in found) if isinstance(found[0], list) else 0
+    return [tuple(row) + (None,) * (width - len(row)) if width else row for row in found]
 
 
 NUMBERS = {

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ormahd import paths
-from ormahd.actions.sessions import recall_sessions
-from ormahd.api import IngestedFile
+from ormahd.actions.sessions import recall_sessions, sessions
+from ormahd.api import IngestedFile, SessionsParams, SessionsResult
 from ormahd.config import load
 from ormahd.ingest.bring_in import ingest
 from ormahd.model.node import SearchQuery
@@ -129,6 +129,11 @@ def done(ormah: Ormah) -> list[tuple[str, str, str]]:
             if "deed" in row and "gone" not in row:
                 rows.append((session, texts.get(row.get("to", asked), ""), row.get("did") or " ".join(row["files"])))
     return rows
+
+
+def show(ormah: Ormah, **asked: Any) -> SessionsResult:
+    """What is shown of sessions, or of one."""
+    return sessions(ormah.sessions, ormah.index, SessionsParams(**asked))
 
 
 def found(ormah: Ormah, query: str, **more: Any) -> list[str]:

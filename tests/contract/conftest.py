@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from ormahd.ormah import Ormah
+from tests.contract import archiving
 from tests.jobs_house import JobsHouse, open_jobs_house
+
+
+@pytest.fixture
+def ormah(tmp_path: Path) -> Iterator[Ormah]:
+    """For tests of sessions (see archiving.py)."""
+    with archiving.opened(tmp_path) as found:
+        yield found
 
 
 @pytest.fixture

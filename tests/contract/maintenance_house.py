@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,15 +14,13 @@ from msgspec.structs import replace
 from ormahd.actions.amend import Caller
 from ormahd.actions.remember import store_memory
 from ormahd.api import MaintenanceResult
-from ormahd.config import load
 from ormahd.jobs.job import RunContext
 from ormahd.jobs.maintenance.kinds import CLUSTERS, CONFLICTS, KINDS, LINKS, MERGES
 from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.jobs.questions import MemoryGroup
 from ormahd.model.node import CreateNodeRequest, NodeType
 from ormahd.ormah import Ormah
-from tests import fresh_vault
-from tests.surroundings import surroundings
+from tests.jobs_house import JobsHouse, open_jobs_house
 
 AGENT = Caller("claude-code")
 
@@ -33,9 +29,6 @@ def batches(handed: MaintenanceResult) -> dict[str, Any]:
     """Return what was handed out, as an agent reads it in JSON."""
     found = msgspec.to_builtins(handed)
     return {name: found[name] for name in (LINKS, CONFLICTS, MERGES, CLUSTERS)}
-
-
-START = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 
 
 def counts(done: MaintenanceResult) -> dict[str, int]:
@@ -48,12 +41,15 @@ def counts(done: MaintenanceResult) -> dict[str, int]:
 class House:
     """A vault whose clock a test can move, and what its jobs would find: pairs and clusters by the names that a test gave the memories."""
 
-    ormah: Ormah
-    clock: list[datetime]
+    jobs: JobsHouse
     ids: dict[str, str] = field(default_factory=dict)
     found: dict[str, list[tuple[str, ...]]] = field(
         default_factory=lambda: {LINKS: [], CONFLICTS: [], MERGES: [], CLUSTERS: []}
     )
+
+    @property
+    def ormah(self) -> Ormah:
+        return self.jobs.ormah
 
     def told(self, name: str, content: str, **more: Any) -> str:
         request = CreateNodeRequest(
@@ -89,27 +85,17 @@ class House:
         return maintenance.settle(maintenance.hand_out().receipt, self.named(lists), AGENT)
 
     def wait(self, **span: float) -> None:
-        self.clock[0] += timedelta(**span)
+        self.jobs.go(**span)
 
     def ops(self, run: str | None = None) -> list[Any]:
         return self.ormah.history.ops(run=run, limit=None)
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def house() -> Iterator[House]:
     """For a file of tests that says `house = maintenance_house.house`; so with `two`."""
-    environ = surroundings(tmp_path) | {"ORMAH_VAULT": str(tmp_path / "vault"), "ORMAH_EMBEDDING_MODEL": "hashing"}
-    environ |= {"ORMAH_LINKING_SIMILARITY": "1.0"}  # no edge that a test did not draw
-    clock = [START]
-    fresh_vault.begin(tmp_path / "vault", START)
-    ormah = Ormah.open(load(None, environ), clock=lambda: clock[0])
-    ormah.warm()
-    made = House(ormah, clock)
-    made.ids["me"] = ormah.vault.self_id
-    try:
-        yield made
-    finally:
-        ormah.close()
+    with open_jobs_house(**{"linking.similarity": 1.0}) as jobs:  # no edge that a test did not draw
+        yield House(jobs, {"me": jobs.ormah.vault.self_id})
 
 
 @pytest.fixture

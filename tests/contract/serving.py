@@ -8,7 +8,6 @@ import socket
 import struct
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +20,7 @@ from ormahd.errors import NotFound
 from ormahd.rpc.server import Limits, Server
 from ormahd.rpc.sockets import Listening
 from ormahd.state.events import EventStream
+from tests.house import wait_until
 
 LIMIT_SECONDS = 120.0
 
@@ -89,12 +89,7 @@ def serving(
 
 
 def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
-    """Wait for a condition, not for a time."""
-    end = time.monotonic() + LIMIT_SECONDS
-    while not (found := condition()):
-        assert time.monotonic() < end, f"{what} never came"
-        threading.Event().wait(0.005)
-    return found
+    return wait_until(condition, what, LIMIT_SECONDS, every=0.005)
 
 
 class Raw:

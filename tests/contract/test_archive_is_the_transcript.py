@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from ormahd import paths
-from ormahd.actions.sessions import sessions
-from ormahd.api import SessionLine, SessionsParams
+from ormahd.api import SessionLine
 from ormahd.ingest.readers import lines
 from ormahd.ormah import Ormah
-from tests.contract.archiving import bring, opened
+from tests.contract.archiving import bring, opened, show
 from tests.contract.transcripts import STEPS, Expected, export, made
 
 COUNT = 10
@@ -40,10 +39,7 @@ def kept(ormah: Ormah, file: Path, versions: Sequence[bytes], session: str) -> E
         seconds = 4_000_000_000 + number if number + 1 < len(versions) else 1_000_000_000  # at last nobody writes to it
         os.utime(file, (seconds, seconds))
         assert bring(ormah, file).status != "failed"
-    found = [
-        (one.role, one.text, one.withdrawn)
-        for one in sessions(ormah.sessions, ormah.index, SessionsParams(session_id=session)).turns
-    ]
+    found = [(one.role, one.text, one.withdrawn) for one in show(ormah, session_id=session).turns]
     row, turns = ormah.sessions.session(session)
     ormah.sessions.close()
     for one in ormah.index.directory.glob("sessions.sqlite3*"):
@@ -56,7 +52,7 @@ def kept(ormah: Ormah, file: Path, versions: Sequence[bytes], session: str) -> E
 
 def sessions_of(ormah: Ormah, session: str) -> Sequence[SessionLine]:
     found = [one for one in ormah.sessions.newest(99) if one.id == session]
-    return sessions(ormah.sessions, ormah.index, SessionsParams(session_id=session)).turns if found else []
+    return show(ormah, session_id=session).turns if found else []
 
 
 def portions(data: bytes, count: int) -> list[bytes]:

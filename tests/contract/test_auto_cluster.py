@@ -16,6 +16,7 @@ from ormahd.note.read import parse
 from tests.contract.conftest import unlinked
 from tests.contract.linking import link
 from tests.jobs_house import AGENT, JobsHouse
+from tests.tables import rows
 
 JOB = AutoCluster()
 S = EdgeType.SUPPORTS
@@ -35,28 +36,12 @@ def placed(house: JobsHouse, *spaces: str | None) -> list[str]:
     return [house.remember(f"Thing {at} {house.now}", space=space) for at, space in enumerate(spaces)]
 
 
-@pytest.mark.parametrize(
-    ("neighbours", "expected"),
-    [
-        ([], None),
-        ([("a", 0.5)], None),
-        ([("a", 0.5), ("a", 0.5)], "a"),
-        ([("a", 0.5), ("b", 0.5)], None),
-        ([("a", 0.5), ("a", 0.5), ("b", 0.5)], "a"),
-        ([("a", 0.5), ("a", 0.5), ("b", 0.6)], None),
-        ([("a", 0.9), ("b", 0.2), ("b", 0.2)], None),
-        ([("a", 0.5), ("a", 0.5), ("b", 0.5), ("b", 0.5)], None),
-        ([("a", 0.5), ("a", 0.5), (None, 0.5)], "a"),
-        ([("a", 0.5), ("a", 0.5), (None, 0.5), (None, 0.5)], None),
-        ([(None, 0.9), (None, 0.9)], None),
-        ([("a", 0.9), ("a", 0.9), ("a", 0.9), ("b", 0.5), (None, 0.5)], "a"),
-    ],
-)
-@pytest.mark.parametrize("inward", [False, True])
+@pytest.mark.parametrize(("neighbours", "expected"), rows(__file__, "given_these_neighbours_this_space"))
+@pytest.mark.parametrize("inward", rows(__file__, "given_these_neighbours_this_space"))
 def test_given_these_neighbours_this_space(
-    house: JobsHouse, neighbours: list[tuple[str | None, float]], expected: str | None, inward: bool
+    house: JobsHouse, neighbours: list[tuple[str, float]], expected: str | None, inward: bool
 ) -> None:
-    others = placed(house, *(space for space, _ in neighbours))
+    others = placed(house, *(space or None for space, _ in neighbours))
     node = house.remember("Nobody placed me")
     if others:
         connect(
@@ -64,7 +49,7 @@ def test_given_these_neighbours_this_space(
         )
     ran = house.run(JOB)
     assert (house.row(node).space, ran.proposals) == (expected, int(expected is not None))
-    assert [house.row(other).space for other in others] == [space for space, _ in neighbours]
+    assert [house.row(other).space or "" for other in others] == [space for space, _ in neighbours]
 
 
 def test_neighbours_that_are_outdated_have_no_say(house: JobsHouse) -> None:

@@ -17,6 +17,7 @@ from ormahd.judge.port import Group, JudgeGone, Linked
 from ormahd.model.node import EdgeType
 from tests.jobs_house import AGENT, JobsHouse
 from tests.jobs_judge import SECRET, Faults, ScriptedJudge
+from tests.tables import rows
 
 JOB = AutoLinker()
 BOAT = "the blue boat in the old harbour has {} sails and one mast"
@@ -68,34 +69,16 @@ def boats_and_bread(house: JobsHouse) -> dict[str, str]:
     return store(house, boat("A", "two"), boat("B", "three"), BREAD, rye)
 
 
-@pytest.mark.parametrize(
-    ("memories", "expected"),
-    [
-        ([], set()),
-        ([boat("A", "two")], set()),
-        ([boat("A", "two"), BREAD], set()),
-        ([boat("A", "two"), boat("B", "three"), BREAD], {"B related_to A"}),
-        ([boat("A", "two", space="sea"), boat("B", "three", space="sea")], {"B related_to A"}),
-        ([boat("A", "two", space="sea"), boat("B", "three")], {"B related_to A"}),
-        ([boat("A", "two"), {"title": "B", "content": "the blue boat in the old harbour was sold last year to him"}], set()),
-        ([boat("A", "two", tier="archival"), boat("B", "three")], set()),
-        ([boat("A", "two", valid_until="2026-11-20"), boat("B", "three")], set()),
-        ([boat("A", "two", type="preference", about_self=True), boat("B", "three", tier="core")], {"B related_to A"}),
-        ([boat("A", "two", connections=[{"target": "B", "edge": "contradicts"}]), boat("B", "three")], {"A contradicts B"}),
-        ([boat("A", "two"), boat("B", "three", connections=[{"target": "A", "edge": "part_of"}])], {"B part_of A"}),
-    ],
-)  # fmt: skip
-def test_given_these_memories_these_edges(house: JobsHouse, memories: list[dict[str, Any]], expected: set[str]) -> None:
-    wished = [
-        (memory["title"], one["target"], one["edge"]) for memory in memories for one in memory.pop("connections", ())
-    ]
-    ids = store(house, *memories)
-    for source, target, edge in wished:
-        path = house.path(ids[source])
+@pytest.mark.parametrize(("memories", "expected"), rows(__file__, "edges"))
+def test_given_these_memories_these_edges(
+    house: JobsHouse, memories: list[dict[str, Any]], expected: list[str]
+) -> None:
+    texts = [{"content": BOAT.format(one.get("sails")), **one} for one in memories]
+    ids = store(house, *({key: one[key] for key in one.keys() - {"sails", "edges"}} for one in texts))
+    for source, target, edge in [(one["title"], *wish) for one in memories for wish in one.get("edges", {}).items()]:
         house.type_into(ids[source], "---\n", f'---\n{edge}: ["[[{house.path(ids[target]).stem}]]"]\n')
-        assert path.exists()
     assert house.until_nothing_is_left(JOB)[-1].skipped == 0
-    assert edges(house, ids) == expected
+    assert edges(house, ids) == set(expected)
 
 
 def test_the_other_space_costs_something(house: JobsHouse) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -10,8 +9,9 @@ import pytest
 from ormahd.actions.recall import search
 from ormahd.jobs.decay.job import DecayManager, ImportanceScorer
 from ormahd.model.node import EdgeType, LinkRequest, SearchQuery, Tier
-from tests.contract.fading_notes import Prepare, busy_house, fact, opened, spread, tier
+from tests.contract.fading_notes import busy_house, fact, opened, spread, tier
 from tests.jobs_house import JobsHouse
+from tests.tables import rows
 
 house = busy_house
 
@@ -117,26 +117,11 @@ def opened_long_ago(house: JobsHouse, node_id: str) -> None:
     house.go(days=30)
 
 
-@pytest.mark.parametrize(
-    ("prepare", "happens"),
-    [
-        (archived, nothing_happened),
-        (archived_by_a_person, nothing_happened),  # opened before, not after
-        (archived, found_by_a_recall),
-        (archived, whispered_before),
-        (archived_by_a_person, whispered),
-        (archived, replaced_by_a_newer_belief),
-        (archived, replaced_by_a_summary),
-        (archived, outdated),
-        (archived, opened_long_ago),
-    ],
-)
+@pytest.mark.parametrize(("prepare", "happens"), rows(__file__, "what_stays_in_the_archive"))
 @pytest.mark.parametrize("folded", [False, True])
-def test_what_stays_in_the_archive(
-    house: JobsHouse, prepare: Prepare, happens: Callable[[JobsHouse, str], None], folded: bool
-) -> None:
-    node_id = prepare(house)
-    happens(house, node_id)
+def test_what_stays_in_the_archive(house: JobsHouse, prepare: str, happens: str, folded: bool) -> None:
+    node_id = globals()[prepare](house)
+    globals()[happens](house, node_id)
     if folded:
         house.run(ImportanceScorer())
     assert [planned for planned in house.run(DecayManager()).planned if "Printer" in planned] == []

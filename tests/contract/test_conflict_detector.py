@@ -17,6 +17,7 @@ from ormahd.state import proposals as book
 from tests.contract.conftest import unlinked
 from tests.jobs_house import JobsHouse
 from tests.jobs_judge import Faults, ScriptedJudge
+from tests.tables import rows
 
 JOB = ConflictDetector()
 FRIDAYS, TUESDAYS = "Deploys of the shop happen on Fridays", "Deploys of the shop happen on Tuesdays"
@@ -61,23 +62,7 @@ def pending(house: JobsHouse) -> list[tuple[str, frozenset[str]]]:
 # ---------------------------------------------------------------- without a judge
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "days", "proposed"),
-    [
-        ({"content": FRIDAYS}, {"content": TUESDAYS}, 10, "evolution"),
-        ({"content": FRIDAYS}, {"content": TUESDAYS}, 0.5, "tension"),
-        ({"content": FRIDAYS, "type": "decision"}, {"content": TUESDAYS, "type": "observation"}, 10, "evolution"),
-        ({"content": FRIDAYS, "space": None}, {"content": TUESDAYS, "space": "shop"}, 10, "evolution"),
-        ({"content": FRIDAYS, "tier": "archival"}, {"content": TUESDAYS}, 10, "evolution"),
-        ({"content": FRIDAYS, "type": "event"}, {"content": TUESDAYS}, 10, "evolution"),
-        ({"content": FRIDAYS, "type": "project"}, {"content": TUESDAYS}, 10, "evolution"),
-        ({"content": FRIDAYS, "space": "shop"}, {"content": TUESDAYS, "space": "bakery"}, 10, None),
-        ({"content": FRIDAYS, "type": "preference"}, {"content": TUESDAYS, "type": "preference", "space": "shop"}, 10, None),
-        ({"content": FRIDAYS}, {"content": "Deploys of the bakery happen on Tuesdays"}, 10, None),
-        ({"content": FRIDAYS}, {"content": FRIDAYS + ", after the smoke test"}, 10, None),
-        ({"content": "The user drinks coffee at noon"}, {"content": "The user does not drink coffee at noon"}, 9, "evolution"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("one", "other", "days", "proposed"), rows(__file__, "what_is_proposed"))
 def test_what_is_proposed(
     house: JobsHouse, one: dict[str, object], other: dict[str, object], days: float, proposed: str | None
 ) -> None:
@@ -237,7 +222,7 @@ def test_the_self_node_is_in_conflict_with_nothing(house: JobsHouse) -> None:
     assert judge.asked == []
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_whatever_a_judge_does_the_vault_stays_whole(house: JobsHouse, seed: int) -> None:
     ids = []
     for thing in ("anchor", "bottle", "candle", "drawer"):

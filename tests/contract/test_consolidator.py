@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,56 +10,40 @@ import pytest
 from ormahd.actions.connect import connect
 from ormahd.actions.outdated import outdated
 from ormahd.api import ConnectParams, OutdatedParams
-from ormahd.jobs.consolidation.change import TAG
 from ormahd.judge.port import JudgeGone, ShownMemory, Summary
 from ormahd.model.node import EdgeType, NodeType, Tier
 from tests.contract.consolidating import JOB, Says, deploys, near, united
 from tests.jobs_house import AGENT, JobsHouse
 from tests.jobs_judge import ScriptedJudge
+from tests.tables import rows
 
 # ---------------------------------------------------------------- what is planned
 
 
-@dataclass(frozen=True)
-class Case:
-    """Memories (fields of each), and the titles that the judge is shown together."""
-
-    memories: Sequence[dict[str, Any]]
-    shown: list[set[str]]
-
-
-CASES = {
-    "two that are near": Case([near("a"), near("b")], [{"a", "b"}]),
-    "one alone": Case([near("a")], []),
-    "not near": Case([near("a"), {"title": "b", "content": "Miso the cat likes tuna."}], []),
-    "five at most": Case([near(name) for name in "abcdef"], [{"f", "e", "d", "c", "b"}]),
-    "of one space only": Case([near("a", space="x"), near("b", space="y"), near("c")], []),
-    "each space its own": Case(
-        [near("a", space="x"), near("b", space="x"), near("c"), near("d")], [{"a", "b"}, {"c", "d"}]
-    ),
-    "not core": Case([near("a", tier=Tier.CORE), near("b")], []),
-    "not what is archived": Case([near("a", tier=Tier.ARCHIVAL), near("b")], []),
-    "not consolidated ones": Case([near("a", tags=[TAG]), near("b")], []),
-    "preferences only with each other": Case(
-        [near("a", type=NodeType.PREFERENCE), near("b"), near("c", type=NodeType.PREFERENCE)], [{"a", "c"}]
-    ),
-    "not longer than a judge reads": Case(
-        [near("a"), {"title": "b", "content": near("b")["content"] + " again" * 3000}], []
-    ),
-}
+LONG = near("b")["content"] + " again" * 3000
+CASES = [
+    *rows(__file__, "cases"),
+    ("not longer than a judge reads", [{"title": "a"}, {"title": "b", "content": LONG}], []),
+]
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_given_these_memories_these_are_shown(house: JobsHouse, case: Case) -> None:
-    for memory in case.memories:
-        house.remember(**memory)
+@pytest.mark.parametrize(("memories", "shown"), [one[1:] for one in CASES], ids=[one[0] for one in CASES])
+def test_given_these_memories_these_are_shown(
+    house: JobsHouse, memories: list[dict[str, Any]], shown: list[list[str]]
+) -> None:
+    for memory in memories:
+        house.remember(**near(**memory))
     judge = Says()
     house.run(JOB, judge)
-    shown = [set(titles) for _, titles in judge.asked]
-    if case is CASES["five at most"]:
-        assert {len(titles) for titles in shown} == {5}, "which five is a matter of a hair's breadth"
-    else:
-        assert sorted(map(sorted, shown)) == sorted(map(sorted, case.shown))
+    assert sorted(sorted(titles) for _, titles in judge.asked) == shown
+
+
+def test_of_more_than_five_that_are_near_five_are_shown(house: JobsHouse) -> None:
+    for name in "abcdef":
+        house.remember(**near(name))
+    judge = Says()
+    house.run(JOB, judge)
+    assert {len(set(titles)) for _, titles in judge.asked} == {5}, "which five is a matter of a hair's breadth"
 
 
 def test_what_is_outdated_contradicted_or_replaced_is_left_alone(house: JobsHouse) -> None:

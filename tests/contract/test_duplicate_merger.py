@@ -22,6 +22,7 @@ from ormahd.model.node import EdgeType, NodeType, ProposalType
 from ormahd.state import proposals as book
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 from tests.jobs_judge import SECRET, ScriptedJudge
+from tests.tables import rows
 
 JOB = DuplicateMerger()
 
@@ -50,19 +51,7 @@ def two(house: JobsHouse, one: str, other: str, **more: object) -> tuple[str, st
 DEPLOY = "Deployments of the shop are made by the release script and never by hand"
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "merged", "asked"),
-    [
-        (f"{DEPLOY}.", f"{DEPLOY.upper()}", 1, 0),
-        (f"The {DEPLOY[:1].lower()}{DEPLOY[1:]}", f"{DEPLOY}!", 1, 0),
-        (f"{DEPLOY} on port 80", f"{DEPLOY} on port 81", 0, 0),
-        (f"{DEPLOY} by Ada", f"{DEPLOY} by Bruno", 0, 0),
-        (DEPLOY, DEPLOY.replace("never", "often"), 0, 0),
-        ("The docs are built with pandoc and node on the build machine", "To build the docs pandoc and node are on the build machine", 0, 1),
-        ("Ada prefers the dark mode in every editor she uses", "Ada prefers the light mode in every editor she uses", 0, 0),
-        ("Tea is served at four in the garden", "The build of the docs needs pandoc", 0, 0),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("one", "other", "merged", "asked"), rows(__file__, "without_a_judge"))
 def test_without_a_judge(house: JobsHouse, one: str, other: str, merged: int, asked: int) -> None:
     two(house, one, other)
     head, tree = house.head, house.tree

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from ormahd.errors import BadRequest
 from ormahd.ingest.extraction import Extraction
 from ormahd.ormah import Ormah
 from ormahd.sessions.files import Deed, Line, SessionHead
-from tests.contract.archiving import NOW, opened
+from tests.contract.archiving import NOW
+from tests.tables import rows
 
 FILES = {
     "cart/total.py": "def total(items): return sum(items)\n",
@@ -28,69 +28,7 @@ FILES = {
     "empty.txt": "",
 }
 TOTAL, TAX = "cart/total.py", "cart/tax.py"
-CASES: dict[str, tuple[list[str], str, str | None]] = {
-    "nothing happened": ([TOTAL], "", None),
-    "another file changed": ([TOTAL], "echo x >> cart/tax.py", None),
-    "edited": ([TOTAL], "echo x >> cart/total.py", f"{TOTAL} changed since"),
-    "edited and committed": ([TOTAL], "echo x >> cart/total.py; git commit -qam x", f"{TOTAL} changed since"),
-    "edited and put back": ([TOTAL], "echo x >> cart/total.py; git checkout -q cart/total.py", None),
-    "a commit that was reverted": (
-        [TOTAL],
-        "echo x >> cart/total.py; git commit -qam x; git revert --no-edit HEAD >/dev/null",
-        None,
-    ),
-    "a revert of the revert": (
-        [TOTAL],
-        "echo x >> cart/total.py; git commit -qam x; git revert --no-edit HEAD >/dev/null; git revert --no-edit HEAD >/dev/null",
-        f"{TOTAL} changed since",
-    ),
-    "on another branch where it differs": (
-        [TOTAL],
-        "git checkout -qb other; echo x >> cart/total.py; git commit -qam x",
-        f"{TOTAL} changed since",
-    ),
-    "back from another branch": (
-        [TOTAL],
-        "git checkout -qb other; echo x >> cart/total.py; git commit -qam x; git checkout -q main",
-        None,
-    ),
-    "on another branch where it is the same": ([TOTAL], "git checkout -qb other; git rm -q Makefile; git commit -qm x", None),
-    "on a branch without it": ([TOTAL], "git checkout -qb other; git rm -q cart/total.py; git commit -qm x", f"{TOTAL} is gone"),
-    "stashed": ([TOTAL], "echo x >> cart/total.py; git stash -q", None),
-    "stashed and popped": ([TOTAL], "echo x >> cart/total.py; git stash -q; git stash pop -q", f"{TOTAL} changed since"),
-    "deleted": ([TOTAL], "rm cart/total.py", f"{TOTAL} is gone"),
-    "deleted and committed": ([TOTAL], "git rm -q cart/total.py; git commit -qm x", f"{TOTAL} is gone"),
-    "deleted and brought back": ([TOTAL], "rm cart/total.py; git checkout -q cart/total.py", None),
-    "renamed": ([TOTAL], "git mv cart/total.py cart/sum.py; git commit -qm x", f"{TOTAL} is gone"),
-    "its folder renamed": ([TOTAL], "git mv cart basket; git commit -qm x", f"{TOTAL} is gone"),
-    "renamed and back": ([TOTAL], "mv cart/total.py x; mv x cart/total.py", None),
-    "touched only": ([TOTAL], "touch -d '2 days ago' cart/total.py", None),
-    "made executable": ([TOTAL], "chmod +x cart/total.py", None),
-    "other line ends": ([TOTAL], "sed -i 's/$/\\r/' cart/total.py", f"{TOTAL} changed since"),
-    "a newline less at the end": ([TOTAL], "truncate -s -1 cart/total.py", f"{TOTAL} changed since"),
-    "emptied": ([TOTAL], "truncate -s 0 cart/total.py", f"{TOTAL} changed since"),
-    "the same size, other bytes": ([TAX], "printf 'RATE = 07\\n' > cart/tax.py", f"{TAX} changed since"),
-    "two, one edited": ([TOTAL, TAX], "echo x >> cart/tax.py", f"{TAX} changed since"),
-    "two, both edited": ([TOTAL, TAX], "echo x >> cart/tax.py; echo x >> cart/total.py", f"{TOTAL}, {TAX} changed since"),
-    "two, one edited and one deleted": (
-        [TOTAL, TAX],
-        "echo x >> cart/tax.py; rm cart/total.py",
-        f"{TAX} changed since; {TOTAL} is gone",
-    ),
-    "two, both deleted": ([TOTAL, TAX], "rm -r cart", f"{TOTAL}, {TAX} are gone"),
-    "a directory in its place": ([TOTAL], "rm cart/total.py; mkdir cart/total.py", f"{TOTAL} is gone"),
-    "a pipe in its place": ([TOTAL], "rm cart/total.py; mkfifo cart/total.py", f"{TOTAL} is gone"),
-    "a link to the same content": ([TOTAL], "mv cart/total.py x; ln -s ../x cart/total.py", None),
-    "too large to read": ([TOTAL], "truncate -s 9M cart/total.py", f"{TOTAL} is gone"),
-    "a name with a space and an umlaut": (["docs/ü b.md"], "echo x >> 'docs/ü b.md'", "docs/ü b.md changed since"),
-    "an empty file that got text": (["empty.txt"], "echo x > empty.txt", "empty.txt changed since"),
-    "named from a folder": (["./cart/../Makefile"], "echo x >> Makefile", "Makefile changed since"),
-    "merged": (
-        [TOTAL],
-        "git checkout -qb o; echo x >> cart/total.py; git commit -qam x; git checkout -q main; git merge -q o",
-        f"{TOTAL} changed since",
-    ),
-}  # fmt: skip
+CASES = {name: case for name, *case in rows(__file__, "cases")}
 """{case: (evidence, what happens in the project then, what is said)}."""
 
 
@@ -102,12 +40,6 @@ def shop(tmp_path: Path) -> Path:
         (folder / name).write_text(text)
     run(folder, "git init -qb main; git add -A; git commit -qm begin")
     return folder
-
-
-@pytest.fixture
-def ormah(tmp_path: Path) -> Iterator[Ormah]:
-    with opened(tmp_path) as found:
-        yield found
 
 
 def run(folder: Path, script: str) -> None:
@@ -145,17 +77,7 @@ def test_another_project_says_nothing_of_it(ormah: Ormah, shop: Path, tmp_path: 
     assert hit.stale is None
 
 
-@pytest.mark.parametrize(
-    ("evidence", "why"),
-    [
-        (["missing.py"], "no file that can be read"),
-        (["cart"], "no file that can be read"),
-        (["../outside.py"], "not in"),
-        (["/etc/hostname"], "not in"),
-        ([f"../x@{'a' * 40}"], "leads out of the project"),
-        ([f"f{n}@{'a' * 40}" for n in range(17)], "17 files"),
-    ],
-)
+@pytest.mark.parametrize(("evidence", "why"), rows(__file__, "evidence_that_is_none_is_refused"))
 def test_evidence_that_is_none_is_refused(ormah: Ormah, shop: Path, evidence: list[str], why: str) -> None:
     (shop.parent / "outside.py").write_text("x")
     with pytest.raises(BadRequest, match=why):
@@ -184,24 +106,7 @@ def test_an_outdated_memory_is_no_finding(ormah: Ormah, shop: Path) -> None:
 
 
 SAID = "remember that totals in cart/total.py are rounded half up, because the till does it too"
-LEARNED: dict[str, tuple[str, list[str], float, list[str]]] = {
-    "named and edited": (SAID, [TOTAL], -60.0, [TOTAL]),
-    "only the last part is named": (SAID.replace("cart/total.py", "total.py"), [TOTAL], -60.0, [TOTAL]),
-    "named, not edited": (SAID, [], -60.0, []),
-    "edited, not named": (SAID, [TAX], -60.0, []),
-    "written since": (SAID, [TOTAL], 3600.0, []),
-    "edited and gone": (SAID, ["cart/other/total.py"], -60.0, []),
-    "of another project": (SAID, ["/elsewhere/total.py"], -60.0, []),
-    "too large": (SAID, ["cart/large/total.py"], -60.0, []),
-    "outside of the project": (SAID, ["../total.py"], -60.0, []),
-    "a folder": (SAID, ["cart/folder/total.py"], -60.0, []),
-    "more than a memory may have": (
-        SAID,
-        [f"many/{n}/total.py" for n in range(20)],
-        -60.0,
-        [f"many/{n}/total.py" for n in range(16)],
-    ),
-}
+LEARNED = {name: case for name, *case in rows(__file__, "learned")}
 """{case: (what is said, files edited under it, when they were written, in seconds after the session, evidence)}."""
 
 

@@ -35,7 +35,7 @@ KNOWN = (
     "Ship manifests are kept for eleven years in the cold store in Esbjerg.",
     "The blue valve in the boiler house sticks below ten degrees.",
 )
-DAYS = 30
+DAYS = 15
 SHORT = 8
 """Characters of a secret from which it is looked for: the digits of a PIN stand in any database."""
 
@@ -48,7 +48,7 @@ def whisper(ormah: Ormah, session: str, node_ids: list[str]) -> None:
 
 
 @pytest.mark.parametrize("by", ["rules", "judge"])
-def test_thirty_days_of_whispers_and_sessions(tmp_path: Path, by: str) -> None:
+def test_fifteen_days_of_whispers_and_sessions(tmp_path: Path, by: str) -> None:
     (tmp_path / "judge").mkdir()
     (tmp_path / "judge" / "mode").write_text("parrot")
     with served(tmp_path / "judge") as server:

@@ -20,8 +20,9 @@ from ormahd.model.node import EdgeType, LinkRequest, NodeType, SearchQuery, Tier
 from ormahd.note.edit import edit
 from ormahd.note.read import digest
 from ormahd.note.values import NoteLink
-from tests.contract.fading_notes import Prepare, busy_house, fact, opened, spread, tier
+from tests.contract.fading_notes import busy_house, fact, opened, spread, tier
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
+from tests.tables import rows
 
 JOB = Caller("job:auto_linker")
 house = busy_house
@@ -179,43 +180,12 @@ def important(house: JobsHouse) -> str:
     return node_id
 
 
-@pytest.mark.parametrize(
-    ("prepare", "used", "lease", "leaves"),
-    [
-        (unused, 0, 13.9, False),
-        (unused, 0, 14.1, True),
-        (opened_on_day_10, 10, 16.4, False),  # S = 11.6 * (1 + 0.5 * 11.6^-0.5 * e^(0.2 * 10/11.6)) = 13.7: 16.5 days
-        (opened_on_day_10, 10, 16.6, True),
-        (judged_useful_on_day_10, 10, 13.9, False),
-        (recalled_on_day_10, 10, 13.9, False),
-        (recalled_on_day_10, 10, 14.1, True),  # its lease began anew, and is no longer for it
-        (recalled_every_day, 13, 14.1, True),  # importance is below 0.5 by then
-        (changed_by_an_agent, 10, 13.9, False),
-        (changed_by_an_agent, 10, 14.1, True),
-        (changed_by_a_person, 10, 13.9, False),
-        (changed_by_a_person, 10, 14.1, True),
-        (dated_back_by_a_person, 0, 14.1, True),
-        (imported_with_an_old_date, 0, 13.9, False),
-        (imported_with_an_old_date, 0, 14.1, True),
-        (linked_by_a_job, 0, 14.1, True),
-        (merged_by_a_job, 10, 13.9, False),
-        (merged_by_a_job, 10, 14.1, True),
-        (in_core, 0, 1000, False),
-        (preference, 0, 1000, False),
-        (preference_that_holds_no_more, 0, 27, False),
-        (preference_that_holds_no_more, 0, 29, True),
-        (about_the_user, 0, 1000, False),
-        (defined_by_the_self_node, 0, 1000, False),
-        (the_self_node, 0, 1000, False),
-        (important, 0, 40, False),
-        (important, 0, 91, True),
-    ],
-)
-def test_what_fades(house: JobsHouse, prepare: Prepare, used: float, lease: float, leaves: bool) -> None:
+@pytest.mark.parametrize(("prepare", "used", "lease", "leaves"), rows(__file__, "what_fades"))
+def test_what_fades(house: JobsHouse, prepare: str, used: float, lease: float, leaves: bool) -> None:
     """`lease`: days since day `used`, before they are spread by the memory's id."""
     house.go(days=1)
     begun = house.now
-    node_id = prepare(house)
+    node_id = globals()[prepare](house)
     house.now = begun + timedelta(days=used + lease * spread(node_id))
     house.run(ImportanceScorer())
     before = tier(house, node_id)

@@ -29,6 +29,7 @@ from ormahd.state import whispers
 from ormahd.whisper.pipeline import Whisper
 from tests.contract.archiving import opened
 from tests.contract.serving import Answers, serving, until
+from tests.tables import rows
 
 
 @pytest.fixture
@@ -89,21 +90,7 @@ def test_who_has_gone_was_told_nothing(hooks: Hooks) -> None:
 
 CORE = "Deploys happen on Fridays."
 LATER = "Releases are tagged by Noor alone."
-GEMINI = {
-    "the first prompt of a session": ["startup", (CORE, "")],
-    "once only": ["startup", (CORE, ""), ("", CORE)],
-    "a session whose start was not seen": [(CORE, "")],
-    "after /clear": ["startup", (CORE, ""), "clear", (CORE, "")],
-    "after resuming its text is there still": ["startup", (CORE, ""), "resume", ("", CORE)],
-    "a session from before Ormah, resumed": ["resume", (CORE, ""), ("", CORE)],
-    "not what is new without resuming": ["startup", (CORE, ""), "remember", ("", LATER)],
-    "after a compression": ["startup", (CORE, ""), "compress", (CORE, ""), ("", CORE)],
-    "a compression without a session to forget": ["compress", (CORE, "")],
-    "after a compression and a resumption": ["startup", (CORE, ""), "compress", "resume", (CORE, ""), ("", CORE)],
-    "each request asks whether to compress": ["startup", (CORE, ""), "PreCompress", ("", CORE)],
-    "a person's words are no compression": ["startup", (CORE, ""), "quote", ("", CORE)],
-    "not with a command": ["startup", "command", (CORE, "")],
-}
+GEMINI = dict(rows(__file__, "gemini"))
 """{case: steps}. A step is a cause of SessionStart, something that happens, or a prompt with (what it brings, what not)."""
 
 

@@ -12,6 +12,7 @@ from ormahd.index.rows import Filter
 from ormahd.model.node import EdgeType, NodeType, Strength, Tier
 from ormahd.note.values import NoteLink
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
+from tests.tables import rows
 
 A, B, C = node_id(1), node_id(2), node_id(3)
 
@@ -129,22 +130,6 @@ def test_ids_are_resolved_or_refused(index: Index) -> None:
         index.note("%")
 
 
-def test_updating_a_note_keeps_the_edges_of_others(index: Index) -> None:
-    apply(
-        index,
-        {"a.md": note(1, "a", links=[NoteLink(EdgeType.DEPENDS_ON, "b", 0.7, None, "why")]), "b.md": note(2, "b")},
-    )
-    apply(index, {"b.md": note(2, "b", tags=["new"])})
-    out, into = index.edges(B)
-    assert out == []
-    assert [(edge.source, edge.edge, edge.weight, edge.reason) for edge in into] == [(A, "depends_on", 0.7, "why")]
-    apply(index, removals=["b.md"])
-    assert index.edges_of() == []
-    assert [one.text for one in index.unresolved()] == ["b"]
-    apply(index, {"elsewhere/b.md": note(2, "b again")})
-    assert [edge.target for edge in index.edges_of()] == [B]
-
-
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
@@ -252,9 +237,7 @@ HELD = f"(SELECT number FROM node WHERE id = '{A}')"
 @pytest.mark.parametrize(
     ("change", "what", "detail"),
     [
-        ("DELETE FROM file WHERE path = 'a.md'", "missing", "not in the index"),
-        ("INSERT INTO file SELECT 9, 'x.md', 0, 0, 0, '', 'plain', NULL, ''", "left over", "not there"),
-        ("UPDATE file SET blob = 'x' WHERE path = 'a.md'", "changed", "other bytes"),
+        *rows(__file__, "what_something_else_changed_is_a_difference"),
         (f"UPDATE text SET content = 'x' WHERE number = {HELD}", "changed", "another text"),
         *(
             (f"UPDATE node SET {column} WHERE id = '{A}'", "changed", "other properties")
@@ -262,17 +245,7 @@ HELD = f"(SELECT number FROM node WHERE id = '{A}')"
         ),
         (f"DELETE FROM tag WHERE number = {HELD}", "changed", "other tags"),
         (f"UPDATE name SET key = 'x' WHERE number = {HELD}", "changed", "other names"),
-        ("UPDATE edge SET weight = 0.1", "changed", "other links"),
-        ("UPDATE edge SET target = 'x'", "changed", "leads elsewhere"),
         (f"UPDATE node SET held = 0 WHERE id = '{A}'", "changed", "another file with its id"),
-        ("UPDATE words SET content = 'x' WHERE rowid = 2", "words", "other words"),
-        ("INSERT INTO words (rowid, content) VALUES (9, 'x')", "words", "a file that is gone"),
-        ("UPDATE words_content SET c1 = 'x' WHERE id = 2", "words", "other words"),
-        (
-            "INSERT INTO words (rowid, content) VALUES (9, 'x'); DELETE FROM words_content WHERE id = 9",
-            "words",
-            "counts",
-        ),
     ],
 )
 def test_what_something_else_changed_is_a_difference(index: Index, change: str, what: str, detail: str) -> None:

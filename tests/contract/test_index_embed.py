@@ -97,16 +97,6 @@ def test_a_long_question_keeps_its_beginning_and_its_end(embedder: Model) -> Non
     assert len(tokens) <= embedder.window
 
 
-def test_missing_files_name_the_mend(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable) as unavailable:
-        choose.load(EmbeddingSettings(model="nobody/no-such-model"), tmp_path)
-    assert "nobody/no-such-model" in unavailable.value.message
-    assert "hf download nobody/no-such-model" in (unavailable.value.hint or "")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(Unavailable):
-        choose.load(EmbeddingSettings(model=str(tmp_path / "empty")), tmp_path)
-
-
 def test_without_the_extra_another_model_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(Unavailable) as unavailable:

@@ -16,6 +16,7 @@ from ormahd.settings import VectorSettings
 from ormahd.vectors.chroma import server_of
 from tests.contract.index_notes import NOW, apply, node_id, note, triples
 from tests.house import wait_until
+from tests.tables import rows
 
 RUN = "from chromadb.cli.cli import app; app()"
 
@@ -55,19 +56,7 @@ def open_at(directory: Path, port: int) -> Index:
     return index
 
 
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        (None, None),
-        ("http://db", "db:8000"),
-        ("http://db:9000", "db:9000"),
-        ("https://db.example.org", "db.example.org:443"),
-        ("https://db.example.org:8443/", "db.example.org:8443"),
-        ("http://ada:hunter2@db:9000", "db:9000"),
-        ("http://127.0.0.1:8000/api/v2?token=hunter2", "127.0.0.1:8000"),
-        ("http://[::1]:8000", "[::1]:8000"),
-    ],
-)
+@pytest.mark.parametrize(("url", "shown"), rows(__file__, "a_server_is_shown_without_what_opens_it"))
 def test_a_server_is_shown_without_what_opens_it(url: str | None, shown: str | None) -> None:
     assert server_of(url) == shown
 

@@ -149,21 +149,6 @@ def test_nothing_is_embedded_twice(tmp_path: Path) -> None:
     index.close()
 
 
-def test_an_edit_is_followed_and_a_removal_too(tmp_path: Path) -> None:
-    index = start(tmp_path / "index")
-    apply(index, vault(20))
-    assert index.wait_filled(60, settled=True)
-    apply(index, {path(5): note(5, "entirely other words now")}, [path(6)])
-    assert nearest(index, "entirely other words", 1) == [node_id(5)]
-    assert node_id(6) not in nearest(index, "only6", 20)
-    assert index.wait_filled(60, settled=True)
-    assert node_id(6) not in nearest(index, "only6", 20)
-    files = vault(20) | {path(5): note(5, "entirely other words now")}
-    del files[path(6)]
-    assert index.verify(triples(files)) == []
-    index.close()
-
-
 @pytest.mark.parametrize("damage", ["missing", "garbage", "graph", "emptied", "older"])
 def test_broken_chroma_is_filled_again_without_embedding(tmp_path: Path, damage: str) -> None:
     directory = tmp_path / "index"

@@ -19,6 +19,7 @@ from ormahd.state.runs import CUT_OFF
 from tests.contract import jobs_house
 from tests.contract.jobs_house import ME, House, Small, ask, asking, open_house, tag, tagging
 from tests.house import wait_until
+from tests.tables import rows
 
 house = jobs_house.house
 
@@ -55,12 +56,7 @@ def test_each_change_is_a_commit_that_says_why_and_can_be_undone(house: House) -
 
 @pytest.mark.parametrize(
     ("notes", "most", "share", "force", "applied"),
-    [
-        (5, 3, 0.1, False, 3),
-        (5, 3, 0.1, True, 5),
-        (25, 200, 0.0, False, 20),
-        (25, 200, 0.9, False, 23),  # of 26, the self node counted
-    ],
+    rows(__file__, "limits"),
     ids=["commits", "commits, forced", "20 always", "a share"],
 )
 def test_limits(notes: int, most: int, share: float, force: bool, applied: int) -> None:

@@ -27,6 +27,7 @@ from ormahd.state.state import State
 from tests import scripted_judge
 from tests.house import wait_until
 from tests.scripted_judge import Served, prompts, served
+from tests.tables import rows
 from tests.unit.test_secrets import TOKENS
 
 Pair = tuple[ShownMemory, ShownMemory]
@@ -184,17 +185,7 @@ def test_a_judge_that_is_always_rude_is_left_alone(bench: Bench) -> None:
 # ---------------------------------------------------------------- silence
 
 
-@pytest.mark.parametrize(
-    ("kind", "mode", "reason"),
-    [
-        ("openai", "hang", "in time"), ("openai", "trickle", "in time"), ("openai", "endless", "bytes"),
-        ("openai", "huge", "bytes"), ("openai", "large", "bytes"), ("openai", "redirect", "redirect"),
-        ("openai", "page", "HTML"), ("openai", "broken", "500: out of memory"), ("openai", "limited", "429: slow down"),
-        ("openai", "denied", "401"),
-        ("command", "hang", "in time"), ("command", "endless", "bytes"), ("command", "huge", "bytes"),
-        ("command", "fails", "status 3: quota exceeded"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "mode", "reason"), rows(__file__, "a_judge_that_fails_is_named_and_left_alone"))
 def test_a_judge_that_fails_is_named_and_left_alone(kind: str, mode: str, reason: str, tmp_path: Path) -> None:
     with served(tmp_path) as server:
         bench = Bench(tmp_path, kind, server)
@@ -375,24 +366,7 @@ def test_a_command_that_cannot_run_says_why(program: Bench, command: str, reason
         program.same()
 
 
-AGENTS: dict[str, tuple[str, list[str]]] = {
-    "claude": (
-        'json.dumps({"type": "result", "is_error": False, "result": said, "usage": {"input_tokens": 7, "output_tokens": 5}})',
-        ["--print", "--no-session-persistence", "--safe-mode"],
-    ),
-    "codex": (
-        (
-            'json.dumps({"type": "thread.started"}) + "\\n" + json.dumps({"type": "item.completed", '
-            '"item": {"type": "agent_message", "text": said}}) + "\\n" + '
-            'json.dumps({"type": "turn.completed", "usage": {"input_tokens": 7, "output_tokens": 5}})'
-        ),
-        ["exec", "--ephemeral", "-"],
-    ),
-    "gemini": (
-        '"Loaded.\\n" + json.dumps({"response": said, "stats": {"models": {"x": {"tokens": {"total": 12}}}}})',
-        ["--output-format", "json", "--prompt"],
-    ),
-}
+AGENTS = {name: case for name, *case in rows(__file__, "agents")}
 FAILS = {
     "claude": '{"type": "result", "is_error": true, "result": "Please log in"}',
     "codex": '{"type": "turn.failed", "error": {"message": "Please log in"}}',
@@ -483,13 +457,12 @@ OWN_FOLDER = "ormah/3021d668-a75c-4acb-b620-59ac1f871c1d-0a1b2c3d/judge"
 @pytest.mark.parametrize(
     ("known", "own"),
     [
+        *rows(__file__, "the_judges_own_sessions_are_known_by_each_sign"),
         ({"cwd": f"/home/a/.local/state/{OWN_FOLDER}"}, True),
         ({"transcript": f"/home/a/.claude/projects/-home-a--local-state-{OWN_FOLDER.replace('/', '-')}/x.jsonl"}, True),
-        ({"text": f"{MARK}\nYou look after"}, True), ({"environ": {"ORMAH_JUDGING": "1"}}, True),
-        ({}, False), ({"cwd": "/home/a/judge"}, False), ({"cwd": "/home/a/src/ormah/judge"}, False),
-        ({"text": f"what is {MARK}?"}, False), ({"environ": {"ORMAH_SPACE": "x"}}, False),
-        ({"transcript": "/home/a/.claude/projects/-home-a-src-ormah-judge/x.jsonl"}, False),
+        ({"text": f"{MARK}\nYou look after"}, True),
+        ({"text": f"what is {MARK}?"}, False),
     ],
-)  # fmt: skip
+)
 def test_the_judges_own_sessions_are_known_by_each_sign(known: dict[str, Any], own: bool) -> None:
     assert is_own_session(**known) is own

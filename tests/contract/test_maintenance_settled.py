@@ -125,23 +125,7 @@ def test_what_is_wrong_is_refused_by_name_and_the_rest_applied(
     assert SECRET.encode() not in b"".join(data for _, data, _ in two.ormah.files())
 
 
-OTHERWISE: list[tuple[str, dict[str, Any], str]] = [
-    (
-        "conflicts",
-        {"source_id": "also uv", "target_id": "uv", "kind": "tension", "reason": "two tools"},
-        "a pair to merge",
-    ),
-    ("edges", {"source_id": "uv", "target_id": "also uv", "edge_type": "related_to"}, "a pair to merge"),
-    ("merges", {"keep_id": "x", "remove_id": "y"}, "a pair that may conflict"),
-    ("edges", {"source_id": "x", "target_id": "y", "edge_type": "supports", "weight": 0.6}, "a pair that may conflict"),
-    ("merges", {"keep_id": "a", "remove_id": "b"}, "a pair to link, or of a cluster"),
-    (
-        "conflicts",
-        {"source_id": "b", "target_id": "a", "kind": "tension", "reason": "?"},
-        "a pair to link, or of a cluster",
-    ),
-    ("merges", {"keep_id": "a", "remove_id": "c"}, "two of a cluster"),
-]
+OTHERWISE = rows(__file__, "otherwise")
 
 
 @pytest.mark.parametrize(("name", "item", "asked"), OTHERWISE, ids=[f"{asked}: {name}" for name, _, asked in OTHERWISE])

@@ -12,9 +12,10 @@ from ormahd.config import write_setting
 from ormahd.embedding.families import family_of
 from ormahd.embedding.model_files import pooling_of
 from ormahd.errors import BadRequest
-from tests import forked
+from tests import forked, models
 from tests.contract.models_as_folders import folder
 from tests.surroundings import surroundings
+from tests.tables import rows
 
 
 def ctl(home: Path, *words: str, fails: int = 0, **extra: str) -> str:
@@ -29,7 +30,8 @@ def test_a_model_from_a_folder_is_loaded_and_then_set(tmp_path: Path) -> None:
     (home / "config_home" / "ormah").mkdir(parents=True)
     file = home / "config_home" / "ormah" / "config.toml"
     file.write_text("# mine\n[vectors]\nexact_pieces = 9  # nine\n")
-    assert ctl(home, "model").startswith("all-MiniLM-L6-v2: onnx ")
+    with models.made_once(home / "cache_home" / "ormah" / "models"):
+        assert ctl(home, "model").startswith("all-MiniLM-L6-v2: onnx ")
 
     missing = ctl(home, "model", "use", "mine/e5-tiny", fails=69)
     assert "not on this machine" in missing
@@ -46,21 +48,7 @@ def test_a_model_from_a_folder_is_loaded_and_then_set(tmp_path: Path) -> None:
     assert "ORMAH_EMBEDDING_MODEL" in wins
 
 
-@pytest.mark.parametrize(
-    ("name", "family", "query", "document", "pooling"),
-    [
-        ("all-MiniLM-L6-v2", "MiniLM", "", "", "mean"),
-        ("BAAI/bge-small-en-v1.5", "bge", "Represent this", "", "cls"),
-        ("BAAI/bge-m3", "bge-m3", "", "", "cls"),
-        ("intfloat/e5-small-v2", "e5", "query: ", "passage: ", "mean"),
-        ("/home/x/hub/models--intfloat--e5-base/snapshots/1", "e5", "query: ", "passage: ", "mean"),
-        ("intfloat/multilingual-e5-small", "multilingual-e5", "query: ", "passage: ", "mean"),
-        ("thenlper/gte-small", "gte", "", "", "mean"),
-        ("Snowflake/snowflake-arctic-embed-s", "arctic", "Represent this", "", "cls"),
-        ("Snowflake/snowflake-arctic-embed-l-v2.0", "arctic-2", "query: ", "", "cls"),
-        ("sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", "paraphrase-multilingual", "", "", "mean"),
-    ],
-)
+@pytest.mark.parametrize(("name", "family", "query", "document", "pooling"), rows(__file__, "families"))
 def test_families(name: str, family: str, query: str, document: str, pooling: str) -> None:
     found = family_of(name)
     assert found is not None

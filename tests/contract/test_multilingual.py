@@ -56,8 +56,10 @@ FOREIGN = {
 ENGLISH = "We chose the green lamp because it does not blind"
 
 
-@pytest.mark.parametrize("language", FOREIGN)
-@pytest.mark.parametrize(("foreign", "offered"), [(12, True), (10, False), (0, False)])
+@pytest.mark.parametrize(
+    ("language", "foreign", "offered"),
+    [*((language, 12, True) for language in FOREIGN), ("German", 10, False), ("Japanese", 0, False)],
+)
 def test_who_writes_in_another_language_is_offered_it(
     tmp_path: Path, language: str, foreign: int, offered: bool
 ) -> None:

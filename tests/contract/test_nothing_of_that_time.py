@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.jobs_house import JobsHouse, open_jobs_house
+from tests.tables import rows
 
 NOTES = (
     "Deploys go out before noon, never on a Friday.", "Der Wochenmarkt ist am Samstag am Hafen.",
@@ -24,13 +25,7 @@ def old() -> Iterator[JobsHouse]:
         yield house
 
 
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [
-        ("friday", 0), ("Friday", 0), ("on friday?", 0), ("Samstag", 1), ("am Samstag", 1), ("in march", 2), ("march 2025", 2),
-        ("last week", 4), ("el lunes", 5), ("lunes", 5),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("query", "text"), rows(__file__, "its_words_are_searched"))
 def test_its_words_are_searched(old: JobsHouse, query: str, text: int) -> None:
     found = old.recall(query)
     assert found.results

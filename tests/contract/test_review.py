@@ -20,6 +20,7 @@ from ormahd.whisper.render import Review
 from ormahd.whisper.review import pick
 from ormahd.whisper.types import Intent
 from tests.jobs_house import JobsHouse, open_jobs_house
+from tests.tables import rows
 
 ME = Caller("person")
 PROMPT = "how do we deploy the payment service"
@@ -142,14 +143,7 @@ def test_the_most_relevant_first_and_only_twenty(house: House) -> None:
     assert house.ask() is None, "the twenty best rest, and nobody goes further down"
 
 
-@pytest.mark.parametrize(
-    ("prompt", "content"),
-    [
-        ("what's 17 * 23?", False), ("17 + 23 = 42.5", False), ("tell me a joke", False), ("what did we do yesterday?", False),
-        ("ok", False), ("can you do that again, please", False), ("PROJ-17", False), ("how do we deploy payments", True),
-        ("postgres upgrade", True), ("warum ist die Datenbank langsam", True), ("какая база данных", True), ("数据库升级", True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("prompt", "content"), rows(__file__, "a_question_needs_a_prompt_with_content"))
 def test_a_question_needs_a_prompt_with_content(house: House, prompt: str, content: bool) -> None:
     """ "what's 17 * 23?" brought the upgrade of a database."""
     node = house.remember("Postgres 17 was installed on all 23 servers.", space="shop")

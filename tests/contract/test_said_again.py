@@ -20,17 +20,11 @@ from ormahd.ingest.extraction import Extraction
 from ormahd.model.node import CreateNodeRequest
 from tests.extraction_house import transcript
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
+from tests.tables import rows
 
 Way: TypeAlias = Callable[[JobsHouse, str], str | None]
 
-CHANGES = [
-    ("The shop's orders are kept in Postgres.", "The shop's orders were moved from Postgres to SQLite."),
-    ("The staging server of the pilots runs on port 8443.", "The staging server of the pilots moved to port 9443."),
-    ("The harbour master on duty is Ines.", "The harbour master on duty is now Tomek, no longer Ines."),
-    ("The backup host of the marina is batch-01.", "The backup host of the marina is batch-02 now, no longer batch-01."),
-    ("Node 18 is required to build the shop.", "Node 22 is required to build the shop."),
-    ("Der Leiter der Werft ist Jonas.", "Der Leiter der Werft ist jetzt Petra, nicht mehr Jonas."),
-]  # fmt: skip
+CHANGES = rows(__file__, "changes")
 """(what was so first, what was so then)"""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import struct
 import threading
 
 import pytest
@@ -16,14 +15,7 @@ from ormahd.rpc import sockets
 from ormahd.rpc.connection import Channel
 from ormahd.rpc.wire import connect
 from tests.contract.serving import Answers, Raw, lively, serving, until
-
-
-def test_a_call_is_answered_with_its_struct():
-    with serving() as server, connect(server.path) as connection:
-        hello = connection.call("hello", api.HelloParams(client="test"))
-        assert isinstance(hello, api.HelloResult)
-        assert hello.phase == "ready"
-        assert connection.call("agent.recall", {"query": "tabs"}).text == "tabs"
+from tests.tables import rows
 
 
 def test_a_reply_comes_in_the_kind_it_was_asked_in():
@@ -116,15 +108,7 @@ def test_one_connection_cannot_take_all_workers(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("method", "params", "gate"),
-    [
-        ("admin.rebuild", {}, "admin.rebuild"),
-        ("admin.verify", {}, "admin.verify"),
-        ("admin.import", {"lines": []}, "admin.import"),
-        ("admin.export", {}, "admin.export"),
-        ("admin.run_task", {"name": "index_updater"}, "admin.run_task"),
-        ("agent.remember", {"content": "slow"}, "slow"),
-    ],
+    ("method", "params", "gate"), rows(__file__, "slow_methods_never_take_the_place_of_quick_ones")
 )
 def test_slow_methods_never_take_the_place_of_quick_ones(method, params, gate):
     answers = Answers()
@@ -284,10 +268,3 @@ def test_a_loop_that_breaks_says_so_and_leaves_nobody_waiting(tmp_path, monkeypa
     until(lambda: not server.alive(20))
     assert not server.path.exists()
     assert server.stop(1)
-
-
-def test_the_header_is_as_specified():
-    with serving() as server, Raw(server.path) as raw:
-        raw.sock.sendall(b"j\x00\x00\x00\x19" + b'{"id":7,"method":"hello"}')
-        kind, length = struct.unpack(">cI", raw.exactly(5))
-        assert (kind, raw.exactly(length)[:7]) == (b"j", b'{"id":7')

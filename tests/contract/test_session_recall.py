@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-
-import pytest
 
 from ormahd import paths
 from ormahd.actions.amend import Caller
@@ -18,12 +15,6 @@ from ormahd.ingest.capture import Capture
 from ormahd.ormah import Ormah
 from tests.contract.archiving import SHOP, answered, archived, asked, bring, found, opened, written
 from tests.house import wait_until
-
-
-@pytest.fixture
-def ormah(tmp_path: Path) -> Iterator[Ormah]:
-    with opened(tmp_path) as found:
-        yield found
 
 
 def test_a_search_can_be_narrowed_by_time_and_gives_each_exchange_once(ormah: Ormah, tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ormahd import paths
-from ormahd.actions.sessions import recall_sessions, sessions
-from ormahd.api import IngestPathParams, SessionsParams
+from ormahd.actions.sessions import recall_sessions
+from ormahd.api import IngestPathParams
 from ormahd.errors import Ambiguous, BadRequest, NotFound, Unavailable
 from ormahd.ingest import capture as capture_module
 from ormahd.ingest.bring_in import archive, ingest
@@ -28,16 +28,9 @@ from ormahd.ingest.documents.finding import look_at
 from ormahd.judge.own_sessions import MARK
 from ormahd.model.node import NodeType, SearchQuery
 from ormahd.ormah import Ormah
-from tests.contract.archiving import SHOP, answered, archived, asked, bring, done, found, opened, ran, written
+from tests.contract.archiving import SHOP, answered, archived, asked, bring, done, found, opened, ran, show, written
 from tests.examples import examples
 from tests.house import wait_until
-
-
-@pytest.fixture
-def ormah(tmp_path: Path) -> Iterator[Ormah]:
-    with opened(tmp_path) as found:
-        yield found
-
 
 # ------------------------------------------------------------ every turn once
 
@@ -73,10 +66,7 @@ def test_without_a_title_the_first_prompt_names_a_session(
 ) -> None:
     named = [{"type": "custom-title", "customTitle": title, "sessionId": "s1"}] if title else []
     bring(ormah, written(tmp_path / "t.jsonl", asked(0, prompt), answered(0, "Done."), asked(1, "And then?"), *named))
-    assert [
-        (one.title or "").replace(" …", "…")
-        for one in sessions(ormah.sessions, ormah.index, SessionsParams(limit=5)).sessions
-    ] == [shown.replace(" …", "…")]
+    assert [(one.title or "").replace(" …", "…") for one in show(ormah, limit=5).sessions] == [shown.replace(" …", "…")]
 
 
 def test_the_index_may_go_and_a_torn_line_costs_nothing(tmp_path: Path) -> None:
@@ -96,7 +86,7 @@ def test_the_index_may_go_and_a_torn_line_costs_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as ormah:
         bring(ormah, written(file, *SHOP))
         assert len(archived(ormah)) == 4
-        assert len(sessions(ormah.sessions, ormah.index, SessionsParams(session_id="s1")).turns) == 4
+        assert len(show(ormah, session_id="s1").turns) == 4
 
 
 def test_what_reached_the_file_but_not_the_index_is_there_after_a_restart(tmp_path: Path) -> None:
@@ -253,10 +243,7 @@ def test_a_rewound_branch_is_kept_and_not_found(ormah: Ormah, tmp_path: Path) ->
     assert [text for _, text in archived(ormah)] == ["Use cents everywhere.", "Cents it is.", "Round up.", "Up."]
     assert archived(ormah, withdrawn=True) == [("s1", "Round half even."), ("s1", "Done.")]
     assert found(ormah, "round half even") == ["Round up. / Up."]
-    assert [
-        (one.text, one.withdrawn)
-        for one in sessions(ormah.sessions, ormah.index, SessionsParams(session_id="s1")).turns
-    ][2:4] == [
+    assert [(one.text, one.withdrawn) for one in show(ormah, session_id="s1").turns][2:4] == [
         ("Round half even.", True),
         ("Done.", True),
     ]
@@ -395,7 +382,7 @@ def test_the_command_that_opens_a_session_is_harmless_whatever_the_transcript_sa
         ("6f1d-cd", "-P", "claude --resume 6f1d-cd"),
     ]:
         bring(ormah, written(tmp_path / "t.jsonl", asked(0, f"In {session}.", session=session, cwd=cwd)))
-        assert sessions(ormah.sessions, ormah.index, SessionsParams(session_id=session)).sessions[0].open == command
+        assert show(ormah, session_id=session).sessions[0].open == command
 
 
 def test_errors_name_the_thing(ormah: Ormah, tmp_path: Path) -> None:
@@ -407,10 +394,10 @@ def test_errors_name_the_thing(ormah: Ormah, tmp_path: Path) -> None:
     bring(ormah, written(tmp_path / "2.jsonl", asked(0, "other", session="s22")))
     for bad in ("x", "s%", ""):
         with pytest.raises(NotFound):
-            sessions(ormah.sessions, ormah.index, SessionsParams(session_id=bad))
+            show(ormah, session_id=bad)
     with pytest.raises(Ambiguous, match="s1, s22"):
-        sessions(ormah.sessions, ormah.index, SessionsParams(session_id="s"))
-    assert sessions(ormah.sessions, ormah.index, SessionsParams(session_id="s2")).sessions[0].id == "s22"
+        show(ormah, session_id="s")
+    assert show(ormah, session_id="s2").sessions[0].id == "s22"
     with pytest.raises(BadRequest, match="no types"):
         recall_sessions(ormah.sessions, ormah.index, SearchQuery(query="x", types=[NodeType.FACT]))
     fifo = tmp_path / "fifo"
@@ -428,7 +415,7 @@ def test_odd_session_ids_stay_inside_the_archive(ormah: Ormah, tmp_path: Path) -
     root = paths.sessions_dir(ormah.vault.id)
     assert len(archived(ormah)) == 6
     assert {file.parent for file in root.rglob("*.jsonl")} == {root / "claude-code"}
-    assert sessions(ormah.sessions, ormah.index, SessionsParams(session_id="../../evil")).turns[0].text == "text 0"
+    assert show(ormah, session_id="../../evil").turns[0].text == "text 0"
 
 
 def test_secrets_do_not_reach_the_archive(ormah: Ormah, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from ormahd.ormah import Ormah
 from ormahd.settings.learning import SourceFolder
 from tests.extraction_house import opened
 from tests.house import wait_until, write_notes
+from tests.tables import rows
 
 LONG = "".join(f"## Part {number}\n\n{'Kestrels hover over the field. ' * 20}\n\n" for number in range(3))
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
@@ -102,29 +103,7 @@ def test_what_is_not_read(ormah: Ormah, notes: Path, tmp_path: Path) -> None:
 OLD, NEW = "The quay is repaired by Ines.\nAsk her first.\n", "The quay is repaired by Tomek.\nAsk her first.\n"
 
 
-@pytest.mark.parametrize(
-    ("original", "copy", "is_read"),
-    [
-        ("Quay.md", "Quay (conflicted copy 2026-11-02).md", False),
-        ("Quay.md", "Quay (Ada's conflicted copy 2026-11-02).md", False),
-        ("Quay.md", "Quay.sync-conflict-20261102-101010-ABCDEFG.md", False),
-        ("Quay.md", "Quay_conflict-20261102-101010.md", False),
-        ("Quay.md", "Quay (In Konflikt stehende Kopie von Ada 2026-11-02).md", False),
-        ("Quay.md", "Quay (Copie en conflit de Ada).md", False),
-        ("Quay.md", "Quay (1).md", False),
-        ("Quay.md", "Quay(2).md", False),
-        ("Quay.md", "Quay - Kopie.md", False),
-        ("Quay.md", "Quay Kopie 2.md", False),
-        ("Quay.md", "Quay copy.md", False),
-        ("Quay.md", "Copy of Quay.md", False),
-        ("quay.txt", "quay - Copy (2).txt", False),
-        ("Quay.md", "Quay (1900).md", True),
-        ("Quay.md", "Copyright.md", True),
-        ("Pier.md", "Quay (1).md", True),
-        ("Pier.md", "Quay (conflicted copy 2026-11-02).md", True),
-        ("Quay.md", "Quay 2.md", True),
-    ],
-)
+@pytest.mark.parametrize(("original", "copy", "is_read"), rows(__file__, "a_copy_of_a_file_beside_it_is_not_read"))
 def test_a_copy_of_a_file_beside_it_is_not_read(
     ormah: Ormah, notes: Path, original: str, copy: str, is_read: bool
 ) -> None:
@@ -146,18 +125,7 @@ def test_a_number_is_that_of_a_copy_if_most_of_the_text_is_the_same(ormah: Ormah
     assert {name.partition(":")[0] for name in read(ormah, notes)} == {"Quay.md", "Quay 3.md"}
 
 
-@pytest.mark.parametrize(
-    ("filters", "left"),
-    [
-        (["Archive/"], ["Log/Old.md", "Quay.md", "Sub/Archive/Deep.md"]),
-        (["archive/"], ["Log/Old.md", "Quay.md", "Sub/Archive/Deep.md"]),
-        (["/Archive\\//"], ["Log/Old.md", "Quay.md"]),
-        (["/^Log/", "Quay.md"], ["Archive/Old.md", "Sub/Archive/Deep.md"]),
-        (["/(/"], ["Archive/Old.md", "Log/Old.md", "Quay.md", "Sub/Archive/Deep.md"]),
-        ([""], ["Archive/Old.md", "Log/Old.md", "Quay.md", "Sub/Archive/Deep.md"]),
-        ("Archive/", ["Archive/Old.md", "Log/Old.md", "Quay.md", "Sub/Archive/Deep.md"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("filters", "left"), rows(__file__, "what_is_excluded_in_obsidian_is_not_read"))
 @pytest.mark.parametrize("top", ["", "Sub"])
 def test_what_is_excluded_in_obsidian_is_not_read(
     ormah: Ormah, notes: Path, filters: object, left: list[str], top: str

@@ -6,59 +6,26 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ormahd.actions.amend import Caller
 from ormahd.actions.remember import store_memory
-from ormahd.actions.sessions import sessions
 from ormahd.actions.where import CHARACTERS, as_lines, last_work
-from ormahd.api import SessionsParams
 from ormahd.model.node import CreateNodeRequest, Tier
 from ormahd.ormah import Ormah
 from ormahd.rpc.hooks import Hooks
 from ormahd.sessions.files import Deed, Line, SessionHead
 from ormahd.text.harness import strip
 from ormahd.whisper.pipeline import Whisper
-from tests.contract.archiving import opened
+from tests.contract.archiving import opened, show
+from tests.tables import rows
 
 ASK = "> add the retry header to the client"
 FAIL = "! pytest tests/test_client.py | AssertionError: assert 3 == 5"
 REQUEST = {"request": ASK[2:]}
 FAILED = {"command": "pytest tests/test_client.py", "error": "AssertionError: assert 3 == 5"}
-CASES: dict[str, tuple[list[str], dict[str, Any]]] = {
-    "nothing was said": ([], {}),
-    "a request": ([ASK], REQUEST),
-    "a request and an answer": ([ASK, "< Done."], REQUEST),
-    "the last request counts": (["> write the parser for the feed", "< Done.", ASK, "< Done."], REQUEST),
-    "an assent is no request": ([ASK, "< Shall I?", "> yes", "< Done."], REQUEST),
-    "go on is no request": ([ASK, "< Half of it is done.", "> go on", "< Done."], REQUEST),
-    "only an assent": (["> yes", "< Fine."], {}),
-    "a question stays open": ([ASK, "< Done. Shall I also raise the retry count?"], {**REQUEST, "question": "Shall I also raise the retry count?"}),
-    "a question in bold": ([ASK, "< Done. **Shall I also raise the retry count?**"], {**REQUEST, "question": "Shall I also raise the retry count?"}),
-    "a question was answered": ([ASK, "< Shall I also raise the retry count?", "> no", "< Then it is done."], REQUEST),
-    "a question in the middle": ([ASK, "< Shall I? I did it, as you wished."], REQUEST),
-    "a question of the person": (["> does the client retry on 503?"], {"request": "does the client retry on 503?"}),
-    "an edit": ([ASK, "~ src/client.py"], {**REQUEST, "files": ["src/client.py"]}),
-    "the last edited file first": ([ASK, "~ src/a.py", "~ src/b.py"], {**REQUEST, "files": ["src/b.py", "src/a.py"]}),
-    "each file once": ([ASK, "~ src/a.py", "~ src/b.py", "~ src/a.py"], {**REQUEST, "files": ["src/a.py", "src/b.py"]}),
-    "five files": ([ASK, *(f"~ f{n}.py" for n in range(7))], {**REQUEST, "files": [f"f{n}.py" for n in (6, 5, 4, 3, 2)]}),
-    "a failure stands": ([ASK, FAIL], REQUEST | FAILED),
-    "a failure, then an edit": ([ASK, FAIL, "~ src/client.py"], REQUEST | FAILED | {"files": ["src/client.py"]}),
-    "a failure that was mended": ([ASK, FAIL, "$ pytest tests/test_client.py"], REQUEST),
-    "mended with another option": ([ASK, FAIL, "$ pytest -q tests/test_client.py"], REQUEST),
-    "another command worked": ([ASK, FAIL, "$ ruff check ."], REQUEST | FAILED),
-    "it worked before": ([ASK, "$ pytest tests/test_client.py", FAIL], REQUEST | FAILED),
-    "two failures, the last stands": ([ASK, "! make | make: *** [all] Error 2", FAIL], REQUEST | FAILED),
-    "two failures, the last was mended": ([ASK, "! make | make: *** [all] Error 2", FAIL, "$ pytest tests/test_client.py"], {**REQUEST, "command": "make", "error": "make: *** [all] Error 2"}),
-    "a failure without a line of error": ([ASK, "! grep x y | "], REQUEST),
-    "a command that worked": ([ASK, "$ make"], REQUEST),
-    "what was taken back does not count": ([ASK, "-> drop the whole client instead, please"], REQUEST),
-    "a long request is cut": (["> " + "please look at the client again " * 20], {"request": "long"}),
-    "lines become one": (["> add the retry header\n\nto the client"], REQUEST),
-    "a heading inside is harmless": (["> # Ormah whispers say nothing here"], {"request": r"\# Ormah whispers say nothing here"}),
-}  # fmt: skip
+CASES = {name: case for name, *case in rows(__file__, "cases")}
 """{case: (what was said (> person, < agent, -> taken back) and done ($ worked, ! failed, ~ edited), what is told of it)}."""
 NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 
@@ -155,7 +122,7 @@ def test_after_a_compaction_it_is_this_session_and_stands_before_the_memories(or
 
 def test_a_session_shows_what_was_done_under_each_prompt(ormah: Ormah, shop: Path) -> None:
     archive(ormah, "s1", shop, [ASK, FAIL, "~ src/client.py", "< Done.", "> now run all of the tests", "$ make test"])
-    shown = sessions(ormah.sessions, ormah.index, SessionsParams(session_id="s1")).deeds
+    shown = show(ormah, session_id="s1").deeds
     assert [(one.turn, one.command or one.files[0], one.status) for one in shown] == [
         (1, "pytest tests/test_client.py", 1),
         (1, "src/client.py", 0),

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from ormahd.actions.amend import Caller
 from ormahd.actions.remember import store_memory
 from ormahd.model.node import CreateNodeRequest, NodeType
@@ -14,15 +9,8 @@ from ormahd.ormah import Ormah
 from ormahd.state import whispers
 from ormahd.whisper.pipeline import Whisper
 from ormahd.whisper.types import Asked, Silence
-from tests.contract.archiving import opened
 
 PERSON = Caller("person", None)
-
-
-@pytest.fixture
-def ormah(tmp_path: Path) -> Iterator[Ormah]:
-    with opened(tmp_path) as found:
-        yield found
 
 
 def store(ormah: Ormah, content: str, kind: NodeType = NodeType.FACT) -> str:

@@ -24,19 +24,13 @@ def unavailable(path, **more) -> Unavailable:
     return caught.value
 
 
-def test_no_socket(tmp_path):
-    error = unavailable(tmp_path / "none.sock")
-    assert error.data["reason"] == "absent"
-    assert "the daemon is not running" in error.message
-    assert error.hint == "start it with: ormahctl up"
-
-
-def test_nobody_listens(tmp_path):
+def test_no_socket_and_nobody_who_listens(tmp_path):
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(tmp_path / "s"))
-    error = unavailable(tmp_path / "s")
-    assert error.data["reason"] == "refused"
-    assert "the daemon is not running" in error.message
+    for name, reason in (("none.sock", "absent"), ("s", "refused")):
+        error = unavailable(tmp_path / name)
+        assert (error.data["reason"], error.hint) == (reason, "start it with: ormahctl up")
+        assert "the daemon is not running" in error.message
 
 
 def test_no_socket_but_a_file(tmp_path):

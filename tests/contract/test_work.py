@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -28,12 +27,6 @@ LINES = [
     answered(0, "Built."),
 ]
 TABLE = Path(__file__).with_suffix(".toml")
-
-
-@pytest.fixture
-def ormah(tmp_path: Path) -> Iterator[Ormah]:
-    with opened(tmp_path) as found:
-        yield found
 
 
 def lines(number: int = 0, command: str = "make all") -> list[dict[str, object]]:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import termios
 import threading
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -176,52 +177,42 @@ STATS = api.StatsResult(
 )  # fmt: skip
 
 
+FIELDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+
+
+def _made(kind: type[Any], name: str, changed: dict[str, Any]) -> Any:
+    """A result as the table `name` has it, but for what a test changes."""
+    needed = kind.__struct_fields__[: len(kind.__struct_fields__) - len(kind.__struct_defaults__)]
+    return kind(**dict.fromkeys(needed) | FIELDS[name] | changed)
+
+
 def hit(**changed: Any) -> api.RecallHit:
-    fields: dict[str, Any] = {
-        "id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", "short_id": "97acbe8e", "title": "Likes tea", "type": "preference",
-        "tier": "working", "space": None, "tags": [], "score": 0.8123, "source": "search", "content": "Green tea, no sugar.",
-        "created": "2026-11-21T20:00:00Z", "origin": "person", "path": "global/preference/2026-11/p_97acbe8e.md",
-    }  # fmt: skip
-    return api.RecallHit(**fields | changed)
+    return _made(api.RecallHit, "hit", changed)
 
 
 def node(**changed: Any) -> api.NodeResult:
-    fields: dict[str, Any] = {
-        "text": "prose", "node_id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", "id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1",
-        "short_id": "97acbe8e", "type": "preference", "tier": "working", "space": None, "title": "Likes tea",
-        "content": "Green tea, no sugar.", "tags": ["drinks"], "source": "person", "confidence": 1.0,
-        "created": "2026-11-21T20:00:00Z", "updated": "2026-11-21T20:00:00Z", "valid_until": None, "outdated_reason": None,
-        "importance": 0.5, "access_count": 0, "use_count": 0, "last_accessed": None, "last_review": None, "stability": 0.0,
-        "path": "global/preference/2026-11/p_97acbe8e.md", "connections": api.Connections(), "digest": "d0",
-    }  # fmt: skip
-    return api.NodeResult(**fields | changed)
+    return _made(api.NodeResult, "node", {"connections": api.Connections()} | changed)
 
 
 def write(**changed: Any) -> api.WriteResult:
-    fields: dict[str, Any] = {
-        "text": "prose", "node_id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", "short_id": "97acbe8e",
-        "path": "global/preference/2026-11/p_97acbe8e.md", "commit": "c" * 40, "op": "op1",
-    }  # fmt: skip
-    return api.WriteResult(**fields | changed)
+    return _made(api.WriteResult, "write", changed)
 
 
 def remembered(**changed: Any) -> api.RememberResult:
-    fields: dict[str, Any] = {
-        "text": "prose", "node_id": "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", "short_id": "97acbe8e", "path": "a/b_97acbe8e.md",
-        "commit": "c" * 40, "op": "op1",
-    }  # fmt: skip
-    return api.RememberResult(**fields | changed)
+    return _made(api.RememberResult, "remembered", changed)
+
+
+def op(**changed: Any) -> api.OpResult:
+    return _made(api.OpResult, "op", changed)
+
+
+def task(**changed: Any) -> api.TaskRow:
+    return _made(api.TaskRow, "task", changed)
 
 
 def health(**changed: Any) -> api.HealthResult:
-    index = api.IndexHealth(notes=3, pending_vectors=2, bytes=4_500_000, model="all-MiniLM-L6-v2", fresh=True)
-    job = {"name": "j", "last_run": None, "next_run": None, "paused": False, "running": False, "last_error": "boom"}
-    job |= {"last_success": None, "run_count": 1, "error_count": 1, "last_duration_ms": None}
-    fields: dict[str, Any] = {
-        "status": "ok", "phase": "ready", "version": __version__, "protocol": 1, "pid": 1, "uptime_seconds": 120.0,
-        "vault": "/home/x/vault", "vault_id": "v", "socket": "/s", "nodes": 3, "index": index, "degraded": ["vectors"],
-        "busy": "a rebase", "watcher": "watching", "rss_mb": 230.4, "threads": 12, "clients": 1,
-        "warnings": ["the model differs\x1b"], "jobs": {"j": api.TaskRow(**job)},
-        "vectors": api.VectorsHealth("memory", None, None), "learning": api.LearningHealth(by="rules"),
+    parts = {
+        "version": __version__, "index": _made(api.IndexHealth, "index", {}), "vectors": api.VectorsHealth("memory", None, None),
+        "jobs": {"j": task()}, "learning": api.LearningHealth(by="rules"),
     }  # fmt: skip
-    return api.HealthResult(**fields | changed)
+    return _made(api.HealthResult, "health", parts | changed)

@@ -9,6 +9,7 @@ from ormahd.index.rows import CandidateRow
 from ormahd.model.node import NodeType, Strength, Tier
 from ormahd.search.blend import LONG, PART, PIECES, QUERY, SHORT, TALK, Blend, StageEvidence, fitted, pieces, recompute
 from ormahd.text.traits import asks_for_time, traits
+from tests.tables import rows
 
 WITNESSES = ("earlier", "rare", "words", "focus", "whole")
 
@@ -169,24 +170,11 @@ def test_traits(text: str, head: set[str], asks: bool, time: bool) -> None:
     assert (set(found.head), found.asks, found.tells_time) == (head, asks, time)
 
 
-@pytest.mark.parametrize(("text", "asks"), [
-    ("When did Ana move?", True),
-    ("how long does a lease last", True),
-    ("Seit wann ist das so?", True),
-    ("什么时候发布？", True),
-    ("what happens whenever it fails", False),
-    ("Which database is it?", False),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "asks"), rows(__file__, "questions_for_a_time"))
 def test_questions_for_a_time(text: str, asks: bool) -> None:
     assert asks_for_time(text) is asks
 
 
-@pytest.mark.parametrize(("text", "rules"), [
-    ("Always show version numbers when I ask about libraries", True),
-    ("Could you help me? I prefer writing in the mornings", True),
-    ("Ich bevorzuge kurze Antworten", True),
-    ("以后都用中文回答", True),
-    ("The server runs on port 8080", False),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "rules"), rows(__file__, "texts_that_state_a_rule"))
 def test_texts_that_state_a_rule(text: str, rules: bool) -> None:
     assert traits(text, text[-40:]).rules is rules

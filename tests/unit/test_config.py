@@ -23,35 +23,6 @@ def test_layers_and_origins(tmp_path: Path) -> None:
     assert loaded.origin("daemon.socket") == "default"
 
 
-@pytest.mark.parametrize(
-    ("text", "environ", "named"),
-    [
-        ("[whisper]\nmax_nodess = 1", {}, "whisper.max_nodess"),
-        ("search = 1", {}, "search"),
-        ("[search", {}, "TOML"),
-        ("[linking]\nsimilarity = nan", {}, "linking.similarity"),
-        ("", {"ORMAH_WHISPER_MAX_NODES": "many"}, "ORMAH_WHISPER_MAX_NODES"),
-        ("", {"ORMAH_WISPER_MAX_NODES": "1"}, "ORMAH_WISPER_MAX_NODES"),
-        ('[jobs]\njudge = "ollama"', {}, "jobs.judge"),
-        ("", {"ORMAH_JUDGE_URL": "localhost:11434"}, "must be an address"),
-        ("", {"ORMAH_JUDGE_URL": "http://host:99999/v1"}, "must be an address"),
-        ("", {"ORMAH_JUDGE_URL": "https://me:secret@host/v1"}, "no user name and no key"),
-        ("", {"ORMAH_JUDGE_URL": "https://host/v1?key=secret"}, "no ?"),
-        ("", {"ORMAH_JUDGE_TIMEOUT_SECONDS": "nan"}, "judge.timeout_seconds"),
-        ("[vault]\npath = 'notes'\n", {}, "notes is a relative path: write the whole one"),
-        ("", {"ORMAH_VAULT": "./notes"}, "notes is a relative path"),
-        ("[[sources]]\npath = 'docs'\n", {}, "docs is a relative path"),
-        ("[[sources]]\npath = '/docs'\nspaces = 'x'\n", {}, "sources"),
-    ],
-)
-def test_errors_name_the_setting(tmp_path: Path, text: str, environ: dict[str, str], named: str) -> None:
-    file = tmp_path / "config.toml"
-    file.write_text(text)
-    with pytest.raises(BadRequest) as caught:
-        config.load(file, environ)
-    assert named in caught.value.message
-
-
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="no configuration file"):
         config.load(tmp_path / "none.toml", {})

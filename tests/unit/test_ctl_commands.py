@@ -9,6 +9,7 @@ import pytest
 from msgspec import UNSET
 
 from ormahd import api
+from tests.tables import rows
 from tests.unit.ctl_desk import Desk, health, hit, node, remembered, write
 
 # ---------------------------------------------------------------- remember
@@ -87,11 +88,6 @@ def test_spaces_of_a_call(desk: Desk, tmp_path: Path) -> None:
     assert desk.ctl("remember", "x", "--global", "--space", "y").returncode == 2
 
 
-def test_what_is_known_already(desk: Desk) -> None:
-    desk.answers["agent.remember"] = remembered(existing=True, commit=None)
-    assert desk.ctl("remember", "x").stdout.startswith("known already: 97acbe8e")
-
-
 # ---------------------------------------------------------------- recall, show
 
 
@@ -164,13 +160,8 @@ def test_a_recall_waits_for_the_model_of_a_daemon_that_has_just_begun(desk: Desk
 
 
 @pytest.mark.parametrize(
-    ("scores", "sources", "degraded", "weak"),
-    [
-        ([0.1], ["search"], [], True), ([0.1, 0.05], ["search", "activated"], [], True), ([0.3, 0.1], ["search", "search"], [], False),
-        ([0.1], ["id"], [], False), ([0.1], ["temporal"], [], False),
-        ([0.1], ["search"], ["vectors"], False), ([], [], [], False),
-    ],
-)  # fmt: skip
+    ("scores", "sources", "degraded", "weak"), rows(__file__, "matches_that_are_all_weak_are_called_so")
+)
 def test_matches_that_are_all_weak_are_called_so(
     desk: Desk, scores: list[float], sources: list[str], degraded: list[str], weak: bool
 ) -> None:

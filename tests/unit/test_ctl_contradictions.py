@@ -7,8 +7,8 @@ import re
 import pytest
 
 from ormahctl.run import USAGE, run
+from tests.tables import rows
 
-TWELVE = ["remember", "recall", "show", "edit", "forget", "undo", "history", "review", "status", "setup", "sync", "web"]
 TWELVE = ["remember", "recall", "show", "edit", "forget", "undo", "history", "review", "status", "setup", "sync", "web"]
 DAY, EARLIER = "2026-11-28", "2026-11-01"
 
@@ -19,39 +19,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFact
     monkeypatch.setenv("ORMAH_SOCKET", str(tmp_path_factory.mktemp("none") / "s"))
 
 
-@pytest.mark.parametrize(
-    ("typed", "named"),
-    [
-        ("connect a supports b --remove --weight 1", ("--remove", "--weight")),
-        ("connect a supports b --reason r --remove", ("--remove", "--reason")),
-        ("outdated a --revoke --by b", ("--by", "--revoke")),
-        ("outdated a --revoke --reason b", ("--reason", "--revoke")),
-        ("update a --tag x --untag X", ("--tag x", "--untag x")),
-        ("update a --space x --global", ("--space", "--global")),
-        ("recall x --sessions --type fact", ("--sessions", "--type")),
-        ("recall x --sessions --explain", ("--sessions", "--explain")),
-        ("undo a --run b", ("COMMIT", "--run")),
-        ("review reject a --keep newer", ("--keep", "approve")),
-        ("review approve", ("approve ID", "reject ID")),
-        ("doctor --judge --fix", ("--judge", "--fix")),
-        ("recall --as-of 1d", ("--as-of", "QUERY")),
-        ("whisper --explain", ("--explain", "PROMPT")),
-        ("undo --run b --job auto_linker --since 1d", ("--run", "--job")),
-        ("undo --job auto_linker", ("--job", "--since")),
-        ("history show a --since 1d", ("show", "filter")),
-        ("ingest --backfill --as document", ("--backfill", "--as")),
-        ("ingest --stop --dry-run", ("--stop", "--dry-run")),
-        ("setup --list --yes", ("--list", "--yes")),
-        ("setup --list --no-instructions", ("--list", "--no-instructions")),
-        ("setup codex --agents codex", ("--agents", "AGENT")),
-        ("setup service --deadline 100", ("--deadline", "claude-code, codex")),
-        ("setup cursor --no-instructions", ("--no-instructions", "one agent with hooks")),
-        ("setup --deadline 700", ("no terminal", "--yes")),
-        ("update a --space x --clear space", ("--clear space", "--space")),
-        ("update a --tag x --clear tags", ("--clear tags", "--tag")),
-        ("update a --untag x --clear tags", ("--clear tags", "--untag")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("typed", "named"), rows(__file__, "both_are_named"))
 def test_both_are_named(typed: str, named: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     status = run(typed.split())
     said = capsys.readouterr().err

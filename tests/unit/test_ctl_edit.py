@@ -11,7 +11,8 @@ import pytest
 
 from ormahd import api
 from ormahd.rpc.wire import NotFound
-from tests.unit.ctl_desk import Desk, node, open_desk
+from tests.tables import rows
+from tests.unit.ctl_desk import Desk, node, op, open_desk
 
 
 @pytest.fixture
@@ -21,11 +22,7 @@ def desk() -> Iterator[Desk]:
         file.parent.mkdir(parents=True)
         file.write_text("Green tea.\n")
         found.answers["agent.get"] = lambda _: node(digest=hashlib.sha256(file.read_bytes()).hexdigest())
-        op = api.OpResult(
-            op="op1", commit="d" * 40, time="2026-11-21T20:00:00Z", kind="edit", source="person", subject="Edit: Likes tea",
-            body="", nodes=[], run=None, undone_by=None,
-        )  # fmt: skip
-        found.answers["history.list"] = api.HistoryResult(ops=[op])
+        found.answers["history.list"] = api.HistoryResult(ops=[op(kind="edit", commit="d" * 40)])
         yield found
 
 
@@ -57,15 +54,7 @@ def test_nothing_saved_is_nothing_changed(desk: Desk) -> None:
     assert (done.returncode, done.stdout) == (0, "unchanged 97acbe8e\n")
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("/no/such/editor", "cannot be started: No such file or directory"),
-        ("'unclosed", "cannot be started: No closing quotation"),
-        ("false", "ended with status 1"),
-        ("", "there is no terminal to edit on"),
-    ],
-)
+@pytest.mark.parametrize(("command", "said"), rows(__file__, "an_editor_that_fails"))
 def test_an_editor_that_fails(desk: Desk, command: str, said: str) -> None:
     done = desk.ctl("edit", "97ac", env={"EDITOR": command})
     assert done.returncode == 2

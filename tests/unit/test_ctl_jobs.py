@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import pytest
 
 from ormahd import api
 from ormahd.rpc.wire import Conflict, NotFound
-from tests.unit.ctl_desk import Desk, on_terminal, open_desk, write
+from tests.unit.ctl_desk import Desk, on_terminal, write
 
 A = "336001ac-6d0a-4c1e-9a55-0a52b0f4f9d1"
-
-
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    with open_desk() as found:
-        yield found
 
 
 def ran(job: str, **more: Any) -> api.RunTaskResult:

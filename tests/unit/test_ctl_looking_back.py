@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import click
 import pytest
 
@@ -47,24 +45,7 @@ def test_what_is_too_much_or_nothing_is_said(capsys: pytest.CaptureFixture[str])
     assert "nothing was changed that fits" in printed.err
 
 
-@pytest.mark.parametrize("word", ["01m7y3vhpvbpqyz29cgv4ykf0q", "1a2b3c4d", "20231105", "ABCDEF12"])
-def test_an_op_or_commit_is_passed_on(word: str) -> None:
-    assert TimeOrCommit().convert(word, None, None) == word.lower()
-    assert TimeOrRevision().convert(word, None, None) == word
-
-
-@pytest.mark.parametrize("word", ["yesterday", "2026-11-21", "7d", "12h"])
-def test_a_time_is_made_one_with_a_zone(word: str) -> None:
-    for kind in (TimeOrCommit(), TimeOrRevision()):
-        found = datetime.fromisoformat(kind.convert(word, None, None))
-        assert found.tzinfo is not None
-    day = datetime.fromisoformat(TimeOrRevision().convert("2026-11-21", None, None))
-    assert (day.hour, day.minute) == (23, 59)
-
-
 def test_what_is_neither() -> None:
     for kind, word in ((TimeOrCommit(), "2026-99-99"), (TimeOrCommit(), "a b"), (TimeOrRevision(), "2026-99-99")):
         with pytest.raises(click.BadParameter):
             kind.convert(word, None, None)
-    assert TimeOrRevision().convert("feature/branch", None, None) == "feature/branch"
-    assert TimeOrRevision().convert("HEAD~3", None, None) == "HEAD~3"

@@ -10,7 +10,7 @@ import pytest
 from ormahctl import render
 from ormahctl.render import wrapped
 from ormahd import api
-from tests.unit.ctl_desk import Desk, health, hit, node, on_terminal, open_desk
+from tests.unit.ctl_desk import Desk, health, hit, node, on_terminal, op, open_desk
 
 LONG = "Prefers TypeScript over JavaScript for anything that outlives a day, because refactorings are cheaper"
 CJK = "日本語の記憶はとても長い題名を持っていて、端末の幅を超えることがあります"
@@ -23,25 +23,17 @@ NARROW = (40, 80)
 def desk() -> Iterator[Desk]:
     with open_desk() as found:
         edge = api.Edge(id="1" * 36, short_id="11111111", edge="supports", weight=0.5, title=LONG, reason=LONG)
-        op = api.OpResult(
-            op="01k", commit="1a2b3c4d5e", time="2026-11-21T20:00:00Z", kind="consolidate", source="agent:claude-code",
-            subject=LONG, nodes=[], undone_by=None, run=None, body="",
-        )  # fmt: skip
         found.answers |= {
             "agent.recall": api.RecallResult(
                 text="", results=[hit(title=text, content=f"{text}. {text}", space="shop-frontend") for text in (LONG, CJK, EMOJI)]
             ),
             "agent.get": node(title=LONG, content=LONG, connections=api.Connections(out=[edge], incoming=[edge])),
-            "history.list": api.HistoryResult(ops=[op]),
+            "history.list": api.HistoryResult(ops=[op(kind="consolidate", source="agent:claude-code", subject=LONG)]),
             "admin.health": health(),
             "admin.stats": api.StatsResult(
                 total_nodes=2, by_tier={"core": 2}, by_type={"fact": 2}, by_space={"a space with a name of several words": 2},
                 total_edges=0, by_edge={}, plain_files=0,
             ),
-            "admin.tasks": api.TasksResult(tasks=[api.TaskRow(
-                name="conflict_detector", last_run="2026-11-21T20:00:00Z", last_duration_ms=12_000, run_count=1, paused=True, error_count=0, last_error=None, last_success=None,
-                running=False, next_run="2026-11-22T20:00:00Z",
-            )]),
             "admin.doctor": api.DoctorResult(findings=[api.Finding(level="warning", what=LONG, mend=LONG)]),
         }  # fmt: skip
         yield found

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 
 import click
@@ -13,10 +12,10 @@ from ormahctl import options
 from ormahctl.commands.write import CLEARABLE
 from ormahctl.options import LinkType
 from ormahctl.registry import SECTIONS, cli
-from ormahctl.session import space
 from ormahctl.times import TimeOrCommit, TimeOrRevision, When
 from ormahd.api import Link
 from ormahd.model.node import EdgeType, NodeType, Tier
+from tests.tables import rows
 
 
 def test_choices_are_those_of_the_core() -> None:
@@ -39,17 +38,8 @@ def test_every_command_loads_and_has_help_with_an_example() -> None:
             assert "Example" in command.get_help(context), name
 
 
-@pytest.fixture
-def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
-@pytest.mark.usefixtures("tokyo")
-def test_a_day_is_the_readers_day() -> None:
+def test_a_day_is_the_readers_day(zone: Callable[[str], None]) -> None:
+    zone("Asia/Tokyo")
     assert When().convert("2026-11-21", None, None) == "2026-11-21T00:00:00+09:00"
     assert When(end=True).convert("2026-11-21", None, None) == "2026-11-21T23:59:59.999999+09:00"
     assert When().convert("2026-11-21T20:00", None, None) == "2026-11-21T20:00:00+09:00"
@@ -69,15 +59,9 @@ def test_times_ago() -> None:
     assert yesterday + timedelta(days=1) in (now.date(), datetime.now().astimezone().date())
 
 
-@pytest.mark.usefixtures("tokyo")
-@pytest.mark.parametrize(
-    ("text", "days"),
-    [
-        ("last week", 7), ("a week ago", 7), ("3 days ago", 3), ("two weeks ago", 14), ("today", 0), ("Yesterday", 1),
-        ("the day before yesterday", 2),
-    ],
-)  # fmt: skip
-def test_days_in_words_are_whole_days(text: str, days: int) -> None:
+@pytest.mark.parametrize(("text", "days"), rows(__file__, "days_in_words_are_whole_days"))
+def test_days_in_words_are_whole_days(zone: Callable[[str], None], text: str, days: int) -> None:
+    zone("Asia/Tokyo")
     kinds = (When(), When(end=True), TimeOrCommit(), TimeOrRevision())
 
     def day() -> date:
@@ -99,7 +83,7 @@ def test_an_age_is_no_id(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["1a2b3c4d", "deadbeef", "01k9", "01kagq3v5m7w9x", "12345678"])
 def test_an_id_stays_one(text: str) -> None:
-    assert TimeOrCommit().convert(text, None, None) == text
+    assert TimeOrCommit().convert(text, None, None) == TimeOrCommit().convert(text.upper(), None, None) == text
 
 
 def test_hours_in_words_are_moments() -> None:
@@ -127,7 +111,20 @@ def test_words_of_the_readers_language(monkeypatch: pytest.MonkeyPatch) -> None:
     assert When().convert("yesterday", None, None)
 
 
-@pytest.mark.parametrize("text", ["main", "1a2b3c4d", "HEAD~3", "deadbeef", "v1.0", "01m8dynzfe66bmcnn9z3x6rryv"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "main",
+        "1a2b3c4d",
+        "20231105",
+        "ABCDEF12",
+        "feature/branch",
+        "HEAD~3",
+        "deadbeef",
+        "v1.0",
+        "01m8dynzfe66bmcnn9z3x6rryv",
+    ],
+)
 def test_a_revision_is_no_time(text: str) -> None:
     assert TimeOrRevision().convert(text, None, None) == text
 
@@ -143,21 +140,3 @@ def test_links() -> None:
     for text in ("supports", "supports:", "likes:1a2b3c4d", ":1a2b"):
         with pytest.raises(click.BadParameter):
             LinkType().convert(text, None, None)
-
-
-def test_the_space_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    from msgspec import UNSET
-
-    monkeypatch.delenv("ORMAH_SPACE", raising=False)
-    assert space() is UNSET
-    assert space("x") == "x"
-    assert space(None, True) is None
-    monkeypatch.setenv("ORMAH_SPACE", "mine")
-    assert space() == "mine"
-    assert space("x") == "x"
-    monkeypatch.setenv("ORMAH_SPACE", "global")
-    assert space() is None
-    monkeypatch.setenv("ORMAH_SPACE", " ")
-    assert space() is UNSET
-    with pytest.raises(click.UsageError, match="exclude"):
-        space("x", True)

@@ -15,6 +15,7 @@ import pytest
 from ormahd import api
 from ormahd.rpc.wire import BY_CODE, Ambiguous, Incompatible
 from tests.surroundings import surroundings
+from tests.tables import rows
 from tests.unit.ctl_desk import Desk, ctl, health, hit, node, quick, remembered
 
 
@@ -27,29 +28,7 @@ def nobody(tmp_path: Path) -> dict[str, str]:
 # ---------------------------------------------------------------- what was typed
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        ["update", "97ac"],
-        ["update", "97ac", "--clear", "content"],
-        ["update", "97ac", "--title", "x", "--clear", "title"],
-        ["update", "97ac", "--confidence", "2"],
-        ["outdated", "97ac", "--reason", "x", "--revoke"],
-        ["connect", "97ac", "likes", "1a2b"],
-        ["remember"],
-        ["remember", "two", "words"],
-        ["remember", "x", "--type", "poem"],
-        ["remember", "x", "--link", "likes:1a2b"],
-        ["recall", "x", "-n", "0"],
-        ["recall", "x", "--after", "soon"],
-        ["history", "--limit", "0"],
-        ["import", "/no/such/file"],
-        ["config", "explode"],
-        ["--agent", " ", "status"],
-        ["frobnicate"],
-        ["--frobnicate"],
-    ],
-)
+@pytest.mark.parametrize("args", rows(__file__, "usage_errors_say_what_and_what_next"))
 def test_usage_errors_say_what_and_what_next(desk: Desk, args: list[str]) -> None:
     done = desk.ctl(*args)
     assert done.returncode == 2

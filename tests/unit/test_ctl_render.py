@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahctl import render
+from tests.tables import rows
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain", "plain"),
-        ("two\nlines\tand a tab", "two\nlines\tand a tab"),
-        ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
-        ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
-        ("\x9b31m", "\\x9b31m"),
-        ("a\rb", "a\\x0db"),
-        ("a\r\nb", "a\nb"),
-        ("user\u202egnp.exe", "user\\u202egnp.exe"),
-        ("\udcff", "\\udcff"),
-        ("日本語 עברית العربية 👩‍👩‍👧", "日本語 עברית العربية 👩‍👩‍👧"),
-    ],
+    ("text", "shown"), [*rows(__file__, "control_characters_are_shown_and_scripts_left_alone"), ("\udcff", "\\udcff")]
 )
 def test_control_characters_are_shown_and_scripts_left_alone(text: str, shown: str) -> None:
     assert render.safe(text) == shown
@@ -52,15 +41,10 @@ def test_wide_characters_take_two_columns() -> None:
     assert render.pad("日本", 6) == "日本  "
 
 
-def test_times_are_the_readers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    time.tzset()
-    try:
-        assert render.moment("2026-11-21T20:00:00Z") == "2026-11-22 05:00"
-        assert render.moment("2026-11-21T20:00:00Z", day=True) == "2026-11-22"
-    finally:
-        monkeypatch.undo()
-        time.tzset()
+def test_times_are_the_readers(zone: Callable[[str], None]) -> None:
+    zone("Asia/Tokyo")
+    assert render.moment("2026-11-21T20:00:00Z") == "2026-11-22 05:00"
+    assert render.moment("2026-11-21T20:00:00Z", day=True) == "2026-11-22"
     assert render.moment(None) == "-"
     assert render.moment("not\x1ba time") == "not\\x1ba time"
 

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from ormahd import api
-from tests.unit.ctl_desk import Desk, hit, on_terminal, open_desk
+from tests.unit.ctl_desk import Desk, hit, on_terminal, task
 
 EVIL = "\x1b[2J\x1b]0;owned\x07"
-
-
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    with open_desk() as found:
-        yield found
 
 
 def test_colour_only_where_it_is_wanted(desk: Desk) -> None:
@@ -29,11 +21,7 @@ def test_colour_only_where_it_is_wanted(desk: Desk) -> None:
 
 
 def test_tables_have_a_bold_heading_and_stay_harmless(desk: Desk) -> None:
-    row = api.TaskRow(
-        name=f"[bold]日本{EVIL}", last_run=None, last_duration_ms=None, run_count=1, paused=True, error_count=0,
-        last_error=None, last_success=None, running=False, next_run=None,
-    )  # fmt: skip
-    desk.answers["admin.tasks"] = api.TasksResult(tasks=[row])
+    desk.answers["admin.tasks"] = api.TasksResult(tasks=[task(name=f"[bold]日本{EVIL}", paused=True)])
     drawn = on_terminal(desk, "jobs")
     assert "\x1b[1mjob" in drawn
     assert "\\x1b[2J" in drawn

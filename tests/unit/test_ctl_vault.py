@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 from ormahd import api
 from ormahd.rpc.wire import VaultBusy
-from tests.unit.ctl_desk import STATS, Desk, health
+from tests.unit.ctl_desk import STATS, Desk, health, op
 
 # ---------------------------------------------------------------- looking
 
@@ -33,24 +31,10 @@ def test_status_shows_what_is_missing(desk: Desk) -> None:
 
 
 def test_history_lists_newest_first(desk: Desk) -> None:
-    op = api.OpResult(
-        op="op1", commit="c" * 40, time="2026-11-21T20:00:00Z", kind="remember", source="agent:claude-code", subject="Remember: te\x1ba",
-        body="", nodes=["n"], run=None, undone_by="op2",
-    )  # fmt: skip
-    desk.answers["history.list"] = api.HistoryResult(ops=[op])
-    done = desk.ctl(
-        "history",
-        "97ac",
-        "--source",
-        "job:decay_manager",
-        "--space",
-        "shop",
-        "--since",
-        "2026-11-01",
-        "--limit",
-        "7",
-        env={"TZ": "UTC"},
-    )
+    undone = op(source="agent:claude-code", subject="Remember: te\x1ba", nodes=["n"], undone_by="op2")
+    desk.answers["history.list"] = api.HistoryResult(ops=[undone])
+    typed = "history 97ac --source job:decay_manager --space shop --since 2026-11-01 --limit 7"
+    done = desk.ctl(*typed.split(), env={"TZ": "UTC"})
     assert done.stdout == "2026-11-21 20:00  cccccccc  remember    agent:claude-code  Remember: te\\x1ba  (undone)\n"
     assert desk.params("history.list") == [
         api.HistoryParams(
@@ -131,33 +115,6 @@ def test_import_says_how_far_it_got(desk: Desk, tmp_path: Path) -> None:
     assert done.returncode == 75
     assert "broken off after line 500: 500 memories added" in done.stderr
     assert "error: git is held" in done.stderr
-
-
-def test_ctrl_c_in_an_import_says_how_far(desk: Desk, tmp_path: Path) -> None:
-    arrived, go_on = threading.Event(), threading.Event()
-
-    def take(params: api.ImportParams) -> api.ImportResult:
-        if "second" in params.lines[-1]:
-            arrived.set()
-            go_on.wait(120)
-        return api.ImportResult(added=len(params.lines), skipped=0, failed=[], run="r1")
-
-    desk.answers["admin.import"] = take
-    file = tmp_path / "in.jsonl"
-    file.write_text('{"content": "x"}\n' * 500 + '{"content": "second"}\n')
-    # A suite that was started in the background of a script ignores Ctrl-C, and so does what it starts.
-    heard = (
-        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, sys.argv[1:])"
-    )
-    command = [sys.executable, "-c", heard, sys.executable, "-m", "ormahctl", "import", str(file)]
-    with subprocess.Popen(command, env=desk.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert arrived.wait(120)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
-    go_on.set()
-    assert (process.returncode, out) == (130, "")
-    assert "stopped after line 500: 500 memories added" in err
-    assert "Traceback" not in err
 
 
 def pages(count: int) -> Any:

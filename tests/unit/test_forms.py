@@ -4,30 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ormahd.text.forms import (
-    GAP,
-    NAME,
-    READ,
-    forms,
-    identifiers,
-    initials_terms,
-    name_term,
-    parts,
-    spells,
-)
+from ormahd.text.forms import GAP, NAME, READ, forms, identifiers, initials_terms, name_term, parts, spells
+from tests.tables import rows
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("parseTideRow", ["parse", "tide", "row"]),
-        ("XMLFeedReader", ["xml", "feed", "reader"]),
-        ("useMap2D", ["use", "map", "2", "d"]),
-        ("JSONLinesWriter", ["json", "lines", "writer"]),
-        ("word", ["word"]),
-        ("", []),
-    ],
-)
+@pytest.mark.parametrize(("name", "found"), rows(__file__, "parts_of_an_identifier"))
 def test_parts_of_an_identifier(name: str, found: list[str]) -> None:
     assert parts(name) == found
 
@@ -38,18 +19,7 @@ def test_only_words_with_an_inner_capital_are_identifiers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("acronym", "text", "there"),
-    [
-        ("RPO", "Recovery point objective is an hour", True),
-        ("RPO", "recovery, point objective", False),
-        ("RPO", "point objective recovery", False),
-        ("VFN", "Der Verein für Naturkunde tagt", True),
-        ("DMV", "the Department of Motor Vehicles", True),
-        ("NSDD", "North Sea Data Days", True),
-        ("TS", "im Tierheim Süd", True),
-        ("TS", "the tide stops", False),
-        ("ΕΜΠ", "Εθνικό Μετσόβιο Πολυτεχνείο", True),
-    ],
+    ("acronym", "text", "there"), rows(__file__, "an_acronym_is_spelled_by_words_that_follow_each_other")
 )
 def test_an_acronym_is_spelled_by_words_that_follow_each_other(acronym: str, text: str, there: bool) -> None:
     assert spells(acronym, text) is there

@@ -51,21 +51,10 @@ def test_what_codex_puts_in_is_codexs(tag: str) -> None:
 @pytest.mark.parametrize(
     ("prompt", "written"),
     [
-        ("<system-reminder>a\nb</system-reminder>\nwhat did we decide?", "what did we decide?"),
-        ("fix it <system-reminder>x</system-reminder> today", "fix it   today"),
-        ("<ide_opened_file>The user opened a.py</ide_opened_file>\n<ide_selection>x</ide_selection>\nrename it", "rename it"),
-        ("<environment_context>\n<cwd>/x</cwd>\n</environment_context>\n\nrun it on staging", "run it on staging"),
-        ("# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>\na\n</INSTRUCTIONS>\n\nwhy Postgres?", "why Postgres?"),
-        ("# Context from my IDE setup:\n\n## Open tabs:\n- a.py: a.py\n\n## My request for Codex:\nfix the loop", "fix the loop"),
-        ("# Files mentioned by the user:\n\n## a.png: /tmp/a.png\n\n## My request for Codex:\nwhat is this?\n", "what is this?"),
-        ("explain @a.py\n--- Content from referenced files ---\nContent from @a.py:\nx = 1\n--- End of content ---", "explain @a.py"),
-        ('<channel source="telegram" chat_id="7">\nwhere is the key?\n</channel>', "where is the key?"),
-        ("<user_query>\nwhere is the key?\n</user_query>", "where is the key?"),
-        ("[Image #1] what is wrong here [Pasted text #2 +14 lines]", "what is wrong here"),
-        ("<bash-stdout>42</bash-stdout>\nwhy 42?", "why 42?"),
+        *rows(__file__, "what_was_written"),
         ("why\x00 is \x1b[31mthis\x1b[0m red\ud800?\r\nsee", "why  is this red ?\nsee"),
     ],
-)  # fmt: skip
+)
 def test_what_was_written(prompt: str, written: str) -> None:
     assert read(prompt).text == written
 

@@ -12,36 +12,14 @@ import pytest
 
 from ormahctl.shim import start
 from ormahd import paths
+from tests.tables import rows
 
 
 def surroundings(home: Path, **more: str) -> dict[str, str]:
     return {"HOME": str(home), "PATH": os.environ["PATH"]} | more
 
 
-CASES = [
-    {},
-    {"XDG_RUNTIME_DIR": "{home}/run"},
-    {"XDG_RUNTIME_DIR": "{home}/run/"},
-    {"XDG_RUNTIME_DIR": "{home}/gone"},
-    {"XDG_RUNTIME_DIR": ""},
-    {"XDG_STATE_HOME": "{home}/state"},
-    {"XDG_STATE_HOME": "relative/state"},
-    {"XDG_STATE_HOME": "{home}/state/"},
-    {"ORMAH_SOCKET": "{home}/s"},
-    {"ORMAH_SOCKET": "~/s"},
-    {"ORMAH_DAEMON_SOCKET": "{home}/d"},
-    {"ORMAH_SOCKET": "{home}/s", "ORMAH_DAEMON_SOCKET": "{home}/d"},
-    {"ORMAH_SOCKET": "{home}/s", "ORMAH_VAULT": "{home}/v"},
-    {"ORMAH_VAULT": "{home}/v"},
-    {"ORMAH_VAULT": "{home}/link"},
-    {"ORMAH_VAULT": "~/v"},
-    {"ORMAH_VAULT": "{home}/straße"},
-    {"ORMAH_VAULT": "{home}/.local/share/ormah/vault"},
-    {"ORMAH_VAULT": "{home}/data/ormah/vault", "XDG_DATA_HOME": "{home}/data"},
-    {"ORMAH_VAULT_PATH": "{home}/v"},
-    {"HOME": ""},
-    {"HOME": "relative"},
-]
+CASES = rows(__file__, "cases")
 
 
 @pytest.mark.parametrize("given", CASES, ids=lambda given: ",".join(f"{k}={v}" for k, v in given.items()) or "nothing")

@@ -37,7 +37,7 @@ CPU_S = 2
 UNITS = (
     *(" ", "\n", "\t", "-", "=", "#", "*", "_", "`", "'", '"', "(", "[", "[[", "![", "{", "<", "</", ">", "|", "a", "1"),
     *(".", ":", "\\", "~", "a ", "a-", "a.", "1-", "- ", "a\n", "<a>", "é", "中", "key=", "a@", "[x](", "`a`", "**a"),
-    *("\n---\n", "\n```\n", "password ", "<command-name>", "<cwd>", "<think>", "<hook_context>", "the user ", "\x1b["),
+    *("\n---\n", "\n```\n", "password ", "always ", "remember that ", "<command-name>", "<cwd>", "<think>", "<hook_context>", "the user ", "\x1b["),
 )  # fmt: skip
 HEADS = (
     *("<command-name>", "<command-args>", "<cwd>", "<system-reminder>", "# a", "title: a", "- a", "```", '"', "User:"),
@@ -94,6 +94,7 @@ NOTES: dict[str, Callable[[str], object]] = {
     "redact": secrets.redact,
     "statement": lambda text: statement.read(text[:200], text, NodeType.FACT),
     "exact_tokens": facts.exact_tokens,
+    "lost": lambda text: facts.lost([(None, text)], text),
     "bearing": lambda text: bearing.bearing(text[:200], text, NodeType.DECISION, rejected=True),
     "essence": sameness.essence,
     "words": words.words,

@@ -12,7 +12,6 @@ from ormahd.embedding import token_vectors
 from ormahd.embedding.embedder import MOST, WINDOW, Hashing
 from ormahd.embedding.token_vectors import split
 from ormahd.index import links
-from ormahd.index.reader import clean_prefix
 from ormahd.vectors.matrix import STEP, Matrix
 from tests.contract.index_notes import node_id
 from tests.examples import examples
@@ -82,12 +81,6 @@ def test_small_tokens_keep_their_cosines() -> None:
     wanted = codes.astype(np.float32) @ asked.T * token_vectors.step(64)
     assert np.allclose(token_vectors.cosines(packed, asked), wanted, atol=1e-5)
     assert len(token_vectors.pack(codes)) == codes.size // 2
-
-
-def test_calibration_is_there() -> None:
-    lines = token_vectors.calibration()
-    assert len(lines) > 150
-    assert not any(line.startswith("#") for line in lines)
 
 
 def test_hashing_finds_shared_words_and_never_changes() -> None:
@@ -242,10 +235,3 @@ def check(matrix: Matrix, wanted: dict[str, token_vectors.NDArray[np.float16]], 
 def test_what_a_link_is_looked_up_by(text: str, expected: tuple[str | None, str, str]) -> None:
     found = links.target(text)
     assert (found.short, found.file, found.whole) == expected
-
-
-def test_prefixes_are_canonical() -> None:
-    assert clean_prefix(" ABCD ") == "abcd"
-    assert clean_prefix("abcd1111-0000-4000-8000-000000000001") == "abcd1111-0000-4000-8000-000000000001"
-    assert clean_prefix("abcd1111000040008000000000000001") == "abcd1111-0000-4000-8000-000000000001"
-    assert clean_prefix("abcd11110") == "abcd1111-0"

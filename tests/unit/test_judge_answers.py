@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ormahd.judge import answers
 from ormahd.judge.port import Contrast, Duplicate, Linked, Summary
+from tests.tables import rows
 
 GOOD = {"q": 1, "kind": "none", "reason": "about {other} things"}
 TWO = [GOOD, {"q": 2, "kind": "tension", "reason": 'he said "}" and left'}]
@@ -24,44 +25,12 @@ def read(text: str) -> tuple[list[int], tuple[str, ...], bool]:
     return [item.q for item in found.items], found.faults, found.found
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        LIST,
-        f"```json\n{LIST}\n```",
-        f"```\n{LIST}\n```",
-        f"Here {{as asked}}, with [notes]: {LIST} Anything {{else}}?",
-        f"{{not json}} {{'single': 1}} {LIST}",
-        f"<think>I would say {{\"answers\": []}}, or not.</think>{LIST}",
-        json.dumps({"answers": []}) + "\nNo, rather:\n" + LIST,
-        json.dumps(TWO),
-        f"data: {json.dumps(TWO, indent=3)}",
-        LIST.replace("about", "a\nline and a\ttab about"),
-        LIST.replace("about", r"C:\temp\users \d+ \q about"),
-        "\ufeff" + LIST,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", rows(__file__, "the_answer_is_found_amid_anything"))
 def test_the_answer_is_found_amid_anything(text: str) -> None:
     assert read(text) == ([1, 2], (), True)
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("", "empty"),
-        (" \n", "empty"),
-        ("<think>hm</think>", "empty"),
-        ("I cannot help with that.", "prose"),
-        ("both {a} and {b} say {that}", "complete"),
-        ("<!DOCTYPE html><html>{}</html>", "HTML"),
-        (LIST[:40], "complete"),
-        ('{"answers": {"q": 1}}', "complete"),
-        ('{"answers": null}', "complete"),
-        ("[1, 2]", "complete"),
-        ("42", "prose"),
-        ('{"memories": []}', "complete"),
-    ],
-)
+@pytest.mark.parametrize(("text", "fault"), rows(__file__, "what_is_no_answer_is_said_to_be_none"))
 def test_what_is_no_answer_is_said_to_be_none(text: str, fault: str) -> None:
     items, faults, found = read(text)
     assert (items, found) == ([], False)

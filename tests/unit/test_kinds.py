@@ -4,31 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ormahd.model.node import NodeType
 from ormahd.search.gather import NAMING, WORDS, kinds
 from ormahd.text.words import words
+from tests.tables import rows
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("what did we decide last week?", {NodeType.DECISION}),
-        ("Which decisions were made about the database", {NodeType.DECISION}),
-        ("why was SQLite chosen?", {NodeType.DECISION}),
-        ("is there a runbook for restores?", {NodeType.PROCEDURE}),
-        ("what are my preferences for Python?", {NodeType.PREFERENCE}),
-        ("who maintains the importer?", {NodeType.PERSON}),
-        ("Wer hat das entschieden?", {NodeType.PERSON, NodeType.DECISION}),
-        ("¿qué decisión tomamos?", {NodeType.DECISION}),
-        ("was haben wir letzte Woche beschlossen", {NodeType.DECISION}),
-        ("the person who broke it", set()),
-        ("where is the timeout configured?", set()),
-        ("", set()),
-        ("x" * 1_000_000, set()),
-    ],
-)
-def test_kinds(text: str, named: set[NodeType]) -> None:
-    assert kinds(text) == named
+@pytest.mark.parametrize(("text", "named"), [*rows(__file__, "kinds"), ("x" * 1_000_000, [])])
+def test_kinds(text: str, named: list[str]) -> None:
+    assert kinds(text) == set(named)
 
 
 def test_the_words_are_as_texts_are_cut() -> None:

@@ -7,40 +7,15 @@ import pytest
 from ormahd.embedding.reading import read_share
 from ormahd.text.language import STEM, function_words, languages, note_stems, question_stems
 from ormahd.text.words import query_terms, words
+from tests.tables import rows
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("Die Rechnungen für das Dach wurden bezahlt", "german"),
-        ("La facture du toit a été payée", "french"),
-        ("Ключ от гаража висит за дверью", "russian"),
-        ("מפתח החניה תלוי", "hebrew"),
-        ("The invoice of the roof was paid in March", None),
-        ("OPS-2310", None),
-        ("", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "named"), rows(__file__, "the_language_of_a_text"))
 def test_the_language_of_a_text(text: str, named: str | None) -> None:
     assert (named in languages(text)) if named else languages(text) == ()
 
 
-@pytest.mark.parametrize(
-    ("note", "asked"),
-    [
-        ("Die Rechnungen für den Keller", "Rechnung"),
-        ("Die Rechnung ist im Keller", "Rechnungen"),
-        ("Der Müller und das Mehl", "Mueller"),
-        ("Der Mueller und das Mehl", "Müller"),
-        ("Las llaves están en la casa", "llave"),
-        ("Ключ от гаража", "ключами"),
-        ("новый ключ от дома", "нового"),
-        ("τα κλειδιά του σπιτιού", "κλειδί"),
-        ("المفتاح في البيت", "مفتاح"),
-        ("הלכנו עם המפתח", "מפתח"),
-        ("घर की चाबियाँ यहाँ", "चाबी"),
-    ],
-)
+@pytest.mark.parametrize(("note", "asked"), rows(__file__, "a_word_is_found_in_another_form"))
 def test_a_word_is_found_in_another_form(note: str, asked: str) -> None:
     (term,) = words(asked)
     assert not note_stems(note, words(note)).isdisjoint(question_stems(term))

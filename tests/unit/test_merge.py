@@ -15,6 +15,7 @@ from ormahd.note.merge import merge_file, merged_set
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind, NoteLink
 from ormahd.note.write import compose, give_id
+from tests.tables import rows
 
 PATH = "ormah/fact/2026-11/fact_uv-is-fast_97acbe8e.md"
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
@@ -134,18 +135,7 @@ def test_rules_where_both_changed() -> None:
     assert parse(merged(*out), PATH).valid_until == NOW + timedelta(days=1)
 
 
-@pytest.mark.parametrize(
-    ("name", "one", "other"),
-    [
-        ("type", NodeType.GOAL, NodeType.EVENT),
-        ("title", "x", "y"),
-        ("title", "x", None),
-        ("space", "x", "y"),
-        ("confidence", 0.5, 0.6),
-        ("source", "x", "y"),
-        ("outdated_reason", "x", "y"),
-    ],
-)
+@pytest.mark.parametrize(("name", "one", "other"), rows(__file__, "true_conflicts_name_the_field_and_the_versions"))
 def test_true_conflicts_name_the_field_and_the_versions(name: str, one: Any, other: Any) -> None:
     ours, theirs = (edit(BASE, PATH, set={name: value}) for value in (one, other))
     result = merge_file(BASE, ours, theirs, PATH)
@@ -176,23 +166,7 @@ def texts(base: str, ours: str, theirs: str) -> str | None:
     return found[0]
 
 
-@pytest.mark.parametrize(
-    ("base", "ours", "theirs", "result"),
-    [
-        ("blue", "blue\n\nlater", "red", "red\n\nlater"),
-        ("blue", "before\nblue", "red", "before\nred"),
-        ("blue", "before\nblue\nlater", "red", "before\nred\nlater"),
-        ("one\ntwo", "One\ntwo", "one\nTwo", "One\nTwo"),
-        ("one\ntwo", "One\ntwo\nthree", "one\nTwo", "One\nTwo\nthree"),
-        ("one\ntwo", "one\ntwo\nthree", "one", "one\nthree"),
-        ("one", "one!\nours", "one\ntheirs", "one!\nours\ntheirs"),
-        ("one", "one\nboth", "One\nboth", "One\nboth"),
-        ("one", "one\nours", "one\ntheirs", None),
-        ("one\ntwo\nthree", "one\n2\nthree", "three", None),
-        ("one\ntwo\nthree", "one\ntwo\nnew\nthree", "new", None),
-        ("one", "uno", "eins", None),
-    ],
-)
+@pytest.mark.parametrize(("base", "ours", "theirs", "result"), rows(__file__, "changes_that_only_touch_are_both_kept"))
 def test_changes_that_only_touch_are_both_kept(base: str, ours: str, theirs: str, result: str | None) -> None:
     assert texts(base, ours, theirs) == result
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahd.model.lines import merge_lines
 from ormahd.model.strength import Access, fold, read_strength, with_active_days
 from ormahd.note.merge import merge_file
+from tests.tables import rows
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 
@@ -26,24 +29,10 @@ def test_active_days_of_two_machines_are_united() -> None:
     assert merged == merge_lines(base, theirs, ours) == with_active_days(base, [date(2026, 11, 3), date(2026, 11, 21)])
 
 
-def test_additions_of_both_sides_stand_in_the_order_of_their_ids() -> None:
-    base = lines(("b", 1))
-    assert merge_lines(base, lines(("b", 1), ("c", 1)), lines(("a", 1), ("b", 1))) == lines(
-        ("a", 1), ("b", 1), ("c", 1)
-    )
-    assert merge_lines(b"", lines(("b", 1)), lines(("a", 1))) == lines(("a", 1), ("b", 1))
-
-
-def test_removals_count_and_changes_outlive_them() -> None:
-    base = lines(("a", 1), ("b", 1), ("c", 1))
-    assert merge_lines(base, lines(("b", 1), ("c", 1)), lines(("a", 1), ("b", 1))) == lines(("b", 1))
-    assert merge_lines(base, lines(("b", 1)), lines(("a", 2), ("b", 1))) == lines(("a", 2), ("b", 1))
-
-
-def test_of_two_versions_both_sides_choose_the_same() -> None:
-    base = lines(("a", 1))
-    assert merge_lines(base, lines(("a", 2)), lines(("a", 3))) == lines(("a", 3))
-    assert merge_lines(base, lines(("a", 3)), lines(("a", 2))) == lines(("a", 3))
+@pytest.mark.parametrize(("base", "ours", "theirs", "merged"), rows(__file__, "merges"))
+def test_lines_come_go_and_change(base: list[Any], ours: list[Any], theirs: list[Any], merged: list[Any]) -> None:
+    versions = [lines(*rows_) for rows_ in (base, ours, theirs)]
+    assert merge_lines(*versions) == merge_lines(versions[0], versions[2], versions[1]) == lines(*merged)
 
 
 def test_lines_without_id_stay_and_markers_go() -> None:

@@ -15,6 +15,7 @@ from ormahd.model.node import NodeType
 from ormahd.note.values import path_for
 from ormahd.text.quoting import beginning, findable, language, quoted
 from ormahd.text.sameness import gist, once, says_the_same
+from tests.tables import rows
 
 SAYS = "The harbour pilot keeps a ledger of tides."
 ENCODED = base64.b64encode(random.Random(2).randbytes(3000)).decode()
@@ -101,26 +102,8 @@ def test_prose_behind_a_large_image_is_met_and_a_huge_text_costs_little() -> Non
     assert time.thread_time() - begun < 10, "it is linear in the text"
 
 
-SAME = [
-    ("Deploys happen on Tuesday.", "deploys happen on tuesday"),
-    ("The colour is grey.", "The color is gray."),
-    ("We don't use tabs.", "We do not use tabs."),
-    ("**Deploys** happen on Tuesday.", "Deploys happen on Tuesday."),
-    ("Deploys happen\non Tuesday.", "Deploys happen on Tuesday."),
-    ("There are three boats.", "There are 3 boats."),
-    ("Use the blue crane.", "Use blue crane."),
-    ("The pilot’s ledger", "The pilot's ledger"),
-]
-OTHER = [
-    ("Deploys happen on Tuesday.", "Deploys happen on Thursday."),
-    ("We use tabs.", "We do not use tabs."),
-    ("The port is 5432.", "The port is 5433."),
-    ("Ada likes tea.", "Bo likes tea."),
-    ("It takes 5 ms.", "It takes 5 s."),
-    ("Use `make`.", "Use `cmake`."),
-    ("Is it Tuesday?", "It is Tuesday."),
-    ("x" * 5000, "x" * 4999 + "y"),
-]
+SAME = rows(__file__, "same")
+OTHER = [*rows(__file__, "other"), ("x" * 5000, "x" * 4999 + "y")]
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)

@@ -14,6 +14,7 @@ from ormahd.note.forgetting import PURGED, Forgotten
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind, NoteLink
 from ormahd.note.write import compose
+from tests.tables import rows
 
 GOING, STAYING = "1a2b3c4d-0000-4000-8000-000000000001", "9f8e7d6c-0000-4000-8000-000000000002"
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
@@ -39,24 +40,7 @@ def test_an_edge_goes_with_all_that_is_said_of_it() -> None:
     assert FORGOTTEN.without(PATH, linked(note("Text."), "fact_red-door_1a2b3c4d")) == note("Text.")
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("see [[fact_red-door_1a2b3c4d]] there", f"see {PURGED} there"),
-        ("see [[a/b/fact_red-door_1a2b3c4d|the door]]", f"see {PURGED}"),
-        ("see ![[fact_red-door_1a2b3c4d#key]]", f"see {PURGED}"),
-        ("see [[The Red Door]], [[the  red door|it]]", f"see {PURGED}, {PURGED}"),
-        ("see [[work/The red door.md]]", f"see {PURGED}"),
-        ("see [it](work/The%20red%20door.md#key) and [other](Blue.md)", f"see {PURGED} and [other](Blue.md)"),
-        (f"id {GOING}.", f"id {PURGED}."),
-        (f"id {GOING.upper()}", f"id {PURGED}"),
-        ("id 1a2b3c4d", f"id {PURGED}"),
-        ("[it](work/fact/2026-11/fact_red-door_1a2b3c4d.md)", PURGED),
-        ("file fact_größe-tür_1a2b3c4d.md, moved", f"file {PURGED}, moved"),
-        ("1a2b3c4d [sum](ff1a2b3c4dff)", f"{PURGED} [sum](ff1a2b3c4dff)"),
-        ("work/fact/2026-11/fact_x_1a2b3c4d.md", f"work/fact/2026-11/{PURGED}"),
-    ],
-)
+@pytest.mark.parametrize(("text", "left"), rows(__file__, "words_that_name_it"))
 def test_words_that_name_it(text: str, left: str) -> None:
     assert FORGOTTEN.mentions(text.encode())
     assert FORGOTTEN.without("x.md", text.encode()) == left.encode()
@@ -64,9 +48,7 @@ def test_words_that_name_it(text: str, left: str) -> None:
     assert not FORGOTTEN.mentions(left.encode())
 
 
-@pytest.mark.parametrize(
-    "text", ["ff1a2b3c4d55", "1a2b3c4d5", "01a2b3c4d", "the red door", "[[fact_red-door_2a2b3c4d]]", "[[Red door]]", ""]
-)
+@pytest.mark.parametrize("text", rows(__file__, "words_that_only_look_alike"))
 def test_words_that_only_look_alike(text: str) -> None:
     assert not FORGOTTEN.mentions(text.encode())
     assert FORGOTTEN.without("x.md", text.encode()) == text.encode()

@@ -10,6 +10,7 @@ import pytest
 from ormahd.index.rows import NodeRow
 from ormahd.jobs.duplicates.change import repeated, restates, said_twice, unfit, united
 from ormahd.model.node import NodeType, Tier
+from tests.tables import rows
 
 
 def near(value: float) -> Callable[[str, str], float]:
@@ -19,28 +20,13 @@ def near(value: float) -> Callable[[str, str], float]:
 ALIKE = near(0.9)
 
 
-@pytest.mark.parametrize(
-    ("known", "one"),
-    [
-        ("The build needs Node 22.", "Node 22 is what is needed for the build."),
-        ("We deploy with kamal to Hetzner on Tuesdays.", "It is kamal that deploys to Hetzner."),
-        ("Green tea is what the user likes best.", "The user's favourite drink is green tea."),
-    ],
-)
+@pytest.mark.parametrize(("known", "one"), rows(__file__, "a_sentence_in_other_words_is_said_once"))
 def test_a_sentence_in_other_words_is_said_once(known: str, one: str) -> None:
     assert restates(known, one, ALIKE)
     assert united(note(known), note(one), ALIKE) == known
 
 
-@pytest.mark.parametrize(
-    ("known", "one"),
-    [
-        ("The build needs Node 22.", "The build needs Node 18."),
-        ("Deploys go to Hetzner.", "Deploys go to Falkenstein."),
-        ("The cache is on.", "The cache is not on."),
-        ("We indent with tabs.", "We indent with spaces."),
-    ],
-)
+@pytest.mark.parametrize(("known", "one"), rows(__file__, "what_says_something_else_stays"))
 def test_what_says_something_else_stays(known: str, one: str) -> None:
     assert not restates(known, one, near(0.92))
     assert united(note(known), note(one), near(0.92)) == f"{known}\n\n{one}"

@@ -22,6 +22,7 @@ from ormahd.note.values import short_name
 from ormahd.ormah import Ormah
 from ormahd.state import sessions
 from ormahd.vault.spaces import find_project
+from tests.tables import rows
 
 
 @pytest.fixture
@@ -69,30 +70,7 @@ def stored(ormah: Ormah, place: Path) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("address", "key", "name"),
-    [
-        ("git@github.com:acme/api.git", "github.com/acme/api", "api"),
-        ("https://github.com/acme/api", "github.com/acme/api", "api"),
-        ("https://pat:token@GitHub.com/Acme/API.git/", "github.com/acme/api", "API"),
-        ("ssh://git@github.com:22/acme/api.git", "github.com/acme/api", "api"),
-        ("ssh://git@ssh.github.com:443/acme/api.git", "github.com/acme/api", "api"),
-        ("git://github.com/acme/api.git", "github.com/acme/api", "api"),
-        ("git+ssh://git@github.com/acme/api", "github.com/acme/api", "api"),
-        ("github.com:acme/api", "github.com/acme/api", "api"),
-        ("http://www.github.com//acme//api.git?x=1#y", "github.com/acme/api", "api"),
-        ("git@gitlab.example.org:group/sub/team/api.git", "gitlab.example.org/group/sub/team/api", "api"),
-        ("ssh://git@[2001:db8::1]:2222/acme/api.git", "2001:db8::1/acme/api", "api"),
-        ("git@work:acme/api.git", "work/acme/api", "api"),
-        ("git@ssh.dev.azure.com:v3/acme/shop/api", "dev.azure.com/acme/shop/api", "api"),
-        ("https://acme@dev.azure.com/acme/shop/_git/api", "dev.azure.com/acme/shop/api", "api"),
-        ("ssh://git@bitbucket.acme.org:7999/shop/api.git", "bitbucket.acme.org/shop/api", "api"),
-        ("https://bitbucket.acme.org/scm/shop/api.git", "bitbucket.acme.org/shop/api", "api"),
-        ("https://github.com/acme/my%20api.git", "github.com/acme/my api", "my api"),
-        ("/srv/git/acme/api.git", "/srv/git/acme/api.git", "api"),
-        ("file:///srv/git/acme/api.git", "/srv/git/acme/api.git", "api"),
-        ("../api", "../api", "api"),
-        (r"C:\src\api", r"C:\src\api", "api"),
-    ],
+    ("address", "key", "name"), rows(__file__, "an_address_leads_to_one_place_however_it_is_written")
 )
 def test_an_address_leads_to_one_place_however_it_is_written(address: str, key: str, name: str) -> None:
     remote = read_remote(address)

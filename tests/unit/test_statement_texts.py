@@ -6,44 +6,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ormahd.model.node import NodeType
-from ormahd.text.facts import AMOUNTS, MONTHS, WEEKDAYS
 from ormahd.text.statement import read
+from tests.tables import rows
 
-WORDS = [
-    *sorted({*AMOUNTS, *MONTHS, *WEEKDAYS}),
-    "'s",
-    "’s",
-    "'",
-    "-",
-    "/",
-    ".",
-    "`",
-    "31",
-    "12:99",
-    "24:00",
-    "25h",
-    "1,000",
-    "½",
-    "3½",
-    "٣",
-    "十",
-    "月",
-    "点",
-    "半",
-    "万",
-    "下午",
-    "2026-13-45",
-    "Feb",
-    "30",
-    "v1",
-    "%",
-    "°",
-    "€",
-    "#",
-    "a",
-    "half",
-    "twenty-",
-]
+WORDS = rows(__file__, "words")
 
 
 @given(

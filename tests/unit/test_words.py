@@ -28,6 +28,7 @@ from ormahd.text.words import (
     query_terms,
     words,
 )
+from tests.tables import rows
 
 PLAIN_TOKENIZE = "porter unicode61 remove_diacritics 2"
 
@@ -59,62 +60,12 @@ def our_shelf() -> Iterator[Shelf]:
     made.db.close()
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("The user's dog doesn't bark, I'm told", ["the", "user", "dog", "doesn't", "bark", "i", "told"]),
-        ("l’avion d'O’Brien", ["l", "avion", "d", "o", "brien"]),
-        ("snake_case __init__ node.py", ["snake_case", "init", "node", "py"]),
-        ("v1.2 and 3.11.2rc1, not 7.", ["v1.2", "and", "3.11.2rc1", "not", "7"]),
-        ("C++ or C#, c + d", ["c++", "or", "c#", "c", "d"]),
-        ("Straße ÉTÉ İstanbul ＦＵＬＬ ﬁne", ["strasse", "ete", "istanbul", "full", "fine"]),
-        ("Ёлка и Ελλάδα", ["елка", "и", "ελλαδα"]),
-        ("हिन्दी में", ["हिन्दी", "में"]),
-        ("קָטָן", ["קטן"]),
-        ("قَلَم", ["قلم"]),
-        ("黒猫が", ["黒猫", "猫が"]),
-        ("猫", ["猫"]),
-        ("ガラス ｶﾞﾗｽ", ["ガラ", "ラス", "ガラ", "ラス"]),
-        ("東京abc都", ["東京", "abc", "都"]),
-        ("서울에서", ["서울", "울에", "에서"]),
-        ("กินข้าว", ["กิน", "นข้", "ข้า", "าว"]),
-        ("ພາສາ", ["ພາ", "າສ", "ສາ"]),
-        ("ភាសា", ["ភាសា"]),
-        ("မြန်မာ", ["မြန်", "န်မာ"]),
-        ("用c++写", ["用", "c++", "写"]),
-        ("", []),
-        ("?! — … 🎉", []),
-        ("ŉ bietjie", ["n", "bietjie"]),
-        ("\ud800a\x00b\u202ec", ["a", "bc"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [*rows(__file__, "words"), ("\ud800a\x00b\u202ec", ["a", "bc"])])
 def test_words(text: str, expected: list[str]) -> None:
     assert words(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "query"),
-    [
-        ("Пользователь живёт в Москве", "живет"),
-        ("Η Αθήνα είναι όμορφη", "αθηνα"),
-        ("يفضّل المستخدم اللغة العربية", "يفضل"),
-        ("用户更喜欢用数据库", "数据库"),
-        ("用户更喜欢用数据库", "库"),
-        ("用户更喜欢用数据库", "户"),
-        ("彼は東京に住んでいます", "東京"),
-        ("ユーザーはデータベースを使う", "データ"),
-        ("ผู้ใช้ชอบกินข้าว", "กินข้าว"),
-        ("उपयोगकर्ता हिन्दी बोलता है", "हिन्दी"),
-        ("저는 서울에서 일합니다", "서울"),
-        ("người dùng thích cà phê", "ca phe"),
-        ("The deployments run nightly", "deployment"),
-        ("it is written in C++ and C#", "c++"),
-        ("the user's snake_case names", "snake case"),
-        ("the user's snake_case names", "user"),
-        ("release v1.2 is out", "v1.2"),
-        ("Straße", "STRASSE"),
-    ],
-)
+@pytest.mark.parametrize(("text", "query"), rows(__file__, "found_by_full_text_search"))
 def test_found_by_full_text_search(shelf: Shelf, text: str, query: str) -> None:
     assert shelf.finds(text, fts_match(words(query)))
 
@@ -157,10 +108,7 @@ def test_query_terms() -> None:
     assert query_terms("…") == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["What's new", "how do I deploy", "Is it done", "東京はどこですか？", "اين هو؟", 'he asked "why?"', "sure?\n"],
-)
+@pytest.mark.parametrize("text", rows(__file__, "questions"))
 def test_questions(text: str) -> None:
     assert is_question(text)
 

@@ -8,36 +8,18 @@ import mcp_types as types
 import pytest
 
 from ormahctl.gateway.session import Refusal, understood
+from tests.tables import rows
 
-DEEP = b"[" * 100_000 + b"]" * 100_000
+DEEP = "[" * 100_000 + "]" * 100_000
+NESTED = (DEEP, f'{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":{DEEP}}}}}')
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "key", "said"),
-    [
-        (b"no json", -32700, None, "no JSON"),
-        (b"", -32700, None, "no JSON"),
-        (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', -32700, None, "UTF-8"),
-        (DEEP, -32700, None, "deeply"),
-        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":' + DEEP + b"}}", -32700, None, "deeply"),
-        (b'{"jsonrpc":"2.0","id":1,"method":"ping"} {}', -32700, None, "no JSON"),
-        (b'{"jsonrpc":"2.0","id":7.5,"method":"ping"}', -32600, None, "id"),
-        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, None, "id"),
-        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', -32600, None, "id"),
-        (b'{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}', -32600, None, "id"),
-        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600, None, "batches"),
-        (b"5", -32600, None, "object"),
-        (b'{"jsonrpc":"2.0"}', -32600, None, "no JSON-RPC 2.0 request"),
-        (b'{"jsonrpc":"2.0","method":5}', -32600, None, "no JSON-RPC 2.0 request"),
-        (b'{"id":7,"method":"ping"}', -32600, 7, "no JSON-RPC 2.0 request"),
-        (b'{"jsonrpc":"2.0","id":"a","method":"ping","params":[1]}', -32600, "a", "no JSON-RPC 2.0 request"),
-        ('{"jsonrpc":"2.0","id":1,"method":"ping"}'.encode("utf-16"), -32700, None, "no UTF-8"),
-        (b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":"\\ud83d b"}}', -32700, 1, "surrogate pair (\\ud83d)"),
-        (b'{"jsonrpc":"2.0","id":"\\udc00","method":"ping"}', -32700, None, "surrogate pair (\\udc00)"),
-    ],
+    ("line", "code", "said", "key"),
+    [*rows(__file__, "what_is_no_message_is_answered"), *((line, -32700, "deeply", None) for line in NESTED)],
 )
-def test_what_is_no_message_is_answered(line: bytes, code: int, key: int | str | None, said: str) -> None:
-    found = understood(line)
+def test_what_is_no_message_is_answered(line: str, code: int, said: str, key: int | str | None) -> None:
+    found = understood(line.encode("latin-1"))
     assert isinstance(found, Refusal)
     sent = json.loads(found.error.model_dump_json(by_alias=True, exclude_unset=True))
     assert (sent["error"]["code"], sent["id"]) == (code, key)

@@ -6,15 +6,9 @@ import pytest
 
 from ormahd.ingest.batches import GAP, UnreadTurns, batches
 from ormahd.sessions.archive import Archived, SessionTail
+from tests.tables import rows
 
-SHOWN = [
-    ("user", 100, 100),
-    ("user", 2_000, 2_000),
-    ("user", 50_000, 2_000),
-    ("assistant", 100, 100),
-    ("assistant", 400, 400),
-    ("assistant", 5_000, 400),
-]
+SHOWN = rows(__file__, "shown")
 """(role, characters of a turn, characters that are shown)."""
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -13,17 +12,7 @@ from ormahd.ingest.batches import UnreadTurns, batches
 from ormahd.ingest.rules import candidates
 from ormahd.model.node import Narrowing
 from ormahd.sessions.archive import Archived, SessionTail
-
-
-@pytest.fixture
-def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    def move(name: str) -> None:
-        monkeypatch.setenv("TZ", name)
-        time.tzset()
-
-    yield move
-    monkeypatch.undo()
-    time.tzset()
+from tests.tables import rows
 
 
 def session(text: str, at: str) -> UnreadTurns:
@@ -40,24 +29,7 @@ EVENING = "2026-11-03T04:10:00.000Z"
 """Monday evening in Los Angeles, Tuesday in UTC."""
 MORNING = "2026-11-02T22:30:00.000Z"
 """Monday in UTC, Tuesday morning in Tokyo and Auckland."""
-SAID = [
-    (ANGELES, EVENING, "Remember that the demo is tomorrow at ten.", "2026-11-03"),
-    (ANGELES, EVENING, "Remember that the crane was inspected yesterday.", "2026-11-01"),
-    (ANGELES, EVENING, "Remember that the boat is back in two days.", "2026-11-04"),
-    (ANGELES, EVENING, "Remember that the audit is on Tuesday.", "2026-11-03"),
-    (ANGELES, EVENING, "Remember that our lease was signed a week ago.", "2026-10-26"),
-    (ANGELES, EVENING, "Merk dir, dass die Demo morgen um zehn ist.", "2026-11-03"),
-    (ANGELES, EVENING, "Recuerda que la demo es mañana a las diez.", "2026-11-03"),
-    (ANGELES, EVENING, "Retiens que la démo est demain à dix heures.", "2026-11-03"),
-    (ANGELES, "2026-11-01T03:00:00.000Z", "Remember that the key was lost last month.", "2026-09"),
-    (ANGELES, "2026-07-15T04:30:00.000Z", "Remember that the demo is tomorrow at ten.", "2026-07-15"),
-    (TOKYO, MORNING, "Remember that the demo is tomorrow at ten.", "2026-11-04"),
-    (TOKYO, MORNING, "Remember that the crane was inspected yesterday.", "2026-11-02"),
-    (AUCKLAND, MORNING, "Remember that the boat is back in two days.", "2026-11-05"),
-    (AUCKLAND, MORNING, "Merk dir, dass die Demo morgen um zehn ist.", "2026-11-04"),
-    (BERLIN, "2026-11-02T23:30:00.000Z", "Remember that the demo is tomorrow at ten.", "2026-11-04"),
-    ("UTC", EVENING, "Remember that the demo is tomorrow at ten.", "2026-11-04"),
-]
+SAID = rows(__file__, "said")
 
 
 @pytest.mark.parametrize(("where", "at", "text", "day"), SAID)

@@ -10,34 +10,16 @@ import pytest
 from ormahd.ingest.documents.finding import kind_of
 from ormahd.ingest.documents.reading import Unreadable, read_document
 from ormahd.ingest.documents.sections import LONGEST, sections
+from tests.tables import rows
 
 
 def shown(text: str) -> list[tuple[str, str, str]]:
     return [(one.place, one.title, one.text) for one in sections(text, "notes")]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Just a few words.", [("notes", "notes", "Just a few words.")]),
-        ("# A\n\nFirst text.\n\n## B\n\nSecond text.\n# C\nThird text.", [("A", "A", "First text."), ("A > B", "A > B", "Second text."), ("C", "C", "Third text.")]),
-        ("Title\n=====\n\nSome text.\n\nPart\n---\nMore text.", [("Title", "Title", "Some text."), ("Title > Part", "Title > Part", "More text.")]),
-        ("# A\n```\n# no heading\n```\nand text", [("A", "A", "```\n# no heading\n```\nand text")]),
-        ("# A\n~~~\n# open to the end\ntext", [("A", "A", "~~~\n# open to the end\ntext")]),
-        ("# A\n\nSame text.\n\n# A\n\nOther text.", [("A", "A", "Same text."), ("A (2)", "A", "Other text.")]),
-        ("# **Bold** `code` [link](http://x) #\n\nSome text.", [("Bold code link", "Bold code link", "Some text.")]),
-        ("#no heading, a tag\nand text", [("notes", "notes", "#no heading, a tag\nand text")]),
-        ("# A\n\nshort\n\n## B\n\nlong enough", [("A > B", "A > B", "long enough")]),
-        ("---\ntitle: 'My notes'\ntags: [a]\n---\nSome text here.", [("My notes", "My notes", "Some text here.")]),
-        ("---\nA letterhead, no frontmatter\n---\nDear Ada", [("notes", "notes", "---\nA letterhead, no frontmatter\n---\nDear Ada")]),
-        ("- a list\n---\nSome text.", [("notes", "notes", "- a list\n---\nSome text.")]),
-        ("\ufeff# A\r\n\r\nWith marks.\r\n", [("A", "A", "With marks.")]),
-        ("", []),
-        ("# Only\n## headings\n", []),
-    ],
-)  # fmt: skip
-def test_a_text_is_divided_by_its_headings(text: str, expected: list[tuple[str, str, str]]) -> None:
-    assert shown(text) == expected
+@pytest.mark.parametrize(("text", "expected"), rows(__file__, "a_text_is_divided_by_its_headings"))
+def test_a_text_is_divided_by_its_headings(text: str, expected: list[list[str]]) -> None:
+    assert [list(one) for one in shown(text)] == expected
 
 
 def test_a_long_section_is_divided_and_nothing_is_lost() -> None:

@@ -6,40 +6,16 @@ import pytest
 
 from ormahd.search.gather import parts
 from ormahd.search.search import Hit, Ranked, join
+from tests.tables import rows
+
+
+@pytest.mark.parametrize(("text", "found"), rows(__file__, "a_question_for_two_things_is_cut"))
+def test_a_question_for_two_things_is_cut(text: str, found: list[str]) -> None:
+    assert list(parts(text)) == found
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("which port do gateways use and who is our contact?", ("which port do gateways use?", "who is our contact?")),
-        (
-            "What runs our jobs? What prevents double bookings?",
-            ("What runs our jobs?", "What prevents double bookings?"),
-        ),
-        ("where are logs kept, and where are metrics", ("where are logs kept?", "where are metrics?")),
-        ("wie zahlen die Gäste und wann endet die Saison?", ("wie zahlen die Gäste?", "wann endet die Saison?")),
-        ("où sont les logs et qui gère le serveur ?", ("où sont les logs?", "qui gère le serveur?")),
-        ("who bakes, when is the book due and what is its title?", ()),  # "its" leans on what stands before
-    ],
-)
-def test_a_question_for_two_things_is_cut(text: str, found: tuple[str, ...]) -> None:
-    assert parts(text) == found
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "which port do gateways use?",
-        "how do search and ranking work?",  # "and" joins two words
-        "where is the certificate and when does it expire?",  # the second leans on the first
-        "what is it and what does it do?",
-        "fix the importer and what it broke",
-        "what did we decide and why",  # no subject
-        "who is A? who is B? who is C? who is D?",
-        "what does the log say and where is it kept? " + "x" * 400,
-        "İstanbul nerede and where are the logs?",  # folding changes the length, and the first is no known question
-    ],
+    "text", [*rows(__file__, "other_texts_stay_whole"), "what does the log say and where is it kept? " + "x" * 400]
 )
 def test_other_texts_stay_whole(text: str) -> None:
     assert parts(text) == ()

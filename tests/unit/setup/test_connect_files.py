@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,26 +77,22 @@ def test_a_link_that_leads_nowhere_gets_its_target(home: Path) -> None:
     assert not (home / "dotfiles").exists()
 
 
-def test_a_directory_in_its_place_is_refused(home: Path) -> None:
-    CLAUDE.target().mkdir(parents=True)
-    with pytest.raises(InvalidSettings, match=r"settings\.json is a directory"):
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (Path.mkdir, r"settings\.json is a directory"), (os.mkfifo, "no regular file"),
+        (lambda path: path.symlink_to(path.name), "cannot be read: Too many levels"),
+    ],
+)  # fmt: skip
+def test_what_is_no_file_in_its_place_is_refused(home: Path, made: Callable[[Path], None], why: str) -> None:
+    CLAUDE.home().mkdir()
+    made(CLAUDE.target())
+    with pytest.raises(InvalidSettings, match=why):
         setup(CLAUDE)
     assert connect.disconnect(CLAUDE) == []
 
 
-def test_a_pipe_in_its_place_is_not_waited_for(home: Path) -> None:
-    CLAUDE.home().mkdir()
-    os.mkfifo(CLAUDE.target())
-    with pytest.raises(InvalidSettings, match="no regular file"):
-        setup(CLAUDE)
-    assert connect.disconnect(CLAUDE) == []
-
-
-def test_a_link_to_itself_and_a_file_on_the_way_are_named(home: Path) -> None:
-    CLAUDE.home().mkdir()
-    CLAUDE.target().symlink_to("settings.json")
-    with pytest.raises(InvalidSettings, match="cannot be read: Too many levels"):
-        setup(CLAUDE)
+def test_a_file_on_the_way_is_named(home: Path) -> None:
     (home / ".codex").write_text("")
     with pytest.raises(InvalidSettings, match="cannot be read: Not a directory"):
         setup(CODEX)
@@ -148,23 +145,16 @@ def test_something_else_where_hooks_belong_is_left_alone(home: Path, text: str, 
     assert json.loads(path.read_bytes()) == {"hooks": json.loads(text)}
 
 
-@pytest.mark.parametrize("after", [b'{"a": 2}', None])
-def test_an_edit_of_the_meantime_is_never_overwritten(home: Path, after: bytes | None) -> None:
-    path = put(CLAUDE, b'{"a": 1}')
+@pytest.mark.parametrize(("before", "after"), [(b'{"a": 1}', b'{"a": 2}'), (b'{"a": 1}', None), (None, b'{"a": 2}')])
+def test_an_edit_of_the_meantime_is_never_overwritten(home: Path, before: bytes | None, after: bytes | None) -> None:
+    path = put(CLAUDE, before or b"")
+    path.unlink() if before is None else None
     change = planned(CLAUDE)
     path.unlink() if after is None else path.write_bytes(after)
     with pytest.raises(Conflict, match="changed by somebody else"):
         change.make()
     assert (path.read_bytes() if path.exists() else None) == after
     assert [one.name for one in path.parent.iterdir()] == ([] if after is None else ["settings.json"])
-
-
-def test_a_file_that_appears_meanwhile_is_never_overwritten(home: Path) -> None:
-    change = planned(CLAUDE)
-    path = put(CLAUDE, b'{"theirs": 1}')
-    with pytest.raises(Conflict, match="changed by somebody else"):
-        change.make()
-    assert path.read_bytes() == b'{"theirs": 1}'
 
 
 def test_setups_at_the_same_time_add_once(home: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,57 +14,20 @@ from ormahctl.setup import connect, harness, standing
 from ormahctl.setup.edit import Json
 from ormahctl.setup.harness import AGENTS, HARNESSES
 from ormahd.rpc.wire import Conflict, Unavailable
-from tests.unit.setup.connecting import WORDS, a_home, uninstall
+from tests.tables import rows
+from tests.unit.setup.connecting import WORDS, uninstall
 
-CLAUDE_STATE = (
-    b'{\n  "numStartups": 41,\n  "projects": {"/src/shop": {"history": ["run ormahctl \\u2713"], "mcpServers": {}}},\n'
-    b'  "mcpServers": {\n    "github": {"type": "stdio", "command": "gh-mcp", "args": [], "env": {"T": "x"}}\n  }\n}'
-)
-CODEX_CONFIG = b"""model = "o5"  # the large one
-
-[mcp_servers.docs]
-command = "docs-mcp"
-args = ["--stdio"] # keep
-
-[projects."/src/shop"]
-trust_level = "trusted"
-"""
-GEMINI = b'{\r\n  // mine\r\n  "theme": "Atom One",\r\n  "hooks": {"AfterTool": [{"hooks": [{"type": "command", "command": "beep"}]}]},\r\n  "mcpServers": {}, // none yet\r\n}\r\n'
-CASES: dict[str, dict[str, bytes | None]] = {
-    "claude-code": {
-        ".claude/settings.json": b'{\n    "model": "opus",\n    "hooks": {\n        "Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]\n    }\n}\n',
-        ".claude.json": CLAUDE_STATE,
-    },
-    "codex": {".codex/hooks.json": b'{"hooks":{}}', ".codex/config.toml": CODEX_CONFIG},
-    "gemini": {".gemini/settings.json": GEMINI},
-}
-OTHERS: dict[str, dict[str, bytes | None]] = {
-    "claude-code": {".claude/settings.json": b"", ".claude.json": b"{}"},
-    "codex": {
-        ".codex/hooks.json": None,
-        ".codex/config.toml": b'[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "beep"\n\n[mcp_servers]\n',
-    },
-    "gemini": {".gemini/settings.json": b'\xef\xbb\xbf{"mcpServers": {"x": {"command": "y"}}}'},
-}
-NONE: dict[str, dict[str, bytes | None]] = {name: dict.fromkeys(files) for name, files in CASES.items()}
+CASES = {(kind, agent): files for kind, agent, files in rows(__file__, "settings")}
 ALL = pytest.mark.parametrize(
-    ("agent", "files"),
-    [(agent, files) for table in (CASES, OTHERS, NONE) for agent, files in table.items()],
-    ids=[f"{agent}-{kind}" for kind in ("usual", "odd", "none") for agent in CASES],
+    ("agent", "files"), [(agent, files) for (_, agent), files in CASES.items()], ids=map("-".join, CASES)
 )
+OTHERS = rows(__file__, "others")
 
 
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with a_home() as found:
-        yield found
-
-
-def put(home: Path, files: dict[str, bytes | None]) -> dict[str, bytes]:
-    for name, data in files.items():
-        if data is not None:
-            (home / name).parent.mkdir(parents=True, exist_ok=True)
-            (home / name).write_bytes(data)
+def put(home: Path, files: dict[str, str]) -> dict[str, bytes]:
+    for name, text in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_bytes(text.encode())
     return content(home)
 
 
@@ -95,7 +57,7 @@ def served(agent: str) -> dict[str, object]:
 
 
 @ALL
-def test_wired_and_taken_out_again_to_the_byte(home: Path, agent: str, files: dict[str, bytes | None]) -> None:
+def test_wired_and_taken_out_again_to_the_byte(home: Path, agent: str, files: dict[str, str]) -> None:
     before = put(home, files)
     changes = connected(agent)
     assert [change.server for change in changes if change.server] == ["added"]
@@ -113,7 +75,7 @@ def test_wired_and_taken_out_again_to_the_byte(home: Path, agent: str, files: di
 
 
 @ALL
-def test_what_others_wrote_meanwhile_stays(home: Path, agent: str, files: dict[str, bytes | None]) -> None:
+def test_what_others_wrote_meanwhile_stays(home: Path, agent: str, files: dict[str, str]) -> None:
     put(home, files)
     connected(agent)
     path = AGENTS[agent].server_file()
@@ -133,7 +95,7 @@ def test_what_others_wrote_meanwhile_stays(home: Path, agent: str, files: dict[s
         tomllib.loads(left.decode())
 
 
-@pytest.mark.parametrize("agent", CASES)
+@pytest.mark.parametrize("agent", HARNESSES)
 def test_another_server_of_that_name_is_left_alone(home: Path, agent: str) -> None:
     harness = AGENTS[agent]
     path = harness.server_file()
@@ -164,7 +126,7 @@ def test_a_person_adds_to_our_entry_and_keeps_it(home: Path) -> None:
 
 
 def test_servers_in_one_line_are_named_with_a_way_out(home: Path) -> None:
-    path = put(home, {".codex/config.toml": b'mcp_servers = { linear = { command = "npx" } }\n'})
+    path = put(home, {".codex/config.toml": 'mcp_servers = { linear = { command = "npx" } }\n'})
     with pytest.raises(Conflict, match=r"config\.toml: mcp_servers is written in one line") as failed:
         connected("codex")
     assert "[mcp_servers.NAME]" in (failed.value.hint or "")
@@ -173,27 +135,16 @@ def test_servers_in_one_line_are_named_with_a_way_out(home: Path) -> None:
 
 # ---------------------------------------------------------------- agents whose settings are not edited
 
-OTHERS_FILES = {
-    "cursor": (".cursor/mcp.json", b'{"mcpServers":{"a":{"command":"b"}}}'),
-    "opencode": ("config_home/opencode/opencode.jsonc", b'{\n  "$schema": "x", // schema\n  "mcp": {}\n}'),
-    "claude-desktop": ("config_home/Claude/claude_desktop_config.json", b'{\n  "globalShortcut": ""\n}\n'),
-    "vscode": (
-        "config_home/Code/User/mcp.json",
-        b'{\n\t"servers": {\n\t\t"play": {"command": "npx",}, // browser\n\t},\n}\n',
-    ),
-}
 
-
-@pytest.mark.parametrize("agent", OTHERS_FILES)
-def test_a_snippet_is_seen_once_it_was_pasted(home: Path, agent: str) -> None:
-    name, mine = OTHERS_FILES[agent]
+@pytest.mark.parametrize(("agent", "name", "mine"), OTHERS)
+def test_a_snippet_is_seen_once_it_was_pasted(home: Path, agent: str, name: str, mine: str) -> None:
     put(home, {name: mine})
     one = AGENTS[agent]
     assert one.server_file() == home / name
     state = standing.standing(one, socket=None, server=WORDS)
     assert (state.state, state.server, state.found) == ("no", "no", str(one.home()))
     snippet = json.loads(one.snippet(WORDS))
-    (home / name).write_text(json.dumps(dict(Json.parse(mine).value) | snippet))
+    (home / name).write_text(json.dumps(dict(Json.parse(mine.encode()).value) | snippet))
     assert standing.standing(one, socket=None, server=WORDS).state == "yes"
     assert standing.connected() == {agent: [snippet[one.servers]["ormah"]]}
     assert standing.standing(one, socket=None, server=["/new/ormahctl", "mcp"]).state == "outdated"

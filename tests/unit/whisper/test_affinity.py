@@ -9,10 +9,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from ormahd.model.chance import MAX_BOOST
 from ormahd.model.judgement import Int8Vector, Judgement
 from ormahd.state.feedback import Judgements
-from ormahd.whisper.affinity import HALF_LIFE_DAYS, IMPLICIT_WEIGHT, SIMILARITY, boosts, judged
+from ormahd.whisper.affinity import boosts, judged
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 MODEL = "m"
@@ -40,20 +39,20 @@ def boost(rows: Sequence[Judgement], node: str = A) -> float | None:
 
 
 def seed(rows: Sequence[Judgement]) -> float | None:
-    """The seed's own loop, over one memory's rows."""
+    """The seed's own loop and numbers, over one memory's rows."""
     weighted_sum = weight_total = 0.0
     for one in rows:
         vector = one.vector.vector
         sim = float(vector @ PROMPT / np.linalg.norm(vector))
-        if sim < SIMILARITY:
+        if sim < 0.7:
             continue
         days_ago = max(0.0, (NOW - one.confirmed_at).total_seconds() / 86_400)
-        recency = math.exp(-days_ago * math.log(2) / HALF_LIFE_DAYS)
-        source_weight = IMPLICIT_WEIGHT if one.source == "implicit" else 1.0
+        recency = math.exp(-days_ago * math.log(2) / 30)
+        source_weight = 0.8 if one.source == "implicit" else 1.0
         weight = sim * recency * source_weight
         weighted_sum += one.signal * weight
         weight_total += weight
-    return weighted_sum / weight_total * MAX_BOOST if weight_total else None
+    return weighted_sum / weight_total * 0.15 if weight_total else None
 
 
 def test_it_is_the_seeds_formula() -> None:
@@ -66,27 +65,6 @@ def test_it_is_the_seeds_formula() -> None:
         ]  # fmt: skip
         expected = seed(rows)
         assert boost(rows) == (None if expected is None else pytest.approx(expected, abs=1e-5))
-
-
-def test_one_judgement_gives_the_most_that_there_is() -> None:
-    assert boost([row(A, 1, 1.0)]) == pytest.approx(0.15)
-    assert boost([row(A, -1, 0.8, days=365, source="implicit")]) == pytest.approx(-0.15)
-
-
-def test_below_the_threshold_a_prompt_says_nothing() -> None:
-    assert boost([row(A, 1, 0.69)]) is None
-    assert boost([row(A, 1, 0.71)]) == pytest.approx(0.15)
-
-
-def test_of_two_judgements_the_younger_and_the_one_that_was_meant_weigh_more() -> None:
-    young, old = row(A, 1, 0.9, number=1), row(A, -1, 0.9, days=30, number=2)
-    assert boost([young, old]) == pytest.approx((1 - 0.5) / (1 + 0.5) * 0.15, abs=1e-4)
-    meant, inferred = row(A, 1, 0.9, number=1), row(A, -1, 0.9, source="implicit", number=2)
-    assert boost([meant, inferred]) == pytest.approx((1 - 0.8) / (1 + 0.8) * 0.15, abs=1e-4)
-
-
-def test_what_comes_from_the_future_counts_as_of_now() -> None:
-    assert boost([row(A, 1, 0.9, days=-400, number=1), row(A, -1, 0.9, number=2)]) == pytest.approx(0.0, abs=1e-4)
 
 
 def test_ages_beyond_all_numbers() -> None:

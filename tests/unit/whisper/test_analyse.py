@@ -13,6 +13,7 @@ from ormahd.embedding.embedder import Hashing, QueryVectors
 from ormahd.text.times import find_period
 from ormahd.whisper.analyse import ARCHETYPES, EARLIER_CHARACTERS, WINDOW, Archetypes, analyse, classify, early, topic
 from ormahd.whisper.types import Analysis, Asked, Before, EarlierPrompt, Intent
+from tests.tables import rows
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 HASHING = Hashing()
@@ -30,12 +31,6 @@ def deaf(prompt: str, *earlier: str) -> Analysis:
     return analyse(
         Asked(prompt, None), Before(recent), embed=lambda _: None, archetypes=Archetypes(lambda _: None), now=NOW,
     )  # fmt: skip
-
-
-def test_how_many_examples() -> None:
-    """Reference 4.4: temporal 8, identity 16, continuation 12, conversational 12."""
-    counts = {kind: len(examples) for kind, examples in ARCHETYPES.items() if kind is not Intent.GENERAL}
-    assert counts == {Intent.TEMPORAL: 8, Intent.IDENTITY: 16, Intent.CONTINUATION: 12, Intent.CONVERSATIONAL: 12}
 
 
 @pytest.mark.parametrize("kind", list(ARCHETYPES))
@@ -62,32 +57,12 @@ def scored(*, prompt: str = "me", **scores: float) -> set[Intent]:
     return set(classify(every, prompt, 0.65))
 
 
-def test_several_kinds() -> None:
-    """Seed: "classification drives later branching"; several may match."""
-    assert scored(temporal=0.7, identity=0.8) == {Intent.TEMPORAL, Intent.IDENTITY}
-    assert scored(temporal=0.64) == {Intent.GENERAL}
-    assert scored(temporal=0.65) == {Intent.TEMPORAL}
-
-
-def test_a_greeting_gives_way_within_the_margin() -> None:
-    assert scored(conversational=0.8, temporal=0.66) == {Intent.TEMPORAL}
-    assert scored(conversational=0.82, temporal=0.66) == {Intent.CONVERSATIONAL}
-    assert scored(conversational=0.9) == {Intent.CONVERSATIONAL}
-    assert scored(conversational=0.7, temporal=0.6) == {Intent.CONVERSATIONAL}
-
-
-def test_identity_cancels_continuation() -> None:
-    assert scored(identity=0.7, continuation=0.9) == {Intent.IDENTITY}
-
-
-def test_nobody_asks_for_themselves_without_saying_so() -> None:
-    assert scored(identity=0.9, prompt="what is their job?") == {Intent.GENERAL}
-    assert scored(identity=0.9, prompt="what's my job?") == {Intent.IDENTITY}
-    assert scored(identity=0.9, prompt="what does the user like?") == {Intent.IDENTITY}
+@pytest.mark.parametrize(("scores", "kinds", "prompt"), rows(__file__, "rules"))
+def test_what_holds_among_kinds(scores: dict[str, float], kinds: list[str], prompt: str | None) -> None:
+    assert scored(prompt=prompt or "me", **scores) == set(kinds)
 
 
 def test_a_topic_of_its_own_comes_nearer() -> None:
-    assert scored(temporal=0.7, general=0.8) == {Intent.GENERAL}
     assert understood("what did we decide about the retries?").intents == {Intent.GENERAL}
 
 
@@ -166,30 +141,21 @@ def test_a_follow_up_is_searched_with_the_last_two_prompts() -> None:
     assert "deploi" not in topic(heard.query, None)
 
 
+@pytest.mark.parametrize(("prompt", "earlier", "query"), rows(__file__, "queries"))
+def test_only_a_follow_up_is_searched_with_the_prompts_before_it(prompt: str, earlier: list[str], query: str) -> None:
+    """Seed: "The search query is only expanded for follow-up prompts"; base query: current prompt."""
+    heard = understood(prompt, *earlier)
+    assert (heard.query, heard.follow_up) == (query, query != prompt)
+
+
 def test_half_a_topic_is_searched_with_the_other_half() -> None:
     heard = deaf("and how about production?", "how does the cache expire?", "how do we deploy to staging?")
     assert heard.query == "how do we deploy to staging?\nand how about production?"
 
 
-def test_prompts_that_said_nothing_are_passed_over() -> None:
-    heard = understood("what about that one?", "how does the worker retry?", "which queue is it?", "ok", "go on")
-    assert heard.query == "how does the worker retry?\nwhich queue is it?\nwhat about that one?"
-
-
 def test_earlier_prompts_are_cut() -> None:
     heard = understood("what about that one?", "x" * 5_000)
     assert heard.query == "x" * EARLIER_CHARACTERS + "\nwhat about that one?"
-
-
-def test_other_prompts_are_not_expanded() -> None:
-    """Seed: "The search query is only expanded for follow-up prompts"; base query: current prompt."""
-    heard = understood("how does the cache expire?", "which queue is it?")
-    assert not heard.follow_up
-    assert heard.query == "how does the cache expire?"
-
-
-def test_without_earlier_prompts_there_is_nothing_to_follow() -> None:
-    assert not understood("what about that one?").follow_up
 
 
 @pytest.mark.parametrize(
@@ -221,16 +187,10 @@ def test_where_were_we_at_the_beginning_asks_for_the_newest() -> None:
 # ---------------------------------------------------------------- topic
 
 
-def test_topic() -> None:
+@pytest.mark.parametrize(("query", "space", "tokens"), rows(__file__, "topics"))
+def test_topic(query: str, space: str, tokens: list[str]) -> None:
     """Seed: "extracts topic tokens from the current prompt"; reference: without stop words and the space's name."""
-    assert topic("How do the caches of Acme-API expire?", "acme-api") == {"cach", "expir"}
-    assert topic("how does acme-api talk to the API", "acme-api") == {"talk", "api"}
-    assert topic("what is it", None) == frozenset()
-    assert topic("认证方案", None) == {"认证", "证方", "方案"}
-    assert topic("где настроен кэш?", None) == {"настроен", "кэш"}
-    assert topic("пo-x", "") != frozenset()
-    assert topic("ormahs", "ormah") == {"ormah"}
-    assert topic("is C++ in (a space)?", "(a space)") == {"cplusplu"}
+    assert topic(query, space or None) == set(tokens)
 
 
 @given(st.text(), st.one_of(st.none(), st.text(max_size=20)), st.text(max_size=40))

@@ -28,13 +28,7 @@ def test_short(prompt: str) -> None:
     assert early(prompt) is Silence.SHORT
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        "auth", "git", "部署呢", "認証は", "인증은", "что с кэшем?", "πού είναι;", "أين المفتاح", "ไฟล์อยู่ไหน", "गिट", "מה עם המפתח",
-        "E0502", "v12",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("prompt", rows(__file__, "words_of_any_script_are_heard"))
 def test_words_of_any_script_are_heard(prompt: str) -> None:
     """Issue: "prompts in any script (Cyrillic, Greek, CJK, Arabic) are words, not empty"."""
     assert early(prompt) is None

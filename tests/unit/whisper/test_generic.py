@@ -12,6 +12,7 @@ from ormahd.model.node import NodeType, Tier
 from ormahd.text.words import stems, words
 from ormahd.whisper import generic
 from ormahd.whisper.types import Analysis, Candidate, Intent
+from tests.tables import rows
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 NOTES = {
@@ -48,47 +49,19 @@ def let_go(prompt: str, name: str, space: str | None = "shop", **numbers: float)
     return one.dropped
 
 
-@pytest.mark.parametrize(
-    ("prompt", "name"),
-    [
-        ("write a kafka consumer in go that prints every message", "kafka"),
-        ("what is a kafka topic", "kafka"),
-        ("schreib mir einen Kafka-Consumer in Go", "kafka"),
-        ("напиши kafka consumer на go", "kafka"),
-        ("用 kafka 写一个 consumer", "kafka"),
-        ("how do I open a file dialog in tauri", "stack"),
-        ("parse a date in python", "tides"),
-        ("how do I send an e-mail with an attachment in python", "mail"),
-    ],
-)
+@pytest.mark.parametrize(("prompt", "name"), rows(__file__, "a_memory_that_shares_only_a_library_is_let_go"))
 def test_a_memory_that_shares_only_a_library_is_let_go(prompt: str, name: str) -> None:
     reason = let_go(prompt, name)
     assert reason is not None
     assert reason.startswith(generic.BELOW)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "name"),
-    [
-        ("write a consumer for telegrams.raw", "kafka"),
-        ("how do we partition the kafka topic between gate and decode?", "kafka"),
-        ("refactor tides/parse.py", "tides"),
-        ("why is our front end not written with electron?", "stack"),
-        ("explain what preview_mail does", "mail"),
-        ("ssh into the box of gate, which hostname?", "kafka"),
-    ],
-)
+@pytest.mark.parametrize(("prompt", "name"), rows(__file__, "a_memory_that_shares_the_projects_own_words_stays"))
 def test_a_memory_that_shares_the_projects_own_words_stays(prompt: str, name: str) -> None:
     assert let_go(prompt, name) is None
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        "on which day are the boats washed?",  # nothing technical in it
-        "write a kafka consumer for the shop",  # the project's name
-    ],
-)
+@pytest.mark.parametrize("prompt", rows(__file__, "a_prompt_of_another_kind_is_left_alone"))
 def test_a_prompt_of_another_kind_is_left_alone(prompt: str) -> None:
     assert generic.request(heard(prompt), "shop") is None
 

@@ -214,28 +214,6 @@ def test_recording_costs_less_than_a_whisper_notices(state: State) -> None:
 # ---------------------------------------------------------------- reviews
 
 
-def test_a_question_is_answered_and_rests(state: State, clock: Clock) -> None:
-    def resting() -> set[str]:
-        return whispers.resting(state, since=clock.now - timedelta(days=14), unanswered=3)
-
-    assert not whispers.answer(state, A)
-    whispers.surfaced(state, A, event="one", surfaced_in="two")
-    assert resting() == {A}
-    clock.go(days=15)
-    assert resting() == set()
-    for _ in range(2):
-        whispers.surfaced(state, A, event="one", surfaced_in="two")
-        clock.go(days=15)
-    assert resting() == {A}, "three times in vain"
-    assert whispers.counts(state) == (3, 0)
-    assert whispers.answer(state, A)
-    assert whispers.counts(state) == (3, 1)
-    assert resting() == set()
-    with state.transaction() as db:
-        newest = db.execute("SELECT answered IS NOT NULL FROM review_log ORDER BY id DESC LIMIT 1").fetchone()
-    assert newest == (1,)
-
-
 # ---------------------------------------------------------------- judgements in files
 
 
