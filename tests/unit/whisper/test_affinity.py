@@ -67,6 +67,18 @@ def test_it_is_the_seeds_formula() -> None:
         assert boost(rows) == (None if expected is None else pytest.approx(expected, abs=1e-5))
 
 
+def test_below_the_threshold_a_prompt_says_nothing() -> None:
+    assert boost([row(A, 1, 0.69)]) is None
+    assert boost([row(A, 1, 0.71)]) == pytest.approx(0.15)
+
+
+def test_of_two_judgements_the_younger_and_the_one_that_was_meant_weigh_more() -> None:
+    young, old = row(A, 1, 0.9, number=1), row(A, -1, 0.9, days=30, number=2)
+    assert boost([young, old]) == pytest.approx((1 - 0.5) / (1 + 0.5) * 0.15, abs=1e-4)
+    meant, inferred = row(A, 1, 0.9, number=1), row(A, -1, 0.9, source="implicit", number=2)
+    assert boost([meant, inferred]) == pytest.approx((1 - 0.8) / (1 + 0.8) * 0.15, abs=1e-4)
+
+
 def test_ages_beyond_all_numbers() -> None:
     old = [row(A, 1, 0.9, days=300_000, number=1), row(A, -1, 0.9, days=300_000, number=2)]
     assert boost(old) == pytest.approx(0.0, abs=1e-4)

@@ -142,7 +142,7 @@ def test_a_follow_up_is_searched_with_the_last_two_prompts() -> None:
 
 
 @pytest.mark.parametrize(("prompt", "earlier", "query"), rows(__file__, "queries"))
-def test_only_a_follow_up_is_searched_with_the_prompts_before_it(prompt: str, earlier: list[str], query: str) -> None:
+def test_other_prompts_are_not_expanded(prompt: str, earlier: list[str], query: str) -> None:
     """Seed: "The search query is only expanded for follow-up prompts"; base query: current prompt."""
     heard = understood(prompt, *earlier)
     assert (heard.query, heard.follow_up) == (query, query != prompt)
