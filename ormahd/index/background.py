@@ -51,6 +51,7 @@ class Background:
         """Processor time that the process had used when memory was last returned to the system."""
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread = threading.Thread(target=self._run, name="index-fill", daemon=True)
         self._thread.start()
 
@@ -90,6 +91,8 @@ class Background:
             self._thread.join()
 
     def _run(self) -> None:
+        """Run steps until `stop` is called: the body of the thread. After each step it rests for the pause that the
+        step returned."""
         while not self._stopping:
             try:
                 pause = self._step()
@@ -112,8 +115,8 @@ class Background:
                 self._woken = False
 
     def _give_back(self) -> float:
-        """Return freed memory to the system after work, and now and then while searches continue. Return the seconds until
-        this is due again."""
+        """Return freed memory to the system if this is due: after work, and at times while searches continue. Return
+        the seconds until it is due again."""
         now = time.monotonic()
         again = self._given_back + GIVE_BACK_AGAIN_S - now
         remaining = again if self._worked is None else min(self._worked + GIVE_BACK_S - now, again)

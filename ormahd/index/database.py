@@ -90,8 +90,8 @@ class Database:
         self._now = self._first()
 
     def _first(self) -> _Connections:
-        """Return connections to the database file, which is created if it does not exist. A damaged file is set aside
-        (renamed) first."""
+        """Set a damaged database file aside (rename it), and create the file if there is none. Return connections to
+        it."""
         connection, why = sql.open_or_begin_anew(self.path, self._open)
         if why is not None:
             self.dropped = why
@@ -124,6 +124,11 @@ class Database:
         return None if line == "ok" else str(line)
 
     def _open(self) -> sqlite3.Connection:
+        """Return a connection for writing to the database file. A missing file is created; tables that another version
+        of the program filled are emptied.
+
+        Raises sqlite3.DatabaseError if the file is damaged or has another schema version.
+        """
         # Only called while no connection is open: POSIX drops all locks that a process has on a file when it closes any
         # descriptor of it. Another program that opens and closes the database would then take itself for the last one,
         # and delete the log.
@@ -152,6 +157,7 @@ class Database:
         return connection
 
     def _connect(self) -> sqlite3.Connection:
+        """Return a new connection to the existing database file."""
         # `mode=rw`: a connection must not create the file again, empty, after it was deleted.
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode=rw",
@@ -208,6 +214,11 @@ class Database:
                     now.idle.put(connection)
 
     def _borrow(self) -> tuple[_Connections, sqlite3.Connection]:
+        """Return (the connections to which it belongs, a connection for reading). It is a free one, or a new one while
+        there are fewer than `READERS`; else the caller waits for a free one.
+
+        Raises Unavailable if none becomes free within `_READ_WAIT_S`.
+        """
         self._check()
         now = self._now
         with contextlib.suppress(queue.Empty):
@@ -226,6 +237,7 @@ class Database:
             raise Unavailable(f"the index had no free reader for {_READ_WAIT_S:.0f} s", hint="try again") from None
 
     def _check(self) -> None:
+        """Raise Unavailable if the database is closed."""
         if self._closed:
             raise Unavailable("the index is closed", hint="the daemon is stopping; try again when it runs")
 
@@ -321,6 +333,7 @@ class Database:
         return total
 
     def close(self) -> None:
+        """Close all connections, once readers have finished (at most 5 seconds each), and empty the write-ahead log."""
         with self._lock, self._growing:
             if self._closed:
                 return
@@ -352,6 +365,7 @@ def reading() -> str:
 
 
 def _schema() -> str:
+    """Return the SQL statements that create the tables."""
     text = (importlib.resources.files("ormahd.index") / "schema.sql").read_text("utf-8")
     return text.replace("{tokenize}", FTS_TOKENIZE.replace('"', '""'))
 

@@ -54,6 +54,8 @@ class EmbeddedText(Struct, frozen=True):
 
 
 def source(title: str | None, path: str, content: str) -> EmbeddedText:
+    """Return the text to embed for a note with this title, path and content. The heading is left out if the content
+    begins with it."""
     name = heading(title, path)
     content = language(content) or ("" if name else content[:NO_PROSE_CHARACTERS])
     if name and content[: len(name)].casefold() == name.casefold():
@@ -62,7 +64,7 @@ def source(title: str | None, path: str, content: str) -> EmbeddedText:
 
 
 def embed(embedder: Embedder, texts: Sequence[EmbeddedText], *, urgent: bool) -> dict[bytes, DocumentVectors]:
-    """Return sha256 -> embedding of each of the texts. `urgent`: whether a request waits for it."""
+    """Return {sha256: embedding} of the texts. `urgent`: whether a request waits for them."""
     if not texts:
         return {}
     contents, headings = [text.content for text in texts], [text.heading for text in texts]
@@ -84,15 +86,19 @@ class Delta(Struct):
 
 
 def model_number(connection: sqlite3.Connection, fingerprint: str) -> int:
+    """Return the number of the model with this fingerprint in table `model`, to which it is added if it is not
+    there."""
     connection.execute("INSERT OR IGNORE INTO model (fingerprint) VALUES (?)", (fingerprint,))
     return int(connection.execute("SELECT model FROM model WHERE fingerprint = ?", (fingerprint,)).fetchone()[0])
 
 
 def models(connection: sqlite3.Connection) -> list[int]:
+    """Return the numbers of all models in table `model`."""
     return [row[0] for row in connection.execute("SELECT model FROM model")]
 
 
 def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, EmbeddedText]:
+    """Return {node id: the text to embed for it}. Unknown ids are left out."""
     found: dict[str, EmbeddedText] = {}
     for chunk in sql.sets(ids):
         rest = f"FROM node n JOIN text t USING (number) JOIN file f USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(chunk)})"
@@ -215,10 +221,13 @@ def frequencies(connection: sqlite3.Connection, documents: Sequence[int]) -> Cou
 
 
 def _vectors(connection: sqlite3.Connection, documents: Collection[int]) -> dict[int, Half]:
+    """Return {number of the embedding: its vectors, float16[pieces, dimensions]}. `documents`: numbers in table
+    `document`."""
     return {document: _joined(blobs) for document, blobs in _pieces(connection, "vector", documents)}
 
 
 def _joined(blobs: Sequence[bytes]) -> Half:
+    """Return the vectors of pieces, stored as one blob each, as one array: float16[pieces, dimensions]."""
     return np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)
 
 
@@ -273,8 +282,8 @@ Pieces = tuple[int, ...]
 
 
 def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Pieces]) -> dict[str, bytes]:
-    """Return node id -> token vectors, packed by `late.pack`, of those pieces whose numbers `pieces` gives for the
-    node. Nodes without token vectors are left out."""
+    """Return {node id: token vectors packed by `late.pack`}. `pieces`: node id -> numbers of the pieces that are
+    wanted. Nodes without token vectors are left out."""
     documents: dict[str, int] = {}
     for chunk in sql.sets(list(pieces)):
         rest = f"FROM embedded WHERE model = ? AND id IN ({sql.marks(chunk)})"
@@ -296,11 +305,11 @@ def token_vectors(packed: Mapping[str, bytes], width: int) -> TokenVectors:
 
 
 def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
-    """Delete up to `PURGE_BATCH` embeddings that are no longer needed. Return how many.
+    """Delete up to `PURGE_BATCH` embeddings that are not needed. Return how many were deleted.
 
-    No longer needed are embeddings of models other than `model`, those that have belonged to no node for more than a
-    week, and the oldest of those that belong to no node, as far as they exceed `KEEP_FREE_SHARE`. `now`: microseconds
-    since 1970.
+    Not needed are: embeddings of models other than `model`; those that have belonged to no node for more than a week;
+    and of the others without a node the oldest, as far as they exceed `KEEP_FREE_SHARE`. `now`: microseconds since
+    1970.
     """
     total = connection.execute("SELECT count(*) FROM document").fetchone()[0]
     keep = max(1000, int(KEEP_FREE_SHARE * total))
@@ -357,8 +366,8 @@ class VectorStore:
     # Loading and updating
 
     def load(self, connection: sqlite3.Connection) -> None:
-        """Load this model's vectors, token counts and pending nodes from SQLite, in place of those in RAM. Raises
-        sqlite3.DatabaseError if they are damaged."""
+        """Load this model's vectors, token counts and list of nodes without vectors from SQLite, in place of those in
+        RAM. Raises sqlite3.DatabaseError if they are damaged."""
         self.number = model_number(connection, self.embedder.fingerprint)
         check(connection, self.number, self.embedder.dimensions, self.embedder.late_dimensions)
         old = set(self.matrix.ids())
@@ -430,8 +439,9 @@ class VectorStore:
         return np.asarray(np.maximum(np.log(notes / (counts + 1)), 0.0) * scale, np.float32)
 
     def best_pieces(self, ids: Sequence[str], vector: Float | None, limit: int) -> dict[str, Pieces]:
-        """Return node id -> the pieces whose tokens are compared with those of a query: all pieces, or of a long note
-        only the `limit` nearest to `vector`. Nodes without vectors are left out."""
+        """Return {node id: numbers of the pieces whose tokens are compared with those of a query}. These are all
+        pieces, or only the `limit` pieces nearest to `vector` if the note has more. Nodes without vectors are left
+        out."""
         chosen: dict[str, Pieces] = {}
         for node_id, count in zip(ids, self.matrix.counts(ids), strict=True):
             if count == 1:

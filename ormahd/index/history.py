@@ -52,9 +52,12 @@ Text = tuple[str, bytes]
 
 
 class Op(Struct, frozen=True):
-    """One commit that changed the vault. `op`, `kind` and `run` are None for a commit made by hand, whose source is
-    "person". `place`: orders ops as lists do, the oldest first. `nodes`: the notes that its message names. `undoes`: the
-    ops and commits that it takes back. `undone_by`: the commit that undid it and was not undone itself."""
+    """One commit that changed the vault.
+
+    `op`, `kind` and `run` are None for a commit made by hand, whose source is "person". `place`: the position in the
+    order of ops, oldest first. `nodes`: the notes that its message names. `undoes`: the ops and commits that it takes
+    back. `undone_by`: the commit that undid it and was not undone itself.
+    """
 
     op: str | None
     commit: str
@@ -71,6 +74,7 @@ class Op(Struct, frozen=True):
 
     @property
     def name(self) -> str:
+        """The op's id, or the commit's if the commit was made by hand."""
         return self.op or self.commit
 
 
@@ -90,14 +94,15 @@ class Changed(Struct, frozen=True):
 
 
 class OpFilter(TypedDict, total=False):
-    """Which ops are wanted; a value that is absent or None is no condition.
+    """Which ops are wanted. A value that is absent or None is no condition.
 
-    `node_id`: a full id; matches ops that name it or changed its note. `kinds`: kinds of ops. `source`: `person`,
-    `agent:NAME`, `job:NAME`, or only `agent` or `job`. `space`: a space (`global`: none), and the ids of the memories
-    that it has now; matches ops that name one of them, or changed a file in the space's folder. `since` and `before`:
-    ISO times (`since` included, `before` excluded), or dates or months (whole, both included); local unless a time zone
-    is given. `before` may also be a unique prefix of an op or a commit: then the ops after it in the list, its next page.
-    `until`: the history as of this time, when later undos had not been made.
+    `node_id`: a full id; an op matches if it names this memory or changed its note. `kinds`: kinds of ops. `run`: the
+    id of a run. `source`: `person`, `agent:NAME`, `job:NAME`, or only `agent` or `job`. `space`: (a space, or `global`
+    for none; the ids of the memories that it has now); an op matches if it names one of them, or changed a file in the
+    space's folder. `since` and `before`: ISO times (`since` included, `before` excluded), or dates or months (both
+    included to their end). Times are local unless they have a time zone. `before` may also be a unique prefix of an op
+    or a commit: then the ops that follow it in the list match, which is the next page. `until`: the history as of this
+    time, without the undos that were made later.
     """
 
     node_id: str | None
@@ -121,7 +126,7 @@ class History:
     # From git into the tables
 
     def follow(self, *, anew: bool = False) -> None:
-        """Bring the tables up to HEAD; only commits that are new are read. `anew`: all are read."""
+        """Bring the tables up to HEAD. Only new commits are read; with `anew`, all are."""
         if not anew and self._known() == (self._git.head() or ""):
             return
         with self._following:
@@ -142,7 +147,8 @@ class History:
             return _known(connection)
 
     def _take_in(self, known: str, head: str) -> None:
-        """Bring the tables from the commit `known` to `head` ("": without commits)."""
+        """Bring the tables from the commit `known` to the commit `head`; "" stands for an empty history. Commits that
+        `head` does not lead to are removed."""
         anew = not (known and head)
         commits = list(read_commits(self._git, head if anew else f"{known}...{head}")) if head else []
         fresh = [logged for logged in commits if not logged.only_in_a]
@@ -162,7 +168,8 @@ class History:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('history', ?)", (head,))
 
     def _notes(self, files: Sequence[FileDiff], *, anew: bool) -> dict[str, str | None]:
-        """Return `{blob: id of the note in it}` of these markdown files, before and after their change."""
+        """Return {blob: id of the note in it, or None}, for the markdown files among `files`, before and after their
+        change. `anew`: read all blobs, also those that the tables have."""
         paths = {oid: file.path for file in files if is_markdown(file.path) for oid in (file.old, file.new) if oid}
         found: dict[str, str | None] = {}
         with self._database.read() as connection:
@@ -172,11 +179,13 @@ class History:
         return {oid: found[oid] if oid in found else self._note(oid, path) for oid, path in paths.items()}
 
     def _note(self, oid: str, path: str) -> str | None:
+        """Return the id of the note in a blob; None if it is no memory. `path`: where the file was."""
         note = parse(self._git.read(oid, "blob"), path)
         return claim(note.kind, note.id)
 
     @contextlib.contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
+        """Context manager: bring the tables up to HEAD, and yield a connection for reading."""
         self.follow()
         with self._database.read() as connection:
             yield connection
@@ -184,8 +193,9 @@ class History:
     # Ops
 
     def ops(self, *, limit: int | None = 50, **wanted: Unpack[OpFilter]) -> list[Op]:
-        """Return the newest `limit` ops that match (None: all), newest first. Ops of kind `init`, which only make files for
-        others, are left out, unless `kinds` or `node_id` asks for them.
+        """Return the newest `limit` ops that match (None: all), newest first.
+
+        Ops of kind `init`, which only make Ormah's own files, are left out, unless `kinds` or `node_id` is given.
 
         Raises:
             BadRequest: an unknown kind, a date that cannot be read, a limit below 1.
@@ -208,7 +218,7 @@ class History:
             return dict(found.fetchall())
 
     def _condition(self, **wanted: Unpack[OpFilter]) -> tuple[str, list[Any]]:
-        """Return (a condition on table `op`, its values)."""
+        """Return (a condition on table `op` in SQL, the values of its parameters). Raises as `ops`."""
         terms: list[tuple[str, tuple[object, ...]]] = [("1", ())]
         if (node_id := wanted.get("node_id")) is not None:
             if not is_node_id(node_id):
@@ -352,15 +362,18 @@ class History:
             return connection.execute(question, (prefix, f"{prefix}~")).fetchall()
 
     def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
-        """Return which of several files has had the id for longest (see the function `first_path`)."""
+        """Return which of several files got the id first; see the function `first_path`."""
         with self._database.read() as connection:
             return first_path(connection, node_id, paths)
 
 
 def first_path(connection: sqlite3.Connection, node_id: str, paths: Collection[str]) -> str | None:
-    """Return which of several files has had the id for longest, by the order of commits; None: none of them has it in the
-    history. It counts from when the path got the id, after it last was removed or had another id. What a merge brought
-    counts from the commit that was merged."""
+    """Return the path in `paths` that got the id `node_id` first, by the order of commits. None if none of them has it
+    in the history.
+
+    If a path lost the id (its file was removed or got another id), only the time since it got the id again counts. For
+    a commit that a merge brought, that commit's place counts, not the merge's.
+    """
     since: dict[str, tuple[int, str]] = {}
     question = f"""SELECT path, node, new, place, commit_id FROM op_file JOIN op USING (number)
         WHERE path IN ({sql.marks(paths)}) AND NOT merges ORDER BY place, commit_id"""
@@ -373,12 +386,13 @@ def first_path(connection: sqlite3.Connection, node_id: str, paths: Collection[s
 
 
 def is_markdown(path: str) -> bool:
+    """Return whether a path ends in `.md`, in any case."""
     return path[-3:].lower() == ".md"
 
 
 def moment(text: str, *, end: bool = False) -> datetime:
-    """Parse an ISO time, date or month; local unless it has a time zone. With `end` a date or month means its end.
-    Raises BadRequest."""
+    """Return the time that an ISO time, date or month means; local unless it has a time zone. With `end`, a date or
+    month means its end. Raises BadRequest."""
     given = text.strip()
     try:
         if _MONTH.fullmatch(given):
@@ -396,12 +410,13 @@ def moment(text: str, *, end: bool = False) -> datetime:
 
 
 def _known(connection: sqlite3.Connection) -> str:
+    """Return the commit up to which the tables have the history; "" if they have nothing."""
     found = connection.execute("SELECT value FROM meta WHERE key = 'history'").fetchone()
     return found[0] if found else ""
 
 
 def _insert(connection: sqlite3.Connection, commits: Sequence[LoggedCommit], nodes: Mapping[str, str | None]) -> None:
-    """Insert the rows of commits, parents first. `nodes`: {blob: id of the note in it}."""
+    """Insert the rows of `commits`, which are ordered with parents first. `nodes`: blob -> id of the note in it."""
     places: dict[str, int] = {}
     (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM op").fetchone()
     ops: list[tuple[object, ...]] = []
@@ -441,7 +456,8 @@ def _ops(
     limit: int | None = None,
     until: datetime | None = None,
 ) -> list[Op]:
-    """Return the ops that match a condition, newest first."""
+    """Return the ops that match a condition, newest first. `where`: the condition on table `op` in SQL, with parameters
+    `values`. `until`: undos after this time do not count."""
     taken_back = _taken_back(connection, until)
     question = f"SELECT {_COLUMNS} FROM op WHERE {where} ORDER BY place DESC, commit_id DESC LIMIT coalesce(?, -1)"
     rows = connection.execute(question, (*values, limit))
@@ -465,8 +481,8 @@ def _ops(
 
 
 def _taken_back(connection: sqlite3.Connection, until: datetime | None) -> dict[str, str]:
-    """Return `{op or commit that is undone: the commit that undid it last}`. If several ops undo the same one, the latest
-    counts, unless it was itself undone. `until`: later undos do not count."""
+    """Return {undone op or commit: the commit that undid it}. If several commits undid it, the latest counts. An op is
+    left out if the commit that undid it was itself undone. `until`: undos after this time do not count."""
     latest: dict[str, tuple[str, bool]] = {}
     question = """SELECT op_id, commit_id, target FROM undoes CROSS JOIN op USING (number) WHERE time <= ?
         ORDER BY place DESC, commit_id DESC"""

@@ -96,6 +96,7 @@ class Index(Reader):
 
     @property
     def directory(self) -> Path:
+        """The folder of the index's files."""
         return self.database.directory
 
     @property
@@ -106,6 +107,7 @@ class Index(Reader):
 
     @property
     def _stores(self) -> list[VectorStore]:
+        """The vectors of the active model, and of the next one if there is one."""
         return [store for store in (self.active, self.next) if store is not None]
 
     def close(self) -> None:
@@ -129,14 +131,14 @@ class Index(Reader):
         embed: bool = True,
         seen: Mapping[str, FileState] | None = None,
     ) -> None:
-        """Index new and changed files (`upserts`: path -> bytes and state on the disk) and remove others (`removals`:
-        paths), in one transaction.
+        """Index new and changed files, and remove others, in one transaction.
 
-        Paths are relative to the vault's root, with `/`. `head`: the commit that the index has reached with this
-        call, stored as `position`; None leaves `position` unchanged. `notes`: path -> note, for files that the caller
-        has parsed already. `embed`: whether to embed the texts before returning if there are only a few; otherwise
-        the background thread embeds them. `seen`: what `known` returned before the caller read the files; a file of
-        which a commit of Ormah's own has brought another version to the index since then is skipped.
+        `upserts`: path -> (bytes, state on the disk). `removals`: paths. Paths are relative to the vault's root, with
+        `/`. `head`: the commit that the index has reached with this call, stored as `position`; None leaves `position`
+        unchanged. `notes`: path -> note, for files that the caller has parsed already. `embed`: whether to embed the
+        texts before returning, if there are only a few; otherwise the background thread embeds them. `seen`: what
+        `known` returned before the caller read the files. A file is skipped if the index got another version of it
+        since then, from a commit of Ormah's own.
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else priority.giving(upserts.items())
         parsed = notes or {}
@@ -183,8 +185,8 @@ class Index(Reader):
         return done
 
     def touched(self, states: Sequence[FileState]) -> None:
-        """Store the new size, mtime and inode of files that were touched. A file whose bytes (`digest`) are not those
-        that were indexed is skipped."""
+        """Store the new size, mtime and inode of files whose bytes did not change. A file is skipped if its bytes
+        (`digest`) differ from those that were indexed."""
         with self._applying:
             with self.database.write() as connection:
                 connection.executemany(
@@ -194,8 +196,8 @@ class Index(Reader):
             self._follow_files([state.path for state in states])
 
     def known(self) -> dict[str, FileState]:
-        """Return path -> state when it was indexed, for every indexed file. Cached in RAM, because each scan of the
-        vault asks for it."""
+        """Return {path: state when it was indexed} for every file of the vault. It is cached in RAM, because each scan
+        of the vault needs it."""
         with self._knowing:
             if self._files is None:
                 with self.database.read() as connection:
@@ -203,6 +205,7 @@ class Index(Reader):
             return self._files.copy()
 
     def _follow_files(self, paths: Sequence[str]) -> None:
+        """Bring the cached states of the files `paths` up to what the database holds."""
         with self._knowing:
             if self._files is not None:
                 with self.database.read() as connection:
@@ -244,6 +247,7 @@ class Index(Reader):
         self._wipe_chroma()
 
     def _wipe_chroma(self) -> None:
+        """Delete the files of Chroma; the background thread fills it again."""
         if self.active is not None:
             self.active.chroma.wipe()
         else:
@@ -335,7 +339,8 @@ class Index(Reader):
     def _embed(
         self, store: VectorStore, texts: Sequence[EmbeddedText], *, urgent: bool
     ) -> dict[bytes, DocumentVectors]:
-        """Embed texts that are about to become notes, and store their embeddings. Return sha256 of a text -> embedding."""
+        """Embed texts that are about to become notes, and store their embeddings. Return {sha256 of a text: its
+        embedding}."""
         made = embeddings.embed(store.embedder, texts, urgent=urgent)
         try:
             self.keep_vectors(store.embedder.fingerprint, made)
@@ -344,19 +349,23 @@ class Index(Reader):
         return made
 
     def embed_waiting(self, ids: Sequence[str], *, urgent: bool) -> dict[bytes, DocumentVectors]:
-        """Embed the texts of nodes without vectors, and give the nodes these vectors. Return sha256 of a text -> its
-        embedding, for the texts that were not stored already."""
+        """Embed the texts of the nodes `ids`, which have no vectors, and give the nodes these vectors. Return {sha256
+        of a text: its embedding} for the texts that were not stored already."""
         assert self.active is not None
         made = self._made(self.active, ids, urgent=urgent)
         self._tie(self.active, ids, made)
         return made
 
     def _made(self, store: VectorStore, ids: Sequence[str], *, urgent: bool) -> dict[bytes, DocumentVectors]:
+        """Embed the texts of the nodes `ids`. Return {sha256 of a text: its embedding} for the texts that were not
+        stored already."""
         with self.database.read() as connection:
             sources = embeddings.sources(connection, ids)
         return embeddings.embed(store.embedder, self._missing(store, sources.values()), urgent=urgent)
 
     def _tie(self, store: VectorStore, ids: Sequence[str], made: Mapping[bytes, DocumentVectors]) -> None:
+        """Store the embeddings `made` (sha256 of a text -> embedding), and give the nodes `ids` their vectors. An
+        embedding is dropped if no node has its text any more."""
         now = micros(self.clock())
         with self._applying:
             with self.database.write() as connection:
@@ -372,7 +381,11 @@ class Index(Reader):
     # The background thread
 
     def _step(self) -> float:
-        """Do one step of the background thread's work, see `Background`."""
+        """Do one step of the background thread's work. Return the seconds until the next step is due; see `Background`.
+
+        In this order: embed nodes without vectors, change to the next model, drop embeddings that no note needs, write
+        to Chroma.
+        """
         priority.give()
         for store in self._stores:
             if store.waiting:
@@ -403,7 +416,8 @@ class Index(Reader):
         return pause
 
     def _fill(self, store: VectorStore) -> None:
-        """Give vectors to a batch of the nodes that wait in `store`, while the next batch is embedded."""
+        """Embed a batch of the nodes that have no vectors in `store`, and give them their vectors. Further batches are
+        embedded meanwhile."""
         while self._batches and self._batches[0].store is not store:
             self._batches.popleft()
         under_way = {node_id for batch in self._batches for node_id in batch.ids}
@@ -417,7 +431,7 @@ class Index(Reader):
             self._tie(store, batch.ids, batch.made.result())
 
     def tidy(self) -> bool:
-        """Drop some embeddings that no note needs. Return whether there may be more of them."""
+        """Delete some embeddings that no note needs. Return whether there may be more of them."""
         with self._applying, self.database.write() as connection:
             if self.next is not None or self.active is None:
                 return False
@@ -441,6 +455,7 @@ class Index(Reader):
         vectors. Return False on timeout."""
 
         def filled() -> bool:
+            """Return whether the wait is over."""
             active = self.active
             if active is None or self.next is not None or active.waiting:
                 return False
@@ -450,8 +465,8 @@ class Index(Reader):
 
     @property
     def degraded(self) -> list[str]:
-        """The parts that search has to do without at present: "vectors" (no model, or many nodes without vectors),
-        "chroma" (search is then only slower)."""
+        """The parts that search cannot use at present: "vectors" (no model, or many nodes without vectors), "chroma"
+        (search is then only slower)."""
         active = self.active
         if active is None:
             return ["vectors"]
@@ -462,7 +477,7 @@ class Index(Reader):
 
     @property
     def searched(self) -> str:
-        """Where vectors are searched (`VectorStore.searched`); "nowhere" until the model is loaded."""
+        """Where vectors are searched (`VectorStore.searched`); "nowhere" until a model is attached."""
         return self.active.searched if self.active else "nowhere"
 
     @property
@@ -473,12 +488,14 @@ class Index(Reader):
     def verify(
         self, vault: Iterable[tuple[str, bytes, FileState]], *, progress: verify.Progress = verify.silent
     ) -> list[Difference]:
-        """Return all differences between the index's tables and those that are built anew from the files `vault` (path,
-        bytes, state), between stored vectors, vectors in RAM and Chroma; empty if there are none.
+        """Compare the index with the vault, and return the differences; empty if there are none. Nothing is changed.
 
-        Nodes that wait for their vectors are no difference; `pending` counts them. Other threads can write the index
-        meanwhile, because its tables are compared as they were at one moment. A file written after that moment may be
-        returned as different.
+        Compared are the index's tables with those built again from the files `vault` (path, bytes, state), and the
+        stored vectors with those in RAM and in Chroma. Nodes that wait for their vectors are no difference; `pending`
+        counts them.
+
+        Other threads can write the index meanwhile: its tables are compared as they were at one moment. A file written
+        after that moment may be returned as different.
         """
         with self.database.beside() as connection:
             with self._applying:

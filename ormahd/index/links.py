@@ -42,6 +42,7 @@ def fold(text: str) -> str:
 
 
 def target(text: str) -> Target:
+    """Return the parts of a wikilink's text by which its node is looked up."""
     whole = fold(text).removesuffix(".md")
     parts = [part for part in whole.split("/") if part not in {"", ".", ".."}]
     whole = "/".join(parts)
@@ -51,6 +52,7 @@ def target(text: str) -> Target:
 
 
 def stem(path: str) -> str:
+    """Return the name of a file without its folders and without `.md`."""
     name = path.rsplit("/", 1)[-1]
     return name[:-3] if name[-3:].lower() == ".md" else name
 
@@ -113,7 +115,7 @@ def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers
 
 
 def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
-    """Return the id of the one node that a link means; None if it means no node, or several."""
+    """Return the id of the node that a link means; None if it matches no node, or several."""
     if aim.short:
         # The index is named: otherwise SQLite scans all nodes.
         held = "SELECT id FROM node INDEXED BY node_held WHERE held = 1 AND id >= ? AND id < ?"
@@ -133,6 +135,7 @@ def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
 
 
 def _named(connection: sqlite3.Connection, key: str, rank: int) -> list[tuple[str, str]]:
+    """Return (node id, path) of each node that has the name `key` with this rank: `FILE`, `ALIAS` or `TITLE`."""
     select = (
         "SELECT n.id, f.path FROM name JOIN node n USING (number) JOIN file f USING (number) "
         "WHERE name.key = ? AND name.rank = ? AND n.held = 1"

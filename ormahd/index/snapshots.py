@@ -63,9 +63,11 @@ class Snapshots:
         *,
         terms: Sequence[str] | None = None,
     ) -> Iterator[Index]:
-        """Context manager: yield the index as of a commit made at `when`. It is deleted when the block ends. `files`: path
-        -> blob id of each file of that state; `read`: returns the bytes of a blob; `strength`: of the nodes then. `terms`:
-        the question that will be asked; texts without vectors are embedded for it.
+        """Context manager: yield the index as of a commit made at `when`. It is deleted when the block ends.
+
+        `files`: path -> blob id of each file of that commit. `read`: returns the bytes of a blob. `strength`: the
+        strength of the nodes at that time. `terms`: words of the question that will be asked; texts without vectors are
+        embedded for it (None: none is).
 
         Raises Unavailable if the disk is too full, or if the daemon is stopping.
         """
@@ -98,11 +100,11 @@ class Snapshots:
 
     @contextlib.contextmanager
     def trial(self, changed: Mapping[str, bytes], when: datetime) -> Iterator[Index]:
-        """Context manager: yield the index as it would be if some files of the present vault changed (`changed`: path
+        """Context manager: yield the index as it would be with some files of the present vault changed (`changed`: path
         -> new bytes). It is deleted when the block ends.
 
-        Texts whose embeddings are stored in the index have vectors, also new texts after `Index.embed_ahead`. Raises
-        what `at` raises.
+        A text has vectors if the index stores its embedding, also a new text after `Index.embed_ahead`. Raises what
+        `at` raises.
         """
         with self._building, self._copy() as snapshot:
             snapshot.strength = self._index.strength
@@ -132,6 +134,7 @@ class Snapshots:
                 snapshot.active = None  # frees the RAM of its vectors at once
 
     def _attach(self, snapshot: Index) -> None:
+        """Give a snapshot the model of the index, if it has one."""
         if self._index.embedder is not None:
             snapshot.attach(self._index.embedder)
 
@@ -159,5 +162,5 @@ class Snapshots:
 
 
 def _state(path: str, data: bytes, when: datetime) -> FileState:
-    """Return the state of a file that is not on the disk; its mtime is `when`, the time of the snapshot."""
+    """Return the state of a file that is not on the disk. Its mtime is `when`, the time of the snapshot."""
     return FileState(path, len(data), micros(when) * 1000, 0, hashlib.sha256(data).hexdigest())

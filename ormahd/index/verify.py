@@ -75,8 +75,8 @@ def check(connection: sqlite3.Connection) -> list[Difference]:
 def tables(
     connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, FileState]], progress: Progress
 ) -> Iterator[Difference]:
-    """Build the tables beside the index from the files `vault`, and yield the differences. `connection`: of
-    `Database.beside`."""
+    """Build the tables again from the files `vault` (path, bytes, state), and yield the differences of the index's
+    tables. `connection`: of `Database.beside`."""
     # Each file gets the number that it has in the index, so that rows can be compared by it. Rows of sources are copied.
     connection.execute("INSERT INTO file SELECT * FROM indexed.file")
     sources = [row[0] for row in connection.execute(f"SELECT number FROM file WHERE NOT {OF_VAULT}")]
@@ -129,7 +129,8 @@ def tables(
 
 
 def _unequal(connection: sqlite3.Connection, rows: str) -> set[Any]:
-    """Return the first column of the rows that only the index has, or only the tables beside it. `rows`: in SQL."""
+    """Return the first column of the rows that are only in the index, or only in the tables built beside it. `rows`: a
+    SELECT with `{}` for the database's name."""
     priority.give()
     ours, theirs = rows.format("main"), rows.format("indexed")
     both = (f"{ours} EXCEPT {theirs}", f"{theirs} EXCEPT {ours}")
@@ -139,8 +140,8 @@ def _unequal(connection: sqlite3.Connection, rows: str) -> set[Any]:
 def vectors(
     connection: sqlite3.Connection, model: int, memory: MatrixSnapshot, progress: Progress
 ) -> Iterator[Difference]:
-    """Yield the differences between the stored vectors and the texts in the index, and between the stored vectors and those
-    in RAM (`memory`). `connection`: of the index; it and `memory` must show the same moment."""
+    """Yield the stored vectors that were made of another text than the index has, and those that differ from the
+    vectors in RAM (`memory`). `connection`: of the index; it and `memory` must show the same moment."""
     ids = [row[0] for row in connection.execute("SELECT id FROM node WHERE held = 1")]
     question = "SELECT id, sha FROM embedded JOIN document USING (document) WHERE embedded.model = ?"
     tied = dict(connection.execute(question, (model,)))

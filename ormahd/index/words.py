@@ -58,7 +58,7 @@ def text_columns(note: Note) -> Columns:
 
 
 class Frequencies:
-    """Counts in how many rows of the full text table each word occurs, and remembers the counts, because counting a
+    """Counts the rows of the full text table in which each word occurs. The counts are remembered, because counting a
     common word takes milliseconds."""
 
     def __init__(self) -> None:
@@ -75,6 +75,8 @@ class Frequencies:
         self.changes += 1
 
     def rows(self, connection: sqlite3.Connection, terms: Sequence[str], files: int) -> dict[str, int]:
+        """Return {term: number of rows of the full text table that contain it}. `files`: the number of files now;
+        remembered counts are dropped if it has changed much."""
         with self._lock:
             grown = abs(files - self._files) > STALE * self._files
             if grown or (self._changed and files <= COUNTED_ANEW) or len(self._counts) > 50_000:
@@ -95,8 +97,8 @@ def largest(connection: sqlite3.Connection) -> int:
 def split(
     connection: sqlite3.Connection, terms: Sequence[str], files: int, counts: Frequencies
 ) -> tuple[list[str], list[str]]:
-    """Divide a query's words into (the words that select the rows to score, the words that only add to the scores of
-    those rows). `files`: the number of files."""
+    """Return (words that select the rows to score, words that only add to the scores of those rows): a query's words,
+    divided by how common they are. `files`: the number of files."""
     if files <= SMALL or len(terms) < 2:
         return list(terms), []
     rows = counts.rows(connection, terms, files)
@@ -118,7 +120,7 @@ def search(
     """Return the nodes with any of the terms of a query: (id, bm25), best first. Scores are positive, and higher is
     better.
 
-    Equal scores are ordered by id, so that the answer does not depend on how the index was built.
+    Equal scores are ordered by id, so that the result does not depend on how the index was built.
     """
     rare, common = split(connection, terms, largest(connection), counts)
     match, times = fts_match(rare), 1.0

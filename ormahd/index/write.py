@@ -56,7 +56,8 @@ class ParsedFile(Struct, frozen=True):
 
 
 def entry(path: str, data: bytes, state: FileState, *, note: Note | None = None, blob: str | None = None) -> ParsedFile:
-    """Parse a file into a ParsedFile. `note`: the parsed note, `blob`: the file's blob id in git, if the caller has them.
+    """Return a file as parsed, ready to be stored. `note`, `blob`: the parsed note and the file's blob id in git, if
+    the caller has them.
 
     This needs no database, so it runs outside the writer's lock.
     """
@@ -78,7 +79,7 @@ def entry(path: str, data: bytes, state: FileState, *, note: Note | None = None,
 
 
 def as_indexed(note: Note) -> Note:
-    """Return the note with an id also if it cannot be read: one that is made of its path."""
+    """Return the note. If it cannot be read and has no id, return it with an id that is derived from its path."""
     if note.kind is NoteKind.BROKEN and note.id is None:
         return replace(note, id=str(uuid.uuid5(PLACES, note.path)))
     return note
@@ -97,8 +98,10 @@ def properties(note: Note) -> tuple[object, ...]:
 
 
 def acts(note: Note) -> str | None:
-    """Return what a note says of actions, as JSON (`Acts`); None if it says nothing, or is a section of a source: texts
-    for readers name too many commands."""
+    """Return what a note says of actions, as JSON (`Acts`); None if it says nothing.
+
+    None also for a section of a source: texts for readers name too many commands.
+    """
     if note.kind is NoteKind.SOURCE:
         return None
     rejected = note.standing is NoteStanding.REJECTED
@@ -129,9 +132,12 @@ def fingerprint(space: str | None, kind: str, title: str | None, content: str) -
 
 
 def store(connection: sqlite3.Connection, entries: Sequence[ParsedFile], removals: Collection[str]) -> set[str]:
-    """Write a batch of files into the tables, and remove the files `removals` (paths). Then choose again which file
-    is the node of each affected id, and find anew the targets of the affected links. Return the ids of all nodes that may
-    have been added, changed or removed."""
+    """Write a batch of files into the tables, and remove the files `removals` (paths). Return the ids of all nodes that
+    may have been added, changed or removed.
+
+    If several files have the same id, this also chooses which of them is its node. Links that may lead to another node
+    are resolved again.
+    """
     entries = _without_conflicted(connection, entries)
     old = _numbers(connection, [*removals, *(entry.path for entry in entries)])
     # Any file that claims one of these ids may become or stop being the node, also a file outside of this batch.
@@ -157,9 +163,8 @@ def store(connection: sqlite3.Connection, entries: Sequence[ParsedFile], removal
 
 
 def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[ParsedFile]) -> list[ParsedFile]:
-    """Return the entries without conflict markers. Of an entry with conflict markers only the file's state (size,
-    mtime, inode, digest) is stored; everything else in the index stays as it was for the file's last version without
-    them."""
+    """Return the entries without conflict markers. For the others, only the new state of the file is stored (size,
+    mtime, inode, digest). The index keeps the rest from the file's last version without markers."""
     usable = []
     for entry in entries:
         if entry.note.kind is NoteKind.CONFLICTED:
@@ -173,6 +178,7 @@ def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[Parsed
 
 
 def _numbers(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, tuple[int, str | None]]:
+    """Return {path: (row number, id of the memory or None)} for those of `paths` that are indexed."""
     found: dict[str, tuple[int, str | None]] = {}
     for chunk in sql.sets(paths):
         rest = f"FROM file WHERE path IN ({sql.marks(chunk)})"
@@ -182,6 +188,7 @@ def _numbers(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, 
 
 
 def _claimants(connection: sqlite3.Connection, ids: Collection[str]) -> list[int]:
+    """Return the row numbers of the files that have one of `ids` as their id."""
     found: list[int] = []
     for chunk in sql.sets(sorted(ids)):
         (numbers,) = sql.columns(connection, ("number",), f"FROM file WHERE node_id IN ({sql.marks(chunk)})", chunk)
@@ -233,8 +240,8 @@ def _put(
 
 
 def _choose(connection: sqlite3.Connection, ids: Collection[str]) -> None:
-    """Choose, for each id, which of the files that claim it is its node: the file that had the id first, as the history
-    or else the dates say (DESIGN section 12)."""
+    """Choose the node of each id among the files that have it: the file that had the id first, as the history or else
+    the dates say (DESIGN section 12)."""
     claims: dict[str, list[tuple[int, str, int, int]]] = {}
     for chunk in sql.sets(sorted(ids)):
         columns = ("id", "number", "path", "created", "held")
