@@ -324,14 +324,14 @@ class Reader:
         return self.counted.changes
 
     def acts(self, space: str | None) -> list[tuple[str, str]]:
-        """Return (id, `Acts` as JSON) of the nodes of a space that name files or commands. Archival nodes are left
-        out."""
+        """Return (id, `Acts` as JSON) of the nodes of a space that have `Acts`, sorted. Archival nodes are left out.
+        `space`: None for nodes without a space."""
         select = "SELECT id, acts FROM node WHERE held = 1 AND acts IS NOT NULL AND tier <> 'archival' AND space IS ?"
         with self.database.ask() as connection:
             return sorted(connection.execute(select, (space,)))
 
     def having(self, name: str) -> list[str]:
-        """Return the ids of the nodes whose `Acts` have a value for the field `name`, such as `guard`."""
+        """Return the ids of the nodes whose `Acts` have a value in the field `name`, such as `guard`."""
         select = "SELECT id FROM node INDEXED BY node_acts WHERE held = 1 AND acts IS NOT NULL AND acts LIKE ?"
         with self.database.ask() as connection:
             return [row[0] for row in connection.execute(select, (f'%"{name}":%',))]

@@ -146,7 +146,7 @@ class NodeRow(Struct, frozen=True):
 
     @property
     def guard(self) -> NoteGuard | None:
-        """What the note says to do before an action that it names; None if it does not say it."""
+        """What happens before an agent does what the memory names; None: nothing."""
         return self.acts.guard
 
     @property

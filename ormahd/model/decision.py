@@ -45,10 +45,12 @@ class ProposalDecision(Struct, frozen=True):
 
     @property
     def key(self) -> str:
+        """The key of the proposal, see `key_of`."""
         return key_of(self.type, self.nodes, self.texts)
 
     @property
     def id(self) -> str:
+        """The id of the line, see `line_id`."""
         return line_id(self.key)
 
 
@@ -64,6 +66,7 @@ def line_id(key: str) -> str:
 
 
 def _row(decision: ProposalDecision) -> dict[str, Any]:
+    """Return the keys of a decision's line, without `id` and time."""
     return {
         "type": decision.type.value,
         "verdict": decision.verdict,
@@ -74,6 +77,7 @@ def _row(decision: ProposalDecision) -> dict[str, Any]:
 
 
 def _value(row: dict[str, Any], decided_at: datetime) -> ProposalDecision | str:
+    """Return the decision that a line holds, or a sentence that says why the line is invalid."""
     if row.get("type") not in tuple(ProposalType):
         return "`type` is none of merge, conflict, decay, memory"
     if row.get("verdict") not in ("approved", "rejected"):
@@ -91,6 +95,7 @@ def _value(row: dict[str, Any], decided_at: datetime) -> ProposalDecision | str:
 
 
 def _texts(row: dict[str, Any], name: str) -> tuple[str, ...]:
+    """Return the list of strings under the key `name` of a line; empty if the key holds anything else."""
     values = row.get(name)
     return tuple(values) if isinstance(values, list) and all(isinstance(value, str) for value in values) else ()
 

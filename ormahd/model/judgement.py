@@ -37,13 +37,14 @@ class Int8Vector(Struct, frozen=True):
 
     @classmethod
     def of(cls, vector: Float) -> Int8Vector:
-        """Round the components of `vector` to signed bytes. This changes the cosine of unit vectors by at most 0.002;
-        zeros stay zeros."""
+        """Return the vector with its components rounded to signed bytes. This changes the cosine of unit vectors by at
+        most 0.002; zeros remain zeros."""
         scale = float(np.abs(vector).max(initial=0.0)) / _STEPS or 1.0
         return cls(np.rint(vector / scale).astype(np.byte).tobytes(), float(f"{scale:.6g}"))
 
     @property
     def vector(self) -> Float:
+        """The vector as float32[dimensions]."""
         return np.frombuffer(self.steps, np.byte).astype(np.float32) * np.float32(self.scale)
 
 
@@ -68,11 +69,13 @@ class Judgement(Struct, frozen=True):
 
     @property
     def id(self) -> str:
+        """The id of the judgement's line, see `line_id`."""
         return line_id(self.event, self.node_id, self.source)
 
 
 def line_id(event: str, node_id: str, source: str) -> str:
-    """Return the id of a judgement's line. Of one whisper, memory and source only the latest judgement is kept."""
+    """Return the id of a judgement's line. A later judgement with the same whisper, memory and source has the same id,
+    and replaces the earlier one."""
     return f"{event}-{short_id(node_id)}-{source}"
 
 
@@ -82,6 +85,7 @@ def model_name(name: str) -> str:
 
 
 def _row(judgement: Judgement) -> dict[str, Any]:
+    """Return the keys of a judgement's line, without `id` and time."""
     keys = ("node_id", "signal", "source", "event", "space", "session_id", "prompt_hash", "model")
     row = {key: getattr(judgement, key) for key in keys}
     row |= {"scale": judgement.vector.scale, "vector": base64.b64encode(judgement.vector.steps).decode()}
@@ -89,6 +93,7 @@ def _row(judgement: Judgement) -> dict[str, Any]:
 
 
 def _value(row: dict[str, Any], confirmed_at: datetime) -> Judgement | str:
+    """Return the judgement that a line holds, or a sentence that says why the line is invalid."""
     for key in ("source", "event", "model", "prompt_hash"):
         if not isinstance(row.get(key), str) or not row[key]:
             return f"`{key}` is missing"
@@ -118,6 +123,7 @@ def _value(row: dict[str, Any], confirmed_at: datetime) -> Judgement | str:
 
 
 def _vector(row: dict[str, Any]) -> Int8Vector | None:
+    """Return the vector that a line holds; None if it is invalid."""
     text, scale = row.get("vector"), row.get("scale")
     if not isinstance(text, str) or not isinstance(scale, (int, float)) or isinstance(scale, bool):
         return None

@@ -39,9 +39,11 @@ class ProjectKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def line_id(self) -> str:
+        """The id of the line: a hash of key and space."""
         return hashlib.sha256(f"{self.key}\n{self.space}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
     def line(self) -> bytes:
+        """The JSON line, with its newline."""
         row = {"id": self.line_id, **to_builtins(self)}
         return json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
 

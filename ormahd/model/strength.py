@@ -76,7 +76,8 @@ class Pace(Protocol):
     """What long tasks need from their caller: a function that yields the steps, and lets other threads run in
     between."""
 
-    def __call__(self, steps: Iterable[T], /) -> Iterator[T]: ...
+    def __call__(self, steps: Iterable[T], /) -> Iterator[T]:
+        """Yield `steps`, and let other threads run in between."""
 
 
 _GROWTH = 0.5
@@ -179,8 +180,8 @@ def fold(
 ) -> bytes:
     """Return the file's bytes with `events` added to the lines of `machine`, sorted by id.
 
-    `created` (`{node id: creation}`): the time from which days count for a memory without a review. The order of
-    events does not matter. Without events a canonical file is returned byte for byte.
+    `created`: node id -> time of its creation, from which days count for a memory without a review. The order of events
+    does not matter. Without events a canonical file is returned byte for byte.
     """
     rows, bad = _parse(data, pace)
     of_node: dict[str, list[dict[str, Any]]] = {}
@@ -206,13 +207,13 @@ def fold(
 
 
 def _order(event: Access | Score) -> tuple[datetime, str, float]:
+    """Return the sort key of an event: by time, then by node; an access before a score."""
     return event.at, event.node, event.importance if isinstance(event, Score) else -1.0
 
 
 def merged_row(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two versions of one line: for each key, take the larger number or the later date.
-
-    `importance` and `scored` are taken together, from the version with the later `scored`.
+    """Return the merge of two versions of one line. Each key gets the larger number or the later date; `importance` and
+    `scored` are both taken from the version with the later `scored`.
 
     The order of the versions does not matter. The larger number is the newer one, because a machine's counters only
     grow.
@@ -229,7 +230,7 @@ def merged_row(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, 
 
 
 def row_problem(row: Any) -> str | None:
-    """Return a sentence that says why a decoded line is invalid, or None."""
+    """Return a sentence that says why a decoded line is invalid; None if it is valid."""
     if not isinstance(row, dict):
         return "it is no JSON object"
     for key in ("id", "node", "machine"):
@@ -275,6 +276,8 @@ _KEYS = [
 
 
 def _access(row: dict[str, Any], before: Strength, event: Access, created: datetime | None) -> None:
+    """Add an access to `row`, the line of this machine. `before`: the node's strength over all machines; `created`:
+    when the node was created."""
     if event.how == "whisper":
         row["last_whisper"] = _later(row.get("last_whisper"), event.at)
         return
@@ -293,6 +296,8 @@ def _access(row: dict[str, Any], before: Strength, event: Access, created: datet
 
 
 def _score(row: dict[str, Any], before: Strength, event: Score) -> bool:
+    """Store a computed importance in `row`, the line of this machine. Return False if it is not stored: it changes too
+    little, or a later one is known. `before`: the node's strength over all machines."""
     value = round(min(1.0, max(0.0, event.importance)), 4)
     if abs(value - before.importance) < WORTH_STORING or _later(row.get("scored"), event.at) != _text(event.at):
         return False
@@ -301,6 +306,7 @@ def _score(row: dict[str, Any], before: Strength, event: Score) -> bool:
 
 
 def _joined(rows: Sequence[Mapping[str, Any]]) -> Strength:
+    """Return the strength of one node from its lines, one of each machine."""
     if not rows:
         return Strength()
     latest = max(rows, key=_scored)
@@ -315,6 +321,7 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> Strength:
 
 
 def _scored(row: Mapping[str, Any]) -> tuple[bool, datetime, float]:
+    """Return the sort key that puts the line with the latest computed importance last."""
     return (
         "importance" in row,
         read_time(row.get("scored")) or datetime.min.replace(tzinfo=UTC),
@@ -333,6 +340,7 @@ def _rank(value: Any) -> Any:
 
 
 def _parse(data: bytes, pace: Pace = iter) -> tuple[dict[str, dict[str, Any]], list[tuple[int, bytes, str]]]:
+    """Return ({line id: line as a JSON object}, [(line number, line, reason)] for the unreadable lines)."""
     rows: dict[str, dict[str, Any]] = {}
     bad: list[tuple[int, bytes, str]] = []
     for number, line in enumerate(pace(data.splitlines()), start=1):
@@ -351,10 +359,12 @@ def _parse(data: bytes, pace: Pace = iter) -> tuple[dict[str, dict[str, Any]], l
 
 
 def _no_number(name: str) -> Any:
+    """Raise ValueError: JSON has no number of this name, such as `NaN`."""
     raise ValueError(f"{name} is no number of JSON")
 
 
 def _text(date: datetime) -> str:
+    """Return the time as it is written in the file."""
     return write_time(date, "seconds")
 
 
@@ -429,6 +439,7 @@ class ActiveDays(Struct, frozen=True):
 
     @classmethod
     def of(cls, days: Iterable[date], idle_share: float) -> ActiveDays:
+        """Return the `ActiveDays` with these active days."""
         return cls(tuple(sorted({day.toordinal() for day in days})), idle_share)
 
     def between(self, since: datetime, now: datetime) -> float:
@@ -454,8 +465,8 @@ class ActiveDays(Struct, frozen=True):
         return low
 
     def _until(self, time: datetime) -> float:
-        """Return the number of active days before `time`. Of the day of `time`, if it is active, the part that has
-        passed counts."""
+        """Return the number of active days before `time`. If the day of `time` is active, the part of it that has
+        passed is added."""
         utc = time.astimezone(UTC)
         today = utc.date().toordinal()
         at = bisect_left(self.ordinals, today)
@@ -470,8 +481,8 @@ def read_active_days(data: bytes) -> set[date]:
 
 
 def with_active_days(data: bytes, days: Iterable[date]) -> bytes:
-    """Return the file's bytes with `days` added, sorted; unchanged if it contains all of them. Unreadable lines move
-    to the end."""
+    """Return the file's bytes with `days` added, sorted. If the file contains all of them, it is returned unchanged.
+    Unreadable lines move to the end."""
     found, new = read_active_days(data), set(days)
     if new <= found:
         return data
@@ -481,6 +492,7 @@ def with_active_days(data: bytes, days: Iterable[date]) -> bytes:
 
 
 def _day(line: bytes) -> date | None:
+    """Return the day that a line names; None if the line cannot be read."""
     try:
         row = json.loads(line)
         return date.fromisoformat(row["id"])

@@ -39,16 +39,18 @@ class Tombstone(Struct, frozen=True):
 
     @property
     def id(self) -> str:
+        """The id of the line: a hash of its other hashes."""
         return sealed(self.salt, "line", f"{self.statement} {self.turn_hash}")
 
 
 def sealed(salt: str, kind: str, text: str) -> str:
-    """Return the hash of `text`, keyed with `salt`: 32 hexadecimal digits. `kind`: what the text is, such as "turn";
-    it is part of what is hashed."""
+    """Return the hash of `text`, keyed with `salt`: 32 hexadecimal digits. `kind`: what the text is, such as "turn"; it
+    is hashed too."""
     return hmac.new(salt.encode(), f"{kind}\n{text}".encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:32]
 
 
 def new_salt() -> str:
+    """Return a random salt: 32 hexadecimal digits."""
     return secrets.token_hex(16)
 
 
@@ -74,6 +76,7 @@ class Tombstones(Struct, frozen=True):
 
     @classmethod
     def of(cls, lines: Iterable[Tombstone]) -> Tombstones:
+        """Return the `Tombstones` of these lines."""
         known = list(lines)
         hashes = frozenset(value for line in known for value in (line.statement, line.turn_hash) if value)
         return cls(hashes, frozenset(line.salt for line in known))
@@ -88,10 +91,12 @@ class Tombstones(Struct, frozen=True):
 
 
 def _row(line: Tombstone) -> dict[str, Any]:
+    """Return the keys of a tombstone's line, without `id` and time."""
     return {"salt": line.salt, "statement": line.statement, "turn": line.turn_hash}
 
 
 def _value(row: dict[str, Any], gone_at: datetime) -> Tombstone | str:
+    """Return the tombstone that a line holds, or a sentence that says why the line is invalid."""
     for name in ("salt", "statement", "turn"):
         value = row.get(name)
         if not isinstance(value, str) or not (_HEX.fullmatch(value) or (name != "salt" and value == "")):

@@ -65,6 +65,7 @@ def note_diff(
 
 
 def _as_text(before: Version | None, after: Version | None, lines: int) -> NoteDiff:
+    """Return the difference of two versions as that of plain texts; if one holds a NUL byte, only their sizes."""
     data = [None if version is None else version[1] for version in (before, after)]
     if any(item is not None and b"\0" in item for item in data):
         sizes = ["nothing" if item is None else f"{len(item):,} bytes" for item in data]
@@ -75,7 +76,8 @@ def _as_text(before: Version | None, after: Version | None, lines: int) -> NoteD
 
 
 def _fields(old: Note | None, new: Note | None) -> Iterator[str]:
-    """Yield a line for each changed field. `updated` is left out, because it changes whenever another field does."""
+    """Yield a line for each changed field. `updated` is left out, because it changes whenever another field does. For a
+    new or removed note, fields with their default value are left out too."""
     for field in dict.fromkeys(("title", *SINGLE)):
         was, now = (None if note is None else getattr(note, field) for note in (old, new))
         if was == now or field == "updated":
@@ -146,10 +148,12 @@ def _edges(old: Note | None, new: Note | None, name: Name) -> Iterator[str]:
 
 
 def _edge(link: NoteLink, name: Name) -> str:
+    """Return the line that names an edge: its type, and the title of its target."""
     return f"{link.edge.value} -> {clip(name(link.target) or link.target)}"
 
 
 def _display(value: Any) -> str:
+    """Return the value of a field on one line."""
     if value is None:
         return "(none)"
     if isinstance(value, datetime):

@@ -35,8 +35,8 @@ class Editor:
         self.lines = BlockLines(block, dominant_eol(text), block.root, block.start, block.end)
 
     def set(self, field: str, value: Any) -> None:
-        """Write a field; an empty value removes its key. If the key holds an unrelated value, that stays, and Ormah's
-        is written under the key with the prefix `ormah_`."""
+        """Write a field; an empty value removes its key. If the key holds an unrelated value, that is kept, and the
+        field is written under the key with the prefix `ormah_`."""
         key = FIELDS[field].key
         if key in self.note.taken or self.lines.get(OWN + key) is not None:
             key = OWN + key
@@ -55,8 +55,8 @@ class Editor:
             self.lines.remove(key)
 
     def _list(self, key: str, items: Sequence[Item], wanted: Mapping[str, str]) -> None:
-        """Give a list property the values `wanted` (value -> its text, if it is new). Items that stay are kept as they
-        are written. Links are quoted; other new items only where YAML needs it."""
+        """Give a list property the values `wanted` (value -> the text to write, if it is new). Present items that are
+        wanted are kept as they are written. New items are quoted if they are links, or if YAML needs it."""
         stay = [item for item in items if item.value in wanted]
         order = list(dict.fromkeys(item.value for item in stay))
         if list(wanted)[: len(order)] != order:
@@ -142,8 +142,8 @@ class Editor:
         self.lines.put_inside(entry, inner)
 
     def _on_one_line(self, node: Node | None, link: NoteLink) -> str:
-        """Return the details of an edge on one line; empty if there are none. Keys that a person added to the present
-        ones, `node`, stay."""
+        """Return the details of an edge on one line; empty if there are none. `node`: the present details; keys in it
+        that are not Ormah's are kept."""
         new, parts = detail_parts(link), dict[str, str]()
         present = node if isinstance(node, MappingNode) else None
         if present is not None and "\n" in self.block.raw(present):
@@ -236,6 +236,7 @@ def edit(
 
 
 def _unsafe(path: str, why: str) -> InvalidNote:
+    """Return the error for a note that cannot be edited safely. `why`: the reason."""
     return InvalidNote(f"{path} cannot be changed safely: {why}", hint="change it by hand", data={"path": path})
 
 

@@ -29,8 +29,8 @@ _FILE = re.compile(
 
 
 def normalise(text: str) -> str:
-    r"""Return the text of a note's body in normal form: with `\n` line ends, and without blank lines around it.
-    Spaces inside its lines stay."""
+    """Return the text of a note's body in normal form: with `\n` line ends, and without blank lines around it. Spaces
+    inside its lines are kept."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     start, end = core_span(text)
@@ -55,7 +55,8 @@ def core_span(text: str) -> tuple[int, int]:
 
 
 def link_target(inside: str) -> str:
-    """Return the note named by the text between `[[` and `]]`, without `|alias`, `#heading` and `^block`; may be empty."""
+    """Return the name of the note in the text between `[[` and `]]`, without `|alias`, `#heading` and `^block`; may be
+    empty."""
     for mark in "|#^":
         inside = inside.partition(mark)[0]
     return " ".join(inside.rstrip("\\").split())
@@ -97,7 +98,7 @@ def linked_note(found: re.Match[str]) -> str:
 
 
 def conflict_line(text: str) -> int | None:
-    """Return the line number of the first unresolved conflict of git: `<<<<<<< `, then `=======` and `>>>>>>> `; None
+    """Return the line number of the first unresolved conflict of git (`<<<<<<< `, then `=======` and `>>>>>>> `); None
     if there is none.
 
     Examples in closed code fences and headings underlined with `=======` do not count.
@@ -131,6 +132,7 @@ def conflict_line(text: str) -> int | None:
 
 
 def _opens(line: str) -> str | None:
+    """Return the mark of the code fence that a line opens (such as three backticks); None if it opens none."""
     found = _FENCE.match(line)
     if found is None or (found.group(1)[0] == "`" and "`" in found.group(2)):
         return None
@@ -166,6 +168,7 @@ def _without_code(text: str) -> Iterator[str]:
 
 
 def _without_spans(paragraph: str) -> str:
+    """Return a paragraph with each piece of inline code replaced by a space."""
     runs = [(found.start(), found.end()) for found in _TICKS.finditer(paragraph)]
     of_length: dict[int, deque[int]] = defaultdict(deque)
     for start, end in runs:
@@ -192,14 +195,15 @@ _NAME = re.compile(r"[^|#^]*")
 
 
 def lead(content: str, names: Collection[str], stem: str) -> str:
-    """Return the text with all links to one of `names` (targets as returned by `body_links`) changed: they then lead
-    to the note named `stem`.
+    """Return the text with all links to one of `names` changed: they then lead to the note named `stem`. `names`:
+    targets as returned by `body_links`.
 
-    A link by title keeps the title as its alias; heading, block and alias are kept. A markdown link keeps its text,
-    but loses its heading, which the other note does not have.
+    A link by title gets the title as its alias; heading, block and alias are kept. A markdown link keeps its text, but
+    loses its heading, which the other note does not have.
     """
 
     def inside(old: str) -> str:
+        """Return the text between `[[` and `]]` with the new target."""
         new, target = _NAME.sub(stem, old, count=1), link_target(old)
         return new if "|" in old or stem_short_id(target) else f"{new}|{target}"
 
@@ -212,10 +216,11 @@ def lead(content: str, names: Collection[str], stem: str) -> str:
 
 
 def unlink(content: str, names: Collection[str], word: str) -> str:
-    """Return the text with all links to one of `names` replaced by plain text: by the link's alias; if it has none,
-    by its target, or by `word` if the target is a file name with a short id."""
+    """Return the text with all links to one of `names` replaced by plain text. It is the link's alias, or else its
+    target. If the target is a file name with a short id, it is `word`."""
 
     def plain(old: str) -> str:
+        """Return the plain text for the text between `[[` and `]]`."""
         target = link_target(old)
         return old.partition("|")[2].strip() or (word if stem_short_id(target) else target)
 
@@ -225,6 +230,9 @@ def unlink(content: str, names: Collection[str], word: str) -> str:
 def _replace_links(
     content: str, names: Collection[str], *, wiki: Callable[[str], str], markdown: Callable[[str, str], str]
 ) -> str:
+    """Return the text with all links to one of `names` replaced. `wiki`: text between `[[` and `]]` -> replacement of
+    the wikilink. `markdown`: (text, target) -> replacement of the markdown link."""
+
     def wikilink(found: re.Match[str]) -> str:
         return wiki(found[1]) if link_target(found[1]) in names else found[0]
 

@@ -45,6 +45,7 @@ class MergeConflict(Struct, frozen=True):
     theirs: str | None
 
     def __str__(self) -> str:
+        """Return the sentence that names the file and the part."""
         return f"{self.path}: {self.field} was changed on both sides"
 
 
@@ -87,7 +88,8 @@ class PartMerge:
         self.reasons: list[str] = []
 
     def parts(self) -> dict[Part, Any]:
-        """Return the merged parts. Where both sides changed one differently it is a conflict, and ours counts."""
+        """Return {part: merged value}. If both sides changed a part differently, this adds a conflict, and our value is
+        returned."""
         out: dict[Part, Any] = {}
         sides = [{} if side is None else side.parts for side in (self.base, self.ours, self.theirs)]
         for part in sorted(dict.fromkeys([*sides[1], *sides[2]]), key=lambda part: _KINDS.index(part[0])):
@@ -109,10 +111,13 @@ class PartMerge:
         return {part: value for part, value in out.items() if part[0] != "details" or ("edge", part[1]) not in out}
 
     def conflict(self, name: str, base: Any, ours: Any, theirs: Any) -> None:
+        """Add a conflict in the part `name`."""
         note = self.ours.note
         self.conflicts.append(MergeConflict(note.path, note.id, name, _text(base), _text(ours), _text(theirs)))
 
     def _field(self, name: str, base: Any, ours: Any, theirs: Any) -> Any:
+        """Return the merged value of a field that both sides changed: the later `updated`, the higher tier, the earlier
+        `created` or `valid_until`. Any other field is a conflict, and our value is returned."""
         if name == "updated":
             return max(date for date in (ours, theirs) if date is not None)
         if name == "tier":
@@ -126,6 +131,8 @@ class PartMerge:
         return ours
 
     def _link(self, key: str, base: NoteLink | None, ours: NoteLink, theirs: NoteLink) -> NoteLink:
+        """Return the merged edge `key` that both sides changed: the larger weight, the earlier date. Two different
+        reasons are a conflict."""
         merged: dict[str, Any] = {}
         for part in ("target", "weight", "created", "reason"):
             versions: list[Any] = [getattr(link, part) if link else _ABSENT for link in (base, ours, theirs)]
@@ -141,14 +148,15 @@ class PartMerge:
 
 
 def merged_set(base: Sequence[_T], ours: Sequence[_T], theirs: Sequence[_T]) -> tuple[_T, ...]:
-    """Merge two versions of a list as sets: the items of `ours`, without those that `theirs` removed from `base`, and
-    with those that `theirs` added."""
+    """Return two versions of a list merged as sets: the items of `ours`, without those that `theirs` removed from
+    `base`, and with those that `theirs` added."""
     before, other = frozenset(base), frozenset(theirs)
     stay = [item for item in ours if item in other or item not in before]
     return tuple(dict.fromkeys([*stay, *(item for item in theirs if item not in before)]))
 
 
 def _text(value: Any) -> str | None:
+    """Return the value of a part as text, for a conflict; None if the version lacks the part."""
     if value in (None, _ABSENT):
         return None
     if isinstance(value, NoteLink):
@@ -164,6 +172,7 @@ def _with_their_lines(base: NoteVersion | None, ours: NoteVersion, theirs: NoteV
     eol = ours.lines.eol
 
     def newer(old: str, mine: str, other: str) -> str:
+        """Return the lines of `theirs` with our line ends if only they changed them, else our lines."""
         changed = base is not None and _unix(mine) == _unix(old) != _unix(other)
         return _unix(other).replace("\n", eol) if changed else mine
 
@@ -186,8 +195,8 @@ def _with_their_lines(base: NoteVersion | None, ours: NoteVersion, theirs: NoteV
 
 
 def _settled(text: str, path: str, node: str | None, wanted: Mapping[Part, Any], content: str) -> bytes:
-    """Return the bytes of a note with the parts `wanted`. `text`: the note, in which some parts are different. Raises
-    Unusual or another error of the editor if they cannot be written."""
+    """Return the bytes of a note with the parts `wanted` and the content. `text`: the note, in which some parts differ
+    from those. Raises Unusual or another error of the editor if they cannot be written."""
     note = parse(text.encode(), path)
     if note.kind is not NoteKind.NOTE or note.id != node:
         raise Unusual("the lines do not fit together")
@@ -225,10 +234,12 @@ def _settled(text: str, path: str, node: str | None, wanted: Mapping[Part, Any],
 
 
 def _same(part: Part, value: Any, other: Any) -> bool:
+    """Return whether two values of a part are equal; lists are compared as sets."""
     return set(value) == set(other) if part[1] in LISTS and part[0] == "field" else bool(value == other)
 
 
 def _unix(text: str) -> str:
+    """Return the text with `\n` line ends."""
     return text.replace("\r\n", "\n")
 
 
@@ -242,11 +253,11 @@ class Merged(Struct, frozen=True):
 
 
 def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, keep_ours: bool = False) -> Merged:
-    """Merge a file by its kind: Ormah's JSON lines as sets, all others as note or text. `base`: the common ancestor; None
-    if both sides added the file.
+    """Return the merge of three versions of a file: JSON lines in `.ormah` as sets, other files as notes or texts.
+    `base`: the common ancestor; None if both sides added the file.
 
-    A file with a NUL byte that both sides changed is a conflict. A `.jsonl` file outside of `.ormah` is merged as text.
-    With `keep_ours` there is always a result: conflicts are resolved in favour of `ours`, and listed.
+    A file with a NUL byte that both sides changed is a conflict. With `keep_ours` there is always a result: our version
+    of each conflict is used, and the conflicts are listed.
     """
     one_sided, data = one_side(base, ours, theirs)
     if one_sided:
@@ -261,7 +272,8 @@ def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, kee
 
 
 def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep_ours: bool) -> Merged:
-    """Merge two versions of a note. Different ids are a conflict in `id`. If a version is no note, merge texts."""
+    """Return the merge of two versions of a note. Different ids are a conflict in `id`. If a version is no note, they
+    are merged as texts."""
     notes = [None if version is None else parse(version, path) for version in (base, ours, theirs)]
     ids = {note.id for note in notes if note is not None and note.id}
     if len(ids) > 1:
@@ -322,12 +334,14 @@ def _versions(
 
 
 def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Merge two versions by lines, for any files; None if both changed the same lines."""
+    """Return two versions merged by lines, for any files; None if both changed the same lines."""
     lines = three_ways(*(data.splitlines(keepends=True) for data in (base, ours, theirs)))
     return None if lines is None else b"".join(lines)
 
 
 def _merge_text(base: bytes | None, ours: bytes, theirs: bytes, path: str, node: str | None) -> Merged:
+    """Return the merge of two versions of a file as text. If it cannot be merged, the whole text is the conflict.
+    `node`: the note's id, for the conflict."""
     merged = None if base is None else merge_texts(base, ours, theirs)
     if merged is None or conflict_line(merged.decode(errors="replace")):
         texts = (None if data is None else data.decode(errors="replace") for data in (base, ours, theirs))

@@ -23,7 +23,7 @@ _PLACEHOLDER = re.compile(r"<%.*?%>|\{\{[^{}\n]+\}\}", re.DOTALL)
 
 
 def is_template(text: str) -> bool:
-    """Whether the frontmatter contains placeholders that a plug-in fills in."""
+    """Return whether the frontmatter contains placeholders that a plug-in fills in."""
     found = _FRONT.match(text, 0, MAX_HEAD)
     return found is not None and _PLACEHOLDER.search(found[1]) is not None
 
@@ -44,7 +44,8 @@ def digest(data: bytes) -> str:
 
 
 def note_by_path(path: str, kind: NoteKind, mark: str) -> Note:
-    """Return a note with the values that count where its frontmatter has none: those of its folders and file name."""
+    """Return a note with only the values that its folders and file name imply. They are used where the frontmatter has
+    none. `mark`: the file's digest."""
     type_by_folder, space = folder_says(path)
     created = named_time(path.rpartition("/")[2])
     return Note(
@@ -53,7 +54,7 @@ def note_by_path(path: str, kind: NoteKind, mark: str) -> Note:
 
 
 def parse(data: bytes, path: str) -> Note:
-    """Parse a file's bytes into a note. `path` (posix, relative to the vault) provides type and space if the
+    """Return the note that a file's bytes contain. `path` (posix, relative to the vault) provides type and space if the
     frontmatter has none."""
     mark = digest(data)
     if len(data) > MAX_NOTE:
@@ -109,6 +110,8 @@ def parse(data: bytes, path: str) -> Note:
 def _kind(
     block: Frontmatter, node_id: str | None, problems: tuple[Problem, ...]
 ) -> tuple[NoteKind, tuple[Problem, ...]]:
+    """Return (the kind of a readable file, its problems). `node_id`: the id in its frontmatter; `problems`: those found
+    so far."""
     if "excalidraw-plugin" in block.pairs:
         return NoteKind.APART, (Problem("info", "it is a drawing (Excalidraw)", None, "nothing to do"),)
     if node_id:
@@ -152,11 +155,13 @@ def _broken(path: str, mark: str, text: str, problem: Problem) -> Note:
 
 
 def _decoded_head(data: bytes) -> str:
+    """Return the beginning of an unreadable file as text, with replacement characters where it cannot be decoded."""
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = data[: UNREADABLE_CHARACTERS * 4].decode("utf-16" if wide else "utf-8", errors="replace")
     return text[:UNREADABLE_CHARACTERS].replace("\0", "\ufffd")
 
 
 def _find_id(text: str) -> str | None:
+    """Return the id in an unreadable text: that of a line `ormah_id:` rather than `id:`; None if there is none."""
     found = [(not line[0].startswith(OWN), line[1].lower()) for line in _ID_LINE.finditer(text[:20_000])]
     return next((node_id for _, node_id in sorted(found) if is_node_id(node_id)), None)
