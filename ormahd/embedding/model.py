@@ -65,8 +65,9 @@ log = logging.getLogger(__name__)
 
 
 def fitting(waiting: list[X], length: Callable[[X], int], limit: int) -> list[X]:
-    """Remove the first items from `waiting` that together have at most `limit` tokens, or characters, at least one
-    item, and return them. `length`: returns the number of one item. Padding to the longest item counts too."""
+    """Remove the first items from `waiting`, at least one, that together have a size of at most `limit`. Return them.
+    `length`: returns the size of an item in tokens or characters. Each item counts as much as the longest, because of
+    padding."""
     size = longest = 0
     for one in waiting:
         longest = max(longest, length(one))
@@ -117,6 +118,10 @@ class Model:
     def embed_documents(
         self, texts: Sequence[str], headings: Sequence[str | None] | None = None, *, urgent: bool = False
     ) -> list[DocumentVectors]:
+        """Return the vectors of texts, see `Embedder.embed_documents`.
+
+        Pieces of similar length are run in one forward pass, the longest first, so that little padding is needed.
+        """
         each = self._windows(texts, headings or [None] * len(texts))
         windows = [*itertools.chain(*each)]
         owners = [number for number, group in enumerate(each) for _ in group]
@@ -159,7 +164,7 @@ class Model:
     # Texts to windows
 
     def _windows(self, texts: Sequence[str], headings: Sequence[str | None]) -> list[list[Ids]]:
-        """Return for each text its pieces as token ids, with special tokens. `headings`: one for each text."""
+        """Return the pieces of each text as token ids, with special tokens. `headings`: one for each text."""
         heads = [self.document_prefix + (f"{heading}\n" if heading else "") for heading in headings]
         bodies = [text[: MAX_PIECES * self.window * CHARACTERS_PER_TOKEN] for text in texts]
         found: list[list[Ids]] = []
@@ -173,8 +178,8 @@ class Model:
         return found
 
     def _pieces(self, head: str, body: str) -> list[Ids]:
-        """Split `body`, a text too long for one forward pass, into pieces, and return each as token ids. `head`
-        (prefix and heading) is put before each piece."""
+        """Return the pieces of `body`, a text too long for one forward pass, as token ids. Each begins with `head`
+        (prefix and heading)."""
         room = self.window - self._specials
         alone = self._tokenizer.encode(head, add_special_tokens=False)
         if len(alone.ids) > room * HEADING_SHARE:
@@ -189,6 +194,7 @@ class Model:
     # Windows to vectors
 
     def _forward_in_bulk(self, windows: Sequence[Ids]) -> list[Made]:
+        """Do what `_forward` does, at low priority: waiting requests run first."""
         priority.give()
         # While there are requests, only one bulk pass runs at a time.
         with self._one if priority.asked_lately() else nullcontext():
@@ -206,6 +212,7 @@ class Model:
     # Fingerprint and basis of the model
 
     def _fingerprint(self, identity: Sequence[str]) -> str:
+        """Return the sha256 of all that determines the vectors: the model, the prefixes, and how texts are divided."""
         sha = hashlib.sha256()
         model = (*identity, *token_vectors.calibration(), self.document_prefix, self.query_prefix, self.window)
         recipe = (MAX_PIECES, token_vectors.DIMENSIONS, RECIPE, OVERLAP, SEARCH_BACK, HEADING_SHARE)
@@ -214,10 +221,10 @@ class Model:
         return sha.hexdigest()
 
     def _load_frame(self, directory: Path) -> tuple[Float, Float, Float]:
-        """Return the mean vector of texts, that of tokens, and the PCA basis of token vectors, from their file in
-        `directory`. If that is missing or damaged, compute them and write the file. All vaults share the directory.
+        """Return (mean vector of texts, mean vector of tokens, PCA basis of token vectors), from their file in
+        `directory`. If the file is missing or damaged, compute them and write it. All vaults share the directory.
 
-        The means are zero where unrelated texts are not crowded, as with the default model.
+        The means are zero if the vectors of unrelated texts are not close to each other, as with the default model.
         """
         path = directory / f"frame-{self.fingerprint[:16]}.npz"
         try:
@@ -243,7 +250,7 @@ class Model:
 
 
 def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
-    """Load the embedder that the settings name. `directory`: where data computed for a model is stored.
+    """Return the embedder that the settings name. `directory`: where data computed for a model is stored.
 
     Takes half a second on ONNX Runtime, seconds on torch, and some more when a model is loaded for the first time.
 

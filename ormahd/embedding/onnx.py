@@ -67,6 +67,7 @@ class OnnxRuntime:
 
 
 def _unfit(file: Path, why: str) -> Unavailable:
+    """Return the error for a model that ONNX Runtime cannot run. `why`: the reason."""
     return Unavailable(
         f"ONNX Runtime cannot run the embedding model {file}: {why}",
         hint="choose another one: ormahctl model use NAME",

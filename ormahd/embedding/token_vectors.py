@@ -135,7 +135,7 @@ _SENTENCE = re.compile(r"[.!?;:…]['\")\]»”’]*\s$|[。！？；…]['\")\]
 
 
 def split(text: str, spans: Sequence[tuple[int, int]], window: int, count: int) -> list[tuple[int, int]]:
-    """Return (first token, token after the last) of each piece: at most `most` pieces of at most `window` tokens.
+    """Return (first token, token after the last) of each piece: at most `count` pieces of at most `window` tokens.
 
     `spans`: (start, end) of each token in `text`, ascending. Each piece overlaps the one before, so that no token
     before the end of the last piece is left out.
@@ -157,10 +157,10 @@ def split(text: str, spans: Sequence[tuple[int, int]], window: int, count: int) 
 
 
 def _best(text: str, spans: Sequence[tuple[int, int]], low: int, high: int, *, first: bool = False) -> int:
-    """Return the token, after `low` and up to `high`, before which to cut the text.
+    """Return the number of the token, after `low` and up to `high`, before which to cut the text.
 
-    The best is the first token of a paragraph, then that of a sentence, of a line, of a word. Among equally good ones
-    the last is returned, or with `first` the first.
+    The best is the first token of a paragraph, then that of a sentence, of a line, of a word. If several are equally
+    good, the last is returned, or with `first` the first.
     """
     best, rank = (high, -1)
     places = range(low + 1, high + 1) if first else range(high, low, -1)
@@ -189,9 +189,13 @@ class Runtime(Protocol):
     """What an embedder needs to run a model: forward passes. Several threads may call it at once."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the library that runs the model."""
+
     @property
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """The version of that library."""
+
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
         """Run a pass. Return (pooled vectors, float32[texts, dimensions]; token vectors, float32[texts, tokens,
         width]).
@@ -224,6 +228,7 @@ class ForwardPass(Struct, frozen=True):
 
 
 def forward_pass(runtime: Runtime, windows: Sequence[Ids]) -> ForwardPass:
+    """Return the results of one forward pass over several windows. Shorter windows are padded to the longest."""
     longest = max(len(window.ids) for window in windows)
     ids = np.zeros((len(windows), longest), np.int64)
     mask = np.zeros((len(windows), longest), bool)
@@ -238,7 +243,7 @@ def forward_pass(runtime: Runtime, windows: Sequence[Ids]) -> ForwardPass:
 
 
 def ids_of(found: Any, limit: int | None = None) -> Ids:
-    """Return the tokens of `found`, a tokenizer's result, cut to at most `most`. The special token at the end is
+    """Return the tokens of `found`, a tokenizer's result, cut to at most `limit`. The special token at the end is
     kept."""
     if limit is not None and len(found.ids) > limit:  # keep the closing special token
         return Ids([*found.ids[: limit - 1], found.ids[-1]], [*found.special_tokens_mask[: limit - 1], 1])

@@ -43,7 +43,7 @@ class ProjectKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return hashlib.sha256(f"{self.key}\n{self.space}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
     def line(self) -> bytes:
-        """The JSON line, with its newline."""
+        """Return the JSON line, with its newline."""
         row = {"id": self.line_id, **to_builtins(self)}
         return json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
 
@@ -69,10 +69,10 @@ def with_line(data: bytes, new: ProjectKey) -> bytes:
 
 
 def spaces(lines: Iterable[ProjectKey]) -> dict[str, str]:
-    """Return `{key: space}` for the lines of a file, given oldest first.
+    """Return {key: space} for the lines of a file, given oldest first.
 
-    If a key has several lines, the latest one whose name a person chose counts; without such a line, the oldest one.
-    If two projects have the same name, the later project's name gets a suffix.
+    If a key has several lines, the latest one whose name a person chose counts; without such a line, the oldest one. If
+    two projects have the same name, the later project's name gets a suffix.
     """
     chosen: dict[str, ProjectKey] = {}
     for line in lines:
@@ -96,7 +96,7 @@ def spaces(lines: Iterable[ProjectKey]) -> dict[str, str]:
 
 
 def _first(line: ProjectKey, lines: Mapping[str, ProjectKey]) -> str:
-    """Return the key under which the project of `line` was first recorded. `lines`: {key: line}."""
+    """Return the key under which the project of `line` was first recorded. `lines`: key -> line."""
     seen = {line.key}
     while line.same is not None and line.same not in seen and line.same in lines:
         seen.add(line.same)
@@ -117,8 +117,8 @@ def suffixes(key: str) -> tuple[str, ...]:
 
 
 def free_name(name: str, endings: Iterable[str], taken: Collection[str]) -> str:
-    """Return `name`, or if it is taken the first free `name (suffix)`. `endings`: the suffixes. `taken`: casefolded
-    names."""
+    """Return `name`; if it is taken, return the first free `name (suffix)`. `endings`: the suffixes to try. `taken`:
+    casefolded names."""
     for candidate in (name, *(f"{name} ({ending})" for ending in endings)):
         if candidate.casefold() not in taken:
             return candidate

@@ -57,8 +57,8 @@ def new_salt() -> str:
 def tombstone(salt: str, statement: str | None, key: str | None, now: datetime) -> Tombstone:
     """Return the tombstone of a memory.
 
-    `statement`: its normalised statement (`actions.tombstones.statement`). `key`: that of the turn that it was
-    extracted from. None: not known.
+    `statement`: its normalised statement (`actions.tombstones.statement`), or None if it is not known. `key`: the key
+    of the turn that it was extracted from, or None if it was not extracted. `now`: the time of its removal.
     """
     return Tombstone(
         salt=salt,
@@ -82,11 +82,11 @@ class Tombstones(Struct, frozen=True):
         return cls(hashes, frozenset(line.salt for line in known))
 
     def statement(self, statement: str) -> bool:
-        """Whether a memory with this normalised statement was removed."""
+        """Return whether a memory with this normalised statement was removed."""
         return any(sealed(salt, "statement", statement) in self.hashes for salt in self.salts)
 
     def turn(self, key: str) -> bool:
-        """Whether a memory that was extracted from the turn with this key was removed."""
+        """Return whether a memory that was extracted from the turn with this key was removed."""
         return any(sealed(salt, "turn", key) in self.hashes for salt in self.salts)
 
 

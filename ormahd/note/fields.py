@@ -420,7 +420,7 @@ class NoteReader:
         return value
 
     def everywhere(self) -> bool:
-        """Whether the key `global` has the value yes, true or on. Any other value is the person's."""
+        """Return whether the key `global` has the value yes, true or on. Any other value is the person's."""
         node = self.block.get("global")
         return isinstance(node, ScalarNode) and node.value.strip().lower() in _YES
 

@@ -57,8 +57,8 @@ back."""
 
 
 class Archived(Struct, frozen=True):
-    """An archived turn. `session`: the number of its session; `place`: its position in that session, from 1; `asked`:
-    the place of the prompt that it answers, of a prompt its own. `withdrawn`: 1 if the person took it back."""
+    """An archived turn. `session`: the number of its session. `place`: its position in that session, from 1. `asked`:
+    the place of the prompt that it answers; for a prompt, its own place. `withdrawn`: 1 if the person took it back."""
 
     number: int
     key: str
@@ -72,8 +72,12 @@ class Archived(Struct, frozen=True):
 
 
 class ArchivedDeed(Struct, frozen=True):
-    """What an agent did. `session`: the number of its session; `prompt`, `turn`, `asked`: number, place and text of the
-    prompt; `command`: "" for an edit; `files`: a path a line; `status`: -1 for a failure without an exit status."""
+    """An archived deed: a command that an agent ran, or an edit of files.
+
+    `session`: the number of its session. `prompt`, `turn`, `asked`: number, place and text of the prompt for which it
+    was done. `command`: "" for an edit. `files`: one path in each line. `status`: the exit status, -1 for a failure
+    without one.
+    """
 
     number: int
     session: int
@@ -92,7 +96,7 @@ class ArchivedDeed(Struct, frozen=True):
 
 
 class KnownTurn(Struct, frozen=True):
-    """What the archive has of a turn. `session`: the id of its session; "" if it was purged."""
+    """What the archive has of a turn. `session`: the id of its session; "" if the turn was purged."""
 
     session: str
     role: str
@@ -109,6 +113,9 @@ def is_news(known: KnownTurn | None, session: str, time: str | None, text: str) 
 
 
 class SessionRow(Struct, frozen=True):
+    """A session in the archive. `first`, `last`: times of its first and last turn; `turns`: number of turns; `path`:
+    its file, relative to the archive's folder."""
+
     number: int
     id: str
     harness: str
@@ -202,6 +209,8 @@ class SessionArchive:
                 raise Unavailable(f"the archive of sessions cannot be used: {error}") from error
 
     def _open(self) -> sqlite3.Connection:
+        """Open the database and bring it up to date with the sessions' files; return it. A damaged database is deleted
+        and made again from the files."""
         vault_id, path = self._vault_id(), self._database
         for attempt in (1, 2):
             db = _connect(path)
@@ -241,6 +250,7 @@ class SessionArchive:
                 file.unlink(missing_ok=True)
 
     def close(self) -> None:
+        """Close the database; the next call opens it again."""
         with self._lock:
             if self._db is not None:
                 self._db.close()
@@ -266,7 +276,8 @@ class SessionArchive:
                 self._take_in(db, path, taken)
 
     def _take_in(self, db: sqlite3.Connection, path: str, start: int) -> None:
-        """Add to the database the rows from offset `start` on in a session's file. `path`: relative to the folder."""
+        """Add to the database the rows of a session's file from offset `start` on. `path`: the file, relative to the
+        archive's folder."""
         head: SessionHead | None = None
         lines: list[Line | Deed] = []
         end = start
@@ -294,7 +305,7 @@ class SessionArchive:
         return None if found is None else int(found[0])
 
     def _put(self, db: sqlite3.Connection, session: int, lines: Sequence[Line | Deed]) -> None:
-        """Bring lines of a session's file into the database."""
+        """Store lines of a session's file in the database. `session`: the session's number."""
         (place,) = db.execute("SELECT coalesce(max(place), 0) FROM turn WHERE session = ?", (session,)).fetchone()
         for row in lines:
             if isinstance(row, Deed):
@@ -322,6 +333,7 @@ class SessionArchive:
         self._sum_up(db, session)
 
     def _put_deed(self, db: sqlite3.Connection, session: int, row: Deed) -> None:
+        """Store a deed in the database, unless it is there already. `session`: the session's number."""
         key = row.to or self._last_prompt(db, session)
         (prompt,) = db.execute("SELECT number FROM turn WHERE key = ?", (key,)).fetchone() or (None,)
         command, edited = None if row.mark == PURGED else row.did, "\n".join(row.files) or None
@@ -344,11 +356,14 @@ class SessionArchive:
             db.execute(words, (*number, fts_text(f"{row.did}\n{row.error}")))
 
     def _last_prompt(self, db: sqlite3.Connection, session: int) -> str:
+        """Return the key of a session's last prompt; "" if it has none."""
         select = "SELECT key FROM turn WHERE session = ? AND role = 'user' ORDER BY asked DESC, place DESC LIMIT 1"
         found = db.execute(select, (session,)).fetchone()
         return found[0] if found else ""
 
     def _sum_up(self, db: sqlite3.Connection, session: int) -> None:
+        """Store a session's number of turns and the times of its first and last turn. Called after its turns
+        changed."""
         self._counts.changed()
         select = "SELECT coalesce(sum(NOT withdrawn), 0), min(time), max(time) FROM turn WHERE session = ? AND text IS NOT NULL"
         found = db.execute(select, (session,)).fetchone()
@@ -368,6 +383,7 @@ class SessionArchive:
         self._counts.changed()
 
     def _take_words(self, db: sqlite3.Connection, number: int, text: str, table: str = "words") -> None:
+        """Remove a text from a table of full text search. `number`: its row; `text`: as it was stored."""
         db.execute(f"INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?, ?)", (number, fts_text(text)))
 
     # ------------------------------------------------------------ keeping
@@ -387,8 +403,8 @@ class SessionArchive:
             return found
 
     def add(self, turns: Sequence[tuple[SessionHead, Sequence[Line | Deed]]]) -> None:
-        """Store durably those turns and deeds that are neither archived nor purged, answers that have grown since, and
-        titles."""
+        """Store turns, deeds and titles durably. Those that are archived already, or were purged, are left out; an
+        answer that has grown since is replaced."""
         known = self.known([row.key for _, lines in turns for row in lines])
         with self._opened() as db:
             for head, lines in turns:
@@ -404,11 +420,12 @@ class SessionArchive:
                 self._append(db, head, fresh)
 
     def mark(self, *, withdrawn: Mapping[str, str], restored: Iterable[str], shared: Iterable[str]) -> int:
-        """Store durably what became of turns, by their keys. Return how many were withdrawn.
+        """Store durably that turns were taken back, or were not after all. Return the number of turns that were taken
+        back.
 
-        `withdrawn`: key -> the id of the session in which the person took the turn back. A turn that another session has
-        as well stays. `restored`: they are read in a session in which they were not taken back. `shared`: they are
-        read in another session than the one that they are archived under.
+        `withdrawn`: key of a turn -> id of the session in which the person took it back. A turn that another session
+        has as well is left as it is. `restored`: keys of turns that were read in a session in which they were not taken
+        back. `shared`: keys of turns that were read in another session than the one that they are archived under.
         """
         rows: dict[tuple[int, str], list[Line | Deed]] = {}
         count = 0
@@ -482,9 +499,12 @@ class SessionArchive:
         return removed
 
     def purge(self, wanted: Forgotten, *, change: bool) -> int:
-        """Delete every turn's text, every deed and every title that holds what is `wanted`, and the texts of the turns that
-        the memory was extracted from. Their keys stay, so that they are not archived again, and no freed page has their texts. With `change`
-        False only count. Return the number of turns, deeds and titles."""
+        """Delete from the archive what is `wanted`: every turn's text, deed and title that holds it, and the turns that
+        the memory was extracted from. Return the number of turns, deeds and titles. With `change` False, only count
+        them.
+
+        Their keys are kept, so that they are not archived again. No freed page has their texts.
+        """
         with self._opened() as db:
             rows = db.execute("SELECT number, key, session, text, withdrawn FROM turn").fetchall()
             titles = db.execute("SELECT number, title FROM session WHERE title IS NOT NULL").fetchall()
@@ -522,7 +542,7 @@ class SessionArchive:
         return len(titles) + len(found) + len(did)
 
     def _write_anew(self, db: sqlite3.Connection, session: int) -> None:
-        """Write a session's file anew from what the database has of that session."""
+        """Replace a session's file by what the database has of that session."""
         row = self._row(db, session)
         rows: list[Row] = [SessionHead(row.id, row.harness, row.cwd, row.title, row.source)]
         select = (
@@ -552,6 +572,7 @@ class SessionArchive:
         return row is not None and SourceState(*row) == state
 
     def have_read(self, source: str, state: SourceState) -> None:
+        """Record that a source was read to its end while it was in this `state`."""
         with self._opened() as db:
             db.execute(
                 "INSERT OR REPLACE INTO cursor (source, size, mtime_ns, inode) VALUES (?, ?, ?, ?)",
@@ -584,6 +605,7 @@ class SessionArchive:
         return [(turns[number], score) for number, score in found if number in turns]
 
     def _turns(self, db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Archived]:
+        """Return {number: turn} of the turns that were neither purged nor taken back."""
         found: dict[int, Archived] = {}
         select = f"SELECT {TURN} FROM turn WHERE {LIVE} AND number"
         for chunk in sql.sets(list(numbers)):
@@ -592,7 +614,7 @@ class SessionArchive:
         return found
 
     def around(self, archived: Archived) -> list[Archived]:
-        """Return the exchange to which a turn belongs: the person's turn and the answers, at most four turns."""
+        """Return the exchange to which a turn belongs: the prompt and its answers, at most four turns."""
         select = f"SELECT {TURN} FROM turn WHERE session = ? AND asked = ? AND {LIVE} ORDER BY place LIMIT 4"
         with self._opened() as db:
             return [Archived(*row) for row in db.execute(select, (archived.session, archived.asked))]
@@ -600,8 +622,8 @@ class SessionArchive:
     # ------------------------------------------------------------ what was done
 
     def commands_like(self, terms: Sequence[str], folders: Collection[str], limit: int) -> list[ArchivedDeed]:
-        """Return commands of sessions in `folders` that have one of `terms` or its beginning, or whose prompt or session's title
-        has one; newest first."""
+        """Return the commands of sessions in `folders` that match one of `terms`, newest first. A command matches if a
+        term, or its beginning, is in it, in its prompt, or in its session's title."""
         parts = [f"%{stem(term)[:4]}%" for term in terms if len(stem(term)) >= 4]
         like = " OR ".join(["session.title LIKE ?"] * len(terms) + ["command LIKE ?"] * len(parts)) or "0"
         within = f"command != '' AND session.cwd IN ({sql.marks(list(folders))})"
@@ -647,7 +669,7 @@ class SessionArchive:
         return rows
 
     def rarity(self, terms: Sequence[str]) -> dict[str, float]:
-        """Return for each term the logarithm of all deeds to those that have it."""
+        """Return {term: how rare it is among deeds}: ln(1 + (deeds + 1) / (deeds with the term + 0.5))."""
         with self._opened() as db:
             (total,) = db.execute("SELECT count(*) FROM deed").fetchone()
             select = "SELECT count(*) FROM deed_words WHERE deed_words MATCH ?"
@@ -655,20 +677,23 @@ class SessionArchive:
         return {term: math.log(1 + (total + 1) / (count + 0.5)) for term, count in counts.items()}
 
     def folders(self) -> list[str]:
-        """Return the folders of all sessions."""
+        """Return the folders in which sessions worked."""
         with self._opened() as db:
             return [folder for (folder,) in db.execute("SELECT DISTINCT cwd FROM session WHERE cwd IS NOT NULL")]
 
     def _deeds(self, where: str, values: Sequence[Any]) -> list[ArchivedDeed]:
+        """Return the deeds that match a condition in SQL, which may end with an order and a limit."""
         with self._opened() as db:
             return [ArchivedDeed(*row) for row in db.execute(DEED + where, values)]
 
     # ------------------------------------------------------------ looking
 
     def _row(self, db: sqlite3.Connection, number: int) -> SessionRow:
+        """Return the session with this number."""
         return SessionRow(*db.execute(f"SELECT {COLUMNS} FROM session WHERE number = ?", (number,)).fetchone())
 
     def sessions(self, numbers: Sequence[int]) -> Mapping[int, SessionRow]:
+        """Return {number: session} of the sessions with these numbers."""
         with self._opened() as db:
             return {number: self._row(db, number) for number in set(numbers)}
 
@@ -689,7 +714,7 @@ class SessionArchive:
             return [SessionRow(*row) for row in db.execute(select, given)]
 
     def count(self) -> tuple[int, int]:
-        """Return the number of sessions and of turns."""
+        """Return (number of sessions, number of turns)."""
         with self._opened() as db:
             select = "SELECT count(*), coalesce(sum(turns), 0) FROM session WHERE turns > 0"
             sessions, turns = db.execute(select).fetchone()
@@ -712,8 +737,8 @@ class SessionArchive:
             return [Archived(*row) for row in db.execute(f"{select} ORDER BY asked, place", (path,))]
 
     def session(self, prefix: str) -> tuple[SessionRow, list[Archived]]:
-        """Return a session and its turns, also those taken back, by its id or a unique prefix. Raises NotFound,
-        Ambiguous."""
+        """Return (a session, its turns in order). The turns include those taken back. `prefix`: the session's id, or a
+        unique prefix of it. Raises NotFound, Ambiguous."""
         escaped = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         with self._opened() as db:
             select = f"SELECT {COLUMNS} FROM session WHERE id LIKE ? ESCAPE '\\' ORDER BY id != ?, id LIMIT 3"

@@ -31,7 +31,7 @@ class PassageVectors:
         self._size = 0
 
     def known(self, model: str, texts: Sequence[str]) -> dict[int, DocumentVectors]:
-        """Return index in `texts` -> vectors, for those texts that are in the cache."""
+        """Return {index in `texts`: vectors} of the texts that are in the cache."""
         found: dict[int, DocumentVectors] = {}
         with self._lock:
             for at, text in enumerate(texts):
@@ -43,6 +43,8 @@ class PassageVectors:
         return found
 
     def keep(self, model: str, texts: Sequence[str], vectors: Sequence[DocumentVectors]) -> None:
+        """Store the vectors of texts. `vectors`: one for each of `texts`, made by `model`. The least recently used
+        entries are dropped if there is no room."""
         with self._lock:
             for text, document in zip(texts, vectors, strict=True):
                 arrays = ((piece.vector, piece.token_ids, piece.tokens) for piece in document.pieces)
@@ -55,6 +57,7 @@ class PassageVectors:
 
     @property
     def size(self) -> int:
+        """The size of the cache, in bytes."""
         return self._size
 
     def clear(self) -> None:
@@ -66,4 +69,5 @@ class PassageVectors:
 
 
 def _key(model: str, text: str) -> bytes:
+    """Return the key of a text in the cache."""
     return hashlib.blake2b(f"{model}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()

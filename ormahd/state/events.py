@@ -49,9 +49,11 @@ class EventStream:
         return self._last
 
     def id_of(self, number: int) -> str:
+        """Return the id of the event with this number."""
         return f"{self._epoch}.{number}"
 
     def publish(self, event: EventKind, **fields: Any) -> None:
+        """Publish an event. `fields`: those of `MemoryEvent` that this kind of event has."""
         time = self._clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         with self._lock:
             self._last += 1
@@ -63,7 +65,8 @@ class EventStream:
             self.wake()
 
     def after(self, number: int) -> list[tuple[int, MemoryEvent]] | None:
-        """Return the events after `number` as (number, event), oldest first. None if some are no longer kept."""
+        """Return the events after `number` as (number, event), oldest first; None if some of them are no longer
+        kept."""
         with self._lock:
             missed = self._last - number
             if not 0 <= missed <= len(self._ring):
@@ -71,11 +74,10 @@ class EventStream:
             return [(self._last + at + 1, self._ring[at]) for at in range(-missed, 0)]
 
     def number_of(self, id_: str) -> int | None:
-        """Return the number of the event with this id. None if the id is of another run of the daemon, or if events
+        """Return the number of the event with this id; None if the id is of another run of the daemon, or if events
         after it are no longer kept.
 
-        Raises:
-            BadRequest: `id_` does not have the form of an event's id.
+        Raises BadRequest if `id_` does not have the form of an event's id.
         """
         epoch, dot, number = id_.partition(".")
         if not (dot and epoch and number.isascii() and number.isdigit() and len(number) < 20):
@@ -118,4 +120,5 @@ class EventStream:
 
 
 def _ids(ids: Iterable[str | None]) -> list[str]:
+    """Return the ids, each once, without None, cut to `NODES`."""
     return list(dict.fromkeys(node_id for node_id in ids if node_id))[:NODES]

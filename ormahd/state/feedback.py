@@ -70,10 +70,11 @@ class LineFiles(Generic[T]):
             return sorted(self._stamps)
 
     def all(self) -> list[T]:
-        """Return every line once. Of two lines with one id the later one counts."""
+        """Return every line once. If two lines have the same id, the later one counts."""
         return list(self.by_id().values())
 
     def by_id(self) -> dict[str, T]:
+        """Return {id: line} over all files. If two lines have the same id, the later one counts."""
         found: dict[str, T] = {}
         with self._lock:
             for lines in self._files.values():
@@ -87,6 +88,7 @@ class LineFiles(Generic[T]):
             return [(path, number, why) for path, lines in sorted(self._bad.items()) for number, why in lines]
 
     def _listed(self) -> Iterator[tuple[str, _Stamp]]:
+        """Yield (path relative to the root, (mtime, size, inode)) of each month file in the folder."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._folder) as entries:
             for entry in entries:
                 path = f"{self._kind.folder}/{entry.name}"
@@ -122,16 +124,18 @@ class Judgements(Struct, frozen=True, dict=True):
     idle: tuple[Judgement, ...] = ()
 
     def __len__(self) -> int:
+        """Return the number of judgements that can be compared."""
         return len(self.rows)
 
     @classmethod
     def of(
         cls, judgements: Iterable[Judgement], model: str | None, *, anew: Mapping[str, Int8Vector] | None = None
     ) -> Judgements:
-        """Build the matrix from the judgements that can be compared with vectors of `model`; all others become `idle`.
+        """Return the judgements as a matrix. Those whose vectors cannot be compared with vectors of `model` become
+        `idle`.
 
-        A judgement can be compared if its vector was made with that model, or if its prompt was embedded again.
-        `anew`: id of a judgement's line -> the new vector of its prompt.
+        A judgement can be compared if its vector was made with that model, or if its prompt was embedded again. `anew`:
+        id of a judgement's line -> the new vector of its prompt.
         """
         rows: list[tuple[Judgement, bytes]] = []
         idle: list[Judgement] = []
@@ -179,7 +183,7 @@ class Judgements(Struct, frozen=True, dict=True):
 
     @cached_property
     def counts(self) -> tuple[int, int]:
-        """Number of judgements (for, against), idle ones included."""
+        """(number of judgements for a memory, number of those against one), idle ones included."""
         signals = [row.signal for row in (*self.rows, *self.idle)]
         return signals.count(1), signals.count(-1)
 
@@ -187,9 +191,9 @@ class Judgements(Struct, frozen=True, dict=True):
 class KeyedHashes:
     """Makes keyed hashes of texts that must not be readable in the vault.
 
-    The key belongs to this machine and lies in the state directory: with a key in the vault, anyone with a copy of
-    the vault could test prompts against the hashes. So two machines hash one prompt differently. If the key is lost,
-    a new one is made; older prompts are then recognised by their vectors only.
+    The key belongs to this machine and is stored in the state directory. With a key in the vault, anyone with a copy of
+    the vault could test prompts against the hashes. So two machines hash one prompt differently. If the key is lost, a
+    new one is made; older prompts are then recognised by their vectors only.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -198,6 +202,7 @@ class KeyedHashes:
         self._key: bytes | None = None
 
     def hash(self, text: str) -> str:
+        """Return the keyed hash of a text: 32 hexadecimal digits."""
         with self._lock:
             if self._key is None:
                 self._key = self._read() or self._make()
@@ -208,7 +213,7 @@ class KeyedHashes:
         return self.hash(f"prompt\n{text}")
 
     def _read(self) -> bytes | None:
-        """Return the key, or None if it is missing or incomplete (after a crash, or on a full disk)."""
+        """Return the stored key; None if it is missing or incomplete (after a crash, or on a full disk)."""
         try:
             key = own_files.read(self._file)
         except OSError:
@@ -216,7 +221,7 @@ class KeyedHashes:
         return key if len(key) >= _LENGTH else None
 
     def _make(self) -> bytes:
-        """Make a new key and store it. If it cannot be written, it lasts as long as this process."""
+        """Return a new key, which is stored. If it cannot be written, it is used until this process ends."""
         key = secrets.token_bytes(_LENGTH)
         new = self._file.with_name(f"{self._file.name}.new")
         try:

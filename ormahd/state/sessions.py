@@ -46,6 +46,8 @@ class Spoken(Struct, frozen=True):
 
 
 class AgentSession(Struct, frozen=True):
+    """What is stored of a session of an agent."""
+
     prompts: int
     """Number of prompts, including those answered with silence."""
     last: datetime
@@ -56,8 +58,8 @@ class AgentSession(Struct, frozen=True):
 
 
 def key_of(session_id: str | None) -> str | None:
-    """Return the id under which a session is stored; None if the id is empty or None. An id that looks like a secret is
-    stored as a hash."""
+    """Return the id under which a session is stored; None if the id is blank or None. An id that looks like a secret,
+    or is not as harnesses give them, is stored as a hash."""
     if session_id is None or not session_id.strip():
         return None
     if PLAIN_ID.fullmatch(session_id) and not redact_name(session_id).found:
@@ -71,6 +73,7 @@ def without_secret(session_id: str) -> str:
 
 
 def find(state: State, session_id: str) -> AgentSession | None:
+    """Return what is stored of a session; None if there is nothing."""
     with state.transaction() as db:
         row = db.execute("SELECT prompts, last, holds FROM session WHERE session_id = ?", (session_id,)).fetchone()
         if row is None:
@@ -133,7 +136,7 @@ def add(
 
 
 def let_go(state: State, session_id: str) -> None:
-    """Delete the record of which memories a session's context holds."""
+    """Delete the record of the memories that a session's context holds."""
     with state.transaction() as db:
         db.execute("UPDATE session SET holds = '{}' WHERE session_id = ?", (session_id,))
 
@@ -157,7 +160,7 @@ def began(state: State, session_id: str) -> str | None:
 def begin(state: State, session_id: str, folder: str, now: datetime, *, anew: bool = False) -> str:
     """Return the folder in which a session began, which may differ from `folder`, where its agent works now.
 
-    If none is stored yet, or if the session begins `anew`, store and return `folder`. If the state cannot be read or
+    If none is stored yet, or if the session begins `anew`, store `folder` and return it. If the state cannot be read or
     written, log that and return `folder`.
     """
     try:
@@ -172,6 +175,7 @@ def begin(state: State, session_id: str, folder: str, now: datetime, *, anew: bo
 
 
 def _began(db: sqlite3.Connection, session_id: str) -> str | None:
+    """Return the folder that is stored for a session; None if there is none."""
     row = db.execute("SELECT folder FROM session_place WHERE session_id = ?", (session_id,)).fetchone()
     return None if row is None else str(row[0])
 
@@ -189,7 +193,8 @@ def is_excluded(folder: str, patterns: Iterable[str]) -> bool:
 
 
 def was_told(state: State, mark: str, folder: str, since: datetime) -> bool:
-    """Return whether a session that began in `folder` or below it has been told `mark` since a time."""
+    """Return whether the context of a session that began in `folder` or below it holds `mark`. Only sessions with a
+    prompt since the time `since` count."""
     with state.transaction() as db:
         found = db.execute(
             "SELECT 1 FROM session JOIN session_place USING (session_id) WHERE last >= ? AND instr(holds, ?) "

@@ -82,10 +82,12 @@ class Matrix:
         return len(self._places)
 
     def __contains__(self, node_id: str) -> bool:
+        """Return whether a node has vectors."""
         return node_id in self._places
 
     @property
     def pieces(self) -> int:
+        """The number of rows that are not dead."""
         return self._live
 
     @property
@@ -110,12 +112,14 @@ class Matrix:
             self._compact()
 
     def remove(self, ids: Collection[str]) -> None:
+        """Remove the vectors of nodes. Unknown ids are ignored."""
         with self._lock:
             for node_id in ids:
                 self._forget(node_id)
             self._compact()
 
     def _forget(self, node_id: str) -> None:
+        """Mark the rows of a node as dead, if it has any."""
         place = self._places.pop(node_id, None)
         if place is not None:
             self._live -= place[1]
@@ -136,6 +140,7 @@ class Matrix:
         self._used = last
 
     def _compact(self) -> None:
+        """Copy the rows that are not dead into a new array, if too many rows are dead."""
         if self._used - self._live <= max(STEP, DEAD * self._used):
             return
         old, places = self._rows, self._places
@@ -146,6 +151,7 @@ class Matrix:
             self._append(node_id, old[first : first + count])
 
     def _view(self) -> MatrixView:
+        """Return the rows as they are now. The caller holds the lock."""
         return MatrixView(self._rows[: self._used], self._owners, self._dead[: self._used].copy())
 
     def vectors(self, node_id: str) -> Float | None:
@@ -165,6 +171,7 @@ class Matrix:
         return [place[1] for place in map(self._places.get, ids, itertools.repeat(nothing))]
 
     def ids(self) -> list[str]:
+        """Return the ids of all nodes that have vectors."""
         with self._lock:
             return list(self._places)
 
@@ -176,10 +183,8 @@ class Matrix:
         return {node_id: cosine for node_id, cosine in zip(ids, found, strict=True) if not math.isnan(cosine)}
 
     def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]:
-        """Return for each node and each of the unit vectors `vectors` the cosine with the node's nearest piece.
-
-        Shape float64[len(ids), len(vectors)]; NaN for nodes without vectors.
-        """
+        """Return the cosine of each unit vector in `vectors` with the nearest piece of each node, float64[len(ids),
+        len(vectors)]. NaN for nodes without vectors."""
         with self._lock:
             places = [self._places.get(node_id) for node_id in ids]
             view = self._view()
@@ -206,8 +211,8 @@ class Matrix:
 
 
 def _nearest(view: MatrixView, products: Float, vector: Float, limit: int) -> list[tuple[str, float]]:
-    """Return the `limit` nodes nearest to `vector` as (id, cosine), nearest first. `products`: the dot products of all rows
-    of `view` with `vector`."""
+    """Return the `limit` nodes nearest to `vector` as (id, cosine), nearest first. `products`: the dot product of each
+    row of `view` with `vector`."""
     looked = limit + limit // SPARE + 1
     while True:
         looked = min(looked, len(products))
@@ -237,8 +242,8 @@ def row_by_row(rows: Float, vectors: Float) -> NDArray[np.float64]:
 
 
 def _scores(view: MatrixView, places: Sequence[tuple[int, int]], vectors: Float) -> NDArray[np.float64]:
-    """Return, for each node, given by its place (first row, number of rows), the largest cosine of its rows with each
-    vector: float64[places, vectors]."""
+    """Return the largest cosine of a node's rows with each vector, float64[places, vectors]. `places`: (first row,
+    number of rows) of each node."""
     if not places:
         return np.empty((0, len(vectors)))
     starts, counts = np.array(places, np.int64).T
