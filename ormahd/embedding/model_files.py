@@ -159,8 +159,8 @@ def _sha256(path: Path, _mtime_ns: int, _size: int) -> str:
 def in_place(file: Path) -> Iterator[BinaryIO]:
     """Context manager: yield a new file to write to, which replaces `file` atomically at the end of the block.
 
-    If the block raises, `file` stays as it was. Neither a power cut, a full disk nor another daemon that writes
-    `file` at the same time leaves a partial file.
+    If the block raises, `file` is not changed. Neither a power cut, a full disk nor another daemon that writes `file`
+    at the same time leaves a partial file.
     """
     new = file.with_name(f"{file.name}.{os.getpid()}.new")
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -73,7 +73,7 @@ def basis(tokens: Float, dimensions: int) -> Float:
 
 
 def unit(vectors: NDArray[Any]) -> Float:
-    """Return the rows scaled to length 1; a row of zeros stays zero."""
+    """Return the rows scaled to length 1; a row of zeros remains zero."""
     wide = vectors.astype(np.float32, copy=False)
     lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
     return np.asarray(wide / np.maximum(lengths, 1e-12)[:, None], np.float32)
@@ -112,9 +112,9 @@ def pack(codes: Codes) -> bytes:
 def cosines(packed: NDArray[np.ubyte], tokens: Float) -> Float:
     """Return the cosines between stored token vectors and those of a query: float32[n, m].
 
-    `packed`: the bytes of `pack`, [n, dimensions / 2]; `tokens`: unit vectors, float32[m, dimensions]. The codes
-    are not unpacked to one array: the low and the high halves of the bytes are multiplied separately, `ROWS_AT_ONCE` rows at
-    a time, so that the data stays in the processor's cache.
+    `packed`: the bytes of `pack`, [n, dimensions / 2]; `tokens`: unit vectors, float32[m, dimensions]. The codes are
+    not unpacked to one array: the low and the high halves of the bytes are multiplied separately, `ROWS_AT_ONCE` rows
+    at a time, so that the data fits the processor's cache.
     """
     question = tokens.T * np.float32(step(tokens.shape[1]))
     low, high = np.ascontiguousarray(question[0::2]), np.ascontiguousarray(question[1::2])

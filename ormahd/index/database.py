@@ -371,7 +371,7 @@ def _schema() -> str:
 
 
 def _fill(connection: sqlite3.Connection, only: Collection[str] = ()) -> None:
-    """Create all tables; with `only` (names of tables), drop these tables and create only them."""
+    """Create all tables; with `only` (names of tables), delete these tables and create them again."""
     connection.execute("BEGIN IMMEDIATE")
     for table in only:
         connection.execute(f"DROP TABLE IF EXISTS {table}")

@@ -108,8 +108,8 @@ def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Emb
 
 
 def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) -> dict[bytes, int]:
-    """Return which of the texts with these sha256 digests have a stored embedding: sha256 -> the embedding's number
-    in table `document`."""
+    """Return {sha256: the embedding's number in table `document`} for those of the texts that have a stored embedding.
+    `shas`: the texts' sha256."""
     found: dict[bytes, int] = {}
     for chunk in sql.sets(list(shas)):
         rest = f"FROM document WHERE model = ? AND sha IN ({sql.marks(chunk)})"
@@ -129,7 +129,7 @@ def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, Documen
     """Store new embeddings of a model; those that are stored already are skipped. `made`: sha256 of the text -> its
     embedding; `now`: microseconds since 1970.
 
-    Each embedding counts as free (used by no node) until `follow` ties a node to it.
+    Each embedding counts as free (used by no node) until `follow` gives it to a node.
     """
     known = cached(connection, model, made)
     free = connection.execute("SELECT coalesce(max(document), 0) FROM document").fetchone()[0]
@@ -149,11 +149,11 @@ def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, Documen
 
 
 def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now: int) -> Delta:
-    """Tie each of the nodes `ids` to the stored embedding of its current text; untie it if that text has none, or if
-    the node no longer exists. Return what changed.
+    """Give each of the nodes `ids` the stored embedding of its current text, in table `embedded`. A node gets none if
+    its text has no stored embedding, or if it no longer exists. Return what changed.
 
-    Also marks embeddings that no longer belong to any node as free, and deletes the record that Chroma holds all
-    vectors. `now`: microseconds since 1970.
+    An embedding that no node has any more is marked as free. The record that Chroma has all vectors is deleted. `now`:
+    microseconds since 1970.
     """
     wanted = sources(connection, list(ids))
     had = _had(connection, model, list(ids))
@@ -183,7 +183,8 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
 
 
 def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes]]:
-    """Return the embedding to which each node is tied: node id -> (number in table `document`, sha256 of the text)."""
+    """Return {node id: (number in table `document`, sha256 of the text)} for the embeddings that the nodes have in
+    table `embedded`."""
     found: dict[str, tuple[int, bytes]] = {}
     for chunk in sql.sets(ids):
         rest = f"FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(chunk)})"
@@ -209,7 +210,7 @@ def _pieces(
 
 
 def frequencies(connection: sqlite3.Connection, documents: Sequence[int]) -> Counter[int]:
-    """Return token id -> number of the embeddings `documents` that have it. An embedding that is listed twice counts
+    """Return {token id: number of the embeddings `documents` that contain it}. An embedding that is listed twice counts
     twice."""
     found: Counter[int] = Counter()
     for chunk in sql.chunks(documents):

@@ -338,8 +338,8 @@ class History:
         return old, None if file.new is None else (file.path or "", self._git.read(file.new, "blob"))
 
     def first_kinds(self, ids: Iterable[str]) -> dict[str, str | None]:
-        """Return `{node id: kind of the first op on it}` of ids that the history has. The kind is None for a commit made by
-        hand. Kinds in `NOT_CREATING` do not count."""
+        """Return {node id: kind of the first op on it} for those of `ids` that the history has. The kind is None for a
+        commit made by hand. Ops of the kinds `NOT_CREATING` are ignored."""
         found: dict[str, str | None] = {}
         with self._read() as connection:
             for chunk in sql.sets(list(ids)):
@@ -349,14 +349,15 @@ class History:
         return found
 
     def note_in(self, oid: str, path: str) -> str | None:
-        """Return the id of the note in the blob `oid` of a commit, which was at `path`. Reads it if no known commit has
-        it; call `follow` first."""
+        """Return the id of the note in a blob of a commit; None if it is no memory. `oid`: the blob's id; `path`: where
+        the file was. The blob is read if no known commit has it. The caller calls `follow` first."""
         with self._database.ask() as connection:
             found = connection.execute("SELECT node FROM op_file WHERE new = ? AND node IS NOT NULL", (oid,)).fetchone()
         return found[0] if found else self._note(oid, path) if is_markdown(path) else None
 
     def paths(self, prefix: str) -> list[tuple[str, str]]:
-        """Return (path, blob) of each version of notes whose id begins with `prefix`; call `follow` first."""
+        """Return (path, blob) of each version of the notes whose id begins with `prefix`. The caller calls `follow`
+        first."""
         with self._database.ask() as connection:
             question = "SELECT DISTINCT path, new FROM op_file WHERE node >= ? AND node < ? AND new IS NOT NULL"
             return connection.execute(question, (prefix, f"{prefix}~")).fetchall()

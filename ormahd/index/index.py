@@ -101,8 +101,7 @@ class Index(Reader):
 
     @property
     def dropped(self) -> str | None:
-        """Why the contents of the index on the disk were dropped when this object opened it; None if they were
-        not."""
+        """Why the contents of the index on the disk were deleted when this object opened it; None if they were not."""
         return self.database.dropped
 
     @property
@@ -232,11 +231,11 @@ class Index(Reader):
         self._background.wake()
 
     def scour(self) -> None:
-        """Remove every trace of deleted notes from the index's files: their embeddings, their words, freed pages of
-        the SQLite file, and all files of Chroma, which is filled again.
+        """Delete every trace of removed notes from the index's files: their embeddings, their words, freed pages of the
+        SQLite file, and all files of Chroma, which is filled again.
 
-        Takes about as long as writing the SQLite file; other threads can read meanwhile. Raises Unavailable if their
-        reads block it for too long.
+        This takes about as long as writing the SQLite file; other threads can read in the meantime. Raises Unavailable
+        if their reads block it for too long.
         """
         with self._applying:
             with self.database.write() as connection:
@@ -259,7 +258,7 @@ class Index(Reader):
     def attach(self, embedder: Embedder) -> None:
         """Use this model: load its stored vectors, and embed in the background the nodes that have none.
 
-        If another model (with another fingerprint) is in use, it stays in use until every node has vectors of the new
+        If another model (with another fingerprint) is in use, that one is used until every node has vectors of the new
         one.
         """
         with self._applying:
@@ -307,8 +306,8 @@ class Index(Reader):
         return [] if vectors is None else self.search_vectors(vectors[0], limit, MEMORIES)
 
     def keep_vectors(self, fingerprint: str, made: Mapping[bytes, DocumentVectors]) -> None:
-        """Store embeddings of texts that no note has today. `made`: sha256 of the text -> its embedding, made by the
-        model with this fingerprint; nothing is stored if that model is no longer used."""
+        """Store embeddings of texts, also if no note has these texts today. `made`: sha256 of the text -> its
+        embedding. `fingerprint`: of the model that made them; nothing is stored if that model is no longer used."""
         with self._applying:
             store = {store.embedder.fingerprint: store for store in self._stores}.get(fingerprint)
             if made and store is not None:

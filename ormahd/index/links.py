@@ -27,8 +27,8 @@ FILE, ALIAS, TITLE = 1, 2, 3
 
 
 class Target(Struct, frozen=True):
-    """The parts of a wikilink's text by which its node is looked up: `short`, the id or short id in it; `file`, the
-    text after the last `/`; `whole`, the whole path."""
+    """The parts of a wikilink's text by which its node is found. `short`: the id or short id in it; `file`: the text
+    after the last `/`; `whole`: the text with its folders."""
 
     short: str | None
     file: str
@@ -42,7 +42,7 @@ def fold(text: str) -> str:
 
 
 def target(text: str) -> Target:
-    """Return the parts of a wikilink's text by which its node is looked up."""
+    """Return the parts of a wikilink's text by which its node is found."""
     whole = fold(text).removesuffix(".md")
     parts = [part for part in whole.split("/") if part not in {"", ".", ".."}]
     whole = "/".join(parts)
@@ -59,7 +59,7 @@ def stem(path: str) -> str:
 
 def names(note: Note) -> set[tuple[str, int]]:
     """Return (name, rank) for each name under which links may find the note; rank: FILE, ALIAS or TITLE. The note's id
-    is not among them, because links by id are looked up in the node table."""
+    is not among them, because links by id are found by the node table."""
     found = {(fold(stem(note.path)), FILE)}
     found |= {(fold(alias), ALIAS) for alias in note.aliases}
     if note.title:
@@ -95,8 +95,8 @@ def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterabl
 
 
 def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers: Sequence[int]) -> None:
-    """Find anew the target of all edges whose text matches one of `keys`, and of all edges that are written in the
-    files with the row numbers `numbers`. Store the targets that changed."""
+    """Resolve again the edges whose text matches one of `keys`, and the edges that are written in the files with the
+    row numbers `numbers`. Store the targets that changed."""
     found: dict[int, list[Any]] = {}
     columns = ("edge", "short", "file", "whole", "target")
     for chunk in sql.sets(sorted(keys)):
@@ -173,7 +173,7 @@ def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None) -> l
 
 
 def _preferred_first(row: Sequence[Any]) -> tuple[object, ...]:
-    """Return the sort key of a row of `_EDGE`. Of several edges with the same ends and type, it puts the preferred one
+    """Return the sort key of a row of `_EDGE`. If several edges have the same ends and type, the preferred one comes
     first."""
     source, aim, kind, weight, created, reason, body = row
     return source, aim, kind, body, -float(weight), created or 0, reason or ""

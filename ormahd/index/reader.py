@@ -286,13 +286,13 @@ class Reader:
         return NotReady(f"the index is still being made from the vault: {absent.message}", hint="ask again in a moment")
 
     def notes(self, ids: Sequence[str]) -> dict[str, NodeRow]:
-        """Return full id -> node, in the order of `ids`. Unknown ids are left out."""
+        """Return {full id: node}, in the order of `ids`. Unknown ids are left out."""
         wanted = full(ids)
         found = {row[0]: row for row in self._rows(NODE_COLUMNS, NODE_FROM, wanted)}
         return {node_id: node_row(found[node_id], self.strength) for node_id in wanted if node_id in found}
 
     def candidates(self, ids: Sequence[str]) -> dict[str, CandidateRow]:
-        """Return full id -> the fields of a node that ranking needs. Unknown ids are left out."""
+        """Return {full id: the fields of a node that ranking needs}. Unknown ids are left out."""
         rows = self._rows(CANDIDATE_COLUMNS, "node n JOIN text t USING (number)", full(ids))
         return {row[0]: candidate(row, self.strength) for row in rows}
 
@@ -337,7 +337,8 @@ class Reader:
             return [row[0] for row in connection.execute(select, (f'%"{name}":%',))]
 
     def newest(self, chosen: Filter, limit: int) -> list[str]:
-        """Return the ids of the last created nodes that pass the filter, newest first, ties by id."""
+        """Return the ids of the last created nodes that pass the filter, newest first. Nodes created at the same time
+        are ordered by id."""
         condition, values = chosen.sql()
         select = f"SELECT n.id FROM node n WHERE {condition} ORDER BY n.created DESC, n.id LIMIT ?"
         with self.database.ask() as connection:
@@ -403,7 +404,7 @@ class Reader:
             return links.edges(connection, ids)
 
     def degrees(self) -> dict[str, int]:
-        """Return node id -> number of resolved edges in either direction, counted as `edges_of` returns them. Nodes
+        """Return {node id: number of resolved edges in either direction}, counted as `edges_of` returns them. Nodes
         without edges are left out."""
         select = (
             "WITH link AS (SELECT DISTINCT n.id AS source, e.target, e.type FROM edge e JOIN node n USING (number) "
@@ -438,7 +439,7 @@ class Reader:
         return self._beside.begin(functools.partial(self.search_text, terms, limit, chosen))
 
     def frequencies(self, terms: Sequence[str]) -> tuple[dict[str, int], int]:
-        """Return (term -> number of files that contain it, number of all files). A term of several words must occur as
+        """Return ({term: number of files that contain it}, number of all files). A term of several words must occur as
         a phrase."""
         with self.database.read() as connection:
             files = words.largest(connection)

@@ -339,8 +339,8 @@ MEMORIES = Filter(sources_of=())
 
 
 class SourceRow(Struct, frozen=True):
-    """What the index holds of a section of a file in a folder of the person. `path`: the file's absolute path, `:` and
-    the section's line."""
+    """A section of a file in a folder of the person, as the index has it. `path`: the file's absolute path, `:` and the
+    section's line."""
 
     path: str
     size: int

@@ -59,7 +59,8 @@ def silent(_done: int, _total: int, _what: str) -> None:
 
 
 def reported(things: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
-    """Yield `things`; meanwhile report progress (`what`: the name of the work) and let waiting requests go first."""
+    """Yield `things`, report progress between them, and let waiting requests run first. `what`: the name of the
+    work."""
     for number, thing in enumerate(priority.giving(things)):
         if number % PROGRESS_EVERY == 0:
             progress(number, total, what)
@@ -67,7 +68,8 @@ def reported(things: Iterable[T], total: int, what: str, progress: Progress) -> 
 
 
 def check(connection: sqlite3.Connection) -> list[Difference]:
-    """Return the faults that SQLite's `integrity_check` finds in the index. `connection`: of `Database.beside`."""
+    """Return the faults that SQLite's `integrity_check` finds in the index. `connection`: one that `Database.beside`
+    yields."""
     lines = connection.execute("PRAGMA indexed.integrity_check(20)").fetchall()
     return [Difference("damaged", None, None, str(line)) for (line,) in lines if line != "ok"]
 
@@ -76,7 +78,7 @@ def tables(
     connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, FileState]], progress: Progress
 ) -> Iterator[Difference]:
     """Build the tables again from the files `vault` (path, bytes, state), and yield the differences of the index's
-    tables. `connection`: of `Database.beside`."""
+    tables. `connection`: one that `Database.beside` yields."""
     # Each file gets the number that it has in the index, so that rows can be compared by it. Rows of sources are copied.
     connection.execute("INSERT INTO file SELECT * FROM indexed.file")
     sources = [row[0] for row in connection.execute(f"SELECT number FROM file WHERE NOT {OF_VAULT}")]
@@ -141,7 +143,7 @@ def vectors(
     connection: sqlite3.Connection, model: int, memory: MatrixSnapshot, progress: Progress
 ) -> Iterator[Difference]:
     """Yield the stored vectors that were made of another text than the index has, and those that differ from the
-    vectors in RAM (`memory`). `connection`: of the index; it and `memory` must show the same moment."""
+    vectors in RAM (`memory`). `connection`: a connection to the index; it and `memory` must show the same moment."""
     ids = [row[0] for row in connection.execute("SELECT id FROM node WHERE held = 1")]
     question = "SELECT id, sha FROM embedded JOIN document USING (document) WHERE embedded.model = ?"
     tied = dict(connection.execute(question, (model,)))

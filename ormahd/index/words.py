@@ -142,8 +142,8 @@ def search(
 
 
 def named(connection: sqlite3.Connection, scores: Mapping[int, float], chosen: Filter) -> list[tuple[str, float]]:
-    """Return (id, score) of the nodes that pass the filter, best first, ties by id. `scores`: row number of a file ->
-    score."""
+    """Return (id, score) of the nodes that pass the filter, best first. Nodes with equal scores are ordered by id.
+    `scores`: row number of a file -> score."""
     condition, values = chosen.sql()
     found: list[tuple[str, float]] = []
     for chunk in sql.sets(list(scores)):

@@ -16,7 +16,7 @@ from ormahd.model.node import read_time, write_time
 
 
 def is_lines(path: str) -> bool:
-    """Return whether a file holds JSON lines with ids, which merge as a set."""
+    """Return whether a file contains JSON lines with ids, which merge as a set."""
     return path.endswith(".jsonl") and ".ormah" in path.split("/")[:-1]
 
 

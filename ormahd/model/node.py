@@ -323,7 +323,8 @@ class Narrowing(CheckedModel):
     @field_validator("created_after", "created_before", mode="before")
     @classmethod
     def _whole_day(cls, value: Any, info: Any) -> Any:
-        """Extend a bare date to a whole day: `created_before=2026-11-21` includes all of that day."""
+        """Return a bare date as the begin or the end of that day: `created_before=2026-11-21` includes all of that day.
+        Any other value is returned unchanged."""
         if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value.strip()):
             end = info.field_name == "created_before"
             return f"{value.strip()}T23:59:59.999999" if end else f"{value.strip()}T00:00:00"

@@ -23,8 +23,8 @@ from ormahd.note.write import clean_link, detail, detail_parts, is_empty
 
 
 class Editor:
-    """The lines of a note's frontmatter, and methods that change them. Raises Unusual if they cannot be changed
-    safely, and InvalidValue if a property for edges holds something else."""
+    """The lines of a note's frontmatter, and methods that change them. Raises Unusual if they cannot be changed safely,
+    and InvalidValue if a property for edges contains anything else."""
 
     def __init__(self, note: Note, text: str) -> None:
         block = read(text)
@@ -171,14 +171,15 @@ def edit(
     unlink: Collection[tuple[EdgeType, str]] = (),
     content: str | None = None,
 ) -> bytes:
-    """Return the bytes of a note with other fields, edges or content. BlockLines whose value does not change stay as
+    """Return the bytes of a note with other fields, edges or content. Lines whose value does not change are kept as
     written.
 
-    `set`: field (a name in FIELDS) -> new value; None stands for the default and removes the key, unless the field has
-    its default already. `clear`: fields whose keys are removed. If the folder implies a space, `space: null` is
-    written instead; setting a space removes `global: true`. `link`: edges to add, or whose details are replaced.
-    `unlink`: (type, target) of edges to remove from the frontmatter; the target is as written, or a short id. Only
-    `doctor --fix` may change `id`. Raises InvalidNote if the note cannot be edited safely.
+    `set`: field (a name in FIELDS) -> new value. None means the default: the key is removed, unless the field has its
+    default already. `clear`: fields whose keys are removed. If the folder implies a space, `space: null` is written
+    instead; setting a space removes `global: true`. `link`: edges to add, or whose details are replaced. `unlink`:
+    (type, target) of edges to remove from the frontmatter; the target is as written, or a short id.
+
+    Only `doctor --fix` may change `id`. Raises InvalidNote if the note cannot be edited safely.
     """
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE:
@@ -242,10 +243,8 @@ def _unsafe(path: str, why: str) -> InvalidNote:
 
 def retarget(data: bytes, path: str, short: str, stem: str) -> bytes:
     """Return a note's bytes with all links to the short id `short` changed, in properties and text: they then lead to
-    the note named `stem`.
-
-    Heading, block and alias of a link stay. The bytes of a note that cannot be read or edited are returned unchanged.
-    """
+    the note named `stem`. Heading, block and alias of a link are kept. The bytes of a note that cannot be read or
+    edited are returned unchanged."""
     if short.encode() not in data:
         return data
     note = parse(data, path)

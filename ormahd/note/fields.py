@@ -509,7 +509,7 @@ class NoteReader:
 
     @cached_property
     def details(self) -> dict[str, NoteLink]:
-        """Edge key -> the edge with its details, as written under the key `edges`."""
+        """{edge key: the edge with its details}, as written under the key `edges`."""
         out: dict[str, NoteLink] = {}
         node = self.block.get("edges")
         if node is not None and not is_null(node) and not isinstance(node, MappingNode):

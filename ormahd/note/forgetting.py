@@ -167,9 +167,8 @@ class Forgotten(Struct, frozen=True, dict=True):
         """Return the bytes of a file other than the memory's note, without mentions of the memory and without the
         secrets.
 
-        From `.jsonl` files below `.ormah`, lines that mention the memory are removed; from a note's frontmatter,
-        edges to the memory. All other mentions, and the secrets, are replaced by `(purged)`. All other bytes stay
-        unchanged.
+        In a `.jsonl` file below `.ormah`, lines that mention the memory are removed; in a note's frontmatter, edges to
+        the memory. All other mentions, and the secrets, are replaced by `(purged)`. All other bytes are kept.
         """
         if not self.mentions(data):
             return data

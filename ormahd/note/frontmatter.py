@@ -314,7 +314,7 @@ def quoted(text: str) -> str:
 
 
 def _printable(text: str) -> bool:
-    """Return whether YAML can hold every character of the text without an escape."""
+    """Return whether every character of the text can be written in YAML without an escape."""
     return text.isascii() or (text.isprintable() and max(text) <= "\uffff")
 
 
@@ -354,10 +354,10 @@ _DASH = re.compile(r"[ \t]*-[ \t]+")
 
 
 class BlockLines:
-    """The lines of a block mapping: of the whole frontmatter, of `edges`, or of the details of an edge. Those of a key
-    can be replaced; all others stay as written. New lines end in `eol`.
+    """The lines of a block mapping: the whole frontmatter, the edges under `edges`, or the details of an edge. The
+    lines of one key can be replaced; all others are kept as written. New lines end in `eol`.
 
-    Raises Unusual if the form is one in which the lines of a value cannot be told from those of the next.
+    Raises Unusual if the lines of one value cannot be told from those of the next.
     """
 
     def __init__(self, front: Frontmatter, eol: str, mapping: Node | None, start: int, end: int) -> None:

@@ -58,8 +58,11 @@ _KINDS = ("field", "edge", "details", "key")
 
 
 class NoteVersion:
-    """A version of a note as lines and as `parts` (part -> value; for a key that is not Ormah's, its lines with
-    `\\n` line ends). Raises Unusual or FrontmatterError if the YAML cannot be divided into keys."""
+    """A version of a note, as lines and as `parts`. `parts`: part -> its value; the value of a key that is not Ormah's
+    is its lines, with `\n` line ends.
+
+    Raises Unusual or FrontmatterError if the YAML cannot be divided into keys.
+    """
 
     def __init__(self, note: Note, text: str) -> None:
         block = read(text)

@@ -263,7 +263,7 @@ class Note(Struct, frozen=True):
 
     @property
     def edges(self) -> dict[str, NoteLink]:
-        """Edge key -> edge, for the edges in the properties; links in the text are left out."""
+        """{edge key: edge} for the edges in the properties; links in the text are left out."""
         return {link.key: link for link in self.links if not link.body}
 
     @property

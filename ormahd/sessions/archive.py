@@ -257,8 +257,8 @@ class SessionArchive:
                 self._db = None
 
     def _catch_up(self, db: sqlite3.Connection) -> None:
-        """Bring the database up to date with the sessions' files: add their new lines. A session whose file is gone
-        or has become shorter is removed; if there is a file, it is then read again from its beginning."""
+        """Bring the database up to date with the sessions' files: add their new lines. If a session's file was deleted
+        or has become shorter, the session is removed; a shorter file is then read again from its beginning."""
         known = {path: (number, size) for path, number, size in db.execute("SELECT path, number, size FROM session")}
         sizes: dict[str, int] = {}
         for folder in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
@@ -389,7 +389,8 @@ class SessionArchive:
     # ------------------------------------------------------------ keeping
 
     def known(self, keys: Sequence[str]) -> dict[str, KnownTurn]:
-        """Return key -> turn for those of `keys` whose turns (or deeds) are archived, or were purged from the archive."""
+        """Return {key: turn} for those of `keys` whose turns (or deeds) are archived, or were purged from the
+        archive."""
         with self._opened() as db:
             found = {key: KnownTurn("", "", "", 0, 0) for key in self._purged.among(keys)}
             for chunk in sql.sets(list(keys)):

@@ -21,8 +21,8 @@ BESIDE: Final = 400
 
 
 class PassageVectors:
-    """Caches, in RAM only, the vectors of passages by model and text. When it is full, the least recently used
-    entries are dropped. Thread-safe."""
+    """A cache, in RAM only, of the vectors of passages by model and text. When it is full, the least recently used
+    entries are deleted. Thread-safe."""
 
     def __init__(self, max_bytes: int = BYTES) -> None:
         self._max_bytes = max_bytes
@@ -43,8 +43,8 @@ class PassageVectors:
         return found
 
     def keep(self, model: str, texts: Sequence[str], vectors: Sequence[DocumentVectors]) -> None:
-        """Store the vectors of texts. `vectors`: one for each of `texts`, made by `model`. The least recently used
-        entries are dropped if there is no room."""
+        """Store the vectors of texts. `vectors`: one for each of `texts`, made by `model`. If there is no room, the
+        least recently used entries are deleted."""
         with self._lock:
             for text, document in zip(texts, vectors, strict=True):
                 arrays = ((piece.vector, piece.token_ids, piece.tokens) for piece in document.pieces)
@@ -61,8 +61,8 @@ class PassageVectors:
         return self._size
 
     def clear(self) -> None:
-        """Drop all entries. Called when text is purged from the archive, so that nothing derived from that text
-        stays."""
+        """Delete all entries. Called when text is purged from the archive, so that nothing derived from that text
+        remains."""
         with self._lock:
             self._vectors.clear()
             self._size = 0

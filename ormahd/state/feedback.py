@@ -174,7 +174,7 @@ class Judgements(Struct, frozen=True, dict=True):
 
     @cached_property
     def explicit(self) -> Mapping[str, Sequence[Judgement]]:
-        """Hash of a prompt -> the explicit judgements for it, idle ones included."""
+        """{hash of a prompt: the explicit judgements for it}, idle ones included."""
         found: dict[str, list[Judgement]] = {}
         for row in (*self.rows, *self.idle):
             if row.source == "explicit":

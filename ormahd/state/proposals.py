@@ -82,7 +82,7 @@ class Receipts:
         return found if found is not None and found.time > since else None
 
     def settle(self, receipt_id: str, now: datetime) -> None:
-        """Mark a receipt as settled once its results are in, and drop the questions that it lists."""
+        """Mark a receipt as settled once its results are in, and delete the questions that it lists."""
         with self._state.transaction() as db:
             db.execute("UPDATE receipt SET settled = ?, issued = '{}' WHERE id = ?", (_iso(now), receipt_id))
 

@@ -106,9 +106,9 @@ def add(
 ) -> bool:
     """Store a prompt of a session, and which memories its context now holds. Return whether the session is new.
 
-    `spoken`: the prompt, or None to store no text; the last `keep` prompts are kept. `counted`: whether to count it
-    as a prompt. `holds`: key of a memory -> how it came into the context. `lasting`: those ways that stay recorded
-    when the memory is shown again in another way.
+    `spoken`: the prompt, or None to store no text; the last `keep` prompts are kept. `counted`: whether to count it as
+    a prompt. `holds`: key of a memory -> how it came into the context. `lasting`: values of `holds` that are not
+    replaced when the memory is shown again in another way.
     """
     with state.transaction() as db:
         row = db.execute("SELECT holds FROM session WHERE session_id = ?", (session_id,)).fetchone()

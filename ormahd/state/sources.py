@@ -43,7 +43,7 @@ class SourceLog:
         return time, turns
 
     def troubled(self, source: str, wrong: Mapping[str, str]) -> None:
-        """Store which paths of a source cannot be read now (path -> reason). This replaces what was stored."""
+        """Store which paths of a source cannot be read now, in place of what was stored. `wrong`: path -> reason."""
         known = {mark.path: mark for mark in self.troubles(source)}
         marks = [
             known[path] if path in known and known[path].why == why else SourceMark(path, why, self._now())

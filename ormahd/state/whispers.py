@@ -84,8 +84,9 @@ class Logged(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """Statistics of the log since its first prompt (`since`; None: the log is empty): numbers of prompts and of
-    whispers, reason -> number of silences, numbers of memories told and of those that the agent's reply shows as used."""
+    """Statistics of the log since its first prompt (`since`; None: the log is empty). `prompts`: number of prompts;
+    `spoken`: number of whispers; `silent`: reason -> number of silences; `told`: number of memories whispered;
+    `heeded`: number of those that the agent's reply shows as used."""
 
     since: datetime | None
     prompts: int

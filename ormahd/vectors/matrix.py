@@ -62,8 +62,8 @@ class MatrixSnapshot(Struct, frozen=True):
 
 
 class Matrix:
-    """Holds the vectors of all nodes in RAM, as rows of a matrix, and finds the nearest nodes. A node has one row for
-    each piece of its text."""
+    """The vectors of all nodes in RAM, as rows of a matrix, in which the nearest nodes are found. A node has one row
+    for each piece of its text."""
 
     def __init__(self, dimensions: int, *, quick: int = 0) -> None:
         """`quick`: the largest number of rows at which the property `quick` is true."""
