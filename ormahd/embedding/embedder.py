@@ -166,23 +166,23 @@ class Hashing:
 
     def embed_query(self, text: str) -> QueryVectors:
         """Return the vectors of a query."""
-        vector, ids, tokens = self._vectors(text)
-        wide = [direction for _, direction, _ in self._known(text)]
+        vector, ids, tokens = self._text_vectors(text)
+        wide = [direction for _, direction, _ in self._vectors_of_words(text)]
         return QueryVectors(vector, ids, tokens, np.stack(wide) if wide else np.empty((0, DIMENSIONS), np.float32))
 
     def _piece(self, text: str) -> Piece:
         """Return the vectors of a piece of a text."""
-        vector, ids, tokens = self._vectors(text)
+        vector, ids, tokens = self._text_vectors(text)
         return Piece(vector, ids, token_vectors.quantise(tokens))
 
-    def _known(self, text: str) -> list[tuple[int, Float, Float]]:
+    def _vectors_of_words(self, text: str) -> list[tuple[int, Float, Float]]:
         """Return the vectors of each word in a text, see `_word_vectors`."""
-        return [_direction(self.salt + word, self.late_dimensions) for word in words(text)]
+        return [_word_vectors(self.salt + word, self.late_dimensions) for word in words(text)]
 
-    def _vectors(self, text: str) -> tuple[Float, NDArray[np.uint32], Float]:
+    def _text_vectors(self, text: str) -> tuple[Float, NDArray[np.uint32], Float]:
         """Return (unit vector of a text, token ids of its words, vectors of its words). A text without words has a
         fixed vector and no tokens."""
-        known = self._known(text)
+        known = self._vectors_of_words(text)
         if not known:
             nothing = np.zeros(DIMENSIONS, np.float32)
             nothing[0] = 1.0
@@ -193,25 +193,25 @@ class Hashing:
 
 
 @lru_cache(maxsize=4)
-def _turned(dimensions: int) -> Float:
+def _rotation(dimensions: int) -> Float:
     """Return the rotation of token vectors, see `token_vectors.rotation`. Cached."""
     return token_vectors.rotation(dimensions)
 
 
 @lru_cache(maxsize=WORDS)
-def _direction(word: str, late_dimensions: int) -> tuple[int, Float, Float]:
+def _word_vectors(word: str, late_dimensions: int) -> tuple[int, Float, Float]:
     """Return (token id, vector, token vector) of a word, all drawn at random with the word's hash as the seed. Both
     vectors have length 1: float32[DIMENSIONS], float32[late_dimensions]."""
     seed = hashlib.blake2b(word.encode(), digest_size=8).digest()
     random = np.random.default_rng(int.from_bytes(seed, "big"))
     return (
         int(random.integers(VOCABULARY)),
-        _sparse(random, DIMENSIONS),
-        _sparse(random, late_dimensions) @ _turned(late_dimensions),
+        _sparse_vector(random, DIMENSIONS),
+        _sparse_vector(random, late_dimensions) @ _rotation(late_dimensions),
     )
 
 
-def _sparse(random: np.random.Generator, width: int) -> Float:
+def _sparse_vector(random: np.random.Generator, width: int) -> Float:
     """Return a random vector of length 1 with `_NONZERO` components that are not zero: float32[width]."""
     made = np.zeros(width, np.float32)
     made[random.choice(width, _NONZERO, replace=False)] = random.choice((-1.0, 1.0), _NONZERO) / np.sqrt(_NONZERO)

@@ -98,7 +98,7 @@ class Model:
         self._urgent = ThreadPoolExecutor(
             self._threads, "embed-urgent", initializer=priority.step_back, initargs=(URGENT_NICE,)
         )
-        self._one = Lock()
+        self._one_bulk_pass = Lock()
         self._runtime = runtime
         self._tokenizer = about.tokenizer
         self._function_words = [about.tokenizer.token_to_id(word) or 0 for word in FUNCTION_WORDS | QUESTION_WORDS]
@@ -111,7 +111,7 @@ class Model:
         self.fingerprint = self._fingerprint(identity)
         own = f"_{model_files.MULTILINGUAL}" if settings.model == model_files.MULTILINGUAL else None
         self._fitted = "" if model_files.is_default(settings.model) else own
-        self._middle, self._token_middle, self._basis = self._load_frame(directory)
+        self._middle, self._token_middle, self._basis = self._load_means_and_basis(directory)
         self.dimensions = len(self.embed_query("dimensions").vector)
         self.late_dimensions = int(self._basis.shape[1])
 
@@ -197,7 +197,7 @@ class Model:
         """Do what `_forward` does, at low priority: waiting requests run first."""
         priority.give()
         # While there are requests, only one bulk pass runs at a time.
-        with self._one if priority.asked_lately() else nullcontext():
+        with self._one_bulk_pass if priority.asked_lately() else nullcontext():
             return self._forward(windows)
 
     def _forward(self, windows: Sequence[Ids]) -> list[Made]:
@@ -220,7 +220,7 @@ class Model:
             sha.update(f"{part}\n".encode())
         return sha.hexdigest()
 
-    def _load_frame(self, directory: Path) -> tuple[Float, Float, Float]:
+    def _load_means_and_basis(self, directory: Path) -> tuple[Float, Float, Float]:
         """Return (mean vector of texts, mean vector of tokens, PCA basis of token vectors), from their file in
         `directory`. If the file is missing or damaged, compute them and write it. All vaults share the directory.
 

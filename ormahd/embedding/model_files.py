@@ -205,10 +205,10 @@ def folder_of(name: str) -> Path | None:
         return folder
     # sentence-transformers tries these names in this order.
     names = [name] if "/" in name else [f"sentence-transformers/{name}", name]
-    return next((found for one in names if (found := _cached(one)) is not None), None)
+    return next((found for one in names if (found := _cached_folder(one)) is not None), None)
 
 
-def _cached(name: str) -> Path | None:
+def _cached_folder(name: str) -> Path | None:
     """Return the folder of a model in the cache of Hugging Face; None if it is not in it."""
     stay_offline()
     from huggingface_hub.constants import HF_HUB_CACHE
@@ -234,7 +234,7 @@ def stay_offline() -> None:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
-def _missing(name: str, reason: str) -> Unavailable:
+def _missing_error(name: str, reason: str) -> Unavailable:
     """Return the error for a model whose files are missing or damaged."""
     return Unavailable(
         f"the files of the embedding model {name!r} are not on this machine, or not whole",
@@ -244,7 +244,7 @@ def _missing(name: str, reason: str) -> Unavailable:
     )
 
 
-def _modules(folder: Path, name: str) -> list[Any] | None:
+def _own_modules(folder: Path, name: str) -> list[Any] | None:
     """Return the modules from which sentence-transformers shall build the model; None if its own choice is right.
 
     Its choice is wrong for a bare encoder whose family does not pool by mean.
@@ -269,7 +269,7 @@ class Torch:
         stay_offline()
         folder = folder_of(settings.model)
         if folder is None:
-            raise _missing(settings.model, "nothing there")  # importing the library takes seconds
+            raise _missing_error(settings.model, "nothing there")  # importing the library takes seconds
         try:
             import torch
             from sentence_transformers import SentenceTransformer
@@ -283,10 +283,10 @@ class Torch:
         chatter.disable_progress_bar()
         try:
             self.model = SentenceTransformer(
-                str(folder), device="cpu", local_files_only=True, modules=_modules(folder, settings.model)
+                str(folder), device="cpu", local_files_only=True, modules=_own_modules(folder, settings.model)
             ).eval()
         except Exception as error:  # damaged files raise many kinds of errors
-            raise _missing(settings.model, str(error)[:500]) from error
+            raise _missing_error(settings.model, str(error)[:500]) from error
         self.version = str(torch.__version__)
         self._wants_types = "token_type_ids" in self.model.tokenizer.model_input_names
 

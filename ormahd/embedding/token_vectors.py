@@ -148,15 +148,15 @@ def split(text: str, spans: Sequence[tuple[int, int]], window: int, count: int) 
         if len(spans) - first <= window:
             found.append((first, len(spans)))
             break
-        last = _best(text, spans, first + window - int(window * SEARCH_BACK), first + window)
+        last = _best_cut(text, spans, first + window - int(window * SEARCH_BACK), first + window)
         found.append((first, last))
         # The next piece begins at the best place within the overlap, such as the start of a sentence.
         back = last - max(1, int(window * OVERLAP))
-        first = max(_best(text, spans, back, last, first=True), first + 1)
+        first = max(_best_cut(text, spans, back, last, first=True), first + 1)
     return found
 
 
-def _best(text: str, spans: Sequence[tuple[int, int]], low: int, high: int, *, first: bool = False) -> int:
+def _best_cut(text: str, spans: Sequence[tuple[int, int]], low: int, high: int, *, first: bool = False) -> int:
     """Return the number of the token, after `low` and up to `high`, before which to cut the text.
 
     The best is the first token of a paragraph, then that of a sentence, of a line, of a word. If several are equally
@@ -167,13 +167,13 @@ def _best(text: str, spans: Sequence[tuple[int, int]], low: int, high: int, *, f
     for at in places:
         if at >= len(spans):
             continue
-        rank_at = _rank(text, spans[at - 1][1], spans[at][0])
+        rank_at = _cut_rank(text, spans[at - 1][1], spans[at][0])
         if rank_at > rank:
             best, rank = at, rank_at
     return best
 
 
-def _rank(text: str, end: int, start: int) -> int:
+def _cut_rank(text: str, end: int, start: int) -> int:
     """Return how good a cut is between a token that ends at `end` and one that starts at `start`; higher is better."""
     gap = text[end:start]
     if gap.count("\n") > 1:

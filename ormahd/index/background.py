@@ -105,7 +105,7 @@ class Background:
                 pause = min(RETRY_S, 0.25 * 2.0**self._failures)
             else:
                 if pause:
-                    pause = min(pause, IDLE_S, self._give_back())
+                    pause = min(pause, IDLE_S, self._return_memory())
                 else:
                     self.worked()
             with self._condition:
@@ -114,7 +114,7 @@ class Background:
                     self._condition.wait(pause)
                 self._woken = False
 
-    def _give_back(self) -> float:
+    def _return_memory(self) -> float:
         """Return freed memory to the system if this is due: after work, and at times while searches continue. Return
         the seconds until it is due again."""
         now = time.monotonic()

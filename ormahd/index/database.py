@@ -87,9 +87,9 @@ class Database:
         self._lock = threading.RLock()
         self._growing = threading.Lock()
         self._closed = False
-        self._now = self._first()
+        self._now = self._open_or_create()
 
-    def _first(self) -> _Connections:
+    def _open_or_create(self) -> _Connections:
         """Set a damaged database file aside (rename it), and create the file if there is none. Return connections to
         it."""
         connection, why = sql.open_or_begin_anew(self.path, self._open)
@@ -106,9 +106,9 @@ class Database:
             old = self._now
             with contextlib.suppress(sqlite3.Error):
                 old.writer.close()
-            with contextlib.suppress(OSError):  # `_first` says what is wrong with the folder
+            with contextlib.suppress(OSError):  # `_open_or_create` says what is wrong with the folder
                 self.dropped = why + sql.set_aside(self.path)
-            self._now = self._first()
+            self._now = self._open_or_create()
             old.over = True
             with contextlib.suppress(queue.Empty):
                 while True:
@@ -119,7 +119,7 @@ class Database:
         than `CHECKED`."""
         if self.bytes() > CHECKED:
             return None
-        with self._named(), contextlib.closing(self._connect()) as connection:
+        with self._translated_errors(), contextlib.closing(self._connect()) as connection:
             (line,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         return None if line == "ok" else str(line)
 
@@ -175,8 +175,8 @@ class Database:
     def write(self) -> Iterator[sqlite3.Connection]:
         """Context manager: yield the connection for writing, inside a transaction that is committed when the block
         ends and rolled back when the block raises."""
-        with self._lock, self._named():
-            self._check()
+        with self._lock, self._translated_errors():
+            self._require_open()
             writer = self._now.writer
             writer.execute("BEGIN IMMEDIATE")
             try:
@@ -203,7 +203,7 @@ class Database:
     def ask(self) -> Iterator[sqlite3.Connection]:
         """Context manager: yield a connection for reading, without a transaction. It is for a single statement whose
         rows are all fetched at once, because two statements might see different states of the database."""
-        with self._named():
+        with self._translated_errors():
             now, connection = self._borrow()
             try:
                 yield connection
@@ -219,7 +219,7 @@ class Database:
 
         Raises Unavailable if none becomes free within `_READ_WAIT_S`.
         """
-        self._check()
+        self._require_open()
         now = self._now
         with contextlib.suppress(queue.Empty):
             return now, now.idle.get_nowait()
@@ -236,13 +236,13 @@ class Database:
         except queue.Empty:
             raise Unavailable(f"the index had no free reader for {_READ_WAIT_S:.0f} s", hint="try again") from None
 
-    def _check(self) -> None:
+    def _require_open(self) -> None:
         """Raise Unavailable if the database is closed."""
         if self._closed:
             raise Unavailable("the index is closed", hint="the daemon is stopping; try again when it runs")
 
     @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         """Context manager: turn SQLite's errors in the block into Ormah's. For a damaged file, call `found_damaged`
         and raise NotReady; for a full disk, raise NoRoom. Other errors are not changed."""
         try:
@@ -259,16 +259,16 @@ class Database:
     def checkpoint(self) -> None:
         """Free unused pages, and copy the write-ahead log into the database file. Called when there is nothing else
         to do."""
-        with self._lock, self._named():
-            self._check()
+        with self._lock, self._translated_errors():
+            self._require_open()
             self._now.writer.execute("PRAGMA incremental_vacuum(2000)").fetchall()
             self._now.writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def give_back(self) -> None:
         """Free the page caches of the connection for writing (up to `WRITER_KB`) and of each connection for reading
         that is not in use (up to `READER_KB`)."""
-        with self._lock, self._named():
-            self._check()
+        with self._lock, self._translated_errors():
+            self._require_open()
             now = self._now
             now.writer.execute("PRAGMA shrink_memory")
             idle = []
@@ -295,7 +295,7 @@ class Database:
         """Context manager: yield a connection, in a transaction, to empty tables `OF_FILES` in a new file that is deleted
         at the end. All tables of this database are readable in it as `indexed.TABLE`, as they are from the first time that
         one of them is read; those that are not in `OF_FILES` by their names alone, too."""
-        with self._named(), scratch(self.directory) as directory:
+        with self._translated_errors(), scratch(self.directory) as directory:
             connection = sqlite3.connect(directory / "rebuilt.sqlite3", isolation_level=None)
             with contextlib.closing(connection):
                 connection.execute("PRAGMA journal_mode = OFF")
@@ -312,8 +312,8 @@ class Database:
 
         Raises Unavailable if their reads prevent emptying the log for 30 seconds.
         """
-        with self._lock, self._named():
-            self._check()
+        with self._lock, self._translated_errors():
+            self._require_open()
             own_files.remove(own_files.aside(self.path))
             self._now.writer.execute("PRAGMA temp_store = FILE")  # VACUUM copies the whole file: not in memory
             self._now.writer.execute("VACUUM")

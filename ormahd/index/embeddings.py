@@ -156,7 +156,7 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
     microseconds since 1970.
     """
     wanted = sources(connection, list(ids))
-    had = _had(connection, model, list(ids))
+    had = _stored_embeddings(connection, model, list(ids))
     tied = {node_id: sha for node_id, (_, sha) in had.items()}
     current = {node_id: text.sha for node_id, text in wanted.items()}
     changed = [node_id for node_id in ids if tied.get(node_id) != current.get(node_id)]
@@ -182,7 +182,7 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
     return delta
 
 
-def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes]]:
+def _stored_embeddings(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes]]:
     """Return {node id: (number in table `document`, sha256 of the text)} for the embeddings that the nodes have in
     table `embedded`."""
     found: dict[str, tuple[int, bytes]] = {}
@@ -224,10 +224,10 @@ def frequencies(connection: sqlite3.Connection, documents: Sequence[int]) -> Cou
 def _vectors(connection: sqlite3.Connection, documents: Collection[int]) -> dict[int, Half]:
     """Return {number of the embedding: its vectors, float16[pieces, dimensions]}. `documents`: numbers in table
     `document`."""
-    return {document: _joined(blobs) for document, blobs in _pieces(connection, "vector", documents)}
+    return {document: _join_pieces(blobs) for document, blobs in _pieces(connection, "vector", documents)}
 
 
-def _joined(blobs: Sequence[bytes]) -> Half:
+def _join_pieces(blobs: Sequence[bytes]) -> Half:
     """Return the vectors of pieces, stored as one blob each, as one array: float16[pieces, dimensions]."""
     return np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)
 
@@ -253,7 +253,10 @@ def everything(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str
         "AND (e.document << 16) + 65535 WHERE e.model = ? ORDER BY e.id, v.key"
     )
     for node_id, rows in itertools.groupby(connection.execute(select, (model,)), key=lambda row: row[0]):
-        yield sys.intern(node_id), _joined([blob for _, blob in rows])  # many structures hold each id: share one copy
+        yield (
+            sys.intern(node_id),
+            _join_pieces([blob for _, blob in rows]),
+        )  # many structures hold each id: share one copy
 
 
 def waiting(connection: sqlite3.Connection, model: int) -> list[str]:

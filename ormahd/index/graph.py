@@ -43,7 +43,7 @@ APART = 1.0
 ATTRACTED = 0.6
 """Share of the steps in which connections pull; afterwards memories are only moved apart."""
 COMPARED = 6
-"""Number of memories with which each memory is compared in a step: those that follow it in its strip (see `_apart`)."""
+"""Number of memories with which each memory is compared in a step: those that follow it in its strip (see `_pushes`)."""
 SPREAD = 0.6 * APART
 """The memories of a space are first placed in a circle. Its radius is `SPREAD` times the square root of their
 number."""
@@ -151,24 +151,24 @@ def arrange(
     graph = _Graph(
         at=at,
         free=free,
-        anchors=_anchors(nodes, at, free),
+        anchors=_space_centres(nodes, at, free),
         source=ends[:, 0],
         target=ends[:, 1],
         weight=weights,
     )
-    _begin(nodes, graph)
+    _place_first(nodes, graph)
 
     # Move them step by step.
     rng = np.random.default_rng(SEED)
     steps = STEPS if whole else FEW_STEPS
     for step in range(steps):
         priority.give()
-        _step(graph, max(0.0, 1 - step / (ATTRACTED * steps)), rng)
+        _move(graph, max(0.0, 1 - step / (ATTRACTED * steps)), rng)
     rounded = np.round(graph.at, 3)
     return {node.id: (float(x), float(y)) for node, (x, y) in zip(nodes, rounded, strict=True)}
 
 
-def _anchors(nodes: Sequence[Placeable], at: Points, free: NDArray[np.bool_]) -> Points:
+def _space_centres(nodes: Sequence[Placeable], at: Points, free: NDArray[np.bool_]) -> Points:
     """Return the centre of each node's space, float64[nodes, 2]. It is the mean position of the nodes of the space that
     are placed already. If none is, it is a point outside of all positions. `at`: positions; `free`: whether each node
     has no position yet."""
@@ -190,7 +190,7 @@ def _anchors(nodes: Sequence[Placeable], at: Points, free: NDArray[np.bool_]) ->
     return anchors
 
 
-def _begin(nodes: Sequence[Placeable], graph: _Graph) -> None:
+def _place_first(nodes: Sequence[Placeable], graph: _Graph) -> None:
     """Give each free point a first position: near the mean of its placed neighbours, or in the circle of its space if
     it has none."""
     total, count = np.zeros_like(graph.at), np.zeros(len(nodes))
@@ -211,7 +211,7 @@ def _begin(nodes: Sequence[Placeable], graph: _Graph) -> None:
         graph.at[at] = middle + reach * far * np.array([np.cos(angle), np.sin(angle)])
 
 
-def _step(graph: _Graph, heat: float, rng: np.random.Generator) -> None:
+def _move(graph: _Graph, heat: float, rng: np.random.Generator) -> None:
     """Move the free points by one step: towards connected points, away from close points, and slightly towards the
     centre of their space.
 
@@ -225,14 +225,14 @@ def _step(graph: _Graph, heat: float, rng: np.random.Generator) -> None:
         ends = np.concatenate([graph.source, graph.target])
         share = np.concatenate([pull, -pull]) / np.sqrt(np.bincount(ends, minlength=len(at)))[ends, None]
         move += np.column_stack([np.bincount(ends, share[:, axis], len(at)) for axis in (0, 1)])
-    move += _apart(at, rng)
+    move += _pushes(at, rng)
     move += 0.01 * heat * (graph.anchors - at)
     length = np.hypot(*move.T)[:, None] + 1e-9
     move *= np.minimum(1.0, (0.3 + 2.0 * heat) / length)
     graph.at[graph.free] += move[graph.free]
 
 
-def _apart(at: Points, rng: np.random.Generator) -> Points:
+def _pushes(at: Points, rng: np.random.Generator) -> Points:
     """Return the vectors by which close points (nearer than `APART`) push each other away, float64[points, 2].
 
     In each step the plane is cut into strips of a random direction and offset. Each point is compared only with its

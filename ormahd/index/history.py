@@ -127,26 +127,26 @@ class History:
 
     def follow(self, *, anew: bool = False) -> None:
         """Bring the tables up to HEAD. Only new commits are read; with `anew`, all are."""
-        if not anew and self._known() == (self._git.head() or ""):
+        if not anew and self._known_commit() == (self._git.head() or ""):
             return
         with self._following:
             if anew:
                 with self._database.write() as connection:
                     connection.execute("DELETE FROM meta WHERE key = 'history'")
-            while (known := self._known()) != (head := self._git.head() or ""):
+            while (known := self._known_commit()) != (head := self._git.head() or ""):
                 try:
-                    self._take_in(known, head)
+                    self._update_tables(known, head)
                 except GitFailed:
                     if not known:
                         raise
-                    self._take_in("", head)  # the last known commit is not in the repository any more
+                    self._update_tables("", head)  # the last known commit is not in the repository any more
 
-    def _known(self) -> str:
+    def _known_commit(self) -> str:
         """Return the commit up to which the tables have the history; "": they have nothing."""
         with self._database.ask() as connection:
-            return _known(connection)
+            return _known_commit(connection)
 
-    def _take_in(self, known: str, head: str) -> None:
+    def _update_tables(self, known: str, head: str) -> None:
         """Bring the tables from the commit `known` to the commit `head`; "" stands for an empty history. Commits that
         `head` does not lead to are removed."""
         anew = not (known and head)
@@ -154,9 +154,9 @@ class History:
         fresh = [logged for logged in commits if not logged.only_in_a]
         # Where the clocks of commits differ, git lists some that both have.
         both = set(self._git.run("rev-list", head).decode().split()) if len(fresh) < len(commits) else set[str]()
-        nodes = self._notes([file for logged in fresh for file in logged.files], anew=anew)
+        nodes = self._note_ids([file for logged in fresh for file in logged.files], anew=anew)
         with self._database.write() as connection:
-            if not anew and _known(connection) != known:
+            if not anew and _known_commit(connection) != known:
                 return  # the index was begun anew meanwhile
             removed = [(logged.commit,) for logged in commits if logged.only_in_a and logged.commit not in both]
             where = "" if anew else f"WHERE number IN {_NUMBER}"
@@ -167,7 +167,7 @@ class History:
             _insert(connection, fresh, nodes)
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('history', ?)", (head,))
 
-    def _notes(self, files: Sequence[FileDiff], *, anew: bool) -> dict[str, str | None]:
+    def _note_ids(self, files: Sequence[FileDiff], *, anew: bool) -> dict[str, str | None]:
         """Return {blob: id of the note in it, or None}, for the markdown files among `files`, before and after their
         change. `anew`: read all blobs, also those that the tables have."""
         paths = {oid: file.path for file in files if is_markdown(file.path) for oid in (file.old, file.new) if oid}
@@ -176,15 +176,15 @@ class History:
             for chunk in () if anew else sql.sets(list(paths)):
                 rest = f"FROM op_file WHERE new IN ({sql.marks(chunk)}) AND node IS NOT NULL"
                 found |= dict(map(tuple, sql.table(connection, ("new", "node"), rest, chunk)))
-        return {oid: found[oid] if oid in found else self._note(oid, path) for oid, path in paths.items()}
+        return {oid: found[oid] if oid in found else self._read_note_id(oid, path) for oid, path in paths.items()}
 
-    def _note(self, oid: str, path: str) -> str | None:
+    def _read_note_id(self, oid: str, path: str) -> str | None:
         """Return the id of the note in a blob; None if it is no memory. `path`: where the file was."""
         note = parse(self._git.read(oid, "blob"), path)
         return claim(note.kind, note.id)
 
     @contextlib.contextmanager
-    def _read(self) -> Iterator[sqlite3.Connection]:
+    def _updated_tables(self) -> Iterator[sqlite3.Connection]:
         """Context manager: bring the tables up to HEAD, and yield a connection for reading."""
         self.follow()
         with self._database.read() as connection:
@@ -204,14 +204,14 @@ class History:
         if limit is not None and limit < 1:
             raise BadRequest(f"limit is {limit}", hint="give a number from 1")
         where, values = self._condition(**wanted)
-        with self._read() as connection:
+        with self._updated_tables() as connection:
             return _ops(connection, where, values, limit=limit, until=wanted.get("until"))
 
     def count_months(self, **wanted: Unpack[OpFilter]) -> dict[str, int]:
         """Return {month of local time, as `2026-11`: number of ops that match}, newest first. Raises as `ops`."""
         where, values = self._condition(**wanted)
         month = "strftime('%Y-%m', time, 'unixepoch', 'localtime')"
-        with self._read() as connection:
+        with self._updated_tables() as connection:
             found = connection.execute(
                 f"SELECT {month}, count(*) FROM op WHERE {where} GROUP BY 1 ORDER BY 1 DESC", values
             )
@@ -263,7 +263,7 @@ class History:
                 f"{prefix!r} is no id of a change", hint=f"give at least {MIN_PREFIX} characters of its id"
             )
         where = "(commit_id >= ? AND commit_id < ? OR op_id >= ? AND op_id < ?) AND kind IS coalesce(?, kind)"
-        with self._read() as connection:
+        with self._updated_tables() as connection:
             found = _ops(connection, where, [wanted, f"{wanted}~", wanted, f"{wanted}~", kind])
         if not found:
             raise NotFound(f"no {kind or 'change'} begins with '{wanted}'", hint="`ormahctl history` lists them")
@@ -283,7 +283,7 @@ class History:
         wanted = prefix.strip().lower()
         if not re.fullmatch(rf"[0-9a-f-]{{{MIN_PREFIX},36}}", wanted):
             raise BadRequest(f"{prefix!r} is no id", hint=f"give at least {MIN_PREFIX} characters of it")
-        with self._read() as connection:
+        with self._updated_tables() as connection:
             question = "SELECT DISTINCT node FROM op_file WHERE node >= ? AND node < ? ORDER BY 1"
             found = [row[0] for row in connection.execute(question, (wanted, f"{wanted}~"))]
         if not found:
@@ -297,7 +297,7 @@ class History:
 
     def beginning(self) -> datetime | None:
         """Return the time of the oldest commit; None: there is none."""
-        with self._read() as connection:
+        with self._updated_tables() as connection:
             (time,) = connection.execute("SELECT min(time) FROM op").fetchone()
         return None if time is None else datetime.fromtimestamp(time, UTC)
 
@@ -311,7 +311,7 @@ class History:
                 CASE WHEN :node IS NULL OR node = :node THEN new END
             FROM op_file JOIN op USING (number)
             WHERE commit_id = :commit AND path <> '' AND (:node IS NULL OR :node IN (was, node))"""
-        with self._read() as connection:
+        with self._updated_tables() as connection:
             rows = connection.execute(question, {"commit": commit, "node": node_id}).fetchall()
         added: dict[str, list[Changed]] = {}
         for path, _, node, old, new in rows:
@@ -341,7 +341,7 @@ class History:
         """Return {node id: kind of the first op on it} for those of `ids` that the history has. The kind is None for a
         commit made by hand. Ops of the kinds `NOT_CREATING` are ignored."""
         found: dict[str, str | None] = {}
-        with self._read() as connection:
+        with self._updated_tables() as connection:
             for chunk in sql.sets(list(ids)):
                 question = f"""SELECT node, kind, min(place) FROM op_file JOIN op USING (number)
                     WHERE node IN ({sql.marks(chunk)}) AND coalesce(kind, '') NOT IN ({sql.marks(NOT_CREATING)}) GROUP BY node"""
@@ -353,7 +353,7 @@ class History:
         the file was. The blob is read if no known commit has it. The caller calls `follow` first."""
         with self._database.ask() as connection:
             found = connection.execute("SELECT node FROM op_file WHERE new = ? AND node IS NOT NULL", (oid,)).fetchone()
-        return found[0] if found else self._note(oid, path) if is_markdown(path) else None
+        return found[0] if found else self._read_note_id(oid, path) if is_markdown(path) else None
 
     def paths(self, prefix: str) -> list[tuple[str, str]]:
         """Return (path, blob) of each version of the notes whose id begins with `prefix`. The caller calls `follow`
@@ -410,7 +410,7 @@ def moment(text: str, *, end: bool = False) -> datetime:
 # Rows
 
 
-def _known(connection: sqlite3.Connection) -> str:
+def _known_commit(connection: sqlite3.Connection) -> str:
     """Return the commit up to which the tables have the history; "" if they have nothing."""
     found = connection.execute("SELECT value FROM meta WHERE key = 'history'").fetchone()
     return found[0] if found else ""
@@ -459,7 +459,7 @@ def _ops(
 ) -> list[Op]:
     """Return the ops that match a condition, newest first. `where`: the condition on table `op` in SQL, with parameters
     `values`. `until`: undos after this time do not count."""
-    taken_back = _taken_back(connection, until)
+    taken_back = _undone(connection, until)
     question = f"SELECT {_COLUMNS} FROM op WHERE {where} ORDER BY place DESC, commit_id DESC LIMIT coalesce(?, -1)"
     rows = connection.execute(question, (*values, limit))
     return [
@@ -481,7 +481,7 @@ def _ops(
     ]
 
 
-def _taken_back(connection: sqlite3.Connection, until: datetime | None) -> dict[str, str]:
+def _undone(connection: sqlite3.Connection, until: datetime | None) -> dict[str, str]:
     """Return {undone op or commit: the commit that undid it}. If several commits undid it, the latest counts. An op is
     left out if the commit that undid it was itself undone. `until`: undos after this time do not count."""
     latest: dict[str, tuple[str, bool]] = {}

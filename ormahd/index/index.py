@@ -82,7 +82,7 @@ class Index(Reader):
         self._applying = threading.Lock()
         self._knowing = threading.Lock()
         self._files: dict[str, FileState] | None = None
-        self._background = Background(self._step, database)
+        self._background = Background(self._work_step, database)
         self._in_background = background
         self._embedding = ThreadPoolExecutor(PARALLEL_BATCHES, "index-embed")
         self._batches: deque[_Batch] = deque()
@@ -160,7 +160,7 @@ class Index(Reader):
                 if head is not None:
                     connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
             self.counted.changed()
-            self._follow_files([*upserts, *removals])
+            self._update_known_files([*upserts, *removals])
             for store in self._stores:
                 store.take(deltas[store.number])
         self._background.wake()
@@ -192,7 +192,7 @@ class Index(Reader):
                     "UPDATE file SET size = ?, mtime_ns = ?, inode = ? WHERE path = ? AND digest = ?",
                     [(state.size, state.mtime_ns, state.inode, state.path, state.digest) for state in states],
                 )
-            self._follow_files([state.path for state in states])
+            self._update_known_files([state.path for state in states])
 
     def known(self) -> dict[str, FileState]:
         """Return {path: state when it was indexed} for every file of the vault. It is cached in RAM, because each scan
@@ -203,7 +203,7 @@ class Index(Reader):
                     self._files = reader.known_files(connection)
             return self._files.copy()
 
-    def _follow_files(self, paths: Sequence[str]) -> None:
+    def _update_known_files(self, paths: Sequence[str]) -> None:
         """Bring the cached states of the files `paths` up to what the database holds."""
         with self._knowing:
             if self._files is not None:
@@ -287,7 +287,7 @@ class Index(Reader):
         if store is None:
             return None
         sources = [embeddings.source(title, "", content) for title, content in texts]
-        made = self._embed(store, self._missing(store, sources), urgent=urgent)
+        made = self._embed_and_store(store, self._without_embedding(store, sources), urgent=urgent)
         if not urgent:
             self._background.worked()
         with self.database.read() as connection:
@@ -314,7 +314,7 @@ class Index(Reader):
                 with self.database.write() as connection:
                     embeddings.put(connection, store.number, made, micros(self.clock()))
 
-    def _missing(self, store: VectorStore, texts: Iterable[EmbeddedText]) -> list[EmbeddedText]:
+    def _without_embedding(self, store: VectorStore, texts: Iterable[EmbeddedText]) -> list[EmbeddedText]:
         """Return those of `texts` that have no stored embedding, each once."""
         wanted = {text.sha: text for text in texts}
         with self.database.read() as connection:
@@ -326,16 +326,16 @@ class Index(Reader):
         store = self.active
         if store is None:
             return
-        missing = self._missing(store, texts)
+        missing = self._without_embedding(store, texts)
         if len(missing) > AT_ONCE or sum(len(text.content) for text in missing) > AT_ONCE_CHARACTERS:
             return
         try:
-            self._embed(store, missing, urgent=True)
+            self._embed_and_store(store, missing, urgent=True)
         except Exception:
             # The model's library may raise anything. The texts wait; full text search finds them.
             log.exception("embedding %d texts failed; they are tried again in the background", len(missing))
 
-    def _embed(
+    def _embed_and_store(
         self, store: VectorStore, texts: Sequence[EmbeddedText], *, urgent: bool
     ) -> dict[bytes, DocumentVectors]:
         """Embed texts that are about to become notes, and store their embeddings. Return {sha256 of a text: its
@@ -351,18 +351,18 @@ class Index(Reader):
         """Embed the texts of the nodes `ids`, which have no vectors, and give the nodes these vectors. Return {sha256
         of a text: its embedding} for the texts that were not stored already."""
         assert self.active is not None
-        made = self._made(self.active, ids, urgent=urgent)
-        self._tie(self.active, ids, made)
+        made = self._embed_nodes(self.active, ids, urgent=urgent)
+        self._store_vectors(self.active, ids, made)
         return made
 
-    def _made(self, store: VectorStore, ids: Sequence[str], *, urgent: bool) -> dict[bytes, DocumentVectors]:
+    def _embed_nodes(self, store: VectorStore, ids: Sequence[str], *, urgent: bool) -> dict[bytes, DocumentVectors]:
         """Embed the texts of the nodes `ids`. Return {sha256 of a text: its embedding} for the texts that were not
         stored already."""
         with self.database.read() as connection:
             sources = embeddings.sources(connection, ids)
-        return embeddings.embed(store.embedder, self._missing(store, sources.values()), urgent=urgent)
+        return embeddings.embed(store.embedder, self._without_embedding(store, sources.values()), urgent=urgent)
 
-    def _tie(self, store: VectorStore, ids: Sequence[str], made: Mapping[bytes, DocumentVectors]) -> None:
+    def _store_vectors(self, store: VectorStore, ids: Sequence[str], made: Mapping[bytes, DocumentVectors]) -> None:
         """Store the embeddings `made` (sha256 of a text -> embedding), and give the nodes `ids` their vectors. An
         embedding is dropped if no node has its text any more."""
         now = micros(self.clock())
@@ -379,7 +379,7 @@ class Index(Reader):
 
     # The background thread
 
-    def _step(self) -> float:
+    def _work_step(self) -> float:
         """Do one step of the background thread's work. Return the seconds until the next step is due; see `Background`.
 
         In this order: embed nodes without vectors, change to the next model, drop embeddings that no note needs, write
@@ -388,7 +388,7 @@ class Index(Reader):
         priority.give()
         for store in self._stores:
             if store.waiting:
-                self._fill(store)
+                self._embed_batch(store)
                 return 0.0
         if self.next is not None:  # all nodes have vectors of the next model
             with self._applying:
@@ -414,7 +414,7 @@ class Index(Reader):
                 active.record(connection)
         return pause
 
-    def _fill(self, store: VectorStore) -> None:
+    def _embed_batch(self, store: VectorStore) -> None:
         """Embed a batch of the nodes that have no vectors in `store`, and give them their vectors. Further batches are
         embedded meanwhile."""
         while self._batches and self._batches[0].store is not store:
@@ -423,11 +423,11 @@ class Index(Reader):
         first = list(store.waiting)[: (PARALLEL_BATCHES + 1) * FILL_BATCH]
         following = [node_id for node_id in first if node_id not in under_way]
         for ids in sql.chunks(following, FILL_BATCH)[: PARALLEL_BATCHES - len(self._batches)]:
-            made = self._embedding.submit(self._made, store, ids, urgent=False)
+            made = self._embedding.submit(self._embed_nodes, store, ids, urgent=False)
             self._batches.append(_Batch(store, ids, made))
         if self._batches:
             batch = self._batches.popleft()
-            self._tie(store, batch.ids, batch.made.result())
+            self._store_vectors(store, batch.ids, batch.made.result())
 
     def tidy(self) -> bool:
         """Delete some embeddings that no note needs. Return whether there may be more of them."""

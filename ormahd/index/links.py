@@ -121,20 +121,20 @@ def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
         held = "SELECT id FROM node INDEXED BY node_held WHERE held = 1 AND id >= ? AND id < ?"
         ids = {row[0] for row in connection.execute(held, (aim.short, aim.short + "g"))}
         if len(ids) > 1:  # several ids begin with it: the rest of the name may tell them apart
-            ids = {row[0] for row in _named(connection, aim.file, FILE) if row[0] in ids}
+            ids = {row[0] for row in _nodes_named(connection, aim.file, FILE) if row[0] in ids}
         if ids:
             return ids.pop() if len(ids) == 1 else None
-    rows = _named(connection, aim.file, FILE)
+    rows = _nodes_named(connection, aim.file, FILE)
     if "/" in aim.whole:
         matching = [row for row in rows if f"/{fold(row[1]).removesuffix('.md')}".endswith(f"/{aim.whole}")]
         rows = matching or rows
     for rank in (ALIAS, TITLE):
-        rows = rows or _named(connection, aim.whole, rank)
+        rows = rows or _nodes_named(connection, aim.whole, rank)
     found = {row[0] for row in rows}
     return found.pop() if len(found) == 1 else None
 
 
-def _named(connection: sqlite3.Connection, key: str, rank: int) -> list[tuple[str, str]]:
+def _nodes_named(connection: sqlite3.Connection, key: str, rank: int) -> list[tuple[str, str]]:
     """Return (node id, path) of each node that has the name `key` with this rank: `FILE`, `ALIAS` or `TITLE`."""
     select = (
         "SELECT n.id, f.path FROM name JOIN node n USING (number) JOIN file f USING (number) "

@@ -215,7 +215,7 @@ class Reader:
         try:
             return self.resolve_known(prefix)
         except NotFound as absent:
-            raise self._absent(absent) from None
+            raise self._absent_error(absent) from None
 
     def resolve_known(self, prefix: str) -> str:
         """Do what `resolve` does, but raise NotFound also while the index lags behind the vault."""
@@ -276,10 +276,10 @@ class Reader:
         found = self.notes([node_id])
         if node_id not in found:
             hint = "look for it with `ormahctl recall`"
-            raise self._absent(NotFound(f"no memory has the id {node_id!r}", hint=hint))
+            raise self._absent_error(NotFound(f"no memory has the id {node_id!r}", hint=hint))
         return found[node_id]
 
-    def _absent(self, absent: NotFound) -> NotFound | NotReady:
+    def _absent_error(self, absent: NotFound) -> NotFound | NotReady:
         """Return the error for a memory that the index lacks: `absent`, unless it may be in the vault."""
         if not self.lags:
             return absent
@@ -288,26 +288,26 @@ class Reader:
     def notes(self, ids: Sequence[str]) -> dict[str, NodeRow]:
         """Return {full id: node}, in the order of `ids`. Unknown ids are left out."""
         wanted = full(ids)
-        found = {row[0]: row for row in self._rows(NODE_COLUMNS, NODE_FROM, wanted)}
+        found = {row[0]: row for row in self._node_rows(NODE_COLUMNS, NODE_FROM, wanted)}
         return {node_id: node_row(found[node_id], self.strength) for node_id in wanted if node_id in found}
 
     def candidates(self, ids: Sequence[str]) -> dict[str, CandidateRow]:
         """Return {full id: the fields of a node that ranking needs}. Unknown ids are left out."""
-        rows = self._rows(CANDIDATE_COLUMNS, "node n JOIN text t USING (number)", full(ids))
+        rows = self._node_rows(CANDIDATE_COLUMNS, "node n JOIN text t USING (number)", full(ids))
         return {row[0]: candidate(row, self.strength) for row in rows}
 
-    def _rows(self, columns: str, tables: str, ids: Sequence[str]) -> list[list[Any]]:
+    def _node_rows(self, columns: str, tables: str, ids: Sequence[str]) -> list[list[Any]]:
         """Return the rows of the nodes `ids` that exist. `columns`, `tables`: the columns, and the tables of the FROM
         clause, in SQL."""
         priority.give()
         found: list[list[Any]] = []
-        with self._few(ids) as connection:
+        with self._connection_for(ids) as connection:
             for chunk in sql.sets(ids):
                 rest = f"FROM {tables} WHERE n.held = 1 AND n.id IN ({sql.marks(chunk)})"
                 found += sql.table(connection, (columns,), rest, chunk)
         return found
 
-    def _few(self, ids: Sequence[str], limit: int = sql.SOME) -> AbstractContextManager[sqlite3.Connection]:
+    def _connection_for(self, ids: Sequence[str], limit: int = sql.SOME) -> AbstractContextManager[sqlite3.Connection]:
         """Return a context manager that yields a connection for reading the nodes `ids`. With at most `limit` ids the
         connection has no transaction, because a single statement reads them all."""
         return self.database.ask() if len(ids) <= limit else self.database.read()
@@ -354,7 +354,7 @@ class Reader:
         """Return those of `ids` whose nodes pass the filter, in their order."""
         condition, values = chosen.sql()
         passing: set[str] = set()
-        with self._few(ids) as connection:
+        with self._connection_for(ids) as connection:
             for chunk in sql.sets(ids):
                 # `CROSS JOIN` by number: otherwise SQLite uses an index of the filter and walks half of the nodes.
                 these = f"SELECT number FROM node WHERE held = 1 AND id IN ({sql.marks(chunk)})"
@@ -400,7 +400,7 @@ class Reader:
         if ids is not None and not ids:
             return []
         priority.give()
-        with self.database.read() if ids is None else self._few(ids, links.BOTH) as connection:
+        with self.database.read() if ids is None else self._connection_for(ids, links.BOTH) as connection:
             return links.edges(connection, ids)
 
     def degrees(self) -> dict[str, int]:
@@ -470,14 +470,14 @@ class Reader:
             passing = self.count(replace(chosen, alive_at=None))  # few nodes have expired
         pool = int(1.25 * limit * everything / passing) + SPARE if passing else limit
         if chosen.narrow and passing <= max(EXACT * pool, FEW * everything):
-            return self._exact(store, vector, limit, chosen)
+            return self._score_all(store, vector, limit, chosen)
         for _ in range(WIDENINGS):
             found = store.search(vector, pool)
             passing_ids = set(self.keep([node_id for node_id, _ in found], chosen))
             if len(passing_ids) >= limit or len(found) < pool:
                 return [hit for hit in found if hit[0] in passing_ids][:limit]
             pool *= 3
-        return self._exact(store, vector, limit, chosen)
+        return self._score_all(store, vector, limit, chosen)
 
     def search_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
         """Search with several vectors (unit, float32[k, dimensions]) at once. Return one list of (id, cosine) for each,
@@ -485,7 +485,7 @@ class Reader:
         store = self.active
         return [[] for _ in vectors] if store is None else store.search_each(vectors, limit)
 
-    def _exact(self, store: VectorStore, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
+    def _score_all(self, store: VectorStore, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
         """Return the best nodes that pass the filter, as (id, cosine). The cosine of `vector` is computed for every
         such node."""
         ids = self.ids(chosen)

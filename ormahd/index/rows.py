@@ -189,8 +189,8 @@ def node_row(row: Sequence[Any], strength: Mapping[str, Strength]) -> NodeRow:
         space=row[3],
         title=row[4],
         content=row[5],
-        tags=_texts(row[6]),
-        aliases=_texts(row[7]),
+        tags=_text_list(row[6]),
+        aliases=_text_list(row[7]),
         source=row[8],
         confidence=float(row[9]),
         created=moment(row[10]),
@@ -209,7 +209,7 @@ def node_row(row: Sequence[Any], strength: Mapping[str, Strength]) -> NodeRow:
 read_acts: Callable[[str], Acts] = msgspec.json.Decoder(Acts).decode
 
 
-def _texts(listed: str) -> tuple[str, ...]:
+def _text_list(listed: str) -> tuple[str, ...]:
     """Return the strings of a JSON list."""
     return () if listed == "[]" else tuple(json.loads(listed))  # most lists are empty
 

@@ -90,12 +90,12 @@ class Snapshots:
                 # Of a file with conflict markers, `apply` would keep today's version.
                 conflicted = [path for path, note in notes.items() if note.kind is NoteKind.CONFLICTED]
                 usable = {path: data for path, data in blobs.items() if path not in conflicted}
-                upserts = {path: (data, _state(path, data, when)) for path, data in usable.items()}
+                upserts = {path: (data, _state_at(path, data, when)) for path, data in usable.items()}
                 snapshot.apply(upserts, conflicted, head=None, notes=notes)
                 progress(done + len(batch), len(differing), "reading")
-            self._attach(snapshot)
+            self._attach_model(snapshot)
             if terms is not None:
-                self._embed(snapshot, terms, progress)
+                self._embed_for(snapshot, terms, progress)
             yield snapshot
 
     @contextlib.contextmanager
@@ -108,8 +108,8 @@ class Snapshots:
         """
         with self._building, self._copy() as snapshot:
             snapshot.strength = self._index.strength
-            snapshot.apply({path: (data, _state(path, data, when)) for path, data in changed.items()}, (), head=None)
-            self._attach(snapshot)
+            snapshot.apply({path: (data, _state_at(path, data, when)) for path, data in changed.items()}, (), head=None)
+            self._attach_model(snapshot)
             yield snapshot
 
     @contextlib.contextmanager
@@ -133,12 +133,12 @@ class Snapshots:
                 snapshot.close()
                 snapshot.active = None  # frees the RAM of its vectors at once
 
-    def _attach(self, snapshot: Index) -> None:
+    def _attach_model(self, snapshot: Index) -> None:
         """Give a snapshot the model of the index, if it has one."""
         if self._index.embedder is not None:
             snapshot.attach(self._index.embedder)
 
-    def _embed(self, snapshot: Index, terms: Sequence[str], progress: Progress) -> None:
+    def _embed_for(self, snapshot: Index, terms: Sequence[str], progress: Progress) -> None:
         """Embed texts of a snapshot that have no vectors: first those of notes that share words with the question
         `terms`, then the newest. Stops after `EMBEDDED` texts or `EMBED_S`. Today's index keeps the embeddings."""
         if snapshot.active is None or not snapshot.active.waiting:
@@ -161,6 +161,6 @@ class Snapshots:
             pass
 
 
-def _state(path: str, data: bytes, when: datetime) -> FileState:
+def _state_at(path: str, data: bytes, when: datetime) -> FileState:
     """Return the state of a file that is not on the disk. Its mtime is `when`, the time of the snapshot."""
     return FileState(path, len(data), micros(when) * 1000, 0, hashlib.sha256(data).hexdigest())

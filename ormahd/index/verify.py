@@ -112,7 +112,7 @@ def tables(
         unequal[number] = new[number]
         yield Difference("missing", *new[number], "the file is not in the index")
     for what, detail, rows in BY_FILE:
-        for number in _unequal(connection, rows) - unequal.keys():
+        for number in _unequal_keys(connection, rows) - unequal.keys():
             unequal[number] = old.get(number, (None, None))
             removed = f"row {number} is of a file that is gone"
             yield Difference(what, *unequal[number], detail if number in old else removed)
@@ -121,16 +121,16 @@ def tables(
     if unequal:
         return
     progress(0, 0, "words")
-    if terms := _unequal(connection, TERMS):
+    if terms := _unequal_keys(connection, TERMS):
         detail = f"full text search counts {len(terms)} words otherwise, such as {min(terms)!r}"
         yield Difference("words", None, None, detail)
     progress(0, 0, "links")
     for what, detail, rows in BY_ALL:
-        for number in _unequal(connection, rows):
+        for number in _unequal_keys(connection, rows):
             yield Difference(what, *old[number], detail)
 
 
-def _unequal(connection: sqlite3.Connection, rows: str) -> set[Any]:
+def _unequal_keys(connection: sqlite3.Connection, rows: str) -> set[Any]:
     """Return the first column of the rows that are only in the index, or only in the tables built beside it. `rows`: a
     SELECT with `{}` for the database's name."""
     priority.give()

@@ -139,10 +139,10 @@ def store(connection: sqlite3.Connection, entries: Sequence[ParsedFile], removal
     are resolved again.
     """
     entries = _without_conflicted(connection, entries)
-    old = _numbers(connection, [*removals, *(entry.path for entry in entries)])
+    old = _known_rows(connection, [*removals, *(entry.path for entry in entries)])
     # Any file that claims one of these ids may become or stop being the node, also a file outside of this batch.
     affected = {node_id for _, node_id in old.values() if node_id} | {entry.claims for entry in entries if entry.claims}
-    keys = links.keys_of(connection, _claimants(connection, affected), affected)
+    keys = links.keys_of(connection, _rows_with_ids(connection, affected), affected)
     numbers = [number for number, _ in old.values()]
 
     # Most changes by jobs are to a note's frontmatter (tier, space, link). Its words then stay as they are.
@@ -155,9 +155,9 @@ def store(connection: sqlite3.Connection, entries: Sequence[ParsedFile], removal
     for table in ("text", "node", "tag", "name", "edge"):
         sql.among(connection, f"DELETE FROM {table} WHERE number IN", numbers)
     sql.among(connection, "DELETE FROM file WHERE path IN", list(removals))
-    numbers = _put(connection, entries, old, same)
-    _choose(connection, affected)
-    keys |= links.keys_of(connection, _claimants(connection, affected), ())
+    numbers = _insert(connection, entries, old, same)
+    _choose_nodes(connection, affected)
+    keys |= links.keys_of(connection, _rows_with_ids(connection, affected), ())
     links.resolve_again(connection, keys, numbers)
     return affected
 
@@ -177,7 +177,7 @@ def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[Parsed
     return usable
 
 
-def _numbers(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, tuple[int, str | None]]:
+def _known_rows(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, tuple[int, str | None]]:
     """Return {path: (row number, id of the memory or None)} for those of `paths` that are indexed."""
     found: dict[str, tuple[int, str | None]] = {}
     for chunk in sql.sets(paths):
@@ -187,7 +187,7 @@ def _numbers(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, 
     return found
 
 
-def _claimants(connection: sqlite3.Connection, ids: Collection[str]) -> list[int]:
+def _rows_with_ids(connection: sqlite3.Connection, ids: Collection[str]) -> list[int]:
     """Return the row numbers of the files that have one of `ids` as their id."""
     found: list[int] = []
     for chunk in sql.sets(sorted(ids)):
@@ -196,7 +196,7 @@ def _claimants(connection: sqlite3.Connection, ids: Collection[str]) -> list[int
     return found
 
 
-def _put(
+def _insert(
     connection: sqlite3.Connection,
     entries: Sequence[ParsedFile],
     old: Mapping[str, tuple[int, str | None]],
@@ -239,7 +239,7 @@ def _put(
     return numbers
 
 
-def _choose(connection: sqlite3.Connection, ids: Collection[str]) -> None:
+def _choose_nodes(connection: sqlite3.Connection, ids: Collection[str]) -> None:
     """Choose the node of each id among the files that have it: the file that had the id first, as the history or else
     the dates say (DESIGN section 12)."""
     claims: dict[str, list[tuple[int, str, int, int]]] = {}

@@ -84,7 +84,7 @@ def model_name(name: str) -> str:
     return re.split(r"[/\\]", name.rstrip("/\\"))[-1]
 
 
-def _row(judgement: Judgement) -> dict[str, Any]:
+def _line_keys(judgement: Judgement) -> dict[str, Any]:
     """Return the keys of a judgement's line, without `id` and time."""
     keys = ("node_id", "signal", "source", "event", "space", "session_id", "prompt_hash", "model")
     row = {key: getattr(judgement, key) for key in keys}
@@ -92,7 +92,7 @@ def _row(judgement: Judgement) -> dict[str, Any]:
     return row if judgement.prompt is None else row | {"prompt": judgement.prompt}
 
 
-def _value(row: dict[str, Any], confirmed_at: datetime) -> Judgement | str:
+def _parse_line(row: dict[str, Any], confirmed_at: datetime) -> Judgement | str:
     """Return the judgement that a line holds, or a sentence that says why the line is invalid."""
     for key in ("source", "event", "model", "prompt_hash"):
         if not isinstance(row.get(key), str) or not row[key]:
@@ -106,7 +106,7 @@ def _value(row: dict[str, Any], confirmed_at: datetime) -> Judgement | str:
     for key in ("space", "session_id", "prompt"):
         if row.get(key) is not None and not isinstance(row[key], str):
             return f"`{key}` is no text"
-    vector = _vector(row)
+    vector = _parse_vector(row)
     if vector is None:
         return "`vector` and `scale` are no vector"
     return Judgement(
@@ -122,7 +122,7 @@ def _value(row: dict[str, Any], confirmed_at: datetime) -> Judgement | str:
     )
 
 
-def _vector(row: dict[str, Any]) -> Int8Vector | None:
+def _parse_vector(row: dict[str, Any]) -> Int8Vector | None:
     """Return the vector that a line holds; None if it is invalid."""
     text, scale = row.get("vector"), row.get("scale")
     if not isinstance(text, str) or not isinstance(scale, (int, float)) or isinstance(scale, bool):
@@ -134,6 +134,6 @@ def _vector(row: dict[str, Any]) -> Int8Vector | None:
     return Int8Vector(steps, size) if steps and math.isfinite(size) and size > 0 else None
 
 
-FILES: Final = MonthFiles(FOLDER, "confirmed_at", "`event`, `node_id` and `source`", _row, _value)
+FILES: Final = MonthFiles(FOLDER, "confirmed_at", "`event`, `node_id` and `source`", _line_keys, _parse_line)
 """The files of judgements. A judgement stays in the file of the month of its whisper, even if it is changed later."""
 encode, decode = FILES.encode, FILES.decode

@@ -42,28 +42,28 @@ def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes:
         return ours
     if ours == base:
         return theirs
-    before, mine, other = _by_id(base), _by_id(ours), _by_id(theirs)
+    before, mine, other = _keyed_lines(base), _keyed_lines(ours), _keyed_lines(theirs)
     merged: dict[tuple[bool, str, bytes], bytes] = {}
     for key in mine.keys() | other.keys():
         one_sided, line = one_side(before.get(key), mine.get(key), other.get(key))
         if not one_sided:
-            line = _either(mine.get(key), other.get(key))
+            line = _merge_line(mine.get(key), other.get(key))
         if line is not None:
             merged[key] = line
     return b"".join(merged[key] + b"\n" for key in sorted(merged))
 
 
-def _by_id(data: bytes) -> dict[tuple[bool, str, bytes], bytes]:
+def _keyed_lines(data: bytes) -> dict[tuple[bool, str, bytes], bytes]:
     """Return {sort key: line} of a file of JSON lines, without conflict markers. The sort key is (False, id, b""), or
     (True, "", line) for a line without an id, so that those come last."""
     found: dict[tuple[bool, str, bytes], bytes] = {}
     for line in data.splitlines():
         if not line.strip() or line.startswith((b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")):
             continue
-        row = _row(line)
+        row = _json_object(line)
         name = row.get("id") if row is not None else None
         key = (False, name, b"") if isinstance(name, str) and name else (True, "", line)
-        found[key] = _either(found.get(key), line) or line
+        found[key] = _merge_line(found.get(key), line) or line
     return found
 
 
@@ -76,18 +76,18 @@ def read_row(line: bytes) -> dict[str, Any] | str:
     return row if isinstance(row, dict) else "it is no JSON object"
 
 
-def _row(line: bytes) -> dict[str, Any] | None:
+def _json_object(line: bytes) -> dict[str, Any] | None:
     """Return the JSON object of a line; None if the line is no JSON object."""
     row = read_row(line)
     return None if isinstance(row, str) else row
 
 
-def _either(first: bytes | None, other: bytes | None) -> bytes | None:
+def _merge_line(first: bytes | None, other: bytes | None) -> bytes | None:
     """Return the merge of two versions of a line: for strength of both, otherwise the one whose bytes sort last. If
     only one version exists, it is returned."""
     if first is None or other is None or first == other:
         return first or other
-    first_row, second_row = _row(first), _row(other)
+    first_row, second_row = _json_object(first), _json_object(other)
     if first_row is not None and second_row is not None and _is_strength(first_row) and _is_strength(second_row):
         return strength.strength_line(strength.merged_row(first_row, second_row)).encode("utf-8", "surrogatepass")
     return max(first, other)

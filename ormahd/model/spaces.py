@@ -82,7 +82,7 @@ def spaces(lines: Iterable[ProjectKey]) -> dict[str, str]:
     found: dict[str, str] = {}
     owners: dict[str, str] = {}
     for line in sorted(chosen.values(), key=lambda line: (line.since, line.key)):
-        first = _first(line, chosen)
+        first = _first_key(line, chosen)
         name = line.space
         if line.chosen:
             owners.setdefault(name.casefold(), first)
@@ -95,7 +95,7 @@ def spaces(lines: Iterable[ProjectKey]) -> dict[str, str]:
     return found
 
 
-def _first(line: ProjectKey, lines: Mapping[str, ProjectKey]) -> str:
+def _first_key(line: ProjectKey, lines: Mapping[str, ProjectKey]) -> str:
     """Return the key under which the project of `line` was first recorded. `lines`: key -> line."""
     seen = {line.key}
     while line.same is not None and line.same not in seen and line.same in lines:

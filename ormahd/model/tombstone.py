@@ -90,12 +90,12 @@ class Tombstones(Struct, frozen=True):
         return any(sealed(salt, "turn", key) in self.hashes for salt in self.salts)
 
 
-def _row(line: Tombstone) -> dict[str, Any]:
+def _line_keys(line: Tombstone) -> dict[str, Any]:
     """Return the keys of a tombstone's line, without `id` and time."""
     return {"salt": line.salt, "statement": line.statement, "turn": line.turn_hash}
 
 
-def _value(row: dict[str, Any], gone_at: datetime) -> Tombstone | str:
+def _parse_line(row: dict[str, Any], gone_at: datetime) -> Tombstone | str:
     """Return the tombstone that a line holds, or a sentence that says why the line is invalid."""
     for name in ("salt", "statement", "turn"):
         value = row.get(name)
@@ -106,5 +106,5 @@ def _value(row: dict[str, Any], gone_at: datetime) -> Tombstone | str:
     return Tombstone(row["salt"], row["statement"], row["turn"], gone_at)
 
 
-FILES: Final = MonthFiles(FORGOTTEN, "gone_at", "the other fields", _row, _value)
+FILES: Final = MonthFiles(FORGOTTEN, "gone_at", "the other fields", _line_keys, _parse_line)
 encode, decode = FILES.encode, FILES.decode

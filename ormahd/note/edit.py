@@ -45,7 +45,7 @@ class Editor:
             lists |= {name: partial(self.reader.globs, name) for name in ("paths", "commands", "evidence")}
             items = lists.get(field)
             if items is not None and self.lines.get(key) is not None:
-                self._list(key, items(), {item: item for item in value})
+                self._write_list(key, items(), {item: item for item in value})
             else:
                 self.lines.put(key, FIELDS[field].render(value), ORDER)
         elif field == "space" and folder_says(self.note.path)[1] is not None:
@@ -54,7 +54,7 @@ class Editor:
         elif field != "everywhere" or self.note.everywhere:  # else `global` is the person's, with another meaning
             self.lines.remove(key)
 
-    def _list(self, key: str, items: Sequence[Item], wanted: Mapping[str, str]) -> None:
+    def _write_list(self, key: str, items: Sequence[Item], wanted: Mapping[str, str]) -> None:
         """Give a list property the values `wanted` (value -> the text to write, if it is new). Present items that are
         wanted are kept as they are written. New items are quoted if they are links, or if YAML needs it."""
         stay = [item for item in items if item.value in wanted]
@@ -100,7 +100,7 @@ class Editor:
             if not stay and not added:
                 self.lines.remove(name)
             elif added or len(stay) < len({item.value for item in items}):
-                self._list(name, items, stay | added)
+                self._write_list(name, items, stay | added)
         self._set_details({**dict.fromkeys(unlink), **new, **details})
 
     def _set_details(self, wanted: Mapping[str, NoteLink | None]) -> None:
@@ -217,7 +217,7 @@ def edit(
     except UnicodeEncodeError as exc:
         raise unfit("") from exc
     except (Unusual, InvalidValue, FrontmatterError) as exc:
-        raise _unsafe(path, str(exc)) from exc
+        raise _unsafe_error(path, str(exc)) from exc
     if result == data:
         return data
 
@@ -232,11 +232,11 @@ def edit(
         expected["content"] = content
     other = replace(note, **expected, digest=after.digest, links=after.links, problems=after.problems)
     if after != other or after.edges != wanted:
-        raise _unsafe(path, "its frontmatter is written in an unusual way")
+        raise _unsafe_error(path, "its frontmatter is written in an unusual way")
     return result
 
 
-def _unsafe(path: str, why: str) -> InvalidNote:
+def _unsafe_error(path: str, why: str) -> InvalidNote:
     """Return the error for a note that cannot be edited safely. `why`: the reason."""
     return InvalidNote(f"{path} cannot be changed safely: {why}", hint="change it by hand", data={"path": path})
 

@@ -186,7 +186,7 @@ OTHER_NAMES = {
 """Field -> keys that other programs use for it, most common first. Case, spaces, `-` and `_` are ignored."""
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
-_OF_A_WHOLE = re.compile(r"(\d+(?:\.\d+)?)[ ]?(?:%|/[ ]?(\d+))")
+_FRACTION = re.compile(r"(\d+(?:\.\d+)?)[ ]?(?:%|/[ ]?(\d+))")
 _SEPARATORS = re.compile(r"[,\s]+")
 _COMMA = re.compile(",")
 QUOTE_CHARACTERS = 40
@@ -218,12 +218,12 @@ class Item(NamedTuple):
     """Whether the node contains only this item."""
 
 
-def _share(value: str) -> float | None:
+def _number(value: str) -> float | None:
     """Parse a number from unambiguous forms such as `0.9`, `0,9`, `90%` or `9/10`; None for other texts."""
     value = value.replace(",", ".", 1)
     if _NUMBER.fullmatch(value):
         return float(value)
-    found = _OF_A_WHOLE.fullmatch(value)
+    found = _FRACTION.fullmatch(value)
     if found is None:
         return None
     whole = 100.0 if found[2] is None else float(found[2])
@@ -367,7 +367,7 @@ class NoteReader:
         value = self.text(key, node)
         if value is None:
             return None
-        number = _share(value.strip())
+        number = _number(value.strip())
         if number is None or not 0.0 <= number <= 1.0:
             raise self.must(key, "between 0 and 1", node, "write a number such as 0.8, or remove the line")
         return number + 0.0  # -0 is 0

@@ -194,24 +194,24 @@ class Forgotten(Struct, frozen=True, dict=True):
 
     def text(self, text: str) -> str:
         """Return the text with the secrets, and all links to the memory and its ids, replaced by `(purged)`."""
-        while (cleaned := self._once(text)) != text:  # a replacement may expose an adjacent mention
+        while (cleaned := self._replace_once(text)) != text:  # a replacement may expose an adjacent mention
             text = cleaned
         return text
 
-    def _once(self, text: str) -> str:
+    def _replace_once(self, text: str) -> str:
         """Return the text after one pass of replacements, which may expose further mentions."""
         if self.node_id:
             text = _LINK.sub(lambda found: PURGED if self.leads(link_target(found[1])) else found[0], text)
             text = markdown.LINK.sub(
                 lambda found: PURGED if self.leads(markdown.linked_note(found)) else found[0], text
             )
-            text = self._without_words(text)
+            text = self._without_ids(text)
         text = self._slug.sub(NAME, text)
         for spelling in self._spellings:
             text = text.replace(spelling, PURGED)
         return text
 
-    def _without_words(self, text: str) -> str:
+    def _without_ids(self, text: str) -> str:
         """Replace each id of the memory by `(purged)`, together with the part of a file name before it
         (`fact_red-door_1a2b3c4d`). Takes linear time."""
         out: list[str] = []

@@ -159,7 +159,7 @@ def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
     opener = _OPENER.match(text)
     if opener is None:
         if text.rstrip(" \t").removeprefix("\ufeff") == "---":
-            raise _unclosed()
+            raise _unclosed_error()
         return None
     start = opener.end()
     closer = _CLOSER.search(text, start, start + MAX_FRONTMATTER)
@@ -167,7 +167,7 @@ def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
         if len(text) - start > MAX_FRONTMATTER:
             mend = "close it with a line ---, or make it smaller"
             raise FrontmatterError("the frontmatter has no end within a million characters", 0, mend)
-        raise _unclosed()
+        raise _unclosed_error()
     end = closer.start()
     newline = text.find("\n", closer.end())
     block = Frontmatter(text, start, end, len(text) if newline < 0 else newline + 1, None)
@@ -202,7 +202,7 @@ def is_block(node: Node) -> bool:
     return isinstance(node, CollectionNode) and not node.flow_style
 
 
-def _unclosed() -> FrontmatterError:
+def _unclosed_error() -> FrontmatterError:
     """Return the error for a frontmatter without a closing line."""
     mend = "close it with a line ---, or, if no frontmatter is meant, put an empty line first"
     return FrontmatterError("the frontmatter is not closed", 0, mend)
@@ -302,7 +302,7 @@ def scalar(text: str, *, flow: bool = False) -> str:
     """
     if _PLAIN.fullmatch(text) and text.casefold() not in _WORDS and not (flow and ":" in text) and _printable(text):
         return text
-    return _emit(text, '"' if _breaks(text) else None, flow=flow)
+    return _serialize(text, '"' if _has_line_break(text) else None, flow=flow)
 
 
 def quoted(text: str) -> str:
@@ -310,7 +310,9 @@ def quoted(text: str) -> str:
     if _SIMPLE.fullmatch(text) and _printable(text):
         return f'"{text}"'
     # PyYAML escapes everything beyond U+FFFF between double quotes; single quotes keep it as it is.
-    return _emit(text, "'" if not text.isascii() and max(text) > "\uffff" and not _breaks(text) else '"', flow=True)
+    return _serialize(
+        text, "'" if not text.isascii() and max(text) > "\uffff" and not _has_line_break(text) else '"', flow=True
+    )
 
 
 def _printable(text: str) -> bool:
@@ -318,12 +320,12 @@ def _printable(text: str) -> bool:
     return text.isascii() or (text.isprintable() and max(text) <= "\uffff")
 
 
-def _breaks(text: str) -> bool:
+def _has_line_break(text: str) -> bool:
     """Return whether the text contains a line break, of any kind that Unicode has."""
     return len(f"{text}.".splitlines()) > 1
 
 
-def _emit(text: str, style: str | None, *, flow: bool) -> str:
+def _serialize(text: str, style: str | None, *, flow: bool) -> str:
     """Return the text as YAML on one line, as PyYAML writes it. `style`: the quote to use; None: PyYAML chooses."""
     value = ScalarNode(_STR, text, style=style)
     root = SequenceNode("tag:yaml.org,2002:seq", [value], flow_style=flow)

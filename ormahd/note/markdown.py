@@ -115,8 +115,8 @@ def conflict_line(text: str) -> int | None:
         if begun is None:
             if line.startswith("<<<<<<<") and line[7:8] in {"", " "}:
                 begun, divided = at, False
-            elif (opened := _opens(line)) and len(opened) < never_closed.get(opened[0], len(line) + 1):
-                end = _closing(lines, at + 1, opened)
+            elif (opened := _opening_fence(line)) and len(opened) < never_closed.get(opened[0], len(line) + 1):
+                end = _closing_fence(lines, at + 1, opened)
                 if end is None:
                     never_closed[opened[0]] = len(opened)
                 else:
@@ -131,7 +131,7 @@ def conflict_line(text: str) -> int | None:
     return None
 
 
-def _opens(line: str) -> str | None:
+def _opening_fence(line: str) -> str | None:
     """Return the mark of the code fence that a line opens (such as three backticks); None if it opens none."""
     found = _FENCE.match(line)
     if found is None or (found.group(1)[0] == "`" and "`" in found.group(2)):
@@ -139,7 +139,7 @@ def _opens(line: str) -> str | None:
     return found.group(1)
 
 
-def _closing(lines: list[str], at: int, fence: str) -> int | None:
+def _closing_fence(lines: list[str], at: int, fence: str) -> int | None:
     """Return the index of the line that closes a code fence, or None. `at`: the index of the first line to look at;
     `fence`: the fence's opening mark."""
     for index in range(at, len(lines)):
@@ -155,19 +155,19 @@ def _without_code(text: str) -> Iterator[str]:
     prose: list[str] = []
     at = 0
     while at < len(lines):
-        fence = _opens(lines[at])
+        fence = _opening_fence(lines[at])
         if fence is None:
             prose.append(lines[at])
             at += 1
             continue
         prose.append("")
-        end = _closing(lines, at + 1, fence)
+        end = _closing_fence(lines, at + 1, fence)
         at = len(lines) if end is None else end + 1  # Markdown: an unclosed fence runs to the end
     for paragraph in _BLANK.split("\n".join(prose)):
-        yield _without_spans(paragraph) if "`" in paragraph else paragraph
+        yield _without_inline_code(paragraph) if "`" in paragraph else paragraph
 
 
-def _without_spans(paragraph: str) -> str:
+def _without_inline_code(paragraph: str) -> str:
     """Return a paragraph with each piece of inline code replaced by a space."""
     runs = [(found.start(), found.end()) for found in _TICKS.finditer(paragraph)]
     of_length: dict[int, deque[int]] = defaultdict(deque)

@@ -78,7 +78,7 @@ class NoteVersion:
         self.parts |= {("details", key): link for key, link in details.items() if key not in links}
         for entry in self.lines.entries:
             if entry.key not in _OURS or entry.key in note.taken:
-                self.parts["key", entry.key] = _unix(entry.text).rstrip()
+                self.parts["key", entry.key] = _unix_lines(entry.text).rstrip()
 
 
 class PartMerge:
@@ -103,9 +103,9 @@ class PartMerge:
             if name in LISTS and kind == "field":
                 value = merged_set(() if base is _ABSENT else base, ours, theirs)
             elif not one_sided and kind == "field":
-                value = self._field(name, base, ours, theirs)
+                value = self._merge_field(name, base, ours, theirs)
             elif not one_sided and kind == "edge" and ours is not None and theirs is not None:
-                value = self._link(name, base, ours, theirs)
+                value = self._merge_link(name, base, ours, theirs)
             elif not one_sided:
                 self.conflict(f"edges {name}" if kind == "details" else name, base, ours, theirs)
                 value = ours
@@ -116,9 +116,11 @@ class PartMerge:
     def conflict(self, name: str, base: Any, ours: Any, theirs: Any) -> None:
         """Add a conflict in the part `name`."""
         note = self.ours.note
-        self.conflicts.append(MergeConflict(note.path, note.id, name, _text(base), _text(ours), _text(theirs)))
+        self.conflicts.append(
+            MergeConflict(note.path, note.id, name, _displayed(base), _displayed(ours), _displayed(theirs))
+        )
 
-    def _field(self, name: str, base: Any, ours: Any, theirs: Any) -> Any:
+    def _merge_field(self, name: str, base: Any, ours: Any, theirs: Any) -> Any:
         """Return the merged value of a field that both sides changed: the later `updated`, the higher tier, the earlier
         `created` or `valid_until`. Any other field is a conflict, and our value is returned."""
         if name == "updated":
@@ -128,12 +130,12 @@ class PartMerge:
             self.reasons.append(f"tier: {value} of {ours} and {theirs}, the higher")
             return value
         if name in {"created", "valid_until"} and ours is not None and theirs is not None:
-            self.reasons.append(f"{name}: {_text(min(ours, theirs))}, the earlier")
+            self.reasons.append(f"{name}: {_displayed(min(ours, theirs))}, the earlier")
             return min(ours, theirs)
         self.conflict(name, base, ours, theirs)
         return ours
 
-    def _link(self, key: str, base: NoteLink | None, ours: NoteLink, theirs: NoteLink) -> NoteLink:
+    def _merge_link(self, key: str, base: NoteLink | None, ours: NoteLink, theirs: NoteLink) -> NoteLink:
         """Return the merged edge `key` that both sides changed: the larger weight, the earlier date. Two different
         reasons are a conflict."""
         merged: dict[str, Any] = {}
@@ -158,12 +160,14 @@ def merged_set(base: Sequence[_T], ours: Sequence[_T], theirs: Sequence[_T]) -> 
     return tuple(dict.fromkeys([*stay, *(item for item in theirs if item not in before)]))
 
 
-def _text(value: Any) -> str | None:
+def _displayed(value: Any) -> str | None:
     """Return the value of a part as text, for a conflict; None if the version lacks the part."""
     if value in (None, _ABSENT):
         return None
     if isinstance(value, NoteLink):
-        more = "".join(f", {part}: {_text(text)}" for part in ("created", "reason") if (text := getattr(value, part)))
+        more = "".join(
+            f", {part}: {_displayed(text)}" for part in ("created", "reason") if (text := getattr(value, part))
+        )
         return f"[[{value.target}]] {{weight: {value.weight}{more}}}"
     return str(value.isoformat()).replace("+00:00", "Z") if hasattr(value, "isoformat") else str(value)
 
@@ -176,8 +180,8 @@ def _with_their_lines(base: NoteVersion | None, ours: NoteVersion, theirs: NoteV
 
     def newer(old: str, mine: str, other: str) -> str:
         """Return the lines of `theirs` with our line ends if only they changed them, else our lines."""
-        changed = base is not None and _unix(mine) == _unix(old) != _unix(other)
-        return _unix(other).replace("\n", eol) if changed else mine
+        changed = base is not None and _unix_lines(mine) == _unix_lines(old) != _unix_lines(other)
+        return _unix_lines(other).replace("\n", eol) if changed else mine
 
     for key, other in after.items():
         mine = ours.lines.get(key)
@@ -185,10 +189,14 @@ def _with_their_lines(base: NoteVersion | None, ours: NoteVersion, theirs: NoteV
             mine.above = newer(old.above, mine.above, other.above)
             mine.text = newer(old.text, mine.text, other.text)
         elif mine is None and key not in before:
-            above, text = (_unix(piece).replace("\n", eol) for piece in (other.above, other.text))
+            above, text = (_unix_lines(piece).replace("\n", eol) for piece in (other.above, other.text))
             ours.lines.insert(Entry(key, above, text), ORDER if key in ORDER else list(after))
     for mine in ours.lines.entries:
-        if mine.key in before and mine.key not in after and _unix(mine.text) == _unix(before[mine.key].text):
+        if (
+            mine.key in before
+            and mine.key not in after
+            and _unix_lines(mine.text) == _unix_lines(before[mine.key].text)
+        ):
             mine.above = newer(before[mine.key].above, mine.above, "")
             mine.key = mine.text = ""
     old_version = base or ours
@@ -197,14 +205,14 @@ def _with_their_lines(base: NoteVersion | None, ours: NoteVersion, theirs: NoteV
     return f"{ours.text[: ours.block.start]}{ours.lines}{ours.text[ours.block.end : ours.block.body]}{body}"
 
 
-def _settled(text: str, path: str, node: str | None, wanted: Mapping[Part, Any], content: str) -> bytes:
+def _write_parts(text: str, path: str, node: str | None, wanted: Mapping[Part, Any], content: str) -> bytes:
     """Return the bytes of a note with the parts `wanted` and the content. `text`: the note, in which some parts differ
     from those. Raises Unusual or another error of the editor if they cannot be written."""
     note = parse(text.encode(), path)
     if note.kind is not NoteKind.NOTE or note.id != node:
         raise Unusual("the lines do not fit together")
     present = NoteVersion(note, text).parts
-    different = {part: value for part, value in wanted.items() if not _same(part, present.get(part), value)}
+    different = {part: value for part, value in wanted.items() if not _equal_values(part, present.get(part), value)}
     absent = present.keys() - wanted.keys()
     if different or absent:
         editor = Editor(note, text)
@@ -230,18 +238,18 @@ def _settled(text: str, path: str, node: str | None, wanted: Mapping[Part, Any],
     if (
         (result.kind, result.id, result.content) != (NoteKind.NOTE, node, content)
         or parts.keys() != wanted.keys()
-        or not all(_same(part, parts[part], value) for part, value in wanted.items())
+        or not all(_equal_values(part, parts[part], value) for part, value in wanted.items())
     ):
         raise Unusual("the merged note would not say what it should")
     return data
 
 
-def _same(part: Part, value: Any, other: Any) -> bool:
+def _equal_values(part: Part, value: Any, other: Any) -> bool:
     """Return whether two values of a part are equal; lists are compared as sets."""
     return set(value) == set(other) if part[1] in LISTS and part[0] == "field" else bool(value == other)
 
 
-def _unix(text: str) -> str:
+def _unix_lines(text: str) -> str:
     """Return the text with `\n` line ends."""
     return text.replace("\r\n", "\n")
 
@@ -282,7 +290,7 @@ def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep
     if len(ids) > 1:
         return Merged(None, (MergeConflict(path, None, "id", *(note.id if note else None for note in notes)),))
     try:
-        before, mine, other = _versions([base, ours, theirs], path, notes)
+        before, mine, other = _note_versions([base, ours, theirs], path, notes)
     except (InvalidNote, Unusual, FrontmatterError):
         return _merge_text(base, ours, theirs, path, next(iter(ids), None))
 
@@ -304,13 +312,13 @@ def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep
     if keep_ours or not merge.conflicts:
         written = [side and side.text for side in (before, mine, other)]
         try:
-            data = _settled(_with_their_lines(before, mine, other), path, mine.note.id, wanted, str(content))
+            data = _write_parts(_with_their_lines(before, mine, other), path, mine.note.id, wanted, str(content))
         except (InvalidNote, InvalidValue, Unusual, FrontmatterError):
             merge.conflict("text", *written)
     return Merged(data, tuple(merge.conflicts), tuple(merge.reasons))
 
 
-def _versions(
+def _note_versions(
     data: Sequence[bytes | None], path: str, notes: Sequence[Note | None]
 ) -> tuple[NoteVersion | None, NoteVersion, NoteVersion]:
     """Return (base, ours, theirs) divided into parts. A version without an id first gets the id of the others. Raises

@@ -60,16 +60,16 @@ def parse(data: bytes, path: str) -> Note:
     if len(data) > MAX_NOTE:
         what = f"the file is too large: {len(data) / 1e6:.0f} MB, at most 10 are read"
         problem = Problem("error", what, None, "divide it, or keep it outside of the vault")
-        return _broken(path, mark, _decoded_head(data), problem)
+        return _broken_note(path, mark, _decoded_head(data), problem)
     try:
         text = data.decode()
     except UnicodeDecodeError as exc:
         line, what = data.count(b"\n", 0, exc.start) + 1, f"the file is not UTF-8 (byte 0x{data[exc.start]:02x})"
-        return _broken(path, mark, _decoded_head(data), Problem("error", what, line, "save it as UTF-8"))
+        return _broken_note(path, mark, _decoded_head(data), Problem("error", what, line, "save it as UTF-8"))
     if "\0" in text:
         line, mend = text.count("\n", 0, text.index("\0")) + 1, "remove it, or keep the file outside of the vault"
         problem = Problem("error", "the file holds a NUL byte", line, mend)
-        return _broken(path, mark, text.replace("\0", "\ufffd"), problem)
+        return _broken_note(path, mark, text.replace("\0", "\ufffd"), problem)
     conflict = conflict_line(text)
     if conflict is not None:
         mend = "keep one side and remove the lines <<<<<<<, ======= and >>>>>>>"
@@ -83,7 +83,7 @@ def parse(data: bytes, path: str) -> Note:
             content = normalise(text[:UNREADABLE_CHARACTERS])
             return Note(path, NoteKind.APART, mark, content=content, problems=(_TEMPLATE,))
         line = text.count("\n", 0, exc.index) + 1
-        return _broken(path, mark, text, Problem("error", exc.what, line, exc.mend))
+        return _broken_note(path, mark, text, Problem("error", exc.what, line, exc.mend))
     content = normalise(text.removeprefix("\ufeff") if block is None else text[block.body :])
     note = note_by_path(path, NoteKind.BARE, mark)
     if block is None or not block.pairs:
@@ -94,7 +94,9 @@ def parse(data: bytes, path: str) -> Note:
             reader.warn(f"{key} stands twice in the frontmatter, the last one counts", node, "keep one of the two")
     node_id = reader.field("id", reader.node_id, None, quiet=True)
     fields, links = reader.fields(note), _links(reader, content)
-    kind, problems = _kind(block, node_id, tuple(sorted(reader.problems, key=lambda problem: problem.line or 0)))
+    kind, problems = _kind_and_problems(
+        block, node_id, tuple(sorted(reader.problems, key=lambda problem: problem.line or 0))
+    )
     return replace(
         note,
         kind=kind,
@@ -107,7 +109,7 @@ def parse(data: bytes, path: str) -> Note:
     )
 
 
-def _kind(
+def _kind_and_problems(
     block: Frontmatter, node_id: str | None, problems: tuple[Problem, ...]
 ) -> tuple[NoteKind, tuple[Problem, ...]]:
     """Return (the kind of a readable file, its problems). `node_id`: the id in its frontmatter; `problems`: those found
@@ -144,7 +146,7 @@ def _links(reader: NoteReader | None, content: str) -> tuple[NoteLink, ...]:
     return tuple(out)
 
 
-def _broken(path: str, mark: str, text: str, problem: Problem) -> Note:
+def _broken_note(path: str, mark: str, text: str, problem: Problem) -> Note:
     """Return the note for an unreadable file, with the id and the title that its lines seem to have."""
     head = text[:UNREADABLE_CHARACTERS]
     note = note_by_path(path, NoteKind.BROKEN, mark)

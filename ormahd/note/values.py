@@ -49,11 +49,11 @@ def slug(text: str, *, otherwise: str = "note") -> str:
         # Keep combining marks: without them Devanagari words would lose their vowels.
         letters = "".join(c if unicodedata.category(c)[0] in "LNM" else "" if c in "'’" else "-" for c in head)
         joined = "-".join(part for part in letters.split("-") if part)
-    cut = _cut(joined)
+    cut = _cut_slug(joined)
     return cut or otherwise
 
 
-def _cut(joined: str) -> str:
+def _cut_slug(joined: str) -> str:
     """Return a slug cut to its maximum length, after a whole word if that leaves at least half of it."""
     cut = joined[:SLUG_CHARACTERS]
     while len(cut.encode()) > SLUG_BYTES:
@@ -96,14 +96,14 @@ def folder_says(path: str) -> tuple[NodeType | None, str | None]:
     folders = path.split("/")[:-1]
     for at in range(len(folders) - 1, 1, -1):
         if folders[at - 1] in _TYPES and _MONTH.fullmatch(folders[at]):
-            return _TYPES[folders[at - 1]], _space_of(folders[at - 2])
+            return _TYPES[folders[at - 1]], _folder_space(folders[at - 2])
     for at in (1, 2):
         if len(folders) > at and folders[at] in _TYPES:
-            return _TYPES[folders[at]], _space_of(folders[at - 1])
+            return _TYPES[folders[at]], _folder_space(folders[at - 1])
     return None, None
 
 
-def _space_of(folder: str) -> str | None:
+def _folder_space(folder: str) -> str | None:
     """Return the space that a folder's name stands for; None for the folder of global notes."""
     return None if folder.casefold() == GLOBAL_FOLDER else unicodedata.normalize("NFC", folder)
 

@@ -54,7 +54,7 @@ def compose(*, content: str, links: Sequence[NoteLink] = (), **fields: Unpack[Ne
         clean = None if value is None else field.clean(value)
         if not is_empty(clean) and not (name == "everywhere" and fields["space"]):
             lines.append(f"{field.key}: {field.render(clean)}")
-    lines.extend(_edges(links))
+    lines.extend(_edge_lines(links))
     body = normalise(content)
     if "\0" in body or conflict_line(body):
         raise unfit(body)
@@ -69,7 +69,7 @@ def is_empty(value: object) -> bool:
     return value is None or value is False or value in ("", ())
 
 
-def _edges(links: Sequence[NoteLink]) -> Iterable[str]:
+def _edge_lines(links: Sequence[NoteLink]) -> Iterable[str]:
     """Yield the lines of the properties for edges, then those of their details. Links in the body are left out."""
     order = list(EdgeType)
     written: dict[str, NoteLink] = {}

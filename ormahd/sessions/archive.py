@@ -202,7 +202,7 @@ class SessionArchive:
                 with db:
                     yield db
             except sqlite3.DatabaseError as error:
-                self._drop()
+                self._delete_database()
                 raise Unavailable(f"the archive's index could not be used ({error})", hint="ask again") from error
             except OSError as error:
                 self.close()  # a file may already have rows that the database lacks: the next call compares them
@@ -240,7 +240,7 @@ class SessionArchive:
                 return db
         raise AssertionError
 
-    def _drop(self) -> None:
+    def _delete_database(self) -> None:
         """Close the database and delete its file; the next call rebuilds it."""
         if self._db is not None:
             self._db.close()
@@ -267,15 +267,15 @@ class SessionArchive:
                     sizes[f"{folder.name}/{file.name}"] = file.stat().st_size
         removed = {path: number for path, (number, size) in known.items() if sizes.get(path, -1) < size}
         for number in removed.values():
-            self._forget(db, number)
+            self._delete_session(db, number)
         if removed:  # their turns may be in a transcript that counts as read: have all transcripts read again
             db.execute("DELETE FROM cursor WHERE source NOT LIKE 'document:%'")
         for path, size in sizes.items():
             taken = 0 if path in removed else known.get(path, (0, 0))[1]
             if size > taken:
-                self._take_in(db, path, taken)
+                self._add_rows(db, path, taken)
 
-    def _take_in(self, db: sqlite3.Connection, path: str, start: int) -> None:
+    def _add_rows(self, db: sqlite3.Connection, path: str, start: int) -> None:
         """Add to the database the rows of a session's file from offset `start` on. `path`: the file, relative to the
         archive's folder."""
         head: SessionHead | None = None
@@ -287,12 +287,12 @@ class SessionArchive:
                 head = row
             else:
                 lines.append(row)
-        number = self._session(db, path, head)
+        number = self._store_head(db, path, head)
         if number is not None:
-            self._put(db, number, lines)
+            self._store_lines(db, number, lines)
             db.execute("UPDATE session SET size = ? WHERE number = ?", (end, number))
 
-    def _session(self, db: sqlite3.Connection, path: str, head: SessionHead | None) -> int | None:
+    def _store_head(self, db: sqlite3.Connection, path: str, head: SessionHead | None) -> int | None:
         """Store the description `head` of a session in the database, unless it is None. Return the session's number;
         None if the database has no session for the file `path`."""
         if head is not None:
@@ -304,12 +304,12 @@ class SessionArchive:
         found = db.execute("SELECT number FROM session WHERE path = ?", (path,)).fetchone()
         return None if found is None else int(found[0])
 
-    def _put(self, db: sqlite3.Connection, session: int, lines: Sequence[Line | Deed]) -> None:
+    def _store_lines(self, db: sqlite3.Connection, session: int, lines: Sequence[Line | Deed]) -> None:
         """Store lines of a session's file in the database. `session`: the session's number."""
         (place,) = db.execute("SELECT coalesce(max(place), 0) FROM turn WHERE session = ?", (session,)).fetchone()
         for row in lines:
             if isinstance(row, Deed):
-                self._put_deed(db, session, row)
+                self._insert_deed(db, session, row)
                 continue
             found = db.execute("SELECT number, session, text, withdrawn FROM turn WHERE key = ?", (row.key,)).fetchone()
             if found is None and (row.role or row.mark == PURGED):
@@ -324,15 +324,15 @@ class SessionArchive:
                 text = row.text if row.role else before
                 back = {WITHDRAWN: 1, RESTORED: 0}.get(row.mark, was_back)
                 if not was_back:
-                    self._take_words(db, number, before)
+                    self._remove_words(db, number, before)
                 db.execute("UPDATE session SET replaced = replaced OR ? WHERE number = ?", (text != before, session))
                 update = "UPDATE turn SET text = ?, withdrawn = ?, time = coalesce(?, time) WHERE number = ?"
                 db.execute(update, (text, back, row.time, number))
             if text is not None and not back:
                 db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (number, fts_text(text)))
-        self._sum_up(db, session)
+        self._update_totals(db, session)
 
-    def _put_deed(self, db: sqlite3.Connection, session: int, row: Deed) -> None:
+    def _insert_deed(self, db: sqlite3.Connection, session: int, row: Deed) -> None:
         """Store a deed in the database, unless it is there already. `session`: the session's number."""
         key = row.to or self._last_prompt(db, session)
         (prompt,) = db.execute("SELECT number FROM turn WHERE key = ?", (key,)).fetchone() or (None,)
@@ -361,7 +361,7 @@ class SessionArchive:
         found = db.execute(select, (session,)).fetchone()
         return found[0] if found else ""
 
-    def _sum_up(self, db: sqlite3.Connection, session: int) -> None:
+    def _update_totals(self, db: sqlite3.Connection, session: int) -> None:
         """Store a session's number of turns and the times of its first and last turn. Called after its turns
         changed."""
         self._counts.changed()
@@ -369,20 +369,20 @@ class SessionArchive:
         found = db.execute(select, (session,)).fetchone()
         db.execute("UPDATE session SET turns = ?, first = ?, last = ? WHERE number = ?", (*found, session))
 
-    def _forget(self, db: sqlite3.Connection, session: int) -> None:
+    def _delete_session(self, db: sqlite3.Connection, session: int) -> None:
         """Delete a session and its turns from the database, but not its file."""
         rows = db.execute(f"SELECT number, text FROM turn WHERE session = ? AND {LIVE}", (session,)).fetchall()
         for number, text in rows:
-            self._take_words(db, number, text)
+            self._remove_words(db, number, text)
         select = "SELECT number, command, error FROM deed WHERE session = ? AND command IS NOT NULL"
         for number, command, error in db.execute(select, (session,)).fetchall():
-            self._take_words(db, number, f"{command}\n{error}", "deed_words")
+            self._remove_words(db, number, f"{command}\n{error}", "deed_words")
         db.execute("DELETE FROM deed WHERE session = ?", (session,))
         db.execute("DELETE FROM turn WHERE session = ?", (session,))
         db.execute("DELETE FROM session WHERE number = ?", (session,))
         self._counts.changed()
 
-    def _take_words(self, db: sqlite3.Connection, number: int, text: str, table: str = "words") -> None:
+    def _remove_words(self, db: sqlite3.Connection, number: int, text: str, table: str = "words") -> None:
         """Remove a text from a table of full text search. `number`: its row; `text`: as it was stored."""
         db.execute(f"INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?, ?)", (number, fts_text(text)))
 
@@ -409,7 +409,7 @@ class SessionArchive:
         known = self.known([row.key for _, lines in turns for row in lines])
         with self._opened() as db:
             for head, lines in turns:
-                if head.title and self._purged.among([_of_title(head.title)]):
+                if head.title and self._purged.among([_title_key(head.title)]):
                     head = replace(head, title=None)
                 last = {row.key: row for row in lines}
                 fresh = [
@@ -445,7 +445,7 @@ class SessionArchive:
                         count += back
             for (number, path), lines in rows.items():
                 size = files.append(self._folder / path, lines)
-                self._put(db, number, lines)
+                self._store_lines(db, number, lines)
                 db.execute("UPDATE session SET size = ? WHERE number = ?", (size, number))
         return count
 
@@ -475,9 +475,9 @@ class SessionArchive:
         size = files.append(file, rows, new=before is None)
         if before is None:
             disk.sync_directory(file.parent)
-        number = self._session(db, path, head)
+        number = self._store_head(db, path, head)
         assert number is not None
-        self._put(db, number, lines)
+        self._store_lines(db, number, lines)
         db.execute("UPDATE session SET size = ? WHERE number = ?", (size, number))
 
     def expire(self) -> int:
@@ -495,7 +495,7 @@ class SessionArchive:
                 file = self._folder / path
                 if not file.exists() or file.stat().st_mtime < limit.timestamp():
                     file.unlink(missing_ok=True)
-                    self._forget(db, number)
+                    self._delete_session(db, number)
                     removed += 1
         return removed
 
@@ -519,20 +519,20 @@ class SessionArchive:
             if not change:
                 return len(titles) + len(found) + len(did)
             keys = [*emptied, *wanted.turns, *(row[1] for row in (*did, *found))]
-            self._purged.add([*keys, *(_of_title(title) for _, title in titles)])
+            self._purged.add([*keys, *(_title_key(title) for _, title in titles)])
             for number, _ in titles:
                 db.execute("UPDATE session SET title = NULL WHERE number = ?", (number,))
             for number, _, _, text, withdrawn in found:
                 if not withdrawn:
-                    self._take_words(db, number, text)
+                    self._remove_words(db, number, text)
                 db.execute("UPDATE turn SET text = NULL WHERE number = ?", (number,))
             for number, _, _, command, error, _ in did:
-                self._take_words(db, number, f"{command}\n{error}", "deed_words")
+                self._remove_words(db, number, f"{command}\n{error}", "deed_words")
                 db.execute("UPDATE deed SET command = NULL, files = NULL, error = '' WHERE number = ?", (number,))
             replaced = db.execute("SELECT number FROM session WHERE replaced").fetchall()
             for session in {row[2] for row in (*found, *did)} | {row[0] for row in (*titles, *replaced)}:
-                self._write_anew(db, session)
-                self._sum_up(db, session)
+                self._rewrite_file(db, session)
+                self._update_totals(db, session)
         self.passages.clear()
         with self._opened() as db:
             db.execute("INSERT INTO words (words) VALUES ('optimize')")
@@ -542,9 +542,9 @@ class SessionArchive:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return len(titles) + len(found) + len(did)
 
-    def _write_anew(self, db: sqlite3.Connection, session: int) -> None:
+    def _rewrite_file(self, db: sqlite3.Connection, session: int) -> None:
         """Replace a session's file by what the database has of that session."""
-        row = self._row(db, session)
+        row = self._session_row(db, session)
         rows: list[Row] = [SessionHead(row.id, row.harness, row.cwd, row.title, row.source)]
         select = (
             "SELECT turn.key, turn.role, turn.text, turn.time, turn.withdrawn, prompt.key FROM turn LEFT JOIN turn AS prompt ON "
@@ -602,10 +602,10 @@ class SessionArchive:
                 "ORDER BY score DESC, rowid LIMIT :limit",
                 {"match": match, "limit": limit, "after": after or "", "before": before or "9"},
             ).fetchall()
-            turns = self._turns(db, [number for number, _ in found])
+            turns = self._live_turns(db, [number for number, _ in found])
         return [(turns[number], score) for number, score in found if number in turns]
 
-    def _turns(self, db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Archived]:
+    def _live_turns(self, db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Archived]:
         """Return {number: turn} of the turns that were neither purged nor taken back."""
         found: dict[int, Archived] = {}
         select = f"SELECT {TURN} FROM turn WHERE {LIVE} AND number"
@@ -634,28 +634,28 @@ class SessionArchive:
         )
         match = fts_match(terms)
         values = [*folders, match, match, *(f"%{term}%" for term in terms), *parts, limit]
-        return self._deeds(f"{within} AND {having} ORDER BY deed.number DESC LIMIT ?", values)
+        return self._select_deeds(f"{within} AND {having} ORDER BY deed.number DESC LIMIT ?", values)
 
     def failures_like(self, terms: Sequence[str], limit: int) -> list[ArchivedDeed]:
         """Return failed commands whose words or errors have one of `terms`, those that have most of them first."""
         found = "SELECT rowid FROM deed_words WHERE deed_words MATCH ? ORDER BY rank LIMIT ?"
         having = f"status != 0 AND command != '' AND deed.number IN ({found}) ORDER BY deed.number DESC"
-        return self._deeds(having, [fts_match(terms), limit])
+        return self._select_deeds(having, [fts_match(terms), limit])
 
     def done_after(self, deed: ArchivedDeed, limit: int) -> list[ArchivedDeed]:
         """Return what was done after a deed in its session, in order."""
         where = "deed.session = ? AND deed.number > ? ORDER BY deed.number LIMIT ?"
-        return self._deeds(where, [deed.session, deed.number, limit])
+        return self._select_deeds(where, [deed.session, deed.number, limit])
 
     def deeds_of(self, session: int) -> list[ArchivedDeed]:
         """Return what was done in a session (its number), in order."""
-        return self._deeds("deed.session = ? ORDER BY deed.number", [session])
+        return self._select_deeds("deed.session = ? ORDER BY deed.number", [session])
 
     def edits_of(self, name: str, limit: int) -> list[ArchivedDeed]:
         """Return the edits of files whose path ends with `name`, newest first."""
         escaped = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         where = "status = 0 AND '/' || replace(files, char(10), char(10) || '/') || char(10) LIKE ? ESCAPE '\\' ORDER BY deed.number DESC LIMIT ?"
-        return self._deeds(where, [f"%/{escaped}\n%", limit])
+        return self._select_deeds(where, [f"%/{escaped}\n%", limit])
 
     def runs_of(self, commands: Sequence[str], folders: Collection[str]) -> list[tuple[str, int, str]]:
         """Return (command, status, time) of each time one of `commands` ran in a session in one of `folders`."""
@@ -682,21 +682,21 @@ class SessionArchive:
         with self._opened() as db:
             return [folder for (folder,) in db.execute("SELECT DISTINCT cwd FROM session WHERE cwd IS NOT NULL")]
 
-    def _deeds(self, where: str, values: Sequence[Any]) -> list[ArchivedDeed]:
+    def _select_deeds(self, where: str, values: Sequence[Any]) -> list[ArchivedDeed]:
         """Return the deeds that match a condition in SQL, which may end with an order and a limit."""
         with self._opened() as db:
             return [ArchivedDeed(*row) for row in db.execute(DEED + where, values)]
 
     # ------------------------------------------------------------ looking
 
-    def _row(self, db: sqlite3.Connection, number: int) -> SessionRow:
+    def _session_row(self, db: sqlite3.Connection, number: int) -> SessionRow:
         """Return the session with this number."""
         return SessionRow(*db.execute(f"SELECT {COLUMNS} FROM session WHERE number = ?", (number,)).fetchone())
 
     def sessions(self, numbers: Sequence[int]) -> Mapping[int, SessionRow]:
         """Return {number: session} of the sessions with these numbers."""
         with self._opened() as db:
-            return {number: self._row(db, number) for number in set(numbers)}
+            return {number: self._session_row(db, number) for number in set(numbers)}
 
     def newest(
         self, limit: int, *, before: str | None = None, project: str | None = None, harness: str | None = None
@@ -754,6 +754,6 @@ class SessionArchive:
             return found[0], [Archived(*row) for row in db.execute(select, (found[0].number,))]
 
 
-def _of_title(title: str) -> str:
+def _title_key(title: str) -> str:
     """Return the key of a purged title in `PurgedTurns`."""
     return f"title\n{title}"

@@ -138,7 +138,7 @@ def append(file: Path, rows: Sequence[Row], *, new: bool = False) -> int:
     """
     fd = os.open(file, os.O_RDWR | (os.O_CREAT if new else 0) | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        end = _whole(fd)
+        end = _end_of_last_line(fd)
         os.ftruncate(fd, end)
         os.lseek(fd, end, os.SEEK_SET)
     except BaseException:
@@ -149,7 +149,7 @@ def append(file: Path, rows: Sequence[Row], *, new: bool = False) -> int:
     return end + len(data)
 
 
-def _whole(fd: int) -> int:
+def _end_of_last_line(fd: int) -> int:
     """Return the offset at which the last complete line of a file ends; 0 if there is none."""
     end = os.fstat(fd).st_size
     while end:
@@ -184,21 +184,21 @@ class PurgedTurns:
 
     def among(self, keys: Iterable[str]) -> set[str]:
         """Return those of `keys` that were purged."""
-        self._look()
-        return {key for key in keys if self._sealed(key) in self._hashes} if self._hashes else set()
+        self._load()
+        return {key for key in keys if self._hash(key) in self._hashes} if self._hashes else set()
 
     def add(self, keys: Iterable[str]) -> None:
         """Store durably that the turns and titles with these keys were purged."""
-        self._look()
+        self._load()
         self._salt = self._salt or secrets.token_hex(_DIGITS // 2)
-        fresh = {self._sealed(key) for key in keys} - self._hashes
+        fresh = {self._hash(key) for key in keys} - self._hashes
         if fresh:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             rows = [self._salt, *sorted(self._hashes | fresh)]
             disk.write_durably(self._file, "".join(f"{row}\n" for row in rows).encode(), mode=0o600)
             self._hashes |= fresh
 
-    def _look(self) -> None:
+    def _load(self) -> None:
         """Read the file, unless it was read before. A file whose first line is no salt counts as empty."""
         if self._read:
             return
@@ -211,6 +211,6 @@ class PurgedTurns:
         self._hashes = {digits for digits in hashes if _HASH.fullmatch(digits)} if whole else set()
         self._read = True
 
-    def _sealed(self, key: str) -> str:
+    def _hash(self, key: str) -> str:
         """Return the keyed hash of a turn's or title's key."""
         return hmac.new(self._salt.encode(), key.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:_DIGITS]

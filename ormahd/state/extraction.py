@@ -86,16 +86,16 @@ class Extractions:
         """Store the new position of a session, and which memories were made of it (node id -> key of the turn)."""
         with self._state.transaction() as db:
             db.executemany("INSERT OR REPLACE INTO extracted VALUES (?, ?)", made.items())
-        self._put(session, reader, until[:KEYS_KEPT], 0, None)
+        self._store(session, reader, until[:KEYS_KEPT], 0, None)
 
     def failed(self, session: str, reader: Way, reason: str, *, again: bool = False) -> None:
         """Record that reading a session failed; its stored position is kept. `again`: whether the session was not at
         fault, so that the next try is not put off."""
         before = self.of(session, reader)
         tries = (before.tries if before else 0) + (not again)
-        self._put(session, reader, before.until if before else (), tries, reason)
+        self._store(session, reader, before.until if before else (), tries, reason)
 
-    def _put(self, session: str, reader: Way, until: Sequence[str], tries: int, error: str | None) -> None:
+    def _store(self, session: str, reader: Way, until: Sequence[str], tries: int, error: str | None) -> None:
         """Store the progress of a session. `until`: keys of the last turns that were read."""
         values = (session, reader, json.dumps(list(until)), self._state.clock().isoformat(), tries, error)
         with self._state.transaction() as db:

@@ -51,7 +51,7 @@ class LineFiles(Generic[T]):
     def look(self) -> bool:
         """Read the files that changed since the last call. Return whether any did."""
         with self._lock:
-            stamps = dict(self._listed())
+            stamps = dict(self._month_files())
             if stamps == self._stamps:
                 return False
             for path in self._stamps.keys() - stamps.keys():
@@ -87,7 +87,7 @@ class LineFiles(Generic[T]):
         with self._lock:
             return [(path, number, why) for path, lines in sorted(self._bad.items()) for number, why in lines]
 
-    def _listed(self) -> Iterator[tuple[str, _Stamp]]:
+    def _month_files(self) -> Iterator[tuple[str, _Stamp]]:
         """Yield (path relative to the root, (mtime, size, inode)) of each month file in the folder."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._folder) as entries:
             for entry in entries:
@@ -205,7 +205,7 @@ class KeyedHashes:
         """Return the keyed hash of a text: 32 hexadecimal digits."""
         with self._lock:
             if self._key is None:
-                self._key = self._read() or self._make()
+                self._key = self._read() or self._make_key()
         return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:_LENGTH]
 
     def prompt(self, text: str) -> str:
@@ -220,7 +220,7 @@ class KeyedHashes:
             return None
         return key if len(key) >= _LENGTH else None
 
-    def _make(self) -> bytes:
+    def _make_key(self) -> bytes:
         """Return a new key, which is stored. If it cannot be written, it is used until this process ends."""
         key = secrets.token_bytes(_LENGTH)
         new = self._file.with_name(f"{self._file.name}.new")

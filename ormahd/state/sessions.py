@@ -151,7 +151,7 @@ def began(state: State, session_id: str) -> str | None:
     """Return the folder in which a session began; None if it is unknown, or if the state cannot be read."""
     try:
         with state.transaction() as db:
-            return _began(db, session_id)
+            return _stored_folder(db, session_id)
     except sqlite3.Error as exc:
         log.warning("where a session began could not be read: %s", exc)
         return None
@@ -165,7 +165,7 @@ def begin(state: State, session_id: str, folder: str, now: datetime, *, anew: bo
     """
     try:
         with state.transaction() as db:
-            known = _began(db, session_id)
+            known = _stored_folder(db, session_id)
             if known is not None and (known == folder or not anew):
                 return known
             db.execute("INSERT OR REPLACE INTO session_place VALUES (?, ?, ?)", (session_id, folder, now.isoformat()))
@@ -174,7 +174,7 @@ def begin(state: State, session_id: str, folder: str, now: datetime, *, anew: bo
     return folder
 
 
-def _began(db: sqlite3.Connection, session_id: str) -> str | None:
+def _stored_folder(db: sqlite3.Connection, session_id: str) -> str | None:
     """Return the folder that is stored for a session; None if there is none."""
     row = db.execute("SELECT folder FROM session_place WHERE session_id = ?", (session_id,)).fetchone()
     return None if row is None else str(row[0])

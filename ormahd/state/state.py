@@ -49,10 +49,10 @@ class State:
         one is created."""
         db, why = sql.open_or_begin_anew(self.path, lambda: _connect(self.path))
         if why is not None:
-            self._begun_anew(why)
+            self._note_new_file(why)
         return db
 
-    def _begun_anew(self, why: str) -> None:
+    def _note_new_file(self, why: str) -> None:
         """Add a notice that the file was replaced by an empty one. `why`: the reason."""
         self.notices.append(f"{self.path} was begun anew: {why}")
         log.warning("%s", self.notices[-1])
@@ -76,7 +76,7 @@ class State:
                 if fault is not DatabaseFault.DAMAGED:
                     raise
                 self._db.close()
-                self._begun_anew(f"SQLite cannot read it ({error}){sql.set_aside(self.path)}")
+                self._note_new_file(f"SQLite cannot read it ({error}){sql.set_aside(self.path)}")
                 self._db = self._open()
                 raise NotReady(self.notices[-1], hint="ask again") from error
 

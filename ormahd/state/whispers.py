@@ -163,7 +163,7 @@ def considered(state: State, event: str, node_id: str) -> Logged | None:
     """
     with state.transaction() as db:
         row = db.execute(_LOGGED + "e.event = ?", (node_id, node_id, event)).fetchone()
-    return None if row is None else _logged(row)
+    return None if row is None else _entry(row)
 
 
 def latest(state: State, node_id: str, *, session_id: str | None, space: str | None, agent: str) -> Logged:
@@ -186,7 +186,7 @@ def latest(state: State, node_id: str, *, session_id: str | None, space: str | N
         row = db.execute(found.format("e.event = ? OR e.session_id = ?"), (*ids, event, session)).fetchone()
         other = None if row else db.execute(found.format("1"), ids).fetchone()
     if row is not None:
-        return _logged(row)
+        return _entry(row)
     events = [] if event is None else [f"{event} is “{one_line(prompt, BEGINNING)}”"]
     events += [] if other is None else [f"{other[0]}, which considered it, is “{one_line(other[5], BEGINNING)}”"]
     hint = f"name its event (--event): {'; '.join(events)}" if events else "`ormahctl whisper` lists the last prompts"
@@ -310,7 +310,7 @@ def unkeep(state: State, patterns: Sequence[str]) -> int:
     return count
 
 
-def _logged(row: Sequence[Any]) -> Logged:
+def _entry(row: Sequence[Any]) -> Logged:
     """Return the entry that a row of `_LOGGED` holds."""
     event, node_id, relevance, how, time, prompt, vector, *rest = row
     at, floats = datetime.fromisoformat(time), np.frombuffer(vector, np.float32)

@@ -107,7 +107,7 @@ class Matrix:
         """
         with self._lock:
             for node_id, vectors in items:
-                self._forget(node_id)
+                self._mark_dead(node_id)
                 self._append(node_id, vectors)
             self._compact()
 
@@ -115,10 +115,10 @@ class Matrix:
         """Remove the vectors of nodes. Unknown ids are ignored."""
         with self._lock:
             for node_id in ids:
-                self._forget(node_id)
+                self._mark_dead(node_id)
             self._compact()
 
-    def _forget(self, node_id: str) -> None:
+    def _mark_dead(self, node_id: str) -> None:
         """Mark the rows of a node as dead, if it has any."""
         place = self._places.pop(node_id, None)
         if place is not None:
@@ -190,9 +190,11 @@ class Matrix:
             view = self._view()
         known = [place for place in places if place is not None]
         if len(known) == len(ids):
-            return _scores(view, known, vectors)
+            return _best_cosines(view, known, vectors)
         found = np.full((len(ids), len(vectors)), np.nan)
-        found[[number for number, place in enumerate(places) if place is not None]] = _scores(view, known, vectors)
+        found[[number for number, place in enumerate(places) if place is not None]] = _best_cosines(
+            view, known, vectors
+        )
         return found
 
     def nearest(self, vector: Float, limit: int) -> list[tuple[str, float]]:
@@ -241,7 +243,7 @@ def row_by_row(rows: Float, vectors: Float) -> NDArray[np.float64]:
     return np.asarray(np.vecdot(rows[:, None], vectors), np.float64).round(DECIMALS)
 
 
-def _scores(view: MatrixView, places: Sequence[tuple[int, int]], vectors: Float) -> NDArray[np.float64]:
+def _best_cosines(view: MatrixView, places: Sequence[tuple[int, int]], vectors: Float) -> NDArray[np.float64]:
     """Return the largest cosine of a node's rows with each vector, float64[places, vectors]. `places`: (first row,
     number of rows) of each node."""
     if not places:
