@@ -64,7 +64,7 @@ are not mixed."""
 log = logging.getLogger(__name__)
 
 
-def fitting(waiting: list[X], length: Callable[[X], int], limit: int) -> list[X]:
+def take_fitting(waiting: list[X], length: Callable[[X], int], limit: int) -> list[X]:
     """Remove the first items from `waiting`, at least one, that together have a size of at most `limit`. Return them.
     `length`: returns the size of an item in tokens or characters. Each item counts as much as the longest, because of
     padding."""
@@ -129,7 +129,7 @@ class Model:
         per_core = max(1, -(-len(windows) // self._threads))  # a few texts are divided among the cores
         passes: list[list[int]] = []
         while order:
-            group = fitting(order, lambda at: len(windows[at].ids), PASS_TOKENS)
+            group = take_fitting(order, lambda at: len(windows[at].ids), PASS_TOKENS)
             passes += [group[at : at + per_core] for at in range(0, len(group), per_core)]
         pool, forward = (self._urgent, self._forward) if urgent else (self._bulk, self._forward_in_bulk)
         made: list[Made | None] = [None] * len(windows)
@@ -170,7 +170,7 @@ class Model:
         found: list[list[Ids]] = []
         waiting = [head + body for head, body in zip(heads, bodies, strict=True)]
         while waiting:
-            batch = fitting(waiting, len, TOKENIZED)
+            batch = take_fitting(waiting, len, TOKENIZED)
             # `encode_batch` releases the GIL, also for one text; `encode` holds it.
             for whole in self._tokenizer.encode_batch(batch):
                 at = len(found)
@@ -266,7 +266,7 @@ def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
         about = ModelProperties(model_files.tokenizer(files.tokenizer), files.window)
     else:
         runtime = torch = model_files.Torch(settings)
-        about = torch.about(settings.model)
+        about = torch.properties(settings.model)
     made = Model(settings, about, runtime, identity, directory)
     priority.give_back()
     return made

@@ -290,7 +290,7 @@ class Torch:
         self.version = str(torch.__version__)
         self._wants_types = "token_type_ids" in self.model.tokenizer.model_input_names
 
-    def about(self, name: str) -> ModelProperties:
+    def properties(self, name: str) -> ModelProperties:
         """Return the model's properties. Raises Unavailable if it has no fast tokenizer. `name`: the model's name, for
         the error."""
         from tokenizers import Tokenizer

@@ -126,7 +126,7 @@ class Background:
         if self._worked is None and time.process_time() - self._cpu < GIVE_BACK_CPU_S:
             return IDLE_S
         self._worked = None
-        self._database.give_back()
+        self._database.free_memory()
         if now - self._swept >= SWEEP_S:
             self._swept = now
             priority.sweep()

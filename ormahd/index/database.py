@@ -264,7 +264,7 @@ class Database:
             self._now.writer.execute("PRAGMA incremental_vacuum(2000)").fetchall()
             self._now.writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    def give_back(self) -> None:
+    def free_memory(self) -> None:
         """Free the page caches of the connection for writing (up to `WRITER_KB`) and of each connection for reading
         that is not in use (up to `READER_KB`)."""
         with self._lock, self._translated_errors():

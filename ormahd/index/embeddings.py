@@ -53,7 +53,7 @@ class EmbeddedText(Struct, frozen=True):
     sha: bytes
 
 
-def source(title: str | None, path: str, content: str) -> EmbeddedText:
+def text_to_embed(title: str | None, path: str, content: str) -> EmbeddedText:
     """Return the text to embed for a note with this title, path and content. The heading is left out if the content
     begins with it."""
     name = heading(title, path)
@@ -97,13 +97,13 @@ def models(connection: sqlite3.Connection) -> list[int]:
     return [row[0] for row in connection.execute("SELECT model FROM model")]
 
 
-def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, EmbeddedText]:
+def texts_to_embed(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, EmbeddedText]:
     """Return {node id: the text to embed for it}. Unknown ids are left out."""
     found: dict[str, EmbeddedText] = {}
     for chunk in sql.sets(ids):
         rest = f"FROM node n JOIN text t USING (number) JOIN file f USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(chunk)})"
         rows = sql.table(connection, ("n.id", "n.title", "f.path", "t.content"), rest, chunk)
-        found |= {row[0]: source(*row[1:]) for row in rows}
+        found |= {row[0]: text_to_embed(*row[1:]) for row in rows}
     return found
 
 
@@ -129,7 +129,7 @@ def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, Documen
     """Store new embeddings of a model; those that are stored already are skipped. `made`: sha256 of the text -> its
     embedding; `now`: microseconds since 1970.
 
-    Each embedding counts as free (used by no node) until `follow` gives it to a node.
+    Each embedding counts as free (used by no node) until `assign` gives it to a node.
     """
     known = cached(connection, model, made)
     free = connection.execute("SELECT coalesce(max(document), 0) FROM document").fetchone()[0]
@@ -148,14 +148,14 @@ def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, Documen
     sql.put(connection, "INSERT INTO token", tokens)
 
 
-def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now: int) -> Delta:
+def assign(connection: sqlite3.Connection, model: int, ids: Collection[str], now: int) -> Delta:
     """Give each of the nodes `ids` the stored embedding of its current text, in table `embedded`. A node gets none if
     its text has no stored embedding, or if it no longer exists. Return what changed.
 
     An embedding that no node has any more is marked as free. The record that Chroma has all vectors is deleted. `now`:
     microseconds since 1970.
     """
-    wanted = sources(connection, list(ids))
+    wanted = texts_to_embed(connection, list(ids))
     had = _stored_embeddings(connection, model, list(ids))
     tied = {node_id: sha for node_id, (_, sha) in had.items()}
     current = {node_id: text.sha for node_id, text in wanted.items()}
@@ -224,10 +224,10 @@ def frequencies(connection: sqlite3.Connection, documents: Sequence[int]) -> Cou
 def _vectors(connection: sqlite3.Connection, documents: Collection[int]) -> dict[int, Half]:
     """Return {number of the embedding: its vectors, float16[pieces, dimensions]}. `documents`: numbers in table
     `document`."""
-    return {document: _join_pieces(blobs) for document, blobs in _pieces(connection, "vector", documents)}
+    return {document: _join(blobs) for document, blobs in _pieces(connection, "vector", documents)}
 
 
-def _join_pieces(blobs: Sequence[bytes]) -> Half:
+def _join(blobs: Sequence[bytes]) -> Half:
     """Return the vectors of pieces, stored as one blob each, as one array: float16[pieces, dimensions]."""
     return np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)
 
@@ -246,20 +246,17 @@ def check(connection: sqlite3.Connection, model: int, dimensions: int, late_dime
         raise sqlite3.DatabaseError(f"malformed: {bad} embeddings are not whole")
 
 
-def everything(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str, Half]]:
+def all_vectors(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str, Half]]:
     """Yield (node id, float16[pieces, dimensions]) for every node with vectors, to load the vectors into RAM."""
     select = (
         "SELECT e.id, v.vector FROM embedded e JOIN vector v ON v.key BETWEEN e.document << 16 "
         "AND (e.document << 16) + 65535 WHERE e.model = ? ORDER BY e.id, v.key"
     )
     for node_id, rows in itertools.groupby(connection.execute(select, (model,)), key=lambda row: row[0]):
-        yield (
-            sys.intern(node_id),
-            _join_pieces([blob for _, blob in rows]),
-        )  # many structures hold each id: share one copy
+        yield sys.intern(node_id), _join([blob for _, blob in rows])  # many structures hold each id: share one copy
 
 
-def waiting(connection: sqlite3.Connection, model: int) -> list[str]:
+def nodes_without_vectors(connection: sqlite3.Connection, model: int) -> list[str]:
     """Return the ids of the nodes that have no vectors yet, most recently updated first, because people search for
     recent notes first."""
     select = (
@@ -308,7 +305,7 @@ def token_vectors(packed: Mapping[str, bytes], width: int) -> TokenVectors:
     return TokenVectors(list(packed), ends, both)
 
 
-def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
+def delete_unneeded(connection: sqlite3.Connection, model: int, now: int) -> int:
     """Delete up to `PURGE_BATCH` embeddings that are not needed. Return how many were deleted.
 
     Not needed are: embeddings of models other than `model`; those that have belonged to no node for more than a week;
@@ -329,7 +326,7 @@ def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
     return len(old)
 
 
-def forget_free(connection: sqlite3.Connection) -> None:
+def delete_free(connection: sqlite3.Connection) -> None:
     """Delete the embeddings of all texts that no note has, for every model. The caller must delete Chroma's files, in
     which the vectors remain."""
     free = "(SELECT document FROM document WHERE free IS NOT NULL)"
@@ -338,8 +335,8 @@ def forget_free(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM document WHERE free IS NOT NULL")
 
 
-def forget_others(connection: sqlite3.Connection, model: int) -> None:
-    """Delete what is left of all models other than `model`, after `purge` has deleted their embeddings."""
+def delete_other_models(connection: sqlite3.Connection, model: int) -> None:
+    """Delete what is left of all models other than `model`, after `delete_unneeded` has deleted their embeddings."""
     for table in ("embedded", "model"):
         connection.execute(f"DELETE FROM {table} WHERE model <> ?", (model,))
 
@@ -376,10 +373,10 @@ class VectorStore:
         check(connection, self.number, self.embedder.dimensions, self.embedder.late_dimensions)
         old = set(self.matrix.ids())
         self.matrix.remove(old)
-        self.matrix.put(everything(connection, self.number))
+        self.matrix.put(all_vectors(connection, self.number))
         rows = connection.execute("SELECT document FROM embedded WHERE model = ?", (self.number,))
         self._df = frequencies(connection, [row[0] for row in rows])
-        self.waiting = dict.fromkeys(waiting(connection, self.number))
+        self.waiting = dict.fromkeys(nodes_without_vectors(connection, self.number))
         row = connection.execute("SELECT value FROM meta WHERE key = 'chroma'").fetchone()
         self.recorded = row == (str(self.number),)
         if old:
@@ -402,7 +399,7 @@ class VectorStore:
 
     def record(self, connection: sqlite3.Connection) -> None:
         """If Chroma holds all vectors, record that in SQLite, so that the next process need not open it. The next
-        change to the vectors deletes the record (`follow`)."""
+        change to the vectors deletes the record (`assign`)."""
         if self.chroma.complete:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('chroma', ?)", (str(self.number),))
             self.recorded = True

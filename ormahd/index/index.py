@@ -136,7 +136,7 @@ class Index(Reader):
         `/`. `head`: the commit that the index has reached with this call, stored as `position`; None leaves `position`
         unchanged. `notes`: path -> note, for files that the caller has parsed already. `embed`: whether to embed the
         texts before returning, if there are only a few; otherwise the background thread embeds them. `seen`: what
-        `known` returned before the caller read the files. A file is skipped if the index got another version of it
+        `known_files` returned before the caller read the files. A file is skipped if the index got another version of it
         since then, from a commit of Ormah's own.
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else priority.giving(upserts.items())
@@ -145,17 +145,17 @@ class Index(Reader):
         priority.give()
         if embed and len(entries) <= AT_ONCE_FILES:
             nodes = (entry for entry in entries if entry.claims)
-            self._embed_few([embeddings.source(node.note.title, node.path, node.note.content) for node in nodes])
+            self._embed_few([embeddings.text_to_embed(node.note.title, node.path, node.note.content) for node in nodes])
         with self._applying:
             if seen is not None:
-                present = self.known()
+                present = self.known_files()
                 entries = [entry for entry in entries if present.get(entry.path) == seen.get(entry.path)]
                 removals = [path for path in removals if present.get(path) == seen.get(path)]
             with self.database.write() as connection:
                 changed = write.store(connection, entries, removals)
                 now = micros(self.clock())
                 deltas = {
-                    model: embeddings.follow(connection, model, changed, now) for model in embeddings.models(connection)
+                    model: embeddings.assign(connection, model, changed, now) for model in embeddings.models(connection)
                 }
                 if head is not None:
                     connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
@@ -168,7 +168,7 @@ class Index(Reader):
     def rebuild(self, files: Iterable[tuple[str, bytes, FileState]], *, head: str | None = None) -> int:
         """Index all of `files` (path, bytes, state) again, and remove all other files from the index. Texts whose
         embedding is stored are not embedded again. `head`: see `apply`. Return the number of files."""
-        removals = set(self.known())
+        removals = set(self.known_files())
         done = 0
         files = iter(files)
         while batch := {path: (data, state) for path, data, state in itertools.islice(files, BATCH)}:
@@ -183,7 +183,7 @@ class Index(Reader):
         self._wipe_chroma()
         return done
 
-    def touched(self, states: Sequence[FileState]) -> None:
+    def update_states(self, states: Sequence[FileState]) -> None:
         """Store the new size, mtime and inode of files whose bytes did not change. A file is skipped if its bytes
         (`digest`) differ from those that were indexed."""
         with self._applying:
@@ -194,7 +194,7 @@ class Index(Reader):
                 )
             self._update_known_files([state.path for state in states])
 
-    def known(self) -> dict[str, FileState]:
+    def known_files(self) -> dict[str, FileState]:
         """Return {path: state when it was indexed} for every file of the vault. It is cached in RAM, because each scan
         of the vault needs it."""
         with self._knowing:
@@ -239,7 +239,7 @@ class Index(Reader):
         """
         with self._applying:
             with self.database.write() as connection:
-                embeddings.forget_free(connection)
+                embeddings.delete_free(connection)
                 # Merge the segments of the full text table: no segment then holds words of deleted rows.
                 connection.execute("INSERT INTO words (words) VALUES ('optimize')")
             self.database.scour()
@@ -286,7 +286,7 @@ class Index(Reader):
         store = self.active
         if store is None:
             return None
-        sources = [embeddings.source(title, "", content) for title, content in texts]
+        sources = [embeddings.text_to_embed(title, "", content) for title, content in texts]
         made = self._embed_and_store(store, self._without_embedding(store, sources), urgent=urgent)
         if not urgent:
             self._background.worked()
@@ -359,7 +359,7 @@ class Index(Reader):
         """Embed the texts of the nodes `ids`. Return {sha256 of a text: its embedding} for the texts that were not
         stored already."""
         with self.database.read() as connection:
-            sources = embeddings.sources(connection, ids)
+            sources = embeddings.texts_to_embed(connection, ids)
         return embeddings.embed(store.embedder, self._without_embedding(store, sources.values()), urgent=urgent)
 
     def _store_vectors(self, store: VectorStore, ids: Sequence[str], made: Mapping[bytes, DocumentVectors]) -> None:
@@ -369,9 +369,9 @@ class Index(Reader):
         with self._applying:
             with self.database.write() as connection:
                 # A text that was deleted meanwhile must leave no embedding behind.
-                wanted = {text.sha for text in embeddings.sources(connection, ids).values()}
+                wanted = {text.sha for text in embeddings.texts_to_embed(connection, ids).values()}
                 embeddings.put(connection, store.number, {sha: made[sha] for sha in made if sha in wanted}, now)
-                delta = embeddings.follow(connection, store.number, ids, now)
+                delta = embeddings.assign(connection, store.number, ids, now)
             store.take(delta)
             for node_id in ids:  # also those removed or changed meanwhile (`take` adds the latter again)
                 if node_id not in delta.waiting:
@@ -436,9 +436,9 @@ class Index(Reader):
                 return False
             number = self.active.number
             others = embeddings.models(connection) != [number]
-            dropped = embeddings.purge(connection, number, micros(self.clock()))
+            dropped = embeddings.delete_unneeded(connection, number, micros(self.clock()))
             if others and not dropped:
-                embeddings.forget_others(connection, number)
+                embeddings.delete_other_models(connection, number)
         if dropped or others:
             self.database.checkpoint()
         return bool(dropped)
@@ -485,7 +485,7 @@ class Index(Reader):
         return self.active.chroma.trouble if self.active else None
 
     def verify(
-        self, vault: Iterable[tuple[str, bytes, FileState]], *, progress: verify.Progress = verify.silent
+        self, vault: Iterable[tuple[str, bytes, FileState]], *, progress: verify.Progress = verify.no_progress
     ) -> list[Difference]:
         """Compare the index with the vault, and return the differences; empty if there are none. Nothing is changed.
 
@@ -502,14 +502,14 @@ class Index(Reader):
             progress(0, 0, "the database")
             if found := verify.check(connection):
                 return found
-            found = list(verify.tables(connection, vault, progress))
+            found = list(verify.compare_tables(connection, vault, progress))
         if (active := self.active) is None:
             return found
         with self.database.read() as connection:
             with self._applying:
                 connection.execute("SELECT 1 FROM meta").fetchone()
                 memory = active.matrix.frozen()
-            found += verify.vectors(connection, active.number, memory, progress)
+            found += verify.compare_vectors(connection, active.number, memory, progress)
         progress(0, 0, "Chroma")
         active.chroma.trouble = None  # have the background thread open it again now
         self._background.wait(lambda: bool(active.chroma.place or active.chroma.trouble), OPEN_S, hurry=True)

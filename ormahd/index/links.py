@@ -41,7 +41,7 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).strip()
 
 
-def target(text: str) -> Target:
+def parse_target(text: str) -> Target:
     """Return the parts of a wikilink's text by which its node is found."""
     whole = fold(text).removesuffix(".md")
     parts = [part for part in whole.split("/") if part not in {"", ".", ".."}]
@@ -74,7 +74,7 @@ def put(connection: sqlite3.Connection, notes: Sequence[tuple[int, Note]]) -> No
     rows = []
     for number, note in notes:
         for link in note.links:
-            aim = target(link.target)
+            aim = parse_target(link.target)
             written = (link.weight, None if link.created is None else micros(link.created), link.reason, link.body)
             rows.append((number, link.edge, link.target, aim.short, aim.file, aim.whole, *written))
     sql.put(connection, "INSERT INTO name", named)
@@ -108,13 +108,13 @@ def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers
         rest = f"FROM edge WHERE number IN ({sql.marks(numbered)})"
         found |= {row[0]: row for row in sql.table(connection, columns, rest, numbered)}
     aims = {edge: Target(short, file, whole) for edge, short, file, whole, _ in found.values()}
-    known = {aim: lead(connection, aim) for aim in set(aims.values())}
+    known = {aim: find_target(connection, aim) for aim in set(aims.values())}
     changed = [(edge, known[aims[edge]]) for edge, *_, before in found.values() if known[aims[edge]] != before]
     by_edge = ") UPDATE edge SET target = (SELECT target FROM new WHERE new.edge = edge.edge) WHERE edge IN (SELECT edge FROM new)"
     sql.put(connection, "WITH new (edge, target) AS (", changed, more=by_edge)
 
 
-def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
+def find_target(connection: sqlite3.Connection, aim: Target) -> str | None:
     """Return the id of the node that a link means; None if it matches no node, or several."""
     if aim.short:
         # The index is named: otherwise SQLite scans all nodes.

@@ -252,7 +252,7 @@ class Reader:
         """Return the vectors of a question; None until a model is attached."""
         return None if self.embedder is None else self.embedder.embed_query(text)
 
-    def has_short(self, short: str) -> str | None:
+    def find_short(self, short: str) -> str | None:
         """Return the id of the node with this short id; None if there is none."""
         try:
             return self.resolve_known(short)
@@ -330,7 +330,7 @@ class Reader:
         with self.database.ask() as connection:
             return sorted(connection.execute(select, (space,)))
 
-    def having(self, name: str) -> list[str]:
+    def ids_with_act(self, name: str) -> list[str]:
         """Return the ids of the nodes whose `Acts` have a value in the field `name`, such as `guard`."""
         select = "SELECT id FROM node INDEXED BY node_acts WHERE held = 1 AND acts IS NOT NULL AND acts LIKE ?"
         with self.database.ask() as connection:
@@ -350,7 +350,7 @@ class Reader:
         with self.database.ask() as connection:
             return int(connection.execute(f"SELECT count(*) FROM node n WHERE {condition}", values).fetchone()[0])
 
-    def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]:
+    def filter_ids(self, ids: Sequence[str], chosen: Filter) -> list[str]:
         """Return those of `ids` whose nodes pass the filter, in their order."""
         condition, values = chosen.sql()
         passing: set[str] = set()
@@ -362,7 +362,7 @@ class Reader:
                 passing.update(*sql.columns(connection, ("n.id",), rest, (*chunk, *values)))
         return [node_id for node_id in ids if node_id in passing]
 
-    def equal(self, space: str | None, type: NodeType, title: str | None, content: str) -> str | None:  # noqa: A002
+    def find_equal(self, space: str | None, type: NodeType, title: str | None, content: str) -> str | None:  # noqa: A002
         """Return the id of the newest node with exactly these fields; None if there is none. `content` must be
         normalised as by `parse`."""
         with self.database.ask() as connection:
@@ -373,7 +373,7 @@ class Reader:
             ).fetchone()
         return None if row is None else str(row[0])
 
-    def extracted(self) -> dict[str, str]:
+    def extracted_from(self) -> dict[str, str]:
         """Return {node id: `<session>#<turn>`} for the memories that were extracted from sessions: the turn that each
         was extracted from."""
         with self.database.read() as connection:
@@ -382,9 +382,9 @@ class Reader:
     def resolve_link(self, target: str) -> str | None:
         """Return the id of the node that a wikilink's text means; None if it matches no node, or several."""
         with self.database.read() as connection:
-            return links.lead(connection, links.target(target))
+            return links.find_target(connection, links.parse_target(target))
 
-    def called(self, name: str) -> set[str]:
+    def ids_named(self, name: str) -> set[str]:
         """Return the ids of the nodes that have this name as file name, title or alias."""
         select = "SELECT n.id FROM name m JOIN node n USING (number) WHERE m.key = ? AND n.held = 1"
         with self.database.ask() as connection:
@@ -442,7 +442,7 @@ class Reader:
         """Return ({term: number of files that contain it}, number of all files). A term of several words must occur as
         a phrase."""
         with self.database.read() as connection:
-            files = words.largest(connection)
+            files = words.largest_number(connection)
             return self.counted.rows(connection, terms, files), files
 
     def terms(self, first: str, limit: int) -> list[str]:
@@ -473,7 +473,7 @@ class Reader:
             return self._score_all(store, vector, limit, chosen)
         for _ in range(WIDENINGS):
             found = store.search(vector, pool)
-            passing_ids = set(self.keep([node_id for node_id, _ in found], chosen))
+            passing_ids = set(self.filter_ids([node_id for node_id, _ in found], chosen))
             if len(passing_ids) >= limit or len(found) < pool:
                 return [hit for hit in found if hit[0] in passing_ids][:limit]
             pool *= 3
@@ -527,7 +527,7 @@ class Reader:
         ordered = {node_id: found[node_id] for node_id in chosen if node_id in found}
         return embeddings.token_vectors(ordered, store.embedder.late_dimensions)
 
-    def on_one_matter(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
+    def replaced_pairs(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
         """Return {(older id, newer id): comparison} for those of `pairs` in which the newer memory may have replaced
         the older one, with a chance of at least `NEWER_AT`. `pairs`: (older id, newer id, cosine)."""
         rows = self.notes(list({node_id for pair in pairs for node_id in pair[:2]}))
@@ -556,7 +556,7 @@ class Reader:
         store = self.active
         return store.idf(token_ids, function_words) if store else np.zeros(len(token_ids), np.float32)
 
-    def made(self, since: datetime) -> dict[str, int]:
+    def created_per_day(self, since: datetime) -> dict[str, int]:
         """Return {day of this machine's time zone: number of memories created on it}, from the time `since` on."""
         select = (
             "SELECT date(created / 1000000, 'unixepoch', 'localtime'), count(*) FROM node n "

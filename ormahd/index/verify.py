@@ -54,11 +54,11 @@ BY_ALL = (
 TERMS = "SELECT term, doc, cnt FROM {}.words_term"
 
 
-def silent(_done: int, _total: int, _what: str) -> None:
+def no_progress(_done: int, _total: int, _what: str) -> None:
     """Do nothing: the default callback for progress."""
 
 
-def reported(things: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
+def with_progress(things: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
     """Yield `things`, report progress between them, and let waiting requests run first. `what`: the name of the
     work."""
     for number, thing in enumerate(priority.giving(things)):
@@ -74,7 +74,7 @@ def check(connection: sqlite3.Connection) -> list[Difference]:
     return [Difference("damaged", None, None, str(line)) for (line,) in lines if line != "ok"]
 
 
-def tables(
+def compare_tables(
     connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, FileState]], progress: Progress
 ) -> Iterator[Difference]:
     """Build the tables again from the files `vault` (path, bytes, state), and yield the differences of the index's
@@ -90,7 +90,7 @@ def tables(
     # Build: files with conflict markers have no rows, because the index keeps their last version without.
     rest = {row[0] for row in connection.execute(f"SELECT path FROM file WHERE {OF_VAULT}")}
     conflicted: set[str] = set()
-    steps = reported(vault, len(rest), "files", progress)
+    steps = with_progress(vault, len(rest), "files", progress)
     while batch := [write.entry(*file) for file in islice(steps, BATCH)]:
         write.store(connection, batch, ())
         rest -= {entry.path for entry in batch}
@@ -139,7 +139,7 @@ def _unequal_keys(connection: sqlite3.Connection, rows: str) -> set[Any]:
     return {row[0] for question in both for row in connection.execute(question)}
 
 
-def vectors(
+def compare_vectors(
     connection: sqlite3.Connection, model: int, memory: MatrixSnapshot, progress: Progress
 ) -> Iterator[Difference]:
     """Yield the stored vectors that were made of another text than the index has, and those that differ from the
@@ -148,14 +148,14 @@ def vectors(
     question = "SELECT id, sha FROM embedded JOIN document USING (document) WHERE embedded.model = ?"
     tied = dict(connection.execute(question, (model,)))
     for chunk in priority.giving(sql.chunks(ids)):
-        for node_id, source in embeddings.sources(connection, chunk).items():
+        for node_id, source in embeddings.texts_to_embed(connection, chunk).items():
             if tied.pop(node_id, source.sha) != source.sha:
                 yield Difference("vectors", None, node_id, "its vectors were made of another text")
     for node_id in tied:
         yield Difference("vectors", None, node_id, "there are vectors of a node that is gone")
-    stored = dict(embeddings.everything(connection, model))
+    stored = dict(embeddings.all_vectors(connection, model))
     both = stored.keys() | memory.places.keys()
-    for node_id in reported(both, len(both), "vectors", progress):
+    for node_id in with_progress(both, len(both), "vectors", progress):
         ours, theirs = memory.vectors(node_id), stored.get(node_id)
         if ours is None or theirs is None or not np.array_equal(ours, theirs.astype(np.float32)):
             yield Difference("vectors", None, node_id, "the vectors in memory are not those on the disk")

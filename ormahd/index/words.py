@@ -89,7 +89,7 @@ class Frequencies:
         return {term: known[term] for term in terms}
 
 
-def largest(connection: sqlite3.Connection) -> int:
+def largest_number(connection: sqlite3.Connection) -> int:
     """Return the largest row number of a file. It is the number of files if no file was ever removed."""
     return int(connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0])
 
@@ -122,7 +122,7 @@ def search(
 
     Equal scores are ordered by id, so that the result does not depend on how the index was built.
     """
-    rare, common = split(connection, terms, largest(connection), counts)
+    rare, common = split(connection, terms, largest_number(connection), counts)
     match, times = fts_match(rare), 1.0
     if common:  # bm25 sums over every phrase of the expression, so each word appears in it twice
         others = fts_match(common)

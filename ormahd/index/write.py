@@ -94,10 +94,10 @@ def properties(note: Note) -> tuple[object, ...]:
     """Return the values of the columns `PROPERTIES` for a note."""
     tags, aliases = (json.dumps(names, ensure_ascii=False) for names in (note.tags, note.aliases))
     until = None if note.valid_until is None else micros(note.valid_until)
-    return *(getattr(note, name) for name in _COPIED), tags, aliases, until, acts(note)
+    return *(getattr(note, name) for name in _COPIED), tags, aliases, until, acts_json(note)
 
 
-def acts(note: Note) -> str | None:
+def acts_json(note: Note) -> str | None:
     """Return what a note says of actions, as JSON (`Acts`); None if it says nothing.
 
     None also for a section of a source: texts for readers name too many commands.

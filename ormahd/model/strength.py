@@ -292,16 +292,16 @@ def _add_access(row: dict[str, Any], before: Strength, event: Access, created: d
     days = (event.at - since).total_seconds() / 86_400 if since else 0.0
     if before.last_review is None or days >= REVIEW_EVERY_DAYS:
         row["stability"] = round(reinforce(before.stability, days), 3)
-        row["last_review"] = _written(event.at)
+        row["last_review"] = _iso(event.at)
 
 
 def _store_score(row: dict[str, Any], before: Strength, event: Score) -> bool:
     """Store a computed importance in `row`, the line of this machine. Return False if it is not stored: it changes too
     little, or a later one is known. `before`: the node's strength over all machines."""
     value = round(min(1.0, max(0.0, event.importance)), 4)
-    if abs(value - before.importance) < WORTH_STORING or _later(row.get("scored"), event.at) != _written(event.at):
+    if abs(value - before.importance) < WORTH_STORING or _later(row.get("scored"), event.at) != _iso(event.at):
         return False
-    row["importance"], row["scored"] = value, _written(event.at)
+    row["importance"], row["scored"] = value, _iso(event.at)
     return True
 
 
@@ -363,7 +363,7 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _written(date: datetime) -> str:
+def _iso(date: datetime) -> str:
     """Return the time as it is written in the file."""
     return write_time(date, "seconds")
 
@@ -371,9 +371,7 @@ def _written(date: datetime) -> str:
 def _later(written: str | None, date: datetime) -> str:
     """Return the later of a stored date and a new one, as text with seconds."""
     before = read_time(written)
-    return (
-        written if written is not None and before is not None and _written(before) > _written(date) else _written(date)
-    )
+    return written if written is not None and before is not None and _iso(before) > _iso(date) else _iso(date)
 
 
 Lasting = Literal["event", "fact", "decision"]

@@ -52,25 +52,19 @@ def note_diff(
         return NoteDiff("")
     notes = [None if version is None else parse(version[1], version[0]) for version in (before, after)]
     if any(note is not None and note.kind is not NoteKind.NOTE for note in notes):
-        return _text_difference(before, after, lines)
+        return _as_text(before, after, lines)
     old, new = notes
-    head = [
-        *_field_lines(old, new),
-        *_other_lines(_other_keys(old, before), _other_keys(new, after)),
-        *_edge_lines(old, new, name),
-    ]
+    head = [*_field_lines(old, new), *_key_lines(_extra(old, before), _extra(new, after)), *_edge_lines(old, new, name)]
     body, cut = text_diff(old.content if old else None, new.content if new else None, lines)
     if body:
         head += ["content:", *body]
     if not head and before is not None and after is not None:
         changed = f"updated: {_display(old and old.updated)} -> {_display(new and new.updated)}"
-        return (
-            NoteDiff(changed) if old and new and old.updated != new.updated else _text_difference(before, after, lines)
-        )
+        return NoteDiff(changed) if old and new and old.updated != new.updated else _as_text(before, after, lines)
     return NoteDiff("\n".join(head), cut)
 
 
-def _text_difference(before: Version | None, after: Version | None, lines: int) -> NoteDiff:
+def _as_text(before: Version | None, after: Version | None, lines: int) -> NoteDiff:
     """Return the difference of two versions as that of plain texts; if one holds a NUL byte, only their sizes."""
     data = [None if version is None else version[1] for version in (before, after)]
     if any(item is not None and b"\0" in item for item in data):
@@ -100,8 +94,8 @@ def _field_lines(old: Note | None, new: Note | None) -> Iterator[str]:
             yield f"{field}: {' '.join(changed)}"
 
 
-def _other_lines(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each changed frontmatter key that is not Ormah's. `was`, `now`: see `_other_keys`."""
+def _key_lines(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each changed frontmatter key that is not Ormah's. `was`, `now`: see `_extra`."""
     for key in dict.fromkeys([*was, *now]):
         item, other = was.get(key), now.get(key)
         if item == other:
@@ -112,7 +106,7 @@ def _other_lines(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str
             yield f"{'-' if other is None else '+'} {key}: {_key_value(key, item or other or '')}"
 
 
-def _other_keys(note: Note | None, version: Version | None) -> dict[str, str]:
+def _extra(note: Note | None, version: Version | None) -> dict[str, str]:
     """Return `{frontmatter key that is not Ormah's: its lines}` of a version of a note."""
     if note is None or version is None:
         return {}

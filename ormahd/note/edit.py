@@ -14,9 +14,9 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from ormahd.errors import InvalidNote
 from ormahd.model.node import EdgeType
-from ormahd.note.fields import EDGES, FIELDS, ORDER, OWN, InvalidValue, Item, NoteReader, unfit
+from ormahd.note.fields import EDGES, FIELDS, ORDER, OWN, InvalidValue, Item, NoteReader, unfit_error
 from ormahd.note.frontmatter import BlockLines, FrontmatterError, Unusual, is_block, is_null, quoted, read, scalar
-from ormahd.note.markdown import body_change, body_links, conflict_line, dominant_eol, lead, link_target, normalise
+from ormahd.note.markdown import body_change, body_links, conflict_line, dominant_eol, link_target, normalise, relink
 from ormahd.note.read import note_by_path, parse
 from ormahd.note.values import Note, NoteKind, NoteLink, edge_key, folder_says, stem_short_id
 from ormahd.note.write import clean_link, detail, detail_parts, is_empty
@@ -210,12 +210,12 @@ def edit(
         body = text[editor.block.end :]
         if content is not None and (content := normalise(content)) != note.content:
             if conflict_line(content):
-                raise unfit(content)
+                raise unfit_error(content)
             start, end, lines = body_change(text, editor.block.body, content)
             body = text[editor.block.end : start] + lines + text[end:]
         result = f"{text[: editor.block.start]}{editor.lines}{body}".encode()
     except UnicodeEncodeError as exc:
-        raise unfit("") from exc
+        raise unfit_error("") from exc
     except (Unusual, InvalidValue, FrontmatterError) as exc:
         raise _unsafe_error(path, str(exc)) from exc
     if result == data:
@@ -253,7 +253,7 @@ def retarget(data: bytes, path: str, short: str, stem: str) -> bytes:
     old = [link for link in note.edges.values() if stem_short_id(link.target) == short]
     new = [NoteLink(link.edge, stem, link.weight, link.created, link.reason) for link in old]
     names = {target for target in body_links(note.content) if stem_short_id(target) == short}
-    content = lead(note.content, names, stem)
+    content = relink(note.content, names, stem)
     try:
         return edit(data, path, unlink=[(link.edge, link.target) for link in old], link=new, content=content)
     except InvalidNote:

@@ -101,7 +101,7 @@ def prose(value: str, *, flow: bool = False) -> str:
     """Return a text as a YAML value. `flow`: whether it is placed inside `[...]` or `{...}`. Raises InvalidNote for a
     NUL character."""
     if "\0" in value:
-        raise unfit(value)
+        raise unfit_error(value)
     return scalar(value, flow=flow)
 
 
@@ -115,7 +115,7 @@ def flow_list(values: Iterable[str]) -> str:
     return f"[{', '.join(scalar(value, flow=True) for value in values)}]"
 
 
-def unfit(text: str) -> InvalidNote:
+def unfit_error(text: str) -> InvalidNote:
     """Return the error that says why a note cannot contain this text."""
     if "\0" in text:
         return InvalidNote("the text holds a NUL character", hint="remove it")
@@ -251,7 +251,7 @@ class NoteReader:
         line = self.block.text.count("\n", 0, self.block.from_(node)) + 1
         self.problems.append(Problem("warning", what, line, mend))
 
-    def must(self, key: str, what: str, node: Node, mend: str) -> InvalidValue:
+    def must_be_error(self, key: str, what: str, node: Node, mend: str) -> InvalidValue:
         """Return the error that says that the value of a key must be `what`. `node`: the value; `mend`: how to repair
         it."""
         return InvalidValue(f"{key} must be {what}, it says {self.quote(node)}", node, mend)
@@ -320,7 +320,7 @@ class NoteReader:
             if node.value and all(isinstance(item, ScalarNode) for item in node.value):
                 return ", ".join(filter(None, (self.text(key, item) for item in node.value))) or None
         if not isinstance(node, ScalarNode):
-            raise self.must(key, "one text", node, "write a single text, in quotes")
+            raise self.must_be_error(key, "one text", node, "write a single text, in quotes")
         value: str = node.value
         if not value.isascii():
             try:
@@ -335,7 +335,7 @@ class NoteReader:
         """Return a value as text on one line; None if it is empty. `what`: what the value must be, for the error about
         a list of several."""
         if isinstance(node, SequenceNode) and len(node.value) > 1:
-            raise self.must(key, what, node, mend)
+            raise self.must_be_error(key, what, node, mend)
         return one_line(self.text(key, node) or "") or None
 
     def node_id(self, key: str, node: Node) -> str | None:
@@ -343,7 +343,7 @@ class NoteReader:
         Zettelkasten."""
         value = (self.text(key, node) or "").strip().lower()
         if value and not is_node_id(value):
-            raise self.must(key, "a UUID", node, "remove the line")
+            raise self.must_be_error(key, "a UUID", node, "remove the line")
         return value or None
 
     def title(self, key: str, node: Node) -> str | None:
@@ -360,7 +360,7 @@ class NoteReader:
             return None if value is None else kinds(value.strip().lower())
         except ValueError:
             mend = "write one of these words, or remove the line"
-            raise self.must(key, f"one of {', '.join(kinds)}", node, mend) from None
+            raise self.must_be_error(key, f"one of {', '.join(kinds)}", node, mend) from None
 
     def share(self, key: str, node: Node) -> float | None:
         """Return a number between 0 and 1; also accepts `90%`, `9/10` or `0,9`."""
@@ -369,7 +369,7 @@ class NoteReader:
             return None
         number = _number(value.strip())
         if number is None or not 0.0 <= number <= 1.0:
-            raise self.must(key, "between 0 and 1", node, "write a number such as 0.8, or remove the line")
+            raise self.must_be_error(key, "between 0 and 1", node, "write a number such as 0.8, or remove the line")
         return number + 0.0  # -0 is 0
 
     def time(self, key: str, node: Node) -> datetime | None:
@@ -379,7 +379,7 @@ class NoteReader:
             return None if value is None else read_time(value)
         except (ValueError, OverflowError):
             mend = "write it as 2026-11-21 or 2026-11-21T20:00:00Z, or remove the line"
-            raise self.must(key, "a date or a time", node, mend) from None
+            raise self.must_be_error(key, "a date or a time", node, mend) from None
 
     # Fields that depend on more than their own key
 
@@ -543,7 +543,7 @@ class NoteReader:
             pairs = [] if is_null(node) else [("weight", node, node)]
         else:
             mend = "write weight, created or reason, or remove the line"
-            raise self.must(f"{key} under edges", "a line such as {weight: 0.8}", node, mend)
+            raise self.must_be_error(f"{key} under edges", "a line such as {weight: 0.8}", node, mend)
         readers = {"weight": self.share, "created": self.time, "reason": self.text}
         parts: dict[str, Any] = {}
         for part, name, value in pairs:

@@ -194,7 +194,7 @@ def _without_inline_code(paragraph: str) -> str:
 _NAME = re.compile(r"[^|#^]*")
 
 
-def lead(content: str, names: Collection[str], stem: str) -> str:
+def relink(content: str, names: Collection[str], stem: str) -> str:
     """Return the text with all links to one of `names` changed: they then lead to the note named `stem`. `names`:
     targets as returned by `body_links`.
 

@@ -78,7 +78,7 @@ class NoteVersion:
         self.parts |= {("details", key): link for key, link in details.items() if key not in links}
         for entry in self.lines.entries:
             if entry.key not in _OURS or entry.key in note.taken:
-                self.parts["key", entry.key] = _unix_lines(entry.text).rstrip()
+                self.parts["key", entry.key] = _unix(entry.text).rstrip()
 
 
 class PartMerge:
@@ -116,9 +116,7 @@ class PartMerge:
     def conflict(self, name: str, base: Any, ours: Any, theirs: Any) -> None:
         """Add a conflict in the part `name`."""
         note = self.ours.note
-        self.conflicts.append(
-            MergeConflict(note.path, note.id, name, _displayed(base), _displayed(ours), _displayed(theirs))
-        )
+        self.conflicts.append(MergeConflict(note.path, note.id, name, _text(base), _text(ours), _text(theirs)))
 
     def _merge_field(self, name: str, base: Any, ours: Any, theirs: Any) -> Any:
         """Return the merged value of a field that both sides changed: the later `updated`, the higher tier, the earlier
@@ -130,7 +128,7 @@ class PartMerge:
             self.reasons.append(f"tier: {value} of {ours} and {theirs}, the higher")
             return value
         if name in {"created", "valid_until"} and ours is not None and theirs is not None:
-            self.reasons.append(f"{name}: {_displayed(min(ours, theirs))}, the earlier")
+            self.reasons.append(f"{name}: {_text(min(ours, theirs))}, the earlier")
             return min(ours, theirs)
         self.conflict(name, base, ours, theirs)
         return ours
@@ -160,14 +158,12 @@ def merged_set(base: Sequence[_T], ours: Sequence[_T], theirs: Sequence[_T]) -> 
     return tuple(dict.fromkeys([*stay, *(item for item in theirs if item not in before)]))
 
 
-def _displayed(value: Any) -> str | None:
+def _text(value: Any) -> str | None:
     """Return the value of a part as text, for a conflict; None if the version lacks the part."""
     if value in (None, _ABSENT):
         return None
     if isinstance(value, NoteLink):
-        more = "".join(
-            f", {part}: {_displayed(text)}" for part in ("created", "reason") if (text := getattr(value, part))
-        )
+        more = "".join(f", {part}: {_text(text)}" for part in ("created", "reason") if (text := getattr(value, part)))
         return f"[[{value.target}]] {{weight: {value.weight}{more}}}"
     return str(value.isoformat()).replace("+00:00", "Z") if hasattr(value, "isoformat") else str(value)
 
@@ -180,8 +176,8 @@ def _with_their_lines(base: NoteVersion | None, ours: NoteVersion, theirs: NoteV
 
     def newer(old: str, mine: str, other: str) -> str:
         """Return the lines of `theirs` with our line ends if only they changed them, else our lines."""
-        changed = base is not None and _unix_lines(mine) == _unix_lines(old) != _unix_lines(other)
-        return _unix_lines(other).replace("\n", eol) if changed else mine
+        changed = base is not None and _unix(mine) == _unix(old) != _unix(other)
+        return _unix(other).replace("\n", eol) if changed else mine
 
     for key, other in after.items():
         mine = ours.lines.get(key)
@@ -189,14 +185,10 @@ def _with_their_lines(base: NoteVersion | None, ours: NoteVersion, theirs: NoteV
             mine.above = newer(old.above, mine.above, other.above)
             mine.text = newer(old.text, mine.text, other.text)
         elif mine is None and key not in before:
-            above, text = (_unix_lines(piece).replace("\n", eol) for piece in (other.above, other.text))
+            above, text = (_unix(piece).replace("\n", eol) for piece in (other.above, other.text))
             ours.lines.insert(Entry(key, above, text), ORDER if key in ORDER else list(after))
     for mine in ours.lines.entries:
-        if (
-            mine.key in before
-            and mine.key not in after
-            and _unix_lines(mine.text) == _unix_lines(before[mine.key].text)
-        ):
+        if mine.key in before and mine.key not in after and _unix(mine.text) == _unix(before[mine.key].text):
             mine.above = newer(before[mine.key].above, mine.above, "")
             mine.key = mine.text = ""
     old_version = base or ours
@@ -249,7 +241,7 @@ def _equal_values(part: Part, value: Any, other: Any) -> bool:
     return set(value) == set(other) if part[1] in LISTS and part[0] == "field" else bool(value == other)
 
 
-def _unix_lines(text: str) -> str:
+def _unix(text: str) -> str:
     """Return the text with `\n` line ends."""
     return text.replace("\r\n", "\n")
 

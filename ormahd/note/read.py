@@ -94,9 +94,8 @@ def parse(data: bytes, path: str) -> Note:
             reader.warn(f"{key} stands twice in the frontmatter, the last one counts", node, "keep one of the two")
     node_id = reader.field("id", reader.node_id, None, quiet=True)
     fields, links = reader.fields(note), _links(reader, content)
-    kind, problems = _kind_and_problems(
-        block, node_id, tuple(sorted(reader.problems, key=lambda problem: problem.line or 0))
-    )
+    warnings = tuple(sorted(reader.problems, key=lambda problem: problem.line or 0))
+    kind, problems = _kind_and_problems(block, node_id, warnings)
     return replace(
         note,
         kind=kind,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ormahd.errors import InvalidNote
 from ormahd.model.node import EdgeType, NodeType, NoteGuard, NoteStanding, Tier
-from ormahd.note.fields import FIELDS, ORDER, OWN, as_utc, moment, prose, unfit
+from ormahd.note.fields import FIELDS, ORDER, OWN, as_utc, moment, prose, unfit_error
 from ormahd.note.frontmatter import BlockLines, FrontmatterError, Unusual, quoted, read
 from ormahd.note.markdown import conflict_line, dominant_eol, link_target, normalise
 from ormahd.note.read import parse
@@ -57,11 +57,11 @@ def compose(*, content: str, links: Sequence[NoteLink] = (), **fields: Unpack[Ne
     lines.extend(_edge_lines(links))
     body = normalise(content)
     if "\0" in body or conflict_line(body):
-        raise unfit(body)
+        raise unfit_error(body)
     try:
         return "\n".join([*lines, "---", body + "\n" if body else ""]).encode()
     except UnicodeEncodeError as exc:
-        raise unfit(body) from exc
+        raise unfit_error(body) from exc
 
 
 def is_empty(value: object) -> bool:

@@ -572,7 +572,7 @@ class SessionArchive:
             row = db.execute("SELECT size, mtime_ns, inode FROM cursor WHERE source = ?", (source,)).fetchone()
         return row is not None and SourceState(*row) == state
 
-    def have_read(self, source: str, state: SourceState) -> None:
+    def mark_read(self, source: str, state: SourceState) -> None:
         """Record that a source was read to its end while it was in this `state`."""
         with self._opened() as db:
             db.execute(

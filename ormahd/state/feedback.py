@@ -48,7 +48,7 @@ class LineFiles(Generic[T]):
         self.version = 0
         """A counter that rises when the lines may have changed."""
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Read the files that changed since the last call. Return whether any did."""
         with self._lock:
             stamps = dict(self._month_files())

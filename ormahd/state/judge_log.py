@@ -52,7 +52,7 @@ class JudgeLog:
                 (DAYS_KEPT,),
             )
 
-    def about(self, who: str) -> None:
+    def set_judge(self, who: str) -> None:
         """Record that the settings now name the judge `who`. If that is another judge than before, the problems are
         deleted. The costs are kept, because all judges share one budget."""
         with self._state.transaction() as db:

@@ -142,7 +142,7 @@ class Verdicts:
         with self._state.transaction() as db:
             db.execute("DELETE FROM verdict WHERE question = ? AND texts = ?", (question, _key(texts)))
 
-    def unseen(self, job: str, texts: Mapping[str, str]) -> list[str]:
+    def unexamined(self, job: str, texts: Mapping[str, str]) -> list[str]:
         """Return the ids of the nodes whose text the job has not examined yet, in the order of `texts` (node id -> key
         of its text)."""
         seen: dict[str, str] = {}
@@ -153,7 +153,7 @@ class Verdicts:
                 seen |= {row[0]: row[1] for row in sql.table(db, ("node_id", "text"), rest, (job, *chunk))}
         return [node_id for node_id in ids if seen.get(node_id) != texts[node_id]]
 
-    def seen(self, job: str, texts: Iterable[tuple[str, str]]) -> None:
+    def mark_examined(self, job: str, texts: Iterable[tuple[str, str]]) -> None:
         """Record that the job has examined these nodes, given as (id, key of the text). Called once all results are
         stored."""
         with self._state.transaction() as db:

@@ -135,13 +135,13 @@ def add(
     return row is None
 
 
-def let_go(state: State, session_id: str) -> None:
+def clear_held(state: State, session_id: str) -> None:
     """Delete the record of the memories that a session's context holds."""
     with state.transaction() as db:
         db.execute("UPDATE session SET holds = '{}' WHERE session_id = ?", (session_id,))
 
 
-def hush(state: State, session_id: str) -> None:
+def delete_prompts(state: State, session_id: str) -> None:
     """Delete the stored prompts of a session."""
     with state.transaction() as db:
         db.execute("DELETE FROM session_prompt WHERE session_id = ?", (session_id,))

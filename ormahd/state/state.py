@@ -128,17 +128,17 @@ class State:
         with self.transaction() as db:
             return list(db.execute("SELECT id, node_id, time, how FROM access ORDER BY id"))
 
-    def folding(self, upto: int, run: str) -> None:
+    def begin_folding(self, upto: int, run: str) -> None:
         """Record, before the commit, that a run adds to the vault the uses up to and including number `upto`."""
         with self.transaction() as db:
             db.execute("UPDATE access SET run = ? WHERE id <= ?", (run, upto))
 
-    def half_folded(self) -> list[str]:
+    def unfinished_foldings(self) -> list[str]:
         """Return the runs that began to add uses to the vault and never ended, because the daemon was killed."""
         with self.transaction() as db:
             return [row[0] for row in db.execute("SELECT DISTINCT run FROM access WHERE run IS NOT NULL")]
 
-    def folded(self, run: str, *, held: bool = True) -> None:
+    def end_folding(self, run: str, *, held: bool = True) -> None:
         """Record the end of a run that adds uses to the vault. `held`: whether the vault now has these uses. If so,
         they are deleted from the state; otherwise the next run adds them."""
         done = "DELETE FROM access WHERE run = ?" if held else "UPDATE access SET run = NULL WHERE run = ?"

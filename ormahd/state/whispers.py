@@ -194,7 +194,7 @@ def latest(state: State, node_id: str, *, session_id: str | None, space: str | N
     raise NotFound(message, hint=hint, data={"id": node_id})
 
 
-def held_back(
+def never_shown(
     state: State, since: datetime, space: str | None, limit: int, *, least: float = 0.0
 ) -> list[tuple[str, str]]:
     """Return the memories that were considered for prompts but never shown, as (event, node id), most relevant first.
@@ -288,7 +288,7 @@ def prune(state: State, days: float) -> int:
             return count
 
 
-def unkeep(state: State, patterns: Sequence[str]) -> int:
+def delete_excluded(state: State, patterns: Sequence[str]) -> int:
     """Delete the prompts of sessions that began in a folder that one of `patterns` excludes, and return their number.
     Such prompts exist if the folder was excluded only later.
 
@@ -410,7 +410,7 @@ def last_of_session(state: State, session_id: str) -> LoggedPrompt | None:
     return found if found is not None and found.outcome == SPOKEN else None
 
 
-def heed(state: State, event: str, node_ids: Sequence[str]) -> None:
+def mark_heeded(state: State, event: str, node_ids: Sequence[str]) -> None:
     """Record that the agent's reply to the prompt of a whisper (`event`) shows that it used these memories."""
     with state.transaction() as db:
         db.execute(
@@ -424,7 +424,7 @@ def last(state: State, *, spoken: str) -> LoggedPrompt | None:
     return next(iter(prompts(state, limit=1, outcome=spoken)), None)
 
 
-def surfaced(state: State, node_id: str, *, event: str, surfaced_in: str) -> None:
+def record_review(state: State, node_id: str, *, event: str, surfaced_in: str) -> None:
     """Record a review question: the whisper `surfaced_in` asked about a memory that the earlier whisper `event`
     considered but did not show."""
     with state.transaction() as db:
@@ -434,7 +434,7 @@ def surfaced(state: State, node_id: str, *, event: str, surfaced_in: str) -> Non
         )
 
 
-def answer(state: State, node_id: str) -> bool:
+def mark_answered(state: State, node_id: str) -> bool:
     """Mark the newest open review question about this memory as answered. Return False if none was open."""
     with state.transaction() as db:
         done = db.execute(
@@ -445,7 +445,7 @@ def answer(state: State, node_id: str) -> bool:
         return done.rowcount > 0
 
 
-def resting(state: State, *, since: datetime, unanswered: int) -> set[str]:
+def not_to_ask(state: State, *, since: datetime, unanswered: int) -> set[str]:
     """Return the ids of the memories that no review question should ask about now: a question about them was asked
     since `since`, or at least `unanswered` questions about them got no answer."""
     with state.transaction() as db:
@@ -460,7 +460,7 @@ def counts(state: State) -> tuple[int, int]:
     return int(asked), int(answered)
 
 
-def told_in(state: State, session_id: str) -> set[str]:
+def shown_in_session(state: State, session_id: str) -> set[str]:
     """Return the ids of the memories that an agent got in a session: those whispered, and those that its context is
     recorded to hold. Older ones may be missing, because old entries are deleted."""
     with state.transaction() as db:

@@ -190,11 +190,9 @@ class Matrix:
             view = self._view()
         known = [place for place in places if place is not None]
         if len(known) == len(ids):
-            return _best_cosines(view, known, vectors)
+            return _cosines(view, known, vectors)
         found = np.full((len(ids), len(vectors)), np.nan)
-        found[[number for number, place in enumerate(places) if place is not None]] = _best_cosines(
-            view, known, vectors
-        )
+        found[[number for number, place in enumerate(places) if place is not None]] = _cosines(view, known, vectors)
         return found
 
     def nearest(self, vector: Float, limit: int) -> list[tuple[str, float]]:
@@ -243,7 +241,7 @@ def row_by_row(rows: Float, vectors: Float) -> NDArray[np.float64]:
     return np.asarray(np.vecdot(rows[:, None], vectors), np.float64).round(DECIMALS)
 
 
-def _best_cosines(view: MatrixView, places: Sequence[tuple[int, int]], vectors: Float) -> NDArray[np.float64]:
+def _cosines(view: MatrixView, places: Sequence[tuple[int, int]], vectors: Float) -> NDArray[np.float64]:
     """Return the largest cosine of a node's rows with each vector, float64[places, vectors]. `places`: (first row,
     number of rows) of each node."""
     if not places:
