@@ -1,7 +1,7 @@
 """The index's SQLite file: one writer connection and a bounded pool of readers, each on a snapshot of its own.
 
 Write-ahead logging lets readers continue while a batch is written. With `synchronous=NORMAL` a power cut may lose the
-last commits; the next scan of the vault brings them back, because `Index.known` then lacks those files.
+last commits; the next scan of the vault brings them back, because `Index.known_files` then lacks those files.
 """
 
 from __future__ import annotations

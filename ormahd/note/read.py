@@ -94,8 +94,7 @@ def parse(data: bytes, path: str) -> Note:
             reader.warn(f"{key} stands twice in the frontmatter, the last one counts", node, "keep one of the two")
     node_id = reader.field("id", reader.node_id, None, quiet=True)
     fields, links = reader.fields(note), _links(reader, content)
-    warnings = tuple(sorted(reader.problems, key=lambda problem: problem.line or 0))
-    kind, problems = _kind_and_problems(block, node_id, warnings)
+    kind, problems = _kind(block, node_id, tuple(sorted(reader.problems, key=lambda problem: problem.line or 0)))
     return replace(
         note,
         kind=kind,
@@ -108,7 +107,7 @@ def parse(data: bytes, path: str) -> Note:
     )
 
 
-def _kind_and_problems(
+def _kind(
     block: Frontmatter, node_id: str | None, problems: tuple[Problem, ...]
 ) -> tuple[NoteKind, tuple[Problem, ...]]:
     """Return (the kind of a readable file, its problems). `node_id`: the id in its frontmatter; `problems`: those found
