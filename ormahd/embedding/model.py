@@ -122,6 +122,7 @@ class Model:
 
         Pieces of similar length are run in one forward pass, the longest first, so that little padding is needed.
         """
+        # Divide the texts into windows, and group windows of similar length into forward passes.
         each = self._windows(texts, headings or [None] * len(texts))
         windows = [*itertools.chain(*each)]
         owners = [number for number, group in enumerate(each) for _ in group]
@@ -131,11 +132,15 @@ class Model:
         while order:
             group = take_fitting(order, lambda at: len(windows[at].ids), PASS_TOKENS)
             passes += [group[at : at + per_core] for at in range(0, len(group), per_core)]
+
+        # Run the passes on several cores.
         pool, forward = (self._urgent, self._forward) if urgent else (self._bulk, self._forward_in_bulk)
         made: list[Made | None] = [None] * len(windows)
         results = pool.map(forward, [[windows[at] for at in group] for group in passes])
         for at, one in zip(itertools.chain(*passes), itertools.chain.from_iterable(results), strict=True):
             made[at] = one
+
+        # Put the results in the order of the texts.
         pieces: list[list[Piece]] = [[] for _ in texts]
         for owner, found in zip(owners, made, strict=True):
             assert found is not None

@@ -314,6 +314,7 @@ class Torch:
         """Run a pass, see `token_vectors.Runtime`."""
         import torch
 
+        # The inputs that the model's tokenizer names.
         features: dict[str, Any] = {
             "input_ids": torch.from_numpy(ids),
             "attention_mask": torch.from_numpy(mask.astype(np.int64)),

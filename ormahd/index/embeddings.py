@@ -155,6 +155,7 @@ def assign(connection: sqlite3.Connection, model: int, ids: Collection[str], now
     An embedding that no node has any more is marked as free. The record that Chroma has all vectors is deleted. `now`:
     microseconds since 1970.
     """
+    # Find the nodes whose embedding is not that of their text.
     wanted = texts_to_embed(connection, list(ids))
     had = _stored_embeddings(connection, model, list(ids))
     tied = {node_id: sha for node_id, (_, sha) in had.items()}
@@ -162,14 +163,20 @@ def assign(connection: sqlite3.Connection, model: int, ids: Collection[str], now
     changed = [node_id for node_id in ids if tied.get(node_id) != current.get(node_id)]
     if not changed:
         return Delta()
+
+    # Find the stored embeddings of their texts.
     present = [node_id for node_id in changed if node_id in current]
     known = cached(connection, model, {current[node_id] for node_id in present})
     ties = [(node_id, known[current[node_id]]) for node_id in present if current[node_id] in known]
     untied = [had[node_id][0] for node_id in changed if node_id in had]
+
+    # Note what changes, for the vectors in RAM.
     delta = Delta(removed=set(changed) - {node_id for node_id, _ in ties})
     delta.waiting = delta.removed & wanted.keys()
     delta.df = frequencies(connection, [document for _, document in ties])
     delta.df.subtract(frequencies(connection, untied))
+
+    # Store it: the nodes' embeddings, and which embeddings are free.
     sql.among(connection, "DELETE FROM embedded WHERE model = ? AND id IN", changed, first=(model,))
     sql.put(connection, "INSERT INTO embedded", [(model, *tie) for tie in ties])
     used = [document for _, document in ties]

@@ -313,10 +313,14 @@ class History:
             WHERE commit_id = :commit AND path <> '' AND (:node IS NULL OR :node IN (was, node))"""
         with self._updated_tables() as connection:
             rows = connection.execute(question, {"commit": commit, "node": node_id}).fetchall()
+
+        # Files that are new after the commit, by the note in them (or by their content, if it is no note).
         added: dict[str, list[Changed]] = {}
         for path, _, node, old, new in rows:
             if old is None:
                 added.setdefault(node or new, []).append(Changed(None, None, path, new))
+
+        # A removed file and a new one with the same note, or the same content, are one moved file.
         found = []
         for path, was, _, old, new in rows:
             if old is not None and new is not None:
@@ -427,17 +431,24 @@ def _insert(connection: sqlite3.Connection, commits: Sequence[LoggedCommit], nod
         message = commit_message.parse(logged.message)
         for name in set(logged.parents) - places.keys():
             (places[name],) = connection.execute("SELECT place FROM op WHERE commit_id = ?", (name,)).fetchone()
+        # The place follows the time, but comes after the places of all parents, also if clocks differ.
         place = places[logged.commit] = max([logged.time * 1_000_000, *(places[name] + 1 for name in logged.parents)])
+
+        # The row of the op.
         op, kind, source, run = (message.trailer(f"Ormah-{key}") for key in ("Op", "Kind", "Source", "Run"))
         text = " ".join(message.nodes), message.subject, message.body
         merges = len(logged.parents) > 1
         ops.append((number, logged.commit, op, place, logged.time, kind, source or "person", run, merges, *text))
+
+        # The rows of its files, and of the notes that only its message names.
         touched = set[str | None]()
         for path, old, new in logged.files:
             was, node = (nodes.get(oid or "") if is_markdown(path) else None for oid in (old, new))
             files.append((number, path, was, node, old, new))
             touched |= {was, node}
         files += [(number, "", None, node, None, None) for node in set(message.nodes) - touched]
+
+        # The rows of the ops and commits that it undoes, of Ormah (trailer) and of git (subject).
         targets = " ".join(message.trailers.get(commit_message.UNDOES, ())).replace(",", " ").split()
         undoes += [(number, target) for target in (*targets, *_REVERTS.findall(logged.message))]
     connection.executemany("INSERT INTO op VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", ops)

@@ -139,6 +139,7 @@ class Index(Reader):
         `known_files` returned before the caller read the files. A file is skipped if the index got another version of it
         since then, from a commit of Ormah's own.
         """
+        # Parse the files, and embed their texts if there are few: both take long, so no lock is held.
         files = upserts.items() if len(upserts) <= AT_ONCE else priority.giving(upserts.items())
         parsed = notes or {}
         entries = [write.entry(path, data, state, note=parsed.get(path)) for path, (data, state) in files]
@@ -146,6 +147,8 @@ class Index(Reader):
         if embed and len(entries) <= AT_ONCE_FILES:
             nodes = (entry for entry in entries if entry.claims)
             self._embed_few([embeddings.text_to_embed(node.note.title, node.path, node.note.content) for node in nodes])
+
+        # Write them to the tables, and then to the vectors in RAM, while no other change is applied.
         with self._applying:
             if seen is not None:
                 present = self.known_files()
@@ -386,10 +389,14 @@ class Index(Reader):
         to Chroma.
         """
         priority.give()
+
+        # Embed nodes without vectors.
         for store in self._stores:
             if store.waiting:
                 self._embed_batch(store)
                 return 0.0
+
+        # Change to the next model.
         if self.next is not None:  # all nodes have vectors of the next model
             with self._applying:
                 old, self.active, self.next = self.active, self.next, None
@@ -397,6 +404,8 @@ class Index(Reader):
             if old is not None:
                 old.chroma.close()
             return 0.0
+
+        # Delete embeddings that no note needs, every `TIDY_S`.
         active = self.active
         if active is None:
             return IDLE_S
@@ -404,6 +413,8 @@ class Index(Reader):
             if self.tidy():
                 return 0.0
             self._tidy_at = time.monotonic() + TIDY_S
+
+        # Write to Chroma.
         try:
             pause = active.chroma.step(settling=bool(self._background.hurried))
         except ChromaTrouble as trouble:
@@ -496,6 +507,7 @@ class Index(Reader):
         Other threads can write the index meanwhile: its tables are compared as they were at one moment. A file written
         after that moment may be returned as different.
         """
+        # The tables.
         with self.database.beside() as connection:
             with self._applying:
                 connection.execute("SELECT 1 FROM indexed.meta").fetchone()  # the snapshot begins here
@@ -505,11 +517,15 @@ class Index(Reader):
             found = list(verify.compare_tables(connection, vault, progress))
         if (active := self.active) is None:
             return found
+
+        # The vectors.
         with self.database.read() as connection:
             with self._applying:
                 connection.execute("SELECT 1 FROM meta").fetchone()
                 memory = active.matrix.frozen()
             found += verify.compare_vectors(connection, active.number, memory, progress)
+
+        # Chroma, which the background thread opens if it is closed.
         progress(0, 0, "Chroma")
         active.chroma.trouble = None  # have the background thread open it again now
         self._background.wait(lambda: bool(active.chroma.place or active.chroma.trouble), OPEN_S, hurry=True)

@@ -219,6 +219,7 @@ class Reader:
 
     def resolve_known(self, prefix: str) -> str:
         """Do what `resolve` does, but raise NotFound also while the index lags behind the vault."""
+        # The path of a note.
         text = prefix.strip()
         if text[-3:].lower() == ".md":
             select = "SELECT n.id FROM file JOIN node n USING (number) WHERE path = ? AND held = 1"
@@ -229,6 +230,7 @@ class Reader:
                 raise NotFound(f"no memory lies at {text!r}", hint=hint)
             return str(row[0])
 
+        # An id or a prefix. No id has a "g", so `beginning` + "g" sorts after all ids with that prefix.
         beginning = clean_prefix(prefix)
         select = "SELECT id FROM node WHERE held = 1 AND id >= ? AND id < ? ORDER BY id LIMIT ?"
         with self.database.ask() as connection:
@@ -570,11 +572,14 @@ class Reader:
         ours = f"held = 1 AND NOT {FROM_SOURCE}"
         by_tier, by_type, by_space = Counter[str](), Counter[str](), Counter[str]()
         with self.database.read() as connection:
+            # Memories by tier, type and space.
             select = "SELECT tier, type, coalesce(space, 'global'), count(*) FROM node n"
             for tier, kind, space, number in connection.execute(f"{select} WHERE {ours} GROUP BY 1, 2, 3"):
                 by_tier[tier] += number
                 by_type[kind] += number
                 by_space[space] += number
+
+            # Edges, files and tags.
             select = "SELECT e.type, count(*) FROM edge e JOIN node n USING (number)"
             where = f"{ours} AND e.target <> n.id"
             by_edge = dict(connection.execute(f"{select} WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1"))

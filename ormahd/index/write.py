@@ -212,6 +212,8 @@ def _insert(
     free = connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0]
     files = []
     linked: list[tuple[int, Note]] = []
+
+    # Collect the rows of each table.
     for entry in entries:
         if entry.path in old:
             number = old[entry.path][0]
@@ -229,6 +231,8 @@ def _insert(
         nodes.append((number, note.id, 0, entry.created, entry.updated, note.digest, entry.same, *properties(note)))
         tags += [(tag, number) for tag in {tag.casefold() for tag in note.tags}]
         linked.append((number, note))
+
+    # Insert them, table by table.
     sql.put(connection, "INSERT OR REPLACE INTO file", files)
     sql.put(connection, "INSERT INTO text", bodies)
     sql.put(connection, f"INSERT INTO words ({WORDS})", words)

@@ -74,11 +74,14 @@ def spaces(lines: Iterable[ProjectKey]) -> dict[str, str]:
     If a key has several lines, the latest one whose name a person chose counts; without such a line, the oldest one. If
     two projects have the same name, the later project's name gets a suffix.
     """
+    # The line that counts, for each key.
     chosen: dict[str, ProjectKey] = {}
     for line in lines:
         before = chosen.get(line.key)
         if before is None or line.chosen:
             chosen[line.key] = line
+
+    # The name of each project: a chosen name as it is, another with a suffix if an older project has it.
     found: dict[str, str] = {}
     owners: dict[str, str] = {}
     for line in sorted(chosen.values(), key=lambda line: (line.since, line.key)):

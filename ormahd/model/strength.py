@@ -187,6 +187,8 @@ def fold(
     of_node: dict[str, list[dict[str, Any]]] = {}
     for row in rows.values():
         of_node.setdefault(row["node"], []).append(row)
+
+    # Add the events, oldest first, so that each sees the strength before it.
     for event in pace(sorted(events, key=_event_order)):
         line = f"{event.node}@{machine}"
         group = of_node.setdefault(event.node, [])
@@ -202,6 +204,8 @@ def fold(
         if line not in rows:
             rows[line] = row
             group.append(row)
+
+    # Write the lines of all machines, then the unreadable ones.
     lines = [strength_line(rows[line]).encode("utf-8", "surrogatepass") for line in pace(sorted(rows))]
     return b"".join(line + b"\n" for line in [*lines, *(line for _, line, _ in bad)])
 
@@ -455,6 +459,8 @@ class ActiveDays(Struct, frozen=True):
         first = datetime.min.replace(tzinfo=UTC)
         if self.between(first, now) < days:
             return first
+
+        # Bisect: `low` is early enough, `high` is not.
         low, high = first, now
         for _ in range(_HALVINGS):
             middle = low + (high - low) / 2

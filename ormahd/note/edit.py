@@ -57,12 +57,14 @@ class Editor:
     def _write_list(self, key: str, items: Sequence[Item], wanted: Mapping[str, str]) -> None:
         """Give a list property the values `wanted` (value -> the text to write, if it is new). Present items that are
         wanted are kept as they are written. New items are quoted if they are links, or if YAML needs it."""
+        # Keep the present items if `wanted` begins with them, in their order; else write all items again.
         stay = [item for item in items if item.value in wanted]
         order = list(dict.fromkeys(item.value for item in stay))
         if list(wanted)[: len(order)] != order:
             stay, order = [], []
         added = list(wanted.values())[len(order) :]
 
+        # A list with a line for each item: change only the lines of removed and new items.
         entry = self.lines.get(key)
         node: Any = entry.value if entry else None
         in_lines = isinstance(node, SequenceNode) and is_block(node)
@@ -74,6 +76,7 @@ class Editor:
         if in_brackets and "\n" in self.block.raw(node):
             raise Unusual(f"{key} is a list in brackets on several lines")
 
+        # Any other form: write the whole value again, in brackets or with a line for each item.
         flow = len(stay) + len(added) == 1 or (in_brackets and len(node.value) > 1) if key in EDGES else not in_lines
         render = quoted if key in EDGES else partial(scalar, flow=flow)
         parts = [self.block.raw(item.node) if in_brackets and item.alone else render(item.text) for item in stay]
@@ -106,6 +109,7 @@ class Editor:
     def _set_details(self, wanted: Mapping[str, NoteLink | None]) -> None:
         """Write the details of edges under the key `edges`. `wanted`: edge key -> edge with its new details; None
         removes them."""
+        # Find the edges whose details differ.
         names = {key: str(name.value) for key, name, _ in self.reader.detail_nodes() if key}
         old = {key: detail_parts(self.reader.details.get(key) or NoteLink(EdgeType.SUPPORTS, key)) for key in wanted}
         changes = {
@@ -113,6 +117,8 @@ class Editor:
             for key, wish in wanted.items()
             if (key in names if wish is None else detail_parts(wish) != old[key])
         }
+
+        # Without present details, write the key `edges` as a whole.
         entry = self.lines.get("edges")
         if not changes:
             return
@@ -123,6 +129,8 @@ class Editor:
 
         if not isinstance(entry.value, MappingNode):
             raise Unusual("edges holds something else than edges")
+
+        # Change the lines of single edges; details on lines of their own are changed one by one.
         inner = self.lines.inside(entry)
         for key, wish in changes.items():
             name = names.get(key, quoted(key))
@@ -181,6 +189,7 @@ def edit(
 
     Only `doctor --fix` may change `id`. Raises InvalidNote if the note cannot be edited safely.
     """
+    # Check and clean what the caller gave.
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE:
         problem = note.problems[0] if note.problems else None
@@ -194,11 +203,14 @@ def edit(
         values[field] = None if value is None else FIELDS[field].clean(value)
     if not is_empty(values.get("space")):
         values["everywhere"] = False
+
+    # The values that the result must have: a field that is removed gets its default.
     default = replace(note_by_path(path, NoteKind.NOTE, ""), space=None)
     expected = {field: getattr(default, field) if is_empty(value) else value for field, value in values.items()}
     links = list(map(clean_link, link))
     unlinked = [edge_key(edge, link_target(target)) for edge, target in unlink]
 
+    # Change the lines of the frontmatter, then of the body.
     try:
         text = data.decode()
         editor = Editor(note, text)
@@ -221,6 +233,7 @@ def edit(
     if result == data:
         return data
 
+    # Parse the result, and compare it with what was wanted.
     after = parse(result, path)
     if after.kind is not NoteKind.NOTE:
         problem = after.problems[0] if after.problems else None

@@ -95,6 +95,7 @@ class Frontmatter(Struct):
         `pairs`: (the first node on these lines, the node of the value). `end`: where the collection ends. Raises
         Unusual if two values share a line.
         """
+        # A value begins at the start of its line, and ends at most where the next one begins.
         starts = [self.text.rfind("\n", 0, self.from_(first)) + 1 for first, _ in pairs]
         for (first, value), start, until in zip(pairs, starts, [*starts[1:], end], strict=True):
             if not start < until:
@@ -156,6 +157,7 @@ def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
 
     Raises FrontmatterError if the block is unclosed, too large, not YAML, or not a plain mapping.
     """
+    # Find the lines that open and close the block.
     opener = _OPENER.match(text)
     if opener is None:
         if text.rstrip(" \t").removeprefix("\ufeff") == "---":
@@ -171,6 +173,8 @@ def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
     end = closer.start()
     newline = text.find("\n", closer.end())
     block = Frontmatter(text, start, end, len(text) if newline < 0 else newline + 1, None)
+
+    # Parse the YAML between them, which must be a block mapping.
     root = _compose(text[start:end], start, loader or Loader)
     if root is None or (isinstance(root, ScalarNode) and is_null(root)):
         return block
@@ -180,6 +184,8 @@ def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
         raise FrontmatterError("the frontmatter is not a list of properties", at, mend)
     if root.flow_style:
         raise FrontmatterError("the frontmatter is written in braces", at, mend)
+
+    # Collect its keys.
     block.root = root
     pairs = block.pairs
     for key, value in root.value:
@@ -418,6 +424,8 @@ class BlockLines:
             lines = f" {value}{self.eol}" if isinstance(value, str) else self.eol + self._indented(value)
             self.insert(Entry(key, "", f"{self.margin}{key}:{lines}"), order)
             return
+
+        # Replace the value of a present key; keep the space before it, and the comment after it.
         head, gap, last = self.text[entry.start : entry.colon], " ", entry.colon
         node = entry.value
         if node is not None and not is_block(node) and (first := self.front.from_(node)) < self.front.to(node):

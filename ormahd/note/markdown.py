@@ -105,6 +105,8 @@ def conflict_line(text: str) -> int | None:
     """
     if "<<<<<<<" not in text or ">>>>>>>" not in text:
         return None
+
+    # `begun`: index of the line `<<<<<<<` of a conflict that may follow; `divided`: whether `=======` came.
     lines = text.replace("\r\n", "\n").split("\n")
     begun: int | None = None
     divided = False
@@ -169,6 +171,7 @@ def _without_code(text: str) -> Iterator[str]:
 
 def _without_inline_code(paragraph: str) -> str:
     """Return a paragraph with each piece of inline code replaced by a space."""
+    # Positions of the runs of backticks, and by length those that may still close a piece of code.
     runs = [(found.start(), found.end()) for found in _TICKS.finditer(paragraph)]
     of_length: dict[int, deque[int]] = defaultdict(deque)
     for start, end in runs:

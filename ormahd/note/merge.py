@@ -94,6 +94,8 @@ class PartMerge:
         """Return {part: merged value}. If both sides changed a part differently, this adds a conflict, and our value is
         returned."""
         out: dict[Part, Any] = {}
+
+        # An absent field has the value `_ABSENT` in the base only; an absent part of another kind is None.
         sides = [{} if side is None else side.parts for side in (self.base, self.ours, self.theirs)]
         for part in sorted(dict.fromkeys([*sides[1], *sides[2]]), key=lambda part: _KINDS.index(part[0])):
             kind, name = part
@@ -179,6 +181,7 @@ def _with_their_lines(base: NoteVersion | None, ours: NoteVersion, theirs: NoteV
         changed = base is not None and _unix(mine) == _unix(old) != _unix(other)
         return _unix(other).replace("\n", eol) if changed else mine
 
+    # Keys that they have: take their lines if only they changed them, or if the key is new.
     for key, other in after.items():
         mine = ours.lines.get(key)
         if mine is not None and (old := before.get(key)):
@@ -187,10 +190,14 @@ def _with_their_lines(base: NoteVersion | None, ours: NoteVersion, theirs: NoteV
         elif mine is None and key not in before:
             above, text = (_unix(piece).replace("\n", eol) for piece in (other.above, other.text))
             ours.lines.insert(Entry(key, above, text), ORDER if key in ORDER else list(after))
+
+    # Keys that they removed, and that we did not change.
     for mine in ours.lines.entries:
         if mine.key in before and mine.key not in after and _unix(mine.text) == _unix(before[mine.key].text):
             mine.above = newer(before[mine.key].above, mine.above, "")
             mine.key = mine.text = ""
+
+    # The end of the frontmatter, and the body.
     old_version = base or ours
     ours.lines.rest = newer(old_version.lines.rest, ours.lines.rest, theirs.lines.rest)
     body = newer(old_version.body, ours.body, theirs.body)
@@ -200,6 +207,7 @@ def _with_their_lines(base: NoteVersion | None, ours: NoteVersion, theirs: NoteV
 def _write_parts(text: str, path: str, node: str | None, wanted: Mapping[Part, Any], content: str) -> bytes:
     """Return the bytes of a note with the parts `wanted` and the content. `text`: the note, in which some parts differ
     from those. Raises Unusual or another error of the editor if they cannot be written."""
+    # Find the parts whose value in `text` is not the wanted one, and write them.
     note = parse(text.encode(), path)
     if note.kind is not NoteKind.NOTE or note.id != node:
         raise Unusual("the lines do not fit together")
@@ -220,6 +228,8 @@ def _write_parts(text: str, path: str, node: str | None, wanted: Mapping[Part, A
         details |= {key: link for (kind, key), link in different.items() if kind == "details"}
         editor.set_edges(list(links.values()), unlink, details)
         text = f"{text[: editor.block.start]}{editor.lines}{text[editor.block.end :]}"
+
+    # Write the content.
     if content != note.content:
         start, end, lines = body_change(text, NoteVersion(note, text).block.body, content)
         text = text[:start] + lines + text[end:]

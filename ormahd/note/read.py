@@ -56,6 +56,7 @@ def note_by_path(path: str, kind: NoteKind, mark: str) -> Note:
 def parse(data: bytes, path: str) -> Note:
     """Return the note that a file's bytes contain. `path` (posix, relative to the vault) provides type and space if the
     frontmatter has none."""
+    # Files that cannot be read as text, or hold a conflict.
     mark = digest(data)
     if len(data) > MAX_NOTE:
         what = f"the file is too large: {len(data) / 1e6:.0f} MB, at most 10 are read"
@@ -76,6 +77,8 @@ def parse(data: bytes, path: str) -> Note:
         problem = Problem("error", "a merge conflict is not resolved", conflict, mend)
         content = text[:UNREADABLE_CHARACTERS]
         return Note(path, NoteKind.CONFLICTED, mark, id=_find_id(text), content=content, problems=(problem,))
+
+    # The frontmatter: its YAML, and the note with the values that path and file name imply.
     try:
         block = read(text)
     except FrontmatterError as exc:
@@ -88,6 +91,8 @@ def parse(data: bytes, path: str) -> Note:
     note = note_by_path(path, NoteKind.BARE, mark)
     if block is None or not block.pairs:
         return replace(note, content=content, links=_links(None, content))
+
+    # The fields and links of the frontmatter.
     reader = NoteReader(block)
     for key, node in block.twice.items():
         if key in KNOWN:

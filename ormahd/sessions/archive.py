@@ -212,6 +212,7 @@ class SessionArchive:
         """Open the database and bring it up to date with the sessions' files; return it. A damaged database is deleted
         and made again from the files."""
         vault_id, path = self._vault_id(), self._database
+        # The second attempt uses a new database, if the first finds a damaged one.
         for attempt in (1, 2):
             db = _connect(path)
             try:
@@ -311,6 +312,7 @@ class SessionArchive:
             if isinstance(row, Deed):
                 self._insert_deed(db, session, row)
                 continue
+            # A turn is new, or known in this session, or not to be changed: of another session, or purged.
             found = db.execute("SELECT number, session, text, withdrawn FROM turn WHERE key = ?", (row.key,)).fetchone()
             if found is None and (row.role or row.mark == PURGED):
                 place += 1
@@ -456,6 +458,8 @@ class SessionArchive:
         before = db.execute("SELECT cwd, title, source, number FROM session WHERE path = ?", (path,)).fetchone()
         if not lines and (before is None or not head.title or head.title == before[1]):
             return
+
+        # A deed does not name its prompt if that is the last prompt before it in the file.
         asked = self._last_prompt(db, before[3]) if before else ""
         rows: list[Row] = []
         for line in lines:
@@ -464,6 +468,8 @@ class SessionArchive:
             elif line.role == "user":
                 asked = line.key
             rows.append(line)
+
+        # Create the folders; write the description of the session if it has changed.
         if before is None and not file.parent.is_dir():
             for place in (self._folder, file.parent):
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -472,6 +478,8 @@ class SessionArchive:
             cwd, title, source, _ = before or (None, None, None, 0)
             head = SessionHead(head.session, head.harness, head.cwd or cwd, head.title or title, head.source or source)
             rows.insert(0, head)
+
+        # Write the file first, then the database.
         size = files.append(file, rows, new=before is None)
         if before is None:
             disk.sync_directory(file.parent)
@@ -507,6 +515,7 @@ class SessionArchive:
         Their keys are kept, so that they are not archived again. No freed page has their texts.
         """
         with self._opened() as db:
+            # Find the titles, deeds and turns to delete.
             rows = db.execute("SELECT number, key, session, text, withdrawn FROM turn").fetchall()
             titles = db.execute("SELECT number, title FROM session WHERE title IS NOT NULL").fetchall()
             titles = [(number, title) for number, title in titles if wanted.holds(title.encode("utf-8", "replace"))]
@@ -518,6 +527,8 @@ class SessionArchive:
             found = [row for row in texts if row[1] in wanted.turns or wanted.holds(row[3].encode("utf-8", "replace"))]
             if not change:
                 return len(titles) + len(found) + len(did)
+
+            # Store their keys, so that they are not archived again; then delete them from the database.
             keys = [*emptied, *wanted.turns, *(row[1] for row in (*did, *found))]
             self._purged.add([*keys, *(_title_key(title) for _, title in titles)])
             for number, _ in titles:
@@ -529,10 +540,14 @@ class SessionArchive:
             for number, _, _, command, error, _ in did:
                 self._remove_words(db, number, f"{command}\n{error}", "deed_words")
                 db.execute("UPDATE deed SET command = NULL, files = NULL, error = '' WHERE number = ?", (number,))
+
+            # Write the files again, also those that have older versions of a turn.
             replaced = db.execute("SELECT number FROM session WHERE replaced").fetchall()
             for session in {row[2] for row in (*found, *did)} | {row[0] for row in (*titles, *replaced)}:
                 self._rewrite_file(db, session)
                 self._update_totals(db, session)
+
+        # Remove the texts from the cache and from freed pages of the database.
         self.passages.clear()
         with self._opened() as db:
             db.execute("INSERT INTO words (words) VALUES ('optimize')")

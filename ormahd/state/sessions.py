@@ -111,6 +111,7 @@ def add(
     replaced when the memory is shown again in another way.
     """
     with state.transaction() as db:
+        # The memories that the context holds.
         row = db.execute("SELECT holds FROM session WHERE session_id = ?", (session_id,)).fetchone()
         held: dict[str, str] = json.loads(row[0]) if row is not None else {}
         for key, how in holds.items():
@@ -122,6 +123,8 @@ def add(
             "DO UPDATE SET prompts = prompts + excluded.prompts, last = excluded.last, holds = excluded.holds",
             (session_id, int(counted), _iso(now), json.dumps(newest, separators=(",", ":"))),
         )
+
+        # The prompt.
         if spoken is not None:
             db.execute(
                 "INSERT INTO session_prompt (session_id, time, prompt, vector, model, answered) VALUES (?, ?, ?, ?, ?, ?)",

@@ -174,6 +174,7 @@ def latest(state: State, node_id: str, *, session_id: str | None, space: str | N
 
     Raises NotFound if no prompt of that session considered the memory. The error names the events to choose from.
     """
+    # The last prompt of the session, or of the project or agent.
     last = "SELECT event, session_id, prompt FROM whisper_event WHERE vector IS NOT NULL AND ({}) ORDER BY rowid DESC LIMIT 1"
     found = _LOGGED + "l.node_id IS NOT NULL AND ({}) ORDER BY l.id DESC LIMIT 1"
     with state.transaction() as db:
@@ -181,6 +182,8 @@ def latest(state: State, node_id: str, *, session_id: str | None, space: str | N
         if newest is None:
             mine = "space IS ? OR (session_id IS NULL AND agent = ?)"
             newest = db.execute(last.format(mine), (space, agent)).fetchone()
+
+        # The memory's entry for a prompt of that session; if there is none, its newest entry, for the error.
         event, session, prompt = newest or (None, None, "")
         ids = (node_id, node_id)
         row = db.execute(found.format("e.event = ? OR e.session_id = ?"), (*ids, event, session)).fetchone()

@@ -175,6 +175,7 @@ class Chroma:
         Raises ChromaTrouble."""
         now, quick = time.monotonic(), self._matrix.quick
         with self.lock:
+            # Nothing is pending: check once that Chroma has as many vectors as it was given.
             is_open = self._collection is not None
             if is_open and not self._pending and not self.compared:
                 with _guarded("count"):
@@ -184,6 +185,8 @@ class Chroma:
                         self._delete()
                     raise ChromaTrouble(f"Chroma holds {count} vectors, and not those that it was given")
                 self.compared = True
+
+            # All is written: close Chroma when it was not needed for `STAY_S`.
             if self.complete and (is_open or not settling):
                 if settling:
                     self._open_until = now + STAY_S
@@ -196,6 +199,8 @@ class Chroma:
             busy = now - self._changed_at < (QUIET_S if quick else REST_S) or (quick and priority.searched_lately())
             if not settling and (busy or now < self._rest_until):
                 return REST_S if busy else self._rest_until - now
+
+            # Do one step of work, and rest afterwards for a multiple of its time.
             if not is_open:
                 self._open()
             else:
@@ -227,6 +232,7 @@ class Chroma:
         self._close()
         self.compared = False
         with _guarded("open"):
+            # Imported here, because the import takes a second.
             import chromadb
 
             # Otherwise Chroma reads any `.env` in the working directory.
@@ -237,6 +243,8 @@ class Chroma:
             else:
                 host, port, secure = _address(self._url)
                 self._client = chromadb.HttpClient(host=host, port=port, ssl=secure, settings=options)
+
+            # Keep one collection, the one of this model.
             for other in self._client.list_collections():  # the same vault's, of other embedding models
                 if other.name.startswith(self._prefix) and other.name != self._name:
                     self._client.delete_collection(other.name)

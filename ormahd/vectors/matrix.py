@@ -143,6 +143,7 @@ class Matrix:
         """Copy the rows that are not dead into a new array, if too many rows are dead."""
         if self._used - self._live <= max(STEP, DEAD * self._used):
             return
+        # Readers that have the old array go on with it.
         old, places = self._rows, self._places
         self._rows = np.empty((max(STEP, int(GROWTH * self._live)), self.dimensions), np.float32)
         self._dead = np.zeros(len(self._rows), np.bool_)
