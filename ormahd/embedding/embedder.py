@@ -157,6 +157,7 @@ class Hashing:
         """Return the vectors of texts, see `Embedder.embed_documents`."""
         made = []
         for number, text in enumerate(texts):
+            # Find the text's tokens, cut it into pieces of at most `WINDOW` tokens, and embed each piece.
             heading = headings[number] if headings else None
             spans = [match.span() for match in islice(_TOKEN.finditer(text, 0, READ), WINDOW * (MOST + 1))]
             places = split(text, spans, WINDOW, MOST) or [(0, 0)]

@@ -185,11 +185,14 @@ class Model:
     def _pieces(self, head: str, body: str) -> list[Ids]:
         """Return the pieces of `body`, a text too long for one forward pass, as token ids. Each begins with `head`
         (prefix and heading)."""
+        # Cut the head, if it would take too much of each piece.
         room = self.window - self._specials
         alone = self._tokenizer.encode(head, add_special_tokens=False)
         if len(alone.ids) > room * HEADING_SHARE:
             head = head[: alone.offsets[int(room * HEADING_SHARE) - 1][1]] + "\n"
             alone = self._tokenizer.encode(head, add_special_tokens=False)
+
+        # Cut the body at tokens, so that head and piece together fit the window.
         (whole,) = self._tokenizer.encode_batch([body], add_special_tokens=False)
         spans = whole.offsets
         places = split(body, spans, room - len(alone.ids), MAX_PIECES)

@@ -139,7 +139,7 @@ def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, Documen
             continue
         free += 1
         documents.append((free, model, sha, len(document.pieces), now))
-        for number, piece in enumerate(document.pieces):
+        for number, piece in enumerate(document.pieces):  # a key has the embedding's number, then that of the piece
             key = free << 16 | number
             vectors.append((key, piece.vector.astype(np.float16).tobytes()))
             tokens.append((key, piece.token_ids.astype(np.uint32).tobytes(), late.pack(piece.tokens)))
@@ -242,6 +242,7 @@ def _join(blobs: Sequence[bytes]) -> Half:
 def check(connection: sqlite3.Connection, model: int, dimensions: int, late_dimensions: int) -> None:
     """Raise sqlite3.DatabaseError, as for a damaged database, if a stored embedding of the model lacks a piece, or if a
     vector or the tokens of a piece have the wrong size."""
+    # A vector has two bytes a dimension; a token id has four bytes, and its vector half a byte a dimension.
     whole = "length(vector) = ? AND length(vectors) * 8 = length(ids) * ?"
     (bad,) = connection.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM document d LEFT JOIN vector v ON v.key BETWEEN document << 16 AND "

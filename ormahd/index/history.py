@@ -133,6 +133,7 @@ class History:
             if anew:
                 with self._database.write() as connection:
                     connection.execute("DELETE FROM meta WHERE key = 'history'")
+            # Repeated, because HEAD may move meanwhile, or the index may be replaced by an empty one.
             while (known := self._known_commit()) != (head := self._git.head() or ""):
                 try:
                     self._update_tables(known, head)
@@ -237,6 +238,7 @@ class History:
         if (space := wanted.get("space")) is not None:
             folder = space_folder(None if space[0] == GLOBAL_FOLDER else space[0])
             members = json.dumps(sorted(space[1]))
+            # Paths in the folder sort between "folder/" and "folder0", because "0" follows "/".
             terms.append((_IN_SPACE, (f"{folder}/", f"{folder}0", members, members)))
         if (since := wanted.get("since")) is not None:
             terms.append(("time >= ?", (moment(since).timestamp(),)))
@@ -262,6 +264,7 @@ class History:
             raise BadRequest(
                 f"{prefix!r} is no id of a change", hint=f"give at least {MIN_PREFIX} characters of its id"
             )
+        # "~" sorts after all characters of ids.
         where = "(commit_id >= ? AND commit_id < ? OR op_id >= ? AND op_id < ?) AND kind IS coalesce(?, kind)"
         with self._updated_tables() as connection:
             found = _ops(connection, where, [wanted, f"{wanted}~", wanted, f"{wanted}~", kind])

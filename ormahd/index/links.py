@@ -116,6 +116,7 @@ def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers
 
 def find_target(connection: sqlite3.Connection, aim: Target) -> str | None:
     """Return the id of the node that a link means; None if it matches no node, or several."""
+    # By its short id.
     if aim.short:
         # The index is named: otherwise SQLite scans all nodes.
         held = "SELECT id FROM node INDEXED BY node_held WHERE held = 1 AND id >= ? AND id < ?"
@@ -124,6 +125,8 @@ def find_target(connection: sqlite3.Connection, aim: Target) -> str | None:
             ids = {row[0] for row in _nodes_named(connection, aim.file, FILE) if row[0] in ids}
         if ids:
             return ids.pop() if len(ids) == 1 else None
+
+    # By its file name, with the folders if the link has some; else by an alias, else by a title.
     rows = _nodes_named(connection, aim.file, FILE)
     if "/" in aim.whole:
         matching = [row for row in rows if f"/{fold(row[1]).removesuffix('.md')}".endswith(f"/{aim.whole}")]

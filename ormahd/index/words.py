@@ -78,6 +78,7 @@ class Frequencies:
         """Return {term: number of rows of the full text table that contain it}. `files`: the number of files now;
         remembered counts are dropped if it has changed much."""
         with self._lock:
+            # Forget the counts if they may be wrong (see `STALE`, `COUNTED_ANEW`), or take too much memory.
             grown = abs(files - self._files) > STALE * self._files
             if grown or (self._changed and files <= COUNTED_ANEW) or len(self._counts) > 50_000:
                 self._counts, self._files, self._changed = {}, files, False

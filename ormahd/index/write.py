@@ -138,6 +138,7 @@ def store(connection: sqlite3.Connection, entries: Sequence[ParsedFile], removal
     If several files have the same id, this also chooses which of them is its node. Links that may lead to another node
     are resolved again.
     """
+    # Find what the change may affect: ids, links by name, rows.
     entries = _without_conflicted(connection, entries)
     old = _known_rows(connection, [*removals, *(entry.path for entry in entries)])
     # Any file that claims one of these ids may become or stop being the node, also a file outside of this batch.
@@ -145,7 +146,8 @@ def store(connection: sqlite3.Connection, entries: Sequence[ParsedFile], removal
     keys = links.keys_of(connection, _rows_with_ids(connection, affected), affected)
     numbers = [number for number, _ in old.values()]
 
-    # Most changes by jobs are to a note's frontmatter (tier, space, link). Its words then stay as they are.
+    # Delete the rows of changed and removed files. Words that did not change are kept: most changes by jobs are to a
+    # note's frontmatter (tier, space, link).
     words = {(old[entry.path][0], *entry.words) for entry in entries if entry.path in old}
     same: set[int] = set()
     for chunk in sql.sets(numbers):
@@ -155,6 +157,8 @@ def store(connection: sqlite3.Connection, entries: Sequence[ParsedFile], removal
     for table in ("text", "node", "tag", "name", "edge"):
         sql.among(connection, f"DELETE FROM {table} WHERE number IN", numbers)
     sql.among(connection, "DELETE FROM file WHERE path IN", list(removals))
+
+    # Insert the new rows, choose the nodes, and resolve the links.
     numbers = _insert(connection, entries, old, same)
     _choose_nodes(connection, affected)
     keys |= links.keys_of(connection, _rows_with_ids(connection, affected), ())
@@ -246,7 +250,7 @@ def _insert(
 def _choose_nodes(connection: sqlite3.Connection, ids: Collection[str]) -> None:
     """Choose the node of each id among the files that have it: the file that had the id first, as the history or else
     the dates say (DESIGN section 12)."""
-    claims: dict[str, list[tuple[int, str, int, int]]] = {}
+    claims: dict[str, list[tuple[int, str, int, int]]] = {}  # id -> (number, path, created, held) of each file
     for chunk in sql.sets(sorted(ids)):
         columns = ("id", "number", "path", "created", "held")
         rest = f"FROM file JOIN node USING (number) WHERE node_id IN ({sql.marks(chunk)})"

@@ -475,7 +475,7 @@ class ActiveDays(Struct, frozen=True):
         passed is added."""
         utc = time.astimezone(UTC)
         today = utc.date().toordinal()
-        at = bisect_left(self.ordinals, today)
+        at = bisect_left(self.ordinals, today)  # number of active days before this one
         if at == len(self.ordinals) or self.ordinals[at] != today:
             return float(at)
         return at + (utc - datetime.combine(utc.date(), datetime.min.time(), UTC)) / _DAY

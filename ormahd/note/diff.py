@@ -80,11 +80,12 @@ def _field_lines(old: Note | None, new: Note | None) -> Iterator[str]:
     new or removed note, fields with their default value are left out too."""
     for field in dict.fromkeys(("title", *SINGLE)):
         was, now = (None if note is None else getattr(note, field) for note in (old, new))
+        value = now if old is None else was
         if was == now or field == "updated":
             continue
         if old is not None and new is not None:
             yield f"{field}: {_display(was)} -> {_display(now)}"
-        elif (value := now if old is None else was) != _DEFAULTS.get(field):
+        elif value != _DEFAULTS.get(field):
             yield f"{'+' if old is None else '-'} {field}: {_display(value)}"
     for field in LISTS:
         before, after = (() if note is None else getattr(note, field) for note in (old, new))

@@ -308,7 +308,7 @@ def scalar(text: str, *, flow: bool = False) -> str:
     """
     if _PLAIN.fullmatch(text) and text.casefold() not in _WORDS and not (flow and ":" in text) and _printable(text):
         return text
-    return _serialize(text, '"' if _has_line_break(text) else None, flow=flow)
+    return _emit(text, '"' if _multiline(text) else None, flow=flow)
 
 
 def quoted(text: str) -> str:
@@ -316,9 +316,7 @@ def quoted(text: str) -> str:
     if _SIMPLE.fullmatch(text) and _printable(text):
         return f'"{text}"'
     # PyYAML escapes everything beyond U+FFFF between double quotes; single quotes keep it as it is.
-    return _serialize(
-        text, "'" if not text.isascii() and max(text) > "\uffff" and not _has_line_break(text) else '"', flow=True
-    )
+    return _emit(text, "'" if not text.isascii() and max(text) > "\uffff" and not _multiline(text) else '"', flow=True)
 
 
 def _printable(text: str) -> bool:
@@ -326,12 +324,12 @@ def _printable(text: str) -> bool:
     return text.isascii() or (text.isprintable() and max(text) <= "\uffff")
 
 
-def _has_line_break(text: str) -> bool:
+def _multiline(text: str) -> bool:
     """Return whether the text contains a line break, of any kind that Unicode has."""
     return len(f"{text}.".splitlines()) > 1
 
 
-def _serialize(text: str, style: str | None, *, flow: bool) -> str:
+def _emit(text: str, style: str | None, *, flow: bool) -> str:
     """Return the text as YAML on one line, as PyYAML writes it. `style`: the quote to use; None: PyYAML chooses."""
     value = ScalarNode(_STR, text, style=style)
     root = SequenceNode("tag:yaml.org,2002:seq", [value], flow_style=flow)

@@ -156,8 +156,8 @@ def merged_set(base: Sequence[_T], ours: Sequence[_T], theirs: Sequence[_T]) -> 
     """Return two versions of a list merged as sets: the items of `ours`, without those that `theirs` removed from
     `base`, and with those that `theirs` added."""
     before, other = frozenset(base), frozenset(theirs)
-    stay = [item for item in ours if item in other or item not in before]
-    return tuple(dict.fromkeys([*stay, *(item for item in theirs if item not in before)]))
+    remaining = [item for item in ours if item in other or item not in before]
+    return tuple(dict.fromkeys([*remaining, *(item for item in theirs if item not in before)]))
 
 
 def _text(value: Any) -> str | None:

@@ -336,6 +336,7 @@ class SessionArchive:
 
     def _insert_deed(self, db: sqlite3.Connection, session: int, row: Deed) -> None:
         """Store a deed in the database, unless it is there already. `session`: the session's number."""
+        # Find its prompt: a deed that names none belongs to the last prompt before it.
         key = row.to or self._last_prompt(db, session)
         (prompt,) = db.execute("SELECT number FROM turn WHERE key = ?", (key,)).fetchone() or (None,)
         command, edited = None if row.mark == PURGED else row.did, "\n".join(row.files) or None
@@ -351,6 +352,8 @@ class SessionArchive:
             row.error,
             row.seconds,
         )
+
+        # Insert it; a number is returned only if it is new. Then make its words searchable.
         into = "INSERT OR IGNORE INTO deed (key, session, prompt, time, tool, command, files, status, error, seconds)"
         number = db.execute(f"{into} VALUES ({sql.marks(values)}) RETURNING number", values).fetchone()
         if number is not None and command is not None:
@@ -610,7 +613,7 @@ class SessionArchive:
             if common:  # common words raise the scores of rows with a rarer word; they alone select no row
                 match = f"({match}) AND ({match} OR {fts_match(common)})"
             within = ""
-            if after or before:
+            if after or before:  # "" sorts before every ISO time, "9" after it
                 within = "AND rowid IN (SELECT number FROM turn WHERE time >= :after AND time <= :before)"
             found = db.execute(
                 f"SELECT rowid, -bm25(words) AS score FROM words WHERE words MATCH :match {within} "

@@ -78,8 +78,8 @@ class LineFiles(Generic[T]):
         found: dict[str, T] = {}
         with self._lock:
             for lines in self._files.values():
-                for name, line in lines.items():
-                    found[name] = self._kind.later(line, found.get(name))
+                for line_id, line in lines.items():
+                    found[line_id] = self._kind.later(line, found.get(line_id))
         return found
 
     def bad(self) -> list[tuple[str, int, str]]:

@@ -198,6 +198,7 @@ def is_excluded(folder: str, patterns: Iterable[str]) -> bool:
 def was_told(state: State, mark: str, folder: str, since: datetime) -> bool:
     """Return whether the context of a session that began in `folder` or below it holds `mark`. Only sessions with a
     prompt since the time `since` count."""
+    # `holds` is JSON: an object whose keys are memories and such marks.
     with state.transaction() as db:
         found = db.execute(
             "SELECT 1 FROM session JOIN session_place USING (session_id) WHERE last >= ? AND instr(holds, ?) "

@@ -206,10 +206,13 @@ def never_shown(
     Only prompts of agents' sessions since `since` count, and only the last `LOOKED_AT` of them. A memory must be
     considered for a prompt of this space (None: without a space) with a relevance of at least `least`.
     """
+    # The last prompts of sessions, with the memories considered for each, grouped by memory. The score of a memory is its
+    # highest relevance for a prompt of this space. A group in which the memory was ever shown is left out.
     with state.transaction() as db:
         keys, _ = sql.scored(
             db,
-            # if max() is the only aggregate, SQLite takes the other columns from the row that has the maximum
+            # The key has the event of the row with that highest relevance: if max() is the only aggregate of such a kind,
+            # SQLite takes the other columns from the row that has the maximum.
             "SELECT l.event || ':' || l.node_id AS key, "
             "max(CASE WHEN l.shown IS NULL AND e.space IS ? AND l.relevance >= ? THEN l.relevance END) AS score "
             "FROM (SELECT event, space FROM whisper_event WHERE time >= ? AND session_id IS NOT NULL ORDER BY time DESC LIMIT ?) e "

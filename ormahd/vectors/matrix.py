@@ -214,10 +214,10 @@ class Matrix:
 def _nearest(view: MatrixView, products: Float, vector: Float, limit: int) -> list[tuple[str, float]]:
     """Return the `limit` nodes nearest to `vector` as (id, cosine), nearest first. `products`: the dot product of each
     row of `view` with `vector`."""
-    looked = limit + limit // SPARE + 1
+    row_count = limit + limit // SPARE + 1  # number of rows whose exact cosines are computed
     while True:
-        looked = min(looked, len(products))
-        rows = np.argpartition(products, len(products) - looked)[-looked:]
+        row_count = min(row_count, len(products))
+        rows = np.argpartition(products, len(products) - row_count)[-row_count:]
         exact = row_by_row(view.rows.take(rows, axis=0), vector[None])[:, 0]
         order = np.argsort(-exact)
         best: dict[str, float] = {}  # of the nearest row of each node
@@ -229,9 +229,9 @@ def _nearest(view: MatrixView, products: Float, vector: Float, limit: int) -> li
         near = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:limit]
         # Other pieces of the same note and dead rows take up places: examine more rows, until no other node can be as
         # near as the last one.
-        if looked == len(products) or (len(near) == limit and near[-1][1] - ROUNDED > float(products[rows].min())):
+        if row_count == len(products) or (len(near) == limit and near[-1][1] - ROUNDED > float(products[rows].min())):
             return near
-        looked *= 2
+        row_count *= 2
 
 
 def row_by_row(rows: Float, vectors: Float) -> NDArray[np.float64]:
