@@ -111,10 +111,14 @@ def suffixes(key: str) -> tuple[str, ...]:
     """Return suffixes that distinguish a project from another of the same name, shortest first, such as its owner
     or folder."""
     if key.startswith("root:"):
-        return (key[5:12],)
+        return (key[5:12],)  # the first seven digits of the first commit
+
+    # Folders above the project: only the last one, the last two, and so on.
     parts = key.removeprefix("folder:").strip("/").split("/")[:-1]
     if key.startswith("folder:"):
         return tuple("/".join(parts[at:]) for at in range(len(parts) - 1, -1, -1))
+
+    # Parts of an address: the same, then its host, then all of it.
     middle = ["/".join(parts[at:]) for at in range(len(parts) - 1, 0, -1)]
     return (*middle, parts[0], "/".join(parts)) if middle else tuple(parts)
 

@@ -220,6 +220,8 @@ def _write_parts(text: str, path: str, node: str | None, wanted: Mapping[Part, A
             if kind == "field":
                 editor.set(name, None if name == "title" and value == file_title(path) else value)
         links = {key: link for (kind, key), link in different.items() if kind == "edge"}
+
+        # An edge whose target is written otherwise is removed and added again.
         unlink = [key for kind, key in absent if kind == "edge"]
         targets = {key: link.target for (kind, key), link in present.items() if kind == "edge"}
         unlink += [key for key, link in links.items() if targets.get(key, link.target) != link.target]
@@ -234,6 +236,7 @@ def _write_parts(text: str, path: str, node: str | None, wanted: Mapping[Part, A
         start, end, lines = body_change(text, NoteVersion(note, text).block.body, content)
         text = text[:start] + lines + text[end:]
 
+    # Parse the result, and compare it with what was wanted.
     data = text.encode()
     result = parse(data, path)
     parts = NoteVersion(result, text).parts

@@ -134,12 +134,15 @@ def _links(reader: NoteReader | None, content: str) -> tuple[NoteLink, ...]:
     out = [] if reader is None else reader.links()
     details = {} if reader is None else reader.details
     known = {stem_short_id(link.target) or link.target.casefold() for link in out}
+    # The links of the body, with details that stand under `edges`.
     for target in body_links(content):
         name = stem_short_id(target) or target.casefold()
         if name not in known:
             known.add(name)
             link = NoteLink(EdgeType.RELATED_TO, target, body=True)
             out.append(replace(details.get(link.key, link), target=target, body=True))
+
+    # Warn of details that belong to no link.
     if reader is not None and details:
         unused = details.keys() - {link.key for link in out}
         for key, node, _ in reader.detail_nodes() if unused else ():

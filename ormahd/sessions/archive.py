@@ -455,7 +455,8 @@ class SessionArchive:
         return count
 
     def _append(self, db: sqlite3.Connection, head: SessionHead, lines: Sequence[Line | Deed]) -> None:
-        """Add lines to a session's file, after its description if that has changed. `lines` empty: only a new title."""
+        """Add lines to a session's file and to the database. The description `head` is written before them if it has
+        changed. Without `lines`, it is written only if it has a new title."""
         path = files.path_of(head)
         file = self._folder / path
         before = db.execute("SELECT cwd, title, source, number FROM session WHERE path = ?", (path,)).fetchone()

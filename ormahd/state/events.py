@@ -34,7 +34,7 @@ class EventStream:
         self._lock = threading.Lock()
         self._ring: deque[MemoryEvent] = deque()
         self._keep = keep
-        self._kept_ids = 0
+        self._id_count = 0
         self._epoch = secrets.token_hex(4)
         self._last = 0
         self._health: tuple[str, tuple[str, ...], tuple[str, ...]] | None = None
@@ -58,9 +58,9 @@ class EventStream:
         with self._lock:
             self._last += 1
             self._ring.append(MemoryEvent(id=self.id_of(self._last), time=time, event=event, **fields))
-            self._kept_ids += len(self._ring[-1].nodes)
-            while len(self._ring) > self._keep or self._kept_ids > MAX_IDS:
-                self._kept_ids -= len(self._ring.popleft().nodes)
+            self._id_count += len(self._ring[-1].nodes)
+            while len(self._ring) > self._keep or self._id_count > MAX_IDS:
+                self._id_count -= len(self._ring.popleft().nodes)
         if self.readers:
             self.wake()
 
@@ -92,7 +92,7 @@ class EventStream:
         that it fetches everything again."""
         with self._lock:
             self._ring.clear()
-            self._kept_ids = 0
+            self._id_count = 0
             self._epoch = secrets.token_hex(4)
             self._last += 1  # so that every reader has missed an event, even one that was up to date
         self.wake()

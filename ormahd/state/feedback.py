@@ -39,10 +39,10 @@ class LineFiles(Generic[T]):
 
     def __init__(self, root: Path, files: MonthFiles[T], read_file: Callable[[str], bytes | None]) -> None:
         self._folder = root / files.folder
-        self._kind = files
+        self._format = files
         self._read = read_file
         self._lock = threading.Lock()
-        self._stamps: dict[str, _Stamp] = {}
+        self._stamps: dict[str, _Stamp] = {}  # path -> (mtime, size, inode) when it was read
         self._files: dict[str, dict[str, T]] = {}
         self._bad: dict[str, list[tuple[int, str]]] = {}
         self.version = 0
@@ -51,7 +51,7 @@ class LineFiles(Generic[T]):
     def refresh(self) -> bool:
         """Read the files that changed since the last call. Return whether any did."""
         with self._lock:
-            stamps = dict(self._month_files())
+            stamps = dict(self._file_stamps())
             if stamps == self._stamps:
                 return False
             for path in self._stamps.keys() - stamps.keys():
@@ -59,7 +59,7 @@ class LineFiles(Generic[T]):
                 self._bad.pop(path, None)
             for path, stamp in stamps.items():
                 if self._stamps.get(path) != stamp:
-                    self._files[path], self._bad[path] = self._kind.read(self._read(path) or b"")
+                    self._files[path], self._bad[path] = self._format.read(self._read(path) or b"")
             self._stamps = stamps
             self.version += 1
             return True
@@ -79,7 +79,7 @@ class LineFiles(Generic[T]):
         with self._lock:
             for lines in self._files.values():
                 for line_id, line in lines.items():
-                    found[line_id] = self._kind.later(line, found.get(line_id))
+                    found[line_id] = self._format.later(line, found.get(line_id))
         return found
 
     def bad(self) -> list[tuple[str, int, str]]:
@@ -87,12 +87,12 @@ class LineFiles(Generic[T]):
         with self._lock:
             return [(path, number, why) for path, lines in sorted(self._bad.items()) for number, why in lines]
 
-    def _month_files(self) -> Iterator[tuple[str, _Stamp]]:
+    def _file_stamps(self) -> Iterator[tuple[str, _Stamp]]:
         """Yield (path relative to the root, (mtime, size, inode)) of each month file in the folder."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._folder) as entries:
             for entry in entries:
-                path = f"{self._kind.folder}/{entry.name}"
-                if self._kind.ours(path) and entry.is_file(follow_symlinks=False):
+                path = f"{self._format.folder}/{entry.name}"
+                if self._format.ours(path) and entry.is_file(follow_symlinks=False):
                     with contextlib.suppress(FileNotFoundError):
                         found = entry.stat(follow_symlinks=False)
                         yield path, (found.st_mtime_ns, found.st_size, found.st_ino)

@@ -275,6 +275,7 @@ def _select(state: State, where: str, *values: object) -> list[StoredProposal]:
 def settle(state: State, statuses: Iterable[Status]) -> None:
     """Store the new status of each of these proposals. A proposal that becomes pending again loses its `resolved`
     time."""
+    # The op that applied a proposal is kept only while the proposal counts as approved.
     with state.transaction() as db:
         for new in statuses:
             db.execute(

@@ -174,6 +174,7 @@ class State:
         with self.transaction() as db:
             names = [row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
             for table in names:
+                # (name, whether it is part of the primary key) of each column
                 columns = [(row[1], row[5]) for row in db.execute(f'PRAGMA table_info("{table}")')]
                 keys = [name for name, key in columns if key]
                 for row in db.execute(f'SELECT * FROM "{table}"').fetchall():  # noqa: S608 - names of our own schema
