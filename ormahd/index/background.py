@@ -56,7 +56,7 @@ class Background:
         self._thread.start()
 
     def wake(self) -> None:
-        """Have the next step begin at once."""
+        """Start the next step at once, or right after the one that runs."""
         with self._condition:
             self._woken = True
             self._condition.notify_all()

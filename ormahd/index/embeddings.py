@@ -306,8 +306,8 @@ def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Piec
 
 
 def token_vectors(packed: Mapping[str, bytes], width: int) -> TokenVectors:
-    """Concatenate the result of `tokens` into one array for MaxSim, in the same order. `width`: number of dimensions of
-    a token vector."""
+    """Return the result of `tokens` as one array for MaxSim, in the same order. `width`: number of dimensions of a
+    token vector."""
     ends = np.cumsum([0, *(len(blob) // (width // 2) for blob in packed.values())])
     both = np.frombuffer(b"".join(packed.values()), np.ubyte).reshape(-1, width // 2)
     return TokenVectors(list(packed), ends, both)
@@ -406,7 +406,7 @@ class VectorStore:
             self.waiting |= dict.fromkeys(sorted(delta.waiting))
 
     def record(self, connection: sqlite3.Connection) -> None:
-        """If Chroma holds all vectors, record that in SQLite, so that the next process need not open it. The next
+        """Record in SQLite that Chroma holds all vectors, if it does. The next process then need not open it. The next
         change to the vectors deletes the record (`assign`)."""
         if self.chroma.complete:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('chroma', ?)", (str(self.number),))
@@ -430,7 +430,7 @@ class VectorStore:
         return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
 
     def search_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
-        """Search with several vectors, float32[k, dimensions], as `search` does."""
+        """Return the nearest nodes for each of several vectors, float32[k, dimensions], as `search` does for one."""
         if self.matrix.quick:
             return self.matrix.nearest_each(vectors, limit)
         return [self.search(vector, limit) for vector in vectors]

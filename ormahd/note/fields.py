@@ -219,7 +219,8 @@ class Item(NamedTuple):
 
 
 def _number(value: str) -> float | None:
-    """Parse a number from unambiguous forms such as `0.9`, `0,9`, `90%` or `9/10`; None for other texts."""
+    """Return the number that a text means in an unambiguous form, such as `0.9`, `0,9`, `90%` or `9/10`; None for other
+    texts."""
     value = value.replace(",", ".", 1)
     if _NUMBER.fullmatch(value):
         return float(value)

@@ -99,8 +99,8 @@ class State:
             sql.put(db, "INSERT INTO access (node_id, time, how, session_id)", rows)
 
     def glance(self, node_ids: Sequence[str], *, how: str, session_id: str | None, at: datetime) -> None:
-        """Record weak uses of these nodes, such as whispers. Only one such use of a node is recorded per day and
-        session."""
+        """Record that a recall found these nodes, or that they were whispered. `how`: recall or whisper. Only one such
+        use of a node is recorded per day and session."""
         with self.telemetry() as db:
             same = "how = ? AND session_id IS ? AND substr(time, 1, 10) = ?"
             select = f"SELECT node_id FROM access WHERE node_id IN ({sql.marks(node_ids)}) AND {same}"  # noqa: S608 - marks
