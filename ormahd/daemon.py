@@ -282,7 +282,7 @@ class _Life:
     def _tidy_journal(self) -> None:
         days, exclude = self._ormah.settings.whisper.keep_days, self._ormah.settings.sessions.exclude
         if exclude:
-            whispers.unkeep(self._ormah.state, exclude)
+            whispers.delete_excluded(self._ormah.state, exclude)
         whispers.prune(self._ormah.state, days)
         self._ormah.learned.embed_anew(self._leaving)
 

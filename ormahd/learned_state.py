@@ -104,7 +104,7 @@ class Learned:
 
     def _look(self) -> None:
         try:
-            self._files.look()
+            self._files.refresh()
         except OSError as exc:
             if exc.strerror != self._trouble:
                 log.warning("the judgements in %s cannot be read: %s", FOLDER, exc.strerror)
@@ -132,7 +132,7 @@ class Learned:
     def _rejections(self) -> frozenset[str]:
         """Return the ids of all decisions that reject a proposal."""
         try:
-            self._decisions.look()
+            self._decisions.refresh()
         except OSError as exc:
             log.warning("the decisions in %s cannot be read: %s", decision.FOLDER, exc.strerror)
         if self._rejected[0] != (version := self._decisions.version):
@@ -145,7 +145,7 @@ class Learned:
 
         Raises OSError: their files cannot be read. Then nothing may be extracted: a forgotten memory might come back.
         """
-        self._tombstones.look()
+        self._tombstones.refresh()
         if self._forgotten[0] != (version := self._tombstones.version):
             self._forgotten = version, Tombstones.of(self._tombstones.all())
         return self._forgotten[1]

@@ -70,4 +70,4 @@ def transcript(file: Path, said: Sequence[str], *, answers: Sequence[str] = (), 
 
 def contents(ormah: Ormah) -> list[str]:
     """Return the texts of all extracted memories, sorted."""
-    return sorted(row.content for row in ormah.index.notes(list(ormah.index.extracted())).values())
+    return sorted(row.content for row in ormah.index.notes(list(ormah.index.extracted_from())).values())

@@ -57,7 +57,7 @@ def _daily(ormah: Ormah, days: int) -> list[DayStats]:
     now = ormah.clock().astimezone()
     names = [(now - timedelta(days=back)).date().isoformat() for back in reversed(range(days))]
     since = now - timedelta(days=days + 1)
-    made, logged = (ormah.index.made(since), whispers.daily(ormah.state, since)) if days else ({}, {})
+    made, logged = (ormah.index.created_per_day(since), whispers.daily(ormah.state, since)) if days else ({}, {})
     counts = {name: logged.get(name, (0, 0)) for name in names}
     return [
         DayStats(day=name, whispers=count, silences=silences, new=made.get(name, 0))

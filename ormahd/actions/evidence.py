@@ -98,7 +98,7 @@ def folder_of(ormah: Ormah, space: str | None) -> Path | None:
 
 def without_files(ormah: Ormah) -> Iterator[tuple[NodeRow, list[str]]]:
     """Yield (memory, its files) of the memories that rest on files of a project on this machine, all of which are gone."""
-    rows = ormah.index.notes(ormah.index.having("evidence")).values()
+    rows = ormah.index.notes(ormah.index.ids_with_act("evidence")).values()
     folders = {space: folder_of(ormah, space) for space in {row.space for row in rows}}
     for row in rows:
         folder = folders[row.space]

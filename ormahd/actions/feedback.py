@@ -71,7 +71,7 @@ def feedback(ormah: Ormah, params: FeedbackParams, caller: Caller) -> FeedbackRe
     if source == "implicit":
         effect = f"Whispered {'more' if params.signal > 0 else 'less'} easily"
     done.text = f"{done.text} {effect} for prompts like this from now on."
-    done.review = whispers.answer(ormah.state, logged.node_id)
+    done.review = whispers.mark_answered(ormah.state, logged.node_id)
     return done
 
 

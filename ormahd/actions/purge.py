@@ -88,14 +88,14 @@ def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
                 raise
         if node_id == ormah.vault.self_id:
             raise BadRequest("the self node stands for you and cannot be purged", hint="change it: ormahctl update ID")
-        if ormah.index.has_short(node_id[:8]) not in {None, node_id}:
+        if ormah.index.find_short(node_id[:8]) not in {None, node_id}:
             raise Conflict("a memory with the same first 8 characters of its id stands", hint="change that id first")
     return Forgotten(node_id, tuple(dict.fromkeys(texts)))
 
 
 def _is_taken(ormah: Ormah, wanted: Forgotten, name: str) -> bool:
     """Whether `name` is also the file name, title or alias of another memory."""
-    return bool(ormah.index.called(name) - {wanted.node_id})
+    return bool(ormah.index.ids_named(name) - {wanted.node_id})
 
 
 def _carry_out(ormah: Ormah, found: PurgeSurvey, caller: Caller, progress: Progress, out: PurgeResult) -> None:

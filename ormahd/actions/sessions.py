@@ -217,7 +217,7 @@ def sessions(archive: SessionArchive, index: Index, params: api.SessionsParams) 
     Raises NotFound, Ambiguous: no session, or several, have an id that begins with `session_id`.
     """
     total, turns = archive.count()
-    extracted = index.extracted()
+    extracted = index.extracted_from()
     made = Counter(said_in.rpartition("#")[0] for said_in in extracted.values())
     if params.session_id is None:
         rows = archive.newest(params.limit, before=params.before, project=params.project, harness=params.harness)

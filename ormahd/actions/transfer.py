@@ -46,7 +46,7 @@ def export(index: Index, vault: Vault, params: ExportParams) -> ExportResult:
     page = ids[: params.limit]
     edges: dict[str, list[dict[str, Any]]] = {one: [] for one in page}
     leaving = index.edges_of(page)
-    targets = index.keep(list({edge.target for edge in leaving}), MEMORIES)
+    targets = index.filter_ids(list({edge.target for edge in leaving}), MEMORIES)
     for edge in leaving:
         if not edge.body and edge.target in targets and edge.source in edges:  # a wikilink is part of the body
             edges[edge.source].append({name: plain(getattr(edge, name)) for name in CONNECTION})
@@ -189,7 +189,7 @@ def _store(
     ids: set[str] = set()
     for number, line in priority.giving(wanted):
         key = (line.space, line.type, line.title, line.content.strip())
-        known = ormah.index.equal(line.space, line.type, line.title, line.content)
+        known = ormah.index.find_equal(line.space, line.type, line.title, line.content)
         again = [] if known is None else restated(ormah, ormah.index.note(known), line.created or now)
         if key in fresh or (known is not None and not again):
             skipped += 1
@@ -248,7 +248,7 @@ def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
         return ormah.index.new_id(taken)
     if not is_node_id(line.id):
         raise BadRequest(f"id {line.id!r} is no id of ours", hint="leave it out")
-    known = ormah.index.has_short(line.id[:8])
+    known = ormah.index.find_short(line.id[:8])
     if known == line.id:
         return None
     return ormah.index.new_id(taken) if known is not None or line.id[:8] in taken else line.id
@@ -262,7 +262,7 @@ def _edge(ormah: Ormah, new: list[_New], lost: set[str], number: int, asked: Lin
     inside = next((item for item in new if item.line.id is not None and item.line.id == asked.target), None)
     if inside is not None:
         name = stem(inside.path)
-    elif is_node_id(asked.target) and ormah.index.has_short(asked.target[:8]) is None:
+    elif is_node_id(asked.target) and ormah.index.find_short(asked.target[:8]) is None:
         # the target comes in a later batch, and will be resolved by the short id in the link
         name = f"memory_{asked.target[:8]}"
     else:

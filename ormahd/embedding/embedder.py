@@ -76,18 +76,26 @@ class Embedder(Protocol):
     """What the index needs from an embedding model: vectors of texts and queries. Any thread may call any method."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the model, as the settings have it."""
+
     @property
-    def served(self) -> EmbeddingHealth: ...
+    def served(self) -> EmbeddingHealth:
+        """What runs the model, for `ormahctl status`."""
+
     @property
     def fingerprint(self) -> str:
         """Identifies the vectors: embedders with the same fingerprint give the same vectors for a text."""
         ...
 
     @property
-    def dimensions(self) -> int: ...
+    def dimensions(self) -> int:
+        """The number of dimensions of a vector."""
+
     @property
-    def late_dimensions(self) -> int: ...
+    def late_dimensions(self) -> int:
+        """The number of dimensions of a token vector."""
+
     def embed_documents(
         self, texts: Sequence[str], headings: Sequence[str | None] | None = None, *, urgent: bool = False
     ) -> list[DocumentVectors]:
@@ -95,7 +103,8 @@ class Embedder(Protocol):
         piece of the text. `urgent`: whether a request waits for the result."""
         ...
 
-    def embed_query(self, text: str) -> QueryVectors: ...
+    def embed_query(self, text: str) -> QueryVectors:
+        """Return the vectors of a query."""
 
 
 class ModelProperties(Struct, frozen=True):
@@ -145,8 +154,10 @@ class Hashing:
         *,
         urgent: bool = False,  # noqa: ARG002
     ) -> list[DocumentVectors]:
+        """Return the vectors of texts, see `Embedder.embed_documents`."""
         made = []
         for number, text in enumerate(texts):
+            # Find the text's tokens, cut it into pieces of at most `WINDOW` tokens, and embed each piece.
             heading = headings[number] if headings else None
             spans = [match.span() for match in islice(_TOKEN.finditer(text, 0, READ), WINDOW * (MOST + 1))]
             places = split(text, spans, WINDOW, MOST) or [(0, 0)]
@@ -155,19 +166,24 @@ class Hashing:
         return made
 
     def embed_query(self, text: str) -> QueryVectors:
-        vector, ids, tokens = self._vectors(text)
-        wide = [direction for _, direction, _ in self._known(text)]
+        """Return the vectors of a query."""
+        vector, ids, tokens = self._text_vectors(text)
+        wide = [direction for _, direction, _ in self._vectors_of_words(text)]
         return QueryVectors(vector, ids, tokens, np.stack(wide) if wide else np.empty((0, DIMENSIONS), np.float32))
 
     def _piece(self, text: str) -> Piece:
-        vector, ids, tokens = self._vectors(text)
+        """Return the vectors of a piece of a text."""
+        vector, ids, tokens = self._text_vectors(text)
         return Piece(vector, ids, token_vectors.quantise(tokens))
 
-    def _known(self, text: str) -> list[tuple[int, Float, Float]]:
-        return [_direction(self.salt + word, self.late_dimensions) for word in words(text)]
+    def _vectors_of_words(self, text: str) -> list[tuple[int, Float, Float]]:
+        """Return the vectors of each word in a text, see `_word_vectors`."""
+        return [_word_vectors(self.salt + word, self.late_dimensions) for word in words(text)]
 
-    def _vectors(self, text: str) -> tuple[Float, NDArray[np.uint32], Float]:
-        known = self._known(text)
+    def _text_vectors(self, text: str) -> tuple[Float, NDArray[np.uint32], Float]:
+        """Return (unit vector of a text, token ids of its words, vectors of its words). A text without words has a
+        fixed vector and no tokens."""
+        known = self._vectors_of_words(text)
         if not known:
             nothing = np.zeros(DIMENSIONS, np.float32)
             nothing[0] = 1.0
@@ -178,22 +194,26 @@ class Hashing:
 
 
 @lru_cache(maxsize=4)
-def _turned(dimensions: int) -> Float:
+def _rotation(dimensions: int) -> Float:
+    """Return the rotation of token vectors, see `token_vectors.rotation`. Cached."""
     return token_vectors.rotation(dimensions)
 
 
 @lru_cache(maxsize=WORDS)
-def _direction(word: str, late_dimensions: int) -> tuple[int, Float, Float]:
+def _word_vectors(word: str, late_dimensions: int) -> tuple[int, Float, Float]:
+    """Return (token id, vector, token vector) of a word, all drawn at random with the word's hash as the seed. Both
+    vectors have length 1: float32[DIMENSIONS], float32[late_dimensions]."""
     seed = hashlib.blake2b(word.encode(), digest_size=8).digest()
     random = np.random.default_rng(int.from_bytes(seed, "big"))
     return (
         int(random.integers(VOCABULARY)),
-        _sparse(random, DIMENSIONS),
-        _sparse(random, late_dimensions) @ _turned(late_dimensions),
+        _sparse_vector(random, DIMENSIONS),
+        _sparse_vector(random, late_dimensions) @ _rotation(late_dimensions),
     )
 
 
-def _sparse(random: np.random.Generator, width: int) -> Float:
+def _sparse_vector(random: np.random.Generator, width: int) -> Float:
+    """Return a random vector of length 1 with `_NONZERO` components that are not zero: float32[width]."""
     made = np.zeros(width, np.float32)
     made[random.choice(width, _NONZERO, replace=False)] = random.choice((-1.0, 1.0), _NONZERO) / np.sqrt(_NONZERO)
     return made

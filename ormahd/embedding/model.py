@@ -64,9 +64,10 @@ are not mixed."""
 log = logging.getLogger(__name__)
 
 
-def fitting(waiting: list[X], length: Callable[[X], int], limit: int) -> list[X]:
-    """Remove the first items from `waiting` that together have at most `limit` tokens, or characters, at least one
-    item, and return them. `length`: returns the number of one item. Padding to the longest item counts too."""
+def take_fitting(waiting: list[X], length: Callable[[X], int], limit: int) -> list[X]:
+    """Remove the first items from `waiting`, at least one, that together have a size of at most `limit`. Return them.
+    `length`: returns the size of an item in tokens or characters. Each item counts as much as the longest, because of
+    padding."""
     size = longest = 0
     for one in waiting:
         longest = max(longest, length(one))
@@ -97,7 +98,7 @@ class Model:
         self._urgent = ThreadPoolExecutor(
             self._threads, "embed-urgent", initializer=priority.step_back, initargs=(URGENT_NICE,)
         )
-        self._one = Lock()
+        self._one_bulk_pass = Lock()
         self._runtime = runtime
         self._tokenizer = about.tokenizer
         self._function_words = [about.tokenizer.token_to_id(word) or 0 for word in FUNCTION_WORDS | QUESTION_WORDS]
@@ -110,13 +111,18 @@ class Model:
         self.fingerprint = self._fingerprint(identity)
         own = f"_{model_files.MULTILINGUAL}" if settings.model == model_files.MULTILINGUAL else None
         self._fitted = "" if model_files.is_default(settings.model) else own
-        self._middle, self._token_middle, self._basis = self._load_frame(directory)
+        self._middle, self._token_middle, self._basis = self._load_means_and_basis(directory)
         self.dimensions = len(self.embed_query("dimensions").vector)
         self.late_dimensions = int(self._basis.shape[1])
 
     def embed_documents(
         self, texts: Sequence[str], headings: Sequence[str | None] | None = None, *, urgent: bool = False
     ) -> list[DocumentVectors]:
+        """Return the vectors of texts, see `Embedder.embed_documents`.
+
+        Pieces of similar length are run in one forward pass, the longest first, so that little padding is needed.
+        """
+        # Divide the texts into windows, and group windows of similar length into forward passes.
         each = self._windows(texts, headings or [None] * len(texts))
         windows = [*itertools.chain(*each)]
         owners = [number for number, group in enumerate(each) for _ in group]
@@ -124,13 +130,17 @@ class Model:
         per_core = max(1, -(-len(windows) // self._threads))  # a few texts are divided among the cores
         passes: list[list[int]] = []
         while order:
-            group = fitting(order, lambda at: len(windows[at].ids), PASS_TOKENS)
+            group = take_fitting(order, lambda at: len(windows[at].ids), PASS_TOKENS)
             passes += [group[at : at + per_core] for at in range(0, len(group), per_core)]
+
+        # Run the passes on several cores.
         pool, forward = (self._urgent, self._forward) if urgent else (self._bulk, self._forward_in_bulk)
         made: list[Made | None] = [None] * len(windows)
         results = pool.map(forward, [[windows[at] for at in group] for group in passes])
         for at, one in zip(itertools.chain(*passes), itertools.chain.from_iterable(results), strict=True):
             made[at] = one
+
+        # Put the results in the order of the texts.
         pieces: list[list[Piece]] = [[] for _ in texts]
         for owner, found in zip(owners, made, strict=True):
             assert found is not None
@@ -159,13 +169,13 @@ class Model:
     # Texts to windows
 
     def _windows(self, texts: Sequence[str], headings: Sequence[str | None]) -> list[list[Ids]]:
-        """Return for each text its pieces as token ids, with special tokens. `headings`: one for each text."""
+        """Return the pieces of each text as token ids, with special tokens. `headings`: one for each text."""
         heads = [self.document_prefix + (f"{heading}\n" if heading else "") for heading in headings]
         bodies = [text[: MAX_PIECES * self.window * CHARACTERS_PER_TOKEN] for text in texts]
         found: list[list[Ids]] = []
         waiting = [head + body for head, body in zip(heads, bodies, strict=True)]
         while waiting:
-            batch = fitting(waiting, len, TOKENIZED)
+            batch = take_fitting(waiting, len, TOKENIZED)
             # `encode_batch` releases the GIL, also for one text; `encode` holds it.
             for whole in self._tokenizer.encode_batch(batch):
                 at = len(found)
@@ -173,13 +183,16 @@ class Model:
         return found
 
     def _pieces(self, head: str, body: str) -> list[Ids]:
-        """Split `body`, a text too long for one forward pass, into pieces, and return each as token ids. `head`
-        (prefix and heading) is put before each piece."""
+        """Return the pieces of `body`, a text too long for one forward pass, as token ids. Each begins with `head`
+        (prefix and heading)."""
+        # Cut the head, if it would take too much of each piece.
         room = self.window - self._specials
         alone = self._tokenizer.encode(head, add_special_tokens=False)
         if len(alone.ids) > room * HEADING_SHARE:
             head = head[: alone.offsets[int(room * HEADING_SHARE) - 1][1]] + "\n"
             alone = self._tokenizer.encode(head, add_special_tokens=False)
+
+        # Cut the body at tokens, so that head and piece together fit the window.
         (whole,) = self._tokenizer.encode_batch([body], add_special_tokens=False)
         spans = whole.offsets
         places = split(body, spans, room - len(alone.ids), MAX_PIECES)
@@ -189,9 +202,10 @@ class Model:
     # Windows to vectors
 
     def _forward_in_bulk(self, windows: Sequence[Ids]) -> list[Made]:
+        """Do what `_forward` does, at low priority: waiting requests run first."""
         priority.give()
         # While there are requests, only one bulk pass runs at a time.
-        with self._one if priority.asked_lately() else nullcontext():
+        with self._one_bulk_pass if priority.asked_lately() else nullcontext():
             return self._forward(windows)
 
     def _forward(self, windows: Sequence[Ids]) -> list[Made]:
@@ -206,6 +220,7 @@ class Model:
     # Fingerprint and basis of the model
 
     def _fingerprint(self, identity: Sequence[str]) -> str:
+        """Return the sha256 of all that determines the vectors: the model, the prefixes, and how texts are divided."""
         sha = hashlib.sha256()
         model = (*identity, *token_vectors.calibration(), self.document_prefix, self.query_prefix, self.window)
         recipe = (MAX_PIECES, token_vectors.DIMENSIONS, RECIPE, OVERLAP, SEARCH_BACK, HEADING_SHARE)
@@ -213,11 +228,11 @@ class Model:
             sha.update(f"{part}\n".encode())
         return sha.hexdigest()
 
-    def _load_frame(self, directory: Path) -> tuple[Float, Float, Float]:
-        """Return the mean vector of texts, that of tokens, and the PCA basis of token vectors, from their file in
-        `directory`. If that is missing or damaged, compute them and write the file. All vaults share the directory.
+    def _load_means_and_basis(self, directory: Path) -> tuple[Float, Float, Float]:
+        """Return (mean vector of texts, mean vector of tokens, PCA basis of token vectors), from their file in
+        `directory`. If the file is missing or damaged, compute them and write it. All vaults share the directory.
 
-        The means are zero where unrelated texts are not crowded, as with the default model.
+        The means are zero if the vectors of unrelated texts are not close to each other, as with the default model.
         """
         path = directory / f"frame-{self.fingerprint[:16]}.npz"
         try:
@@ -243,7 +258,7 @@ class Model:
 
 
 def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
-    """Load the embedder that the settings name. `directory`: where data computed for a model is stored.
+    """Return the embedder that the settings name. `directory`: where data computed for a model is stored.
 
     Takes half a second on ONNX Runtime, seconds on torch, and some more when a model is loaded for the first time.
 
@@ -259,7 +274,7 @@ def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
         about = ModelProperties(model_files.tokenizer(files.tokenizer), files.window)
     else:
         runtime = torch = model_files.Torch(settings)
-        about = torch.about(settings.model)
+        about = torch.properties(settings.model)
     made = Model(settings, about, runtime, identity, directory)
     priority.give_back()
     return made

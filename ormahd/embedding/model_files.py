@@ -80,19 +80,21 @@ def onnx_files(name: str) -> OnnxFiles | None:
 
 
 def _default_file(name: str) -> Path | None:
+    """Return the path of a file of the default model (`WEIGHTS` or `TOKENIZER`); None if it is not on this machine."""
     package, inside = PACKAGES[name]
     files = [BUNDLED / name, *(place / inside for place in _package_folders(package))]
     return next((file for file in files if file.is_file()), None)
 
 
 def _package_folders(package: str) -> list[Path]:
+    """Return the folders of an installed package; empty if it is not installed."""
     spec = importlib.util.find_spec(package)  # finds the folder without running the package
     return [] if spec is None else [Path(place) for place in spec.submodule_search_locations or []]
 
 
 def _given_folder(name: str) -> Path:
-    """Return the folder that `name` is, or that the package of this name has. Raises Unavailable if that is not
-    installed."""
+    """Return the folder of the model `name`, which is a path, or `MULTILINGUAL` for the package's folder. Raises
+    Unavailable if the package is not installed."""
     if name != MULTILINGUAL:
         return Path(name).expanduser()
     folders = _package_folders(MULTILINGUAL_PACKAGE)
@@ -106,6 +108,7 @@ def _given_folder(name: str) -> Path:
 
 
 def _window_of(folder: Path) -> int:
+    """Return the maximum number of tokens in a pass, as the model's files say; `WINDOW` if they do not."""
     try:
         return int(json.loads((folder / "sentence_bert_config.json").read_bytes())["max_seq_length"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -140,12 +143,14 @@ def identity(name: str) -> list[str]:
 
 
 def sha256_of(path: Path) -> str:
+    """Return the sha256 of a file. It is cached until the file's mtime or size changes."""
     found = path.stat()
     return _sha256(path, found.st_mtime_ns, found.st_size)
 
 
 @lru_cache(maxsize=64)
 def _sha256(path: Path, _mtime_ns: int, _size: int) -> str:
+    """Return the sha256 of a file. The other arguments are only keys of the cache."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -154,8 +159,8 @@ def _sha256(path: Path, _mtime_ns: int, _size: int) -> str:
 def in_place(file: Path) -> Iterator[BinaryIO]:
     """Context manager: yield a new file to write to, which replaces `file` atomically at the end of the block.
 
-    If the block raises, `file` stays as it was. Neither a power cut, a full disk nor another daemon that writes
-    `file` at the same time leaves a partial file.
+    If the block raises, `file` is not changed. Neither a power cut, a full disk nor another daemon that writes `file`
+    at the same time leaves a partial file.
     """
     new = file.with_name(f"{file.name}.{os.getpid()}.new")
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -170,7 +175,8 @@ def in_place(file: Path) -> Iterator[BinaryIO]:
 
 
 def tokenizer(file: Path) -> Any:
-    """Return the tokenizer in `file`, without truncation and padding."""
+    """Return the tokenizer in `file`, without truncation and padding. Raises Unavailable if the file is no
+    tokenizer."""
     from tokenizers import Tokenizer
 
     stay_offline()
@@ -182,7 +188,7 @@ def tokenizer(file: Path) -> Any:
 
 
 def unbounded(found: Any) -> Any:
-    """Return a tokenizer after switching its truncation and padding off."""
+    """Switch off a tokenizer's truncation and padding, and return it."""
     found.no_truncation()
     found.no_padding()
     return found
@@ -199,10 +205,11 @@ def folder_of(name: str) -> Path | None:
         return folder
     # sentence-transformers tries these names in this order.
     names = [name] if "/" in name else [f"sentence-transformers/{name}", name]
-    return next((found for one in names if (found := _cached(one)) is not None), None)
+    return next((found for one in names if (found := _cached_folder(one)) is not None), None)
 
 
-def _cached(name: str) -> Path | None:
+def _cached_folder(name: str) -> Path | None:
+    """Return the folder of a model in the cache of Hugging Face; None if it is not in it."""
     stay_offline()
     from huggingface_hub.constants import HF_HUB_CACHE
 
@@ -227,7 +234,8 @@ def stay_offline() -> None:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
-def _missing(name: str, reason: str) -> Unavailable:
+def _missing_error(name: str, reason: str) -> Unavailable:
+    """Return the error for a model whose files are missing or damaged."""
     return Unavailable(
         f"the files of the embedding model {name!r} are not on this machine, or not whole",
         hint=f"download them once with `hf download {name}`, name a folder that holds them, or leave embedding.model "
@@ -236,10 +244,10 @@ def _missing(name: str, reason: str) -> Unavailable:
     )
 
 
-def _modules(folder: Path, name: str) -> list[Any] | None:
-    """Return the modules for sentence-transformers if it would choose wrong ones, else None.
+def _own_modules(folder: Path, name: str) -> list[Any] | None:
+    """Return the modules from which sentence-transformers shall build the model; None if its own choice is right.
 
-    That is the case for a bare encoder whose family does not pool by mean.
+    Its choice is wrong for a bare encoder whose family does not pool by mean.
     """
     family = family_of(name, str(folder))
     if (folder / "modules.json").exists() or family is None or family.pooling == "mean":
@@ -261,7 +269,7 @@ class Torch:
         stay_offline()
         folder = folder_of(settings.model)
         if folder is None:
-            raise _missing(settings.model, "nothing there")  # importing the library takes seconds
+            raise _missing_error(settings.model, "nothing there")  # importing the library takes seconds
         try:
             import torch
             from sentence_transformers import SentenceTransformer
@@ -275,14 +283,16 @@ class Torch:
         chatter.disable_progress_bar()
         try:
             self.model = SentenceTransformer(
-                str(folder), device="cpu", local_files_only=True, modules=_modules(folder, settings.model)
+                str(folder), device="cpu", local_files_only=True, modules=_own_modules(folder, settings.model)
             ).eval()
         except Exception as error:  # damaged files raise many kinds of errors
-            raise _missing(settings.model, str(error)[:500]) from error
+            raise _missing_error(settings.model, str(error)[:500]) from error
         self.version = str(torch.__version__)
         self._wants_types = "token_type_ids" in self.model.tokenizer.model_input_names
 
-    def about(self, name: str) -> ModelProperties:
+    def properties(self, name: str) -> ModelProperties:
+        """Return the model's properties. Raises Unavailable if it has no fast tokenizer. `name`: the model's name, for
+        the error."""
         from tokenizers import Tokenizer
 
         fast = getattr(self.model.tokenizer, "backend_tokenizer", None)
@@ -304,6 +314,7 @@ class Torch:
         """Run a pass, see `token_vectors.Runtime`."""
         import torch
 
+        # The inputs that the model's tokenizer names.
         features: dict[str, Any] = {
             "input_ids": torch.from_numpy(ids),
             "attention_mask": torch.from_numpy(mask.astype(np.int64)),

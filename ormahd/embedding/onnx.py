@@ -47,12 +47,12 @@ class OnnxRuntime:
         try:
             self._session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its errors derive from Exception only
-            raise _unfit(file, str(error).strip()[:300]) from error
+            raise _unfit_error(file, str(error).strip()[:300]) from error
         self._inputs = {one.name for one in self._session.get_inputs()}
         if not self._inputs <= INPUTS:
-            raise _unfit(file, f"it needs the inputs {', '.join(sorted(self._inputs - INPUTS))}")
+            raise _unfit_error(file, f"it needs the inputs {', '.join(sorted(self._inputs - INPUTS))}")
         if OUTPUT not in {one.name for one in self._session.get_outputs()}:
-            raise _unfit(file, f"it has no output {OUTPUT}")
+            raise _unfit_error(file, f"it has no output {OUTPUT}")
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
         """Run a pass, see `token_vectors.Runtime`."""
@@ -66,7 +66,8 @@ class OnnxRuntime:
         return np.stack(pooled), tokens
 
 
-def _unfit(file: Path, why: str) -> Unavailable:
+def _unfit_error(file: Path, why: str) -> Unavailable:
+    """Return the error for a model that ONNX Runtime cannot run. `why`: the reason."""
     return Unavailable(
         f"ONNX Runtime cannot run the embedding model {file}: {why}",
         hint="choose another one: ormahctl model use NAME",

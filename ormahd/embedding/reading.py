@@ -23,9 +23,11 @@ multilingual one has 3.5 in Russian and 1.7 in Chinese."""
 
 
 def read_share(text: str, start: int, offsets: Sequence[tuple[int, int]], tokens: Sequence[str]) -> float:
-    """Return how well a model knows the language of `text` from `start` on, from 0 to 1, by the letters per token.
+    """Return how well a model reads the language of `text`, from 0 to 1, judged by the number of letters per token. 1
+    for a text without letters.
 
-    A text without letters gives 1. `tokens`: the tokens of the text; `offsets`: (start, end) of each in the text.
+    `start`: position in `text` from which letters count. `tokens`: the tokens of the text. `offsets`: (start, end) of
+    each token in the text.
     """
     covered: list[set[int]] = [set(), set()]
     counts = [0, 0]

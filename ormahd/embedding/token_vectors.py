@@ -73,7 +73,7 @@ def basis(tokens: Float, dimensions: int) -> Float:
 
 
 def unit(vectors: NDArray[Any]) -> Float:
-    """Return the rows scaled to length 1; a row of zeros stays zero."""
+    """Return the rows scaled to length 1; a row of zeros remains zero."""
     wide = vectors.astype(np.float32, copy=False)
     lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
     return np.asarray(wide / np.maximum(lengths, 1e-12)[:, None], np.float32)
@@ -112,9 +112,9 @@ def pack(codes: Codes) -> bytes:
 def cosines(packed: NDArray[np.ubyte], tokens: Float) -> Float:
     """Return the cosines between stored token vectors and those of a query: float32[n, m].
 
-    `packed`: the bytes of `pack`, [n, dimensions / 2]; `tokens`: unit vectors, float32[m, dimensions]. The codes
-    are not unpacked to one array: the low and the high halves of the bytes are multiplied separately, `ROWS_AT_ONCE` rows at
-    a time, so that the data stays in the processor's cache.
+    `packed`: the bytes of `pack`, [n, dimensions / 2]; `tokens`: unit vectors, float32[m, dimensions]. The codes are
+    not unpacked to one array: the low and the high halves of the bytes are multiplied separately, `ROWS_AT_ONCE` rows
+    at a time, so that the data fits the processor's cache.
     """
     question = tokens.T * np.float32(step(tokens.shape[1]))
     low, high = np.ascontiguousarray(question[0::2]), np.ascontiguousarray(question[1::2])
@@ -135,7 +135,7 @@ _SENTENCE = re.compile(r"[.!?;:…]['\")\]»”’]*\s$|[。！？；…]['\")\]
 
 
 def split(text: str, spans: Sequence[tuple[int, int]], window: int, count: int) -> list[tuple[int, int]]:
-    """Return (first token, token after the last) of each piece: at most `most` pieces of at most `window` tokens.
+    """Return (first token, token after the last) of each piece: at most `count` pieces of at most `window` tokens.
 
     `spans`: (start, end) of each token in `text`, ascending. Each piece overlaps the one before, so that no token
     before the end of the last piece is left out.
@@ -148,32 +148,32 @@ def split(text: str, spans: Sequence[tuple[int, int]], window: int, count: int) 
         if len(spans) - first <= window:
             found.append((first, len(spans)))
             break
-        last = _best(text, spans, first + window - int(window * SEARCH_BACK), first + window)
+        last = _best_cut(text, spans, first + window - int(window * SEARCH_BACK), first + window)
         found.append((first, last))
         # The next piece begins at the best place within the overlap, such as the start of a sentence.
         back = last - max(1, int(window * OVERLAP))
-        first = max(_best(text, spans, back, last, first=True), first + 1)
+        first = max(_best_cut(text, spans, back, last, first=True), first + 1)
     return found
 
 
-def _best(text: str, spans: Sequence[tuple[int, int]], low: int, high: int, *, first: bool = False) -> int:
-    """Return the token, after `low` and up to `high`, before which to cut the text.
+def _best_cut(text: str, spans: Sequence[tuple[int, int]], low: int, high: int, *, first: bool = False) -> int:
+    """Return the number of the token, after `low` and up to `high`, before which to cut the text.
 
-    The best is the first token of a paragraph, then that of a sentence, of a line, of a word. Among equally good ones
-    the last is returned, or with `first` the first.
+    The best is the first token of a paragraph, then that of a sentence, of a line, of a word. If several are equally
+    good, the last is returned, or with `first` the first.
     """
     best, rank = (high, -1)
     places = range(low + 1, high + 1) if first else range(high, low, -1)
     for at in places:
         if at >= len(spans):
             continue
-        rank_at = _rank(text, spans[at - 1][1], spans[at][0])
+        rank_at = _cut_rank(text, spans[at - 1][1], spans[at][0])
         if rank_at > rank:
             best, rank = at, rank_at
     return best
 
 
-def _rank(text: str, end: int, start: int) -> int:
+def _cut_rank(text: str, end: int, start: int) -> int:
     """Return how good a cut is between a token that ends at `end` and one that starts at `start`; higher is better."""
     gap = text[end:start]
     if gap.count("\n") > 1:
@@ -189,9 +189,13 @@ class Runtime(Protocol):
     """What an embedder needs to run a model: forward passes. Several threads may call it at once."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the library that runs the model."""
+
     @property
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """The version of that library."""
+
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
         """Run a pass. Return (pooled vectors, float32[texts, dimensions]; token vectors, float32[texts, tokens,
         width]).
@@ -224,6 +228,7 @@ class ForwardPass(Struct, frozen=True):
 
 
 def forward_pass(runtime: Runtime, windows: Sequence[Ids]) -> ForwardPass:
+    """Return the results of one forward pass over several windows. Shorter windows are padded to the longest."""
     longest = max(len(window.ids) for window in windows)
     ids = np.zeros((len(windows), longest), np.int64)
     mask = np.zeros((len(windows), longest), bool)
@@ -238,7 +243,7 @@ def forward_pass(runtime: Runtime, windows: Sequence[Ids]) -> ForwardPass:
 
 
 def ids_of(found: Any, limit: int | None = None) -> Ids:
-    """Return the tokens of `found`, a tokenizer's result, cut to at most `most`. The special token at the end is
+    """Return the tokens of `found`, a tokenizer's result, cut to at most `limit`. The special token at the end is
     kept."""
     if limit is not None and len(found.ids) > limit:  # keep the closing special token
         return Ids([*found.ids[: limit - 1], found.ids[-1]], [*found.special_tokens_mask[: limit - 1], 1])

@@ -51,11 +51,12 @@ class Background:
         """Processor time that the process had used when memory was last returned to the system."""
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread = threading.Thread(target=self._run, name="index-fill", daemon=True)
         self._thread.start()
 
     def wake(self) -> None:
-        """Have the next step begin at once."""
+        """Start the next step at once, or right after the one that runs."""
         with self._condition:
             self._woken = True
             self._condition.notify_all()
@@ -90,6 +91,8 @@ class Background:
             self._thread.join()
 
     def _run(self) -> None:
+        """Run steps until `stop` is called: the body of the thread. After each step it rests for the pause that the
+        step returned."""
         while not self._stopping:
             try:
                 pause = self._step()
@@ -102,7 +105,7 @@ class Background:
                 pause = min(RETRY_S, 0.25 * 2.0**self._failures)
             else:
                 if pause:
-                    pause = min(pause, IDLE_S, self._give_back())
+                    pause = min(pause, IDLE_S, self._return_memory())
                 else:
                     self.worked()
             with self._condition:
@@ -111,9 +114,9 @@ class Background:
                     self._condition.wait(pause)
                 self._woken = False
 
-    def _give_back(self) -> float:
-        """Return freed memory to the system after work, and now and then while searches continue. Return the seconds until
-        this is due again."""
+    def _return_memory(self) -> float:
+        """Return freed memory to the system if this is due: after work, and at times while searches continue. Return
+        the seconds until it is due again."""
         now = time.monotonic()
         again = self._given_back + GIVE_BACK_AGAIN_S - now
         remaining = again if self._worked is None else min(self._worked + GIVE_BACK_S - now, again)
@@ -123,7 +126,7 @@ class Background:
         if self._worked is None and time.process_time() - self._cpu < GIVE_BACK_CPU_S:
             return IDLE_S
         self._worked = None
-        self._database.give_back()
+        self._database.free_memory()
         if now - self._swept >= SWEEP_S:
             self._swept = now
             priority.sweep()

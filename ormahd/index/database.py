@@ -1,7 +1,7 @@
 """The index's SQLite file: one writer connection and a bounded pool of readers, each on a snapshot of its own.
 
 Write-ahead logging lets readers continue while a batch is written. With `synchronous=NORMAL` a power cut may lose the
-last commits; the next scan of the vault brings them back, because `Index.known` then lacks those files.
+last commits; the next scan of the vault brings them back, because `Index.known_files` then lacks those files.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ class Database:
         self._lock = threading.RLock()
         self._growing = threading.Lock()
         self._closed = False
-        self._now = self._first()
+        self._now = self._open_or_create()
 
-    def _first(self) -> _Connections:
-        """Return connections to the database file, which is created if it does not exist. A damaged file is set aside
-        (renamed) first."""
+    def _open_or_create(self) -> _Connections:
+        """Set a damaged database file aside (rename it), and create the file if there is none. Return connections to
+        it."""
         connection, why = sql.open_or_begin_anew(self.path, self._open)
         if why is not None:
             self.dropped = why
@@ -106,9 +106,9 @@ class Database:
             old = self._now
             with contextlib.suppress(sqlite3.Error):
                 old.writer.close()
-            with contextlib.suppress(OSError):  # `_first` says what is wrong with the folder
+            with contextlib.suppress(OSError):  # `_open_or_create` says what is wrong with the folder
                 self.dropped = why + sql.set_aside(self.path)
-            self._now = self._first()
+            self._now = self._open_or_create()
             old.over = True
             with contextlib.suppress(queue.Empty):
                 while True:
@@ -119,11 +119,16 @@ class Database:
         than `CHECKED`."""
         if self.bytes() > CHECKED:
             return None
-        with self._named(), contextlib.closing(self._connect()) as connection:
+        with self._translated_errors(), contextlib.closing(self._connect()) as connection:
             (line,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         return None if line == "ok" else str(line)
 
     def _open(self) -> sqlite3.Connection:
+        """Return a connection for writing to the database file. A missing file is created; tables that another version
+        of the program filled are emptied.
+
+        Raises sqlite3.DatabaseError if the file is damaged or has another schema version.
+        """
         # Only called while no connection is open: POSIX drops all locks that a process has on a file when it closes any
         # descriptor of it. Another program that opens and closes the database would then take itself for the last one,
         # and delete the log.
@@ -152,6 +157,7 @@ class Database:
         return connection
 
     def _connect(self) -> sqlite3.Connection:
+        """Return a new connection to the existing database file."""
         # `mode=rw`: a connection must not create the file again, empty, after it was deleted.
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode=rw",
@@ -169,8 +175,8 @@ class Database:
     def write(self) -> Iterator[sqlite3.Connection]:
         """Context manager: yield the connection for writing, inside a transaction that is committed when the block
         ends and rolled back when the block raises."""
-        with self._lock, self._named():
-            self._check()
+        with self._lock, self._translated_errors():
+            self._require_open()
             writer = self._now.writer
             writer.execute("BEGIN IMMEDIATE")
             try:
@@ -197,7 +203,7 @@ class Database:
     def ask(self) -> Iterator[sqlite3.Connection]:
         """Context manager: yield a connection for reading, without a transaction. It is for a single statement whose
         rows are all fetched at once, because two statements might see different states of the database."""
-        with self._named():
+        with self._translated_errors():
             now, connection = self._borrow()
             try:
                 yield connection
@@ -208,7 +214,12 @@ class Database:
                     now.idle.put(connection)
 
     def _borrow(self) -> tuple[_Connections, sqlite3.Connection]:
-        self._check()
+        """Return (the connections to which it belongs, a connection for reading). It is a free one, or a new one while
+        there are fewer than `READERS`; else the caller waits for a free one.
+
+        Raises Unavailable if none becomes free within `_READ_WAIT_S`.
+        """
+        self._require_open()
         now = self._now
         with contextlib.suppress(queue.Empty):
             return now, now.idle.get_nowait()
@@ -225,12 +236,13 @@ class Database:
         except queue.Empty:
             raise Unavailable(f"the index had no free reader for {_READ_WAIT_S:.0f} s", hint="try again") from None
 
-    def _check(self) -> None:
+    def _require_open(self) -> None:
+        """Raise Unavailable if the database is closed."""
         if self._closed:
             raise Unavailable("the index is closed", hint="the daemon is stopping; try again when it runs")
 
     @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         """Context manager: turn SQLite's errors in the block into Ormah's. For a damaged file, call `found_damaged`
         and raise NotReady; for a full disk, raise NoRoom. Other errors are not changed."""
         try:
@@ -247,16 +259,16 @@ class Database:
     def checkpoint(self) -> None:
         """Free unused pages, and copy the write-ahead log into the database file. Called when there is nothing else
         to do."""
-        with self._lock, self._named():
-            self._check()
+        with self._lock, self._translated_errors():
+            self._require_open()
             self._now.writer.execute("PRAGMA incremental_vacuum(2000)").fetchall()
             self._now.writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    def give_back(self) -> None:
+    def free_memory(self) -> None:
         """Free the page caches of the connection for writing (up to `WRITER_KB`) and of each connection for reading
         that is not in use (up to `READER_KB`)."""
-        with self._lock, self._named():
-            self._check()
+        with self._lock, self._translated_errors():
+            self._require_open()
             now = self._now
             now.writer.execute("PRAGMA shrink_memory")
             idle = []
@@ -283,7 +295,7 @@ class Database:
         """Context manager: yield a connection, in a transaction, to empty tables `OF_FILES` in a new file that is deleted
         at the end. All tables of this database are readable in it as `indexed.TABLE`, as they are from the first time that
         one of them is read; those that are not in `OF_FILES` by their names alone, too."""
-        with self._named(), scratch(self.directory) as directory:
+        with self._translated_errors(), scratch(self.directory) as directory:
             connection = sqlite3.connect(directory / "rebuilt.sqlite3", isolation_level=None)
             with contextlib.closing(connection):
                 connection.execute("PRAGMA journal_mode = OFF")
@@ -300,8 +312,8 @@ class Database:
 
         Raises Unavailable if their reads prevent emptying the log for 30 seconds.
         """
-        with self._lock, self._named():
-            self._check()
+        with self._lock, self._translated_errors():
+            self._require_open()
             own_files.remove(own_files.aside(self.path))
             self._now.writer.execute("PRAGMA temp_store = FILE")  # VACUUM copies the whole file: not in memory
             self._now.writer.execute("VACUUM")
@@ -321,6 +333,7 @@ class Database:
         return total
 
     def close(self) -> None:
+        """Close all connections, once readers have finished (at most 5 seconds each), and empty the write-ahead log."""
         with self._lock, self._growing:
             if self._closed:
                 return
@@ -352,12 +365,13 @@ def reading() -> str:
 
 
 def _schema() -> str:
+    """Return the SQL statements that create the tables."""
     text = (importlib.resources.files("ormahd.index") / "schema.sql").read_text("utf-8")
     return text.replace("{tokenize}", FTS_TOKENIZE.replace('"', '""'))
 
 
 def _fill(connection: sqlite3.Connection, only: Collection[str] = ()) -> None:
-    """Create all tables; with `only` (names of tables), drop these tables and create only them."""
+    """Create all tables; with `only` (names of tables), delete these tables and create them again."""
     connection.execute("BEGIN IMMEDIATE")
     for table in only:
         connection.execute(f"DROP TABLE IF EXISTS {table}")

@@ -53,7 +53,9 @@ class EmbeddedText(Struct, frozen=True):
     sha: bytes
 
 
-def source(title: str | None, path: str, content: str) -> EmbeddedText:
+def text_to_embed(title: str | None, path: str, content: str) -> EmbeddedText:
+    """Return the text to embed for a note with this title, path and content. The heading is left out if the content
+    begins with it."""
     name = heading(title, path)
     content = language(content) or ("" if name else content[:NO_PROSE_CHARACTERS])
     if name and content[: len(name)].casefold() == name.casefold():
@@ -62,7 +64,7 @@ def source(title: str | None, path: str, content: str) -> EmbeddedText:
 
 
 def embed(embedder: Embedder, texts: Sequence[EmbeddedText], *, urgent: bool) -> dict[bytes, DocumentVectors]:
-    """Return sha256 -> embedding of each of the texts. `urgent`: whether a request waits for it."""
+    """Return {sha256: embedding} of the texts. `urgent`: whether a request waits for them."""
     if not texts:
         return {}
     contents, headings = [text.content for text in texts], [text.heading for text in texts]
@@ -84,26 +86,30 @@ class Delta(Struct):
 
 
 def model_number(connection: sqlite3.Connection, fingerprint: str) -> int:
+    """Return the number of the model with this fingerprint in table `model`, to which it is added if it is not
+    there."""
     connection.execute("INSERT OR IGNORE INTO model (fingerprint) VALUES (?)", (fingerprint,))
     return int(connection.execute("SELECT model FROM model WHERE fingerprint = ?", (fingerprint,)).fetchone()[0])
 
 
 def models(connection: sqlite3.Connection) -> list[int]:
+    """Return the numbers of all models in table `model`."""
     return [row[0] for row in connection.execute("SELECT model FROM model")]
 
 
-def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, EmbeddedText]:
+def texts_to_embed(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, EmbeddedText]:
+    """Return {node id: the text to embed for it}. Unknown ids are left out."""
     found: dict[str, EmbeddedText] = {}
     for chunk in sql.sets(ids):
         rest = f"FROM node n JOIN text t USING (number) JOIN file f USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(chunk)})"
         rows = sql.table(connection, ("n.id", "n.title", "f.path", "t.content"), rest, chunk)
-        found |= {row[0]: source(*row[1:]) for row in rows}
+        found |= {row[0]: text_to_embed(*row[1:]) for row in rows}
     return found
 
 
 def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) -> dict[bytes, int]:
-    """Return which of the texts with these sha256 digests have a stored embedding: sha256 -> the embedding's number
-    in table `document`."""
+    """Return {sha256: the embedding's number in table `document`} for those of the texts that have a stored embedding.
+    `shas`: the texts' sha256."""
     found: dict[bytes, int] = {}
     for chunk in sql.sets(list(shas)):
         rest = f"FROM document WHERE model = ? AND sha IN ({sql.marks(chunk)})"
@@ -123,7 +129,7 @@ def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, Documen
     """Store new embeddings of a model; those that are stored already are skipped. `made`: sha256 of the text -> its
     embedding; `now`: microseconds since 1970.
 
-    Each embedding counts as free (used by no node) until `follow` ties a node to it.
+    Each embedding counts as free (used by no node) until `assign` gives it to a node.
     """
     known = cached(connection, model, made)
     free = connection.execute("SELECT coalesce(max(document), 0) FROM document").fetchone()[0]
@@ -133,7 +139,7 @@ def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, Documen
             continue
         free += 1
         documents.append((free, model, sha, len(document.pieces), now))
-        for number, piece in enumerate(document.pieces):
+        for number, piece in enumerate(document.pieces):  # a key has the embedding's number, then that of the piece
             key = free << 16 | number
             vectors.append((key, piece.vector.astype(np.float16).tobytes()))
             tokens.append((key, piece.token_ids.astype(np.uint32).tobytes(), late.pack(piece.tokens)))
@@ -142,28 +148,35 @@ def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, Documen
     sql.put(connection, "INSERT INTO token", tokens)
 
 
-def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now: int) -> Delta:
-    """Tie each of the nodes `ids` to the stored embedding of its current text; untie it if that text has none, or if
-    the node no longer exists. Return what changed.
+def assign(connection: sqlite3.Connection, model: int, ids: Collection[str], now: int) -> Delta:
+    """Give each of the nodes `ids` the stored embedding of its current text, in table `embedded`. A node gets none if
+    its text has no stored embedding, or if it no longer exists. Return what changed.
 
-    Also marks embeddings that no longer belong to any node as free, and deletes the record that Chroma holds all
-    vectors. `now`: microseconds since 1970.
+    An embedding that no node has any more is marked as free. The record that Chroma has all vectors is deleted. `now`:
+    microseconds since 1970.
     """
-    wanted = sources(connection, list(ids))
-    had = _had(connection, model, list(ids))
+    # Find the nodes whose embedding is not that of their text.
+    wanted = texts_to_embed(connection, list(ids))
+    had = _stored_embeddings(connection, model, list(ids))
     tied = {node_id: sha for node_id, (_, sha) in had.items()}
     current = {node_id: text.sha for node_id, text in wanted.items()}
     changed = [node_id for node_id in ids if tied.get(node_id) != current.get(node_id)]
     if not changed:
         return Delta()
+
+    # Find the stored embeddings of their texts.
     present = [node_id for node_id in changed if node_id in current]
     known = cached(connection, model, {current[node_id] for node_id in present})
     ties = [(node_id, known[current[node_id]]) for node_id in present if current[node_id] in known]
     untied = [had[node_id][0] for node_id in changed if node_id in had]
+
+    # Note what changes, for the vectors in RAM.
     delta = Delta(removed=set(changed) - {node_id for node_id, _ in ties})
     delta.waiting = delta.removed & wanted.keys()
     delta.df = frequencies(connection, [document for _, document in ties])
     delta.df.subtract(frequencies(connection, untied))
+
+    # Store it: the nodes' embeddings, and which embeddings are free.
     sql.among(connection, "DELETE FROM embedded WHERE model = ? AND id IN", changed, first=(model,))
     sql.put(connection, "INSERT INTO embedded", [(model, *tie) for tie in ties])
     used = [document for _, document in ties]
@@ -176,8 +189,9 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
     return delta
 
 
-def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes]]:
-    """Return the embedding to which each node is tied: node id -> (number in table `document`, sha256 of the text)."""
+def _stored_embeddings(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes]]:
+    """Return {node id: (number in table `document`, sha256 of the text)} for the embeddings that the nodes have in
+    table `embedded`."""
     found: dict[str, tuple[int, bytes]] = {}
     for chunk in sql.sets(ids):
         rest = f"FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(chunk)})"
@@ -203,7 +217,7 @@ def _pieces(
 
 
 def frequencies(connection: sqlite3.Connection, documents: Sequence[int]) -> Counter[int]:
-    """Return token id -> number of the embeddings `documents` that have it. An embedding that is listed twice counts
+    """Return {token id: number of the embeddings `documents` that contain it}. An embedding that is listed twice counts
     twice."""
     found: Counter[int] = Counter()
     for chunk in sql.chunks(documents):
@@ -215,16 +229,20 @@ def frequencies(connection: sqlite3.Connection, documents: Sequence[int]) -> Cou
 
 
 def _vectors(connection: sqlite3.Connection, documents: Collection[int]) -> dict[int, Half]:
-    return {document: _joined(blobs) for document, blobs in _pieces(connection, "vector", documents)}
+    """Return {number of the embedding: its vectors, float16[pieces, dimensions]}. `documents`: numbers in table
+    `document`."""
+    return {document: _join(blobs) for document, blobs in _pieces(connection, "vector", documents)}
 
 
-def _joined(blobs: Sequence[bytes]) -> Half:
+def _join(blobs: Sequence[bytes]) -> Half:
+    """Return the vectors of pieces, stored as one blob each, as one array: float16[pieces, dimensions]."""
     return np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1)
 
 
 def check(connection: sqlite3.Connection, model: int, dimensions: int, late_dimensions: int) -> None:
     """Raise sqlite3.DatabaseError, as for a damaged database, if a stored embedding of the model lacks a piece, or if a
     vector or the tokens of a piece have the wrong size."""
+    # A vector has two bytes a dimension; a token id has four bytes, and its vector half a byte a dimension.
     whole = "length(vector) = ? AND length(vectors) * 8 = length(ids) * ?"
     (bad,) = connection.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM document d LEFT JOIN vector v ON v.key BETWEEN document << 16 AND "
@@ -236,17 +254,17 @@ def check(connection: sqlite3.Connection, model: int, dimensions: int, late_dime
         raise sqlite3.DatabaseError(f"malformed: {bad} embeddings are not whole")
 
 
-def everything(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str, Half]]:
+def all_vectors(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str, Half]]:
     """Yield (node id, float16[pieces, dimensions]) for every node with vectors, to load the vectors into RAM."""
     select = (
         "SELECT e.id, v.vector FROM embedded e JOIN vector v ON v.key BETWEEN e.document << 16 "
         "AND (e.document << 16) + 65535 WHERE e.model = ? ORDER BY e.id, v.key"
     )
     for node_id, rows in itertools.groupby(connection.execute(select, (model,)), key=lambda row: row[0]):
-        yield sys.intern(node_id), _joined([blob for _, blob in rows])  # many structures hold each id: share one copy
+        yield sys.intern(node_id), _join([blob for _, blob in rows])  # many structures hold each id: share one copy
 
 
-def waiting(connection: sqlite3.Connection, model: int) -> list[str]:
+def nodes_without_vectors(connection: sqlite3.Connection, model: int) -> list[str]:
     """Return the ids of the nodes that have no vectors yet, most recently updated first, because people search for
     recent notes first."""
     select = (
@@ -273,8 +291,8 @@ Pieces = tuple[int, ...]
 
 
 def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Pieces]) -> dict[str, bytes]:
-    """Return node id -> token vectors, packed by `late.pack`, of those pieces whose numbers `pieces` gives for the
-    node. Nodes without token vectors are left out."""
+    """Return {node id: token vectors packed by `late.pack`}. `pieces`: node id -> numbers of the pieces that are
+    wanted. Nodes without token vectors are left out."""
     documents: dict[str, int] = {}
     for chunk in sql.sets(list(pieces)):
         rest = f"FROM embedded WHERE model = ? AND id IN ({sql.marks(chunk)})"
@@ -288,19 +306,19 @@ def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Piec
 
 
 def token_vectors(packed: Mapping[str, bytes], width: int) -> TokenVectors:
-    """Concatenate the result of `tokens` into one array for MaxSim, in the same order. `width`: number of dimensions of
-    a token vector."""
+    """Return the result of `tokens` as one array for MaxSim, in the same order. `width`: number of dimensions of a
+    token vector."""
     ends = np.cumsum([0, *(len(blob) // (width // 2) for blob in packed.values())])
     both = np.frombuffer(b"".join(packed.values()), np.ubyte).reshape(-1, width // 2)
     return TokenVectors(list(packed), ends, both)
 
 
-def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
-    """Delete up to `PURGE_BATCH` embeddings that are no longer needed. Return how many.
+def delete_unneeded(connection: sqlite3.Connection, model: int, now: int) -> int:
+    """Delete up to `PURGE_BATCH` embeddings that are not needed. Return how many were deleted.
 
-    No longer needed are embeddings of models other than `model`, those that have belonged to no node for more than a
-    week, and the oldest of those that belong to no node, as far as they exceed `KEEP_FREE_SHARE`. `now`: microseconds
-    since 1970.
+    Not needed are: embeddings of models other than `model`; those that have belonged to no node for more than a week;
+    and of the others without a node the oldest, as far as they exceed `KEEP_FREE_SHARE`. `now`: microseconds since
+    1970.
     """
     total = connection.execute("SELECT count(*) FROM document").fetchone()[0]
     keep = max(1000, int(KEEP_FREE_SHARE * total))
@@ -316,7 +334,7 @@ def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
     return len(old)
 
 
-def forget_free(connection: sqlite3.Connection) -> None:
+def delete_free(connection: sqlite3.Connection) -> None:
     """Delete the embeddings of all texts that no note has, for every model. The caller must delete Chroma's files, in
     which the vectors remain."""
     free = "(SELECT document FROM document WHERE free IS NOT NULL)"
@@ -325,8 +343,8 @@ def forget_free(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM document WHERE free IS NOT NULL")
 
 
-def forget_others(connection: sqlite3.Connection, model: int) -> None:
-    """Delete what is left of all models other than `model`, after `purge` has deleted their embeddings."""
+def delete_other_models(connection: sqlite3.Connection, model: int) -> None:
+    """Delete what is left of all models other than `model`, after `delete_unneeded` has deleted their embeddings."""
     for table in ("embedded", "model"):
         connection.execute(f"DELETE FROM {table} WHERE model <> ?", (model,))
 
@@ -357,16 +375,16 @@ class VectorStore:
     # Loading and updating
 
     def load(self, connection: sqlite3.Connection) -> None:
-        """Load this model's vectors, token counts and pending nodes from SQLite, in place of those in RAM. Raises
-        sqlite3.DatabaseError if they are damaged."""
+        """Load this model's vectors, token counts and list of nodes without vectors from SQLite, in place of those in
+        RAM. Raises sqlite3.DatabaseError if they are damaged."""
         self.number = model_number(connection, self.embedder.fingerprint)
         check(connection, self.number, self.embedder.dimensions, self.embedder.late_dimensions)
         old = set(self.matrix.ids())
         self.matrix.remove(old)
-        self.matrix.put(everything(connection, self.number))
+        self.matrix.put(all_vectors(connection, self.number))
         rows = connection.execute("SELECT document FROM embedded WHERE model = ?", (self.number,))
         self._df = frequencies(connection, [row[0] for row in rows])
-        self.waiting = dict.fromkeys(waiting(connection, self.number))
+        self.waiting = dict.fromkeys(nodes_without_vectors(connection, self.number))
         row = connection.execute("SELECT value FROM meta WHERE key = 'chroma'").fetchone()
         self.recorded = row == (str(self.number),)
         if old:
@@ -388,8 +406,8 @@ class VectorStore:
             self.waiting |= dict.fromkeys(sorted(delta.waiting))
 
     def record(self, connection: sqlite3.Connection) -> None:
-        """If Chroma holds all vectors, record that in SQLite, so that the next process need not open it. The next
-        change to the vectors deletes the record (`follow`)."""
+        """Record in SQLite that Chroma holds all vectors, if it does. The next process then need not open it. The next
+        change to the vectors deletes the record (`assign`)."""
         if self.chroma.complete:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('chroma', ?)", (str(self.number),))
             self.recorded = True
@@ -412,7 +430,7 @@ class VectorStore:
         return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
 
     def search_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
-        """Search with several vectors, float32[k, dimensions], as `search` does."""
+        """Return the nearest nodes for each of several vectors, float32[k, dimensions], as `search` does for one."""
         if self.matrix.quick:
             return self.matrix.nearest_each(vectors, limit)
         return [self.search(vector, limit) for vector in vectors]
@@ -430,8 +448,9 @@ class VectorStore:
         return np.asarray(np.maximum(np.log(notes / (counts + 1)), 0.0) * scale, np.float32)
 
     def best_pieces(self, ids: Sequence[str], vector: Float | None, limit: int) -> dict[str, Pieces]:
-        """Return node id -> the pieces whose tokens are compared with those of a query: all pieces, or of a long note
-        only the `limit` nearest to `vector`. Nodes without vectors are left out."""
+        """Return {node id: numbers of the pieces whose tokens are compared with those of a query}. These are all
+        pieces, or only the `limit` pieces nearest to `vector` if the note has more. Nodes without vectors are left
+        out."""
         chosen: dict[str, Pieces] = {}
         for node_id, count in zip(ids, self.matrix.counts(ids), strict=True):
             if count == 1:

@@ -43,7 +43,7 @@ APART = 1.0
 ATTRACTED = 0.6
 """Share of the steps in which connections pull; afterwards memories are only moved apart."""
 COMPARED = 6
-"""Number of memories with which each memory is compared in a step: those that follow it in its strip (see `_apart`)."""
+"""Number of memories with which each memory is compared in a step: those that follow it in its strip (see `_pushes`)."""
 SPREAD = 0.6 * APART
 """The memories of a space are first placed in a circle. Its radius is `SPREAD` times the square root of their
 number."""
@@ -79,10 +79,10 @@ def rows(index: Index, chosen: Filter, ids: Sequence[str] | None = None) -> list
 
 
 def positions(index: Index, wanted: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return node id -> (x, y), the positions of at least the `wanted` memories in pictures of the graph. If any of these
-    has none, all memories without one get one now, which is stored.
+    """Return {node id: (x, y)}: the positions in pictures of the graph of the `wanted` memories, and of all others that
+    have one. If a wanted memory has none, all memories without one get a position now, which is stored.
 
-    Positions of deleted memories are kept for a while, so that an undo brings these memories back to where they were.
+    Positions of deleted memories are kept for a while. If an undo restores such a memory, it has its old position.
     """
     with _placing:
         with index.database.read() as connection:
@@ -113,6 +113,9 @@ class Placeable(Struct, frozen=True):
 
 
 class _Graph(Struct):
+    """The points of a layout, one for each memory, and the connections between them. Points are referred to by their
+    number."""
+
     at: Points
     free: NDArray[np.bool_]
     """Whether each point may move."""
@@ -126,10 +129,10 @@ class _Graph(Struct):
 def arrange(
     nodes: Sequence[Placeable], edges: Sequence[tuple[str, str, float]], known: Mapping[str, tuple[float, float]]
 ) -> dict[str, tuple[float, float]]:
-    """Return node id -> (x, y) for each of `nodes`. `edges`: (node id, node id, weight). `known`: node id ->
-    position; these nodes are not moved.
+    """Return {node id: (x, y)} for each of `nodes`. `edges`: (node id, node id, weight). `known`: node id -> position.
+    Nodes in `known` are not moved, unless more than half of the nodes are new: then all are placed.
 
-    The result depends only on the arguments, not on their order. Urgent work goes first between the steps.
+    The result depends only on the arguments, not on their order. Waiting requests run first between the steps.
     """
     nodes = sorted(nodes, key=lambda node: node.id)
     new = sum(node.id not in known for node in nodes)
@@ -148,27 +151,27 @@ def arrange(
     graph = _Graph(
         at=at,
         free=free,
-        anchors=_anchors(nodes, at, free),
+        anchors=_space_centres(nodes, at, free),
         source=ends[:, 0],
         target=ends[:, 1],
         weight=weights,
     )
-    _begin(nodes, graph)
+    _place_first(nodes, graph)
 
     # Move them step by step.
     rng = np.random.default_rng(SEED)
     steps = STEPS if whole else FEW_STEPS
     for step in range(steps):
         priority.give()
-        _step(graph, max(0.0, 1 - step / (ATTRACTED * steps)), rng)
+        _move(graph, max(0.0, 1 - step / (ATTRACTED * steps)), rng)
     rounded = np.round(graph.at, 3)
     return {node.id: (float(x), float(y)) for node, (x, y) in zip(nodes, rounded, strict=True)}
 
 
-def _anchors(nodes: Sequence[Placeable], at: Points, free: NDArray[np.bool_]) -> Points:
-    """Return, for each node, the centre of its space: the mean position of those nodes of the space that have a
-    position already; if there are none, a point chosen outside of all positions. `free`: whether each node has no
-    position yet."""
+def _space_centres(nodes: Sequence[Placeable], at: Points, free: NDArray[np.bool_]) -> Points:
+    """Return the centre of each node's space, float64[nodes, 2]. It is the mean position of the nodes of the space that
+    are placed already. If none is, it is a point outside of all positions. `at`: positions; `free`: whether each node
+    has no position yet."""
     sizes = Counter(node.space or "" for node in nodes)
     spaces = sorted(sizes)
     of = np.array([spaces.index(node.space or "") for node in nodes])
@@ -187,9 +190,9 @@ def _anchors(nodes: Sequence[Placeable], at: Points, free: NDArray[np.bool_]) ->
     return anchors
 
 
-def _begin(nodes: Sequence[Placeable], graph: _Graph) -> None:
-    """Give each free point a first position: near the mean of its neighbours that are not free; if it has none, in
-    the circle of its space."""
+def _place_first(nodes: Sequence[Placeable], graph: _Graph) -> None:
+    """Give each free point a first position: near the mean of its placed neighbours, or in the circle of its space if
+    it has none."""
     total, count = np.zeros_like(graph.at), np.zeros(len(nodes))
     for end, other in ((graph.source, graph.target), (graph.target, graph.source)):
         placed = graph.free[end] & ~graph.free[other]
@@ -208,7 +211,7 @@ def _begin(nodes: Sequence[Placeable], graph: _Graph) -> None:
         graph.at[at] = middle + reach * far * np.array([np.cos(angle), np.sin(angle)])
 
 
-def _step(graph: _Graph, heat: float, rng: np.random.Generator) -> None:
+def _move(graph: _Graph, heat: float, rng: np.random.Generator) -> None:
     """Move the free points by one step: towards connected points, away from close points, and slightly towards the
     centre of their space.
 
@@ -222,17 +225,17 @@ def _step(graph: _Graph, heat: float, rng: np.random.Generator) -> None:
         ends = np.concatenate([graph.source, graph.target])
         share = np.concatenate([pull, -pull]) / np.sqrt(np.bincount(ends, minlength=len(at)))[ends, None]
         move += np.column_stack([np.bincount(ends, share[:, axis], len(at)) for axis in (0, 1)])
-    move += _apart(at, rng)
+    move += _pushes(at, rng)
     move += 0.01 * heat * (graph.anchors - at)
     length = np.hypot(*move.T)[:, None] + 1e-9
     move *= np.minimum(1.0, (0.3 + 2.0 * heat) / length)
     graph.at[graph.free] += move[graph.free]
 
 
-def _apart(at: Points, rng: np.random.Generator) -> Points:
-    """Return, for each point, the vector by which the points closer than `APART` push it away.
+def _pushes(at: Points, rng: np.random.Generator) -> Points:
+    """Return the vectors by which close points (nearer than `APART`) push each other away, float64[points, 2].
 
-    In each step the plane is cut into strips of a random direction and offset, and a point is compared only with its
+    In each step the plane is cut into strips of a random direction and offset. Each point is compared only with its
     neighbours along its strip. So every close pair is compared sooner or later, without comparing all pairs.
     """
     angle, offset = rng.uniform(0, np.pi), rng.uniform(0, APART)

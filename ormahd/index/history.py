@@ -52,9 +52,12 @@ Text = tuple[str, bytes]
 
 
 class Op(Struct, frozen=True):
-    """One commit that changed the vault. `op`, `kind` and `run` are None for a commit made by hand, whose source is
-    "person". `place`: orders ops as lists do, the oldest first. `nodes`: the notes that its message names. `undoes`: the
-    ops and commits that it takes back. `undone_by`: the commit that undid it and was not undone itself."""
+    """One commit that changed the vault.
+
+    `op`, `kind` and `run` are None for a commit made by hand, whose source is "person". `place`: the position in the
+    order of ops, oldest first. `nodes`: the notes that its message names. `undoes`: the ops and commits that it takes
+    back. `undone_by`: the commit that undid it and was not undone itself.
+    """
 
     op: str | None
     commit: str
@@ -71,6 +74,7 @@ class Op(Struct, frozen=True):
 
     @property
     def name(self) -> str:
+        """The op's id, or the commit's if the commit was made by hand."""
         return self.op or self.commit
 
 
@@ -90,14 +94,15 @@ class Changed(Struct, frozen=True):
 
 
 class OpFilter(TypedDict, total=False):
-    """Which ops are wanted; a value that is absent or None is no condition.
+    """Which ops are wanted. A value that is absent or None is no condition.
 
-    `node_id`: a full id; matches ops that name it or changed its note. `kinds`: kinds of ops. `source`: `person`,
-    `agent:NAME`, `job:NAME`, or only `agent` or `job`. `space`: a space (`global`: none), and the ids of the memories
-    that it has now; matches ops that name one of them, or changed a file in the space's folder. `since` and `before`:
-    ISO times (`since` included, `before` excluded), or dates or months (whole, both included); local unless a time zone
-    is given. `before` may also be a unique prefix of an op or a commit: then the ops after it in the list, its next page.
-    `until`: the history as of this time, when later undos had not been made.
+    `node_id`: a full id; an op matches if it names this memory or changed its note. `kinds`: kinds of ops. `run`: the
+    id of a run. `source`: `person`, `agent:NAME`, `job:NAME`, or only `agent` or `job`. `space`: (a space, or `global`
+    for none; the ids of the memories that it has now); an op matches if it names one of them, or changed a file in the
+    space's folder. `since` and `before`: ISO times (`since` included, `before` excluded), or dates or months (both
+    included to their end). Times are local unless they have a time zone. `before` may also be a unique prefix of an op
+    or a commit: then the ops that follow it in the list match, which is the next page. `until`: the history as of this
+    time, without the undos that were made later.
     """
 
     node_id: str | None
@@ -121,36 +126,38 @@ class History:
     # From git into the tables
 
     def follow(self, *, anew: bool = False) -> None:
-        """Bring the tables up to HEAD; only commits that are new are read. `anew`: all are read."""
-        if not anew and self._known() == (self._git.head() or ""):
+        """Bring the tables up to HEAD. Only new commits are read; with `anew`, all are."""
+        if not anew and self._known_commit() == (self._git.head() or ""):
             return
         with self._following:
             if anew:
                 with self._database.write() as connection:
                     connection.execute("DELETE FROM meta WHERE key = 'history'")
-            while (known := self._known()) != (head := self._git.head() or ""):
+            # Repeated, because HEAD may move meanwhile, or the index may be replaced by an empty one.
+            while (known := self._known_commit()) != (head := self._git.head() or ""):
                 try:
-                    self._take_in(known, head)
+                    self._update_tables(known, head)
                 except GitFailed:
                     if not known:
                         raise
-                    self._take_in("", head)  # the last known commit is not in the repository any more
+                    self._update_tables("", head)  # the last known commit is not in the repository any more
 
-    def _known(self) -> str:
+    def _known_commit(self) -> str:
         """Return the commit up to which the tables have the history; "": they have nothing."""
         with self._database.ask() as connection:
-            return _known(connection)
+            return _known_commit(connection)
 
-    def _take_in(self, known: str, head: str) -> None:
-        """Bring the tables from the commit `known` to `head` ("": without commits)."""
+    def _update_tables(self, known: str, head: str) -> None:
+        """Bring the tables from the commit `known` to the commit `head`; "" stands for an empty history. Commits that
+        `head` does not lead to are removed."""
         anew = not (known and head)
         commits = list(read_commits(self._git, head if anew else f"{known}...{head}")) if head else []
         fresh = [logged for logged in commits if not logged.only_in_a]
         # Where the clocks of commits differ, git lists some that both have.
         both = set(self._git.run("rev-list", head).decode().split()) if len(fresh) < len(commits) else set[str]()
-        nodes = self._notes([file for logged in fresh for file in logged.files], anew=anew)
+        nodes = self._note_ids([file for logged in fresh for file in logged.files], anew=anew)
         with self._database.write() as connection:
-            if not anew and _known(connection) != known:
+            if not anew and _known_commit(connection) != known:
                 return  # the index was begun anew meanwhile
             removed = [(logged.commit,) for logged in commits if logged.only_in_a and logged.commit not in both]
             where = "" if anew else f"WHERE number IN {_NUMBER}"
@@ -161,22 +168,25 @@ class History:
             _insert(connection, fresh, nodes)
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('history', ?)", (head,))
 
-    def _notes(self, files: Sequence[FileDiff], *, anew: bool) -> dict[str, str | None]:
-        """Return `{blob: id of the note in it}` of these markdown files, before and after their change."""
+    def _note_ids(self, files: Sequence[FileDiff], *, anew: bool) -> dict[str, str | None]:
+        """Return {blob: id of the note in it, or None}, for the markdown files among `files`, before and after their
+        change. `anew`: read all blobs, also those that the tables have."""
         paths = {oid: file.path for file in files if is_markdown(file.path) for oid in (file.old, file.new) if oid}
         found: dict[str, str | None] = {}
         with self._database.read() as connection:
             for chunk in () if anew else sql.sets(list(paths)):
                 rest = f"FROM op_file WHERE new IN ({sql.marks(chunk)}) AND node IS NOT NULL"
                 found |= dict(map(tuple, sql.table(connection, ("new", "node"), rest, chunk)))
-        return {oid: found[oid] if oid in found else self._note(oid, path) for oid, path in paths.items()}
+        return {oid: found[oid] if oid in found else self._read_note_id(oid, path) for oid, path in paths.items()}
 
-    def _note(self, oid: str, path: str) -> str | None:
+    def _read_note_id(self, oid: str, path: str) -> str | None:
+        """Return the id of the note in a blob; None if it is no memory. `path`: where the file was."""
         note = parse(self._git.read(oid, "blob"), path)
         return claim(note.kind, note.id)
 
     @contextlib.contextmanager
-    def _read(self) -> Iterator[sqlite3.Connection]:
+    def _updated_tables(self) -> Iterator[sqlite3.Connection]:
+        """Context manager: bring the tables up to HEAD, and yield a connection for reading."""
         self.follow()
         with self._database.read() as connection:
             yield connection
@@ -184,8 +194,9 @@ class History:
     # Ops
 
     def ops(self, *, limit: int | None = 50, **wanted: Unpack[OpFilter]) -> list[Op]:
-        """Return the newest `limit` ops that match (None: all), newest first. Ops of kind `init`, which only make files for
-        others, are left out, unless `kinds` or `node_id` asks for them.
+        """Return the newest `limit` ops that match (None: all), newest first.
+
+        Ops of kind `init`, which only make Ormah's own files, are left out, unless `kinds` or `node_id` is given.
 
         Raises:
             BadRequest: an unknown kind, a date that cannot be read, a limit below 1.
@@ -194,21 +205,21 @@ class History:
         if limit is not None and limit < 1:
             raise BadRequest(f"limit is {limit}", hint="give a number from 1")
         where, values = self._condition(**wanted)
-        with self._read() as connection:
+        with self._updated_tables() as connection:
             return _ops(connection, where, values, limit=limit, until=wanted.get("until"))
 
     def count_months(self, **wanted: Unpack[OpFilter]) -> dict[str, int]:
         """Return {month of local time, as `2026-11`: number of ops that match}, newest first. Raises as `ops`."""
         where, values = self._condition(**wanted)
         month = "strftime('%Y-%m', time, 'unixepoch', 'localtime')"
-        with self._read() as connection:
+        with self._updated_tables() as connection:
             found = connection.execute(
                 f"SELECT {month}, count(*) FROM op WHERE {where} GROUP BY 1 ORDER BY 1 DESC", values
             )
             return dict(found.fetchall())
 
     def _condition(self, **wanted: Unpack[OpFilter]) -> tuple[str, list[Any]]:
-        """Return (a condition on table `op`, its values)."""
+        """Return (a condition on table `op` in SQL, the values of its parameters). Raises as `ops`."""
         terms: list[tuple[str, tuple[object, ...]]] = [("1", ())]
         if (node_id := wanted.get("node_id")) is not None:
             if not is_node_id(node_id):
@@ -227,6 +238,7 @@ class History:
         if (space := wanted.get("space")) is not None:
             folder = space_folder(None if space[0] == GLOBAL_FOLDER else space[0])
             members = json.dumps(sorted(space[1]))
+            # Paths in the folder sort between "folder/" and "folder0", because "0" follows "/".
             terms.append((_IN_SPACE, (f"{folder}/", f"{folder}0", members, members)))
         if (since := wanted.get("since")) is not None:
             terms.append(("time >= ?", (moment(since).timestamp(),)))
@@ -252,8 +264,9 @@ class History:
             raise BadRequest(
                 f"{prefix!r} is no id of a change", hint=f"give at least {MIN_PREFIX} characters of its id"
             )
+        # "~" sorts after all characters of ids.
         where = "(commit_id >= ? AND commit_id < ? OR op_id >= ? AND op_id < ?) AND kind IS coalesce(?, kind)"
-        with self._read() as connection:
+        with self._updated_tables() as connection:
             found = _ops(connection, where, [wanted, f"{wanted}~", wanted, f"{wanted}~", kind])
         if not found:
             raise NotFound(f"no {kind or 'change'} begins with '{wanted}'", hint="`ormahctl history` lists them")
@@ -273,7 +286,7 @@ class History:
         wanted = prefix.strip().lower()
         if not re.fullmatch(rf"[0-9a-f-]{{{MIN_PREFIX},36}}", wanted):
             raise BadRequest(f"{prefix!r} is no id", hint=f"give at least {MIN_PREFIX} characters of it")
-        with self._read() as connection:
+        with self._updated_tables() as connection:
             question = "SELECT DISTINCT node FROM op_file WHERE node >= ? AND node < ? ORDER BY 1"
             found = [row[0] for row in connection.execute(question, (wanted, f"{wanted}~"))]
         if not found:
@@ -287,7 +300,7 @@ class History:
 
     def beginning(self) -> datetime | None:
         """Return the time of the oldest commit; None: there is none."""
-        with self._read() as connection:
+        with self._updated_tables() as connection:
             (time,) = connection.execute("SELECT min(time) FROM op").fetchone()
         return None if time is None else datetime.fromtimestamp(time, UTC)
 
@@ -301,12 +314,16 @@ class History:
                 CASE WHEN :node IS NULL OR node = :node THEN new END
             FROM op_file JOIN op USING (number)
             WHERE commit_id = :commit AND path <> '' AND (:node IS NULL OR :node IN (was, node))"""
-        with self._read() as connection:
+        with self._updated_tables() as connection:
             rows = connection.execute(question, {"commit": commit, "node": node_id}).fetchall()
+
+        # Files that are new after the commit, by the note in them (or by their content, if it is no note).
         added: dict[str, list[Changed]] = {}
         for path, _, node, old, new in rows:
             if old is None:
                 added.setdefault(node or new, []).append(Changed(None, None, path, new))
+
+        # A removed file and a new one with the same note, or the same content, are one moved file.
         found = []
         for path, was, _, old, new in rows:
             if old is not None and new is not None:
@@ -328,10 +345,10 @@ class History:
         return old, None if file.new is None else (file.path or "", self._git.read(file.new, "blob"))
 
     def first_kinds(self, ids: Iterable[str]) -> dict[str, str | None]:
-        """Return `{node id: kind of the first op on it}` of ids that the history has. The kind is None for a commit made by
-        hand. Kinds in `NOT_CREATING` do not count."""
+        """Return {node id: kind of the first op on it} for those of `ids` that the history has. The kind is None for a
+        commit made by hand. Ops of the kinds `NOT_CREATING` are ignored."""
         found: dict[str, str | None] = {}
-        with self._read() as connection:
+        with self._updated_tables() as connection:
             for chunk in sql.sets(list(ids)):
                 question = f"""SELECT node, kind, min(place) FROM op_file JOIN op USING (number)
                     WHERE node IN ({sql.marks(chunk)}) AND coalesce(kind, '') NOT IN ({sql.marks(NOT_CREATING)}) GROUP BY node"""
@@ -339,28 +356,32 @@ class History:
         return found
 
     def note_in(self, oid: str, path: str) -> str | None:
-        """Return the id of the note in the blob `oid` of a commit, which was at `path`. Reads it if no known commit has
-        it; call `follow` first."""
+        """Return the id of the note in a blob of a commit; None if it is no memory. `oid`: the blob's id; `path`: where
+        the file was. The blob is read if no known commit has it. The caller calls `follow` first."""
         with self._database.ask() as connection:
             found = connection.execute("SELECT node FROM op_file WHERE new = ? AND node IS NOT NULL", (oid,)).fetchone()
-        return found[0] if found else self._note(oid, path) if is_markdown(path) else None
+        return found[0] if found else self._read_note_id(oid, path) if is_markdown(path) else None
 
     def paths(self, prefix: str) -> list[tuple[str, str]]:
-        """Return (path, blob) of each version of notes whose id begins with `prefix`; call `follow` first."""
+        """Return (path, blob) of each version of the notes whose id begins with `prefix`. The caller calls `follow`
+        first."""
         with self._database.ask() as connection:
             question = "SELECT DISTINCT path, new FROM op_file WHERE node >= ? AND node < ? AND new IS NOT NULL"
             return connection.execute(question, (prefix, f"{prefix}~")).fetchall()
 
     def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
-        """Return which of several files has had the id for longest (see the function `first_path`)."""
+        """Return which of several files got the id first; see the function `first_path`."""
         with self._database.read() as connection:
             return first_path(connection, node_id, paths)
 
 
 def first_path(connection: sqlite3.Connection, node_id: str, paths: Collection[str]) -> str | None:
-    """Return which of several files has had the id for longest, by the order of commits; None: none of them has it in the
-    history. It counts from when the path got the id, after it last was removed or had another id. What a merge brought
-    counts from the commit that was merged."""
+    """Return the path in `paths` that got the id `node_id` first, by the order of commits. None if none of them has it
+    in the history.
+
+    If a path lost the id (its file was removed or got another id), only the time since it got the id again counts. For
+    a commit that a merge brought, that commit's place counts, not the merge's.
+    """
     since: dict[str, tuple[int, str]] = {}
     question = f"""SELECT path, node, new, place, commit_id FROM op_file JOIN op USING (number)
         WHERE path IN ({sql.marks(paths)}) AND NOT merges ORDER BY place, commit_id"""
@@ -373,12 +394,13 @@ def first_path(connection: sqlite3.Connection, node_id: str, paths: Collection[s
 
 
 def is_markdown(path: str) -> bool:
+    """Return whether a path ends in `.md`, in any case."""
     return path[-3:].lower() == ".md"
 
 
 def moment(text: str, *, end: bool = False) -> datetime:
-    """Parse an ISO time, date or month; local unless it has a time zone. With `end` a date or month means its end.
-    Raises BadRequest."""
+    """Return the time that an ISO time, date or month means; local unless it has a time zone. With `end`, a date or
+    month means its end. Raises BadRequest."""
     given = text.strip()
     try:
         if _MONTH.fullmatch(given):
@@ -395,13 +417,14 @@ def moment(text: str, *, end: bool = False) -> datetime:
 # Rows
 
 
-def _known(connection: sqlite3.Connection) -> str:
+def _known_commit(connection: sqlite3.Connection) -> str:
+    """Return the commit up to which the tables have the history; "" if they have nothing."""
     found = connection.execute("SELECT value FROM meta WHERE key = 'history'").fetchone()
     return found[0] if found else ""
 
 
 def _insert(connection: sqlite3.Connection, commits: Sequence[LoggedCommit], nodes: Mapping[str, str | None]) -> None:
-    """Insert the rows of commits, parents first. `nodes`: {blob: id of the note in it}."""
+    """Insert the rows of `commits`, which are ordered with parents first. `nodes`: blob -> id of the note in it."""
     places: dict[str, int] = {}
     (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM op").fetchone()
     ops: list[tuple[object, ...]] = []
@@ -411,17 +434,24 @@ def _insert(connection: sqlite3.Connection, commits: Sequence[LoggedCommit], nod
         message = commit_message.parse(logged.message)
         for name in set(logged.parents) - places.keys():
             (places[name],) = connection.execute("SELECT place FROM op WHERE commit_id = ?", (name,)).fetchone()
+        # The place follows the time, but comes after the places of all parents, also if clocks differ.
         place = places[logged.commit] = max([logged.time * 1_000_000, *(places[name] + 1 for name in logged.parents)])
+
+        # The row of the op.
         op, kind, source, run = (message.trailer(f"Ormah-{key}") for key in ("Op", "Kind", "Source", "Run"))
         text = " ".join(message.nodes), message.subject, message.body
         merges = len(logged.parents) > 1
         ops.append((number, logged.commit, op, place, logged.time, kind, source or "person", run, merges, *text))
+
+        # The rows of its files, and of the notes that only its message names.
         touched = set[str | None]()
         for path, old, new in logged.files:
             was, node = (nodes.get(oid or "") if is_markdown(path) else None for oid in (old, new))
             files.append((number, path, was, node, old, new))
             touched |= {was, node}
         files += [(number, "", None, node, None, None) for node in set(message.nodes) - touched]
+
+        # The rows of the ops and commits that it undoes, of Ormah (trailer) and of git (subject).
         targets = " ".join(message.trailers.get(commit_message.UNDOES, ())).replace(",", " ").split()
         undoes += [(number, target) for target in (*targets, *_REVERTS.findall(logged.message))]
     connection.executemany("INSERT INTO op VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", ops)
@@ -441,8 +471,9 @@ def _ops(
     limit: int | None = None,
     until: datetime | None = None,
 ) -> list[Op]:
-    """Return the ops that match a condition, newest first."""
-    taken_back = _taken_back(connection, until)
+    """Return the ops that match a condition, newest first. `where`: the condition on table `op` in SQL, with parameters
+    `values`. `until`: undos after this time do not count."""
+    taken_back = _undone(connection, until)
     question = f"SELECT {_COLUMNS} FROM op WHERE {where} ORDER BY place DESC, commit_id DESC LIMIT coalesce(?, -1)"
     rows = connection.execute(question, (*values, limit))
     return [
@@ -464,9 +495,9 @@ def _ops(
     ]
 
 
-def _taken_back(connection: sqlite3.Connection, until: datetime | None) -> dict[str, str]:
-    """Return `{op or commit that is undone: the commit that undid it last}`. If several ops undo the same one, the latest
-    counts, unless it was itself undone. `until`: later undos do not count."""
+def _undone(connection: sqlite3.Connection, until: datetime | None) -> dict[str, str]:
+    """Return {undone op or commit: the commit that undid it}. If several commits undid it, the latest counts. An op is
+    left out if the commit that undid it was itself undone. `until`: undos after this time do not count."""
     latest: dict[str, tuple[str, bool]] = {}
     question = """SELECT op_id, commit_id, target FROM undoes CROSS JOIN op USING (number) WHERE time <= ?
         ORDER BY place DESC, commit_id DESC"""

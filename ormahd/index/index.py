@@ -82,7 +82,7 @@ class Index(Reader):
         self._applying = threading.Lock()
         self._knowing = threading.Lock()
         self._files: dict[str, FileState] | None = None
-        self._background = Background(self._step, database)
+        self._background = Background(self._work_step, database)
         self._in_background = background
         self._embedding = ThreadPoolExecutor(PARALLEL_BATCHES, "index-embed")
         self._batches: deque[_Batch] = deque()
@@ -96,16 +96,17 @@ class Index(Reader):
 
     @property
     def directory(self) -> Path:
+        """The folder of the index's files."""
         return self.database.directory
 
     @property
     def dropped(self) -> str | None:
-        """Why the contents of the index on the disk were dropped when this object opened it; None if they were
-        not."""
+        """Why the contents of the index on the disk were deleted when this object opened it; None if they were not."""
         return self.database.dropped
 
     @property
     def _stores(self) -> list[VectorStore]:
+        """The vectors of the active model, and of the next one if there is one."""
         return [store for store in (self.active, self.next) if store is not None]
 
     def close(self) -> None:
@@ -129,37 +130,40 @@ class Index(Reader):
         embed: bool = True,
         seen: Mapping[str, FileState] | None = None,
     ) -> None:
-        """Index new and changed files (`upserts`: path -> bytes and state on the disk) and remove others (`removals`:
-        paths), in one transaction.
+        """Index new and changed files, and remove others, in one transaction.
 
-        Paths are relative to the vault's root, with `/`. `head`: the commit that the index has reached with this
-        call, stored as `position`; None leaves `position` unchanged. `notes`: path -> note, for files that the caller
-        has parsed already. `embed`: whether to embed the texts before returning if there are only a few; otherwise
-        the background thread embeds them. `seen`: what `known` returned before the caller read the files; a file of
-        which a commit of Ormah's own has brought another version to the index since then is skipped.
+        `upserts`: path -> (bytes, state on the disk). `removals`: paths. Paths are relative to the vault's root, with
+        `/`. `head`: the commit that the index has reached with this call, stored as `position`; None leaves `position`
+        unchanged. `notes`: path -> note, for files that the caller has parsed already. `embed`: whether to embed the
+        texts before returning, if there are only a few; otherwise the background thread embeds them. `seen`: what
+        `known_files` returned before the caller read the files. A file is skipped if the index got another version of it
+        since then, from a commit of Ormah's own.
         """
+        # Parse the files, and embed their texts if there are few: both take long, so no lock is held.
         files = upserts.items() if len(upserts) <= AT_ONCE else priority.giving(upserts.items())
         parsed = notes or {}
         entries = [write.entry(path, data, state, note=parsed.get(path)) for path, (data, state) in files]
         priority.give()
         if embed and len(entries) <= AT_ONCE_FILES:
             nodes = (entry for entry in entries if entry.claims)
-            self._embed_few([embeddings.source(node.note.title, node.path, node.note.content) for node in nodes])
+            self._embed_few([embeddings.text_to_embed(node.note.title, node.path, node.note.content) for node in nodes])
+
+        # Write them to the tables, and then to the vectors in RAM, while no other change is applied.
         with self._applying:
             if seen is not None:
-                present = self.known()
+                present = self.known_files()
                 entries = [entry for entry in entries if present.get(entry.path) == seen.get(entry.path)]
                 removals = [path for path in removals if present.get(path) == seen.get(path)]
             with self.database.write() as connection:
                 changed = write.store(connection, entries, removals)
                 now = micros(self.clock())
                 deltas = {
-                    model: embeddings.follow(connection, model, changed, now) for model in embeddings.models(connection)
+                    model: embeddings.assign(connection, model, changed, now) for model in embeddings.models(connection)
                 }
                 if head is not None:
                     connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
             self.counted.changed()
-            self._follow_files([*upserts, *removals])
+            self._update_known_files([*upserts, *removals])
             for store in self._stores:
                 store.take(deltas[store.number])
         self._background.wake()
@@ -167,7 +171,7 @@ class Index(Reader):
     def rebuild(self, files: Iterable[tuple[str, bytes, FileState]], *, head: str | None = None) -> int:
         """Index all of `files` (path, bytes, state) again, and remove all other files from the index. Texts whose
         embedding is stored are not embedded again. `head`: see `apply`. Return the number of files."""
-        removals = set(self.known())
+        removals = set(self.known_files())
         done = 0
         files = iter(files)
         while batch := {path: (data, state) for path, data, state in itertools.islice(files, BATCH)}:
@@ -182,27 +186,28 @@ class Index(Reader):
         self._wipe_chroma()
         return done
 
-    def touched(self, states: Sequence[FileState]) -> None:
-        """Store the new size, mtime and inode of files that were touched. A file whose bytes (`digest`) are not those
-        that were indexed is skipped."""
+    def update_states(self, states: Sequence[FileState]) -> None:
+        """Store the new size, mtime and inode of files whose bytes did not change. A file is skipped if its bytes
+        (`digest`) differ from those that were indexed."""
         with self._applying:
             with self.database.write() as connection:
                 connection.executemany(
                     "UPDATE file SET size = ?, mtime_ns = ?, inode = ? WHERE path = ? AND digest = ?",
                     [(state.size, state.mtime_ns, state.inode, state.path, state.digest) for state in states],
                 )
-            self._follow_files([state.path for state in states])
+            self._update_known_files([state.path for state in states])
 
-    def known(self) -> dict[str, FileState]:
-        """Return path -> state when it was indexed, for every indexed file. Cached in RAM, because each scan of the
-        vault asks for it."""
+    def known_files(self) -> dict[str, FileState]:
+        """Return {path: state when it was indexed} for every file of the vault. It is cached in RAM, because each scan
+        of the vault needs it."""
         with self._knowing:
             if self._files is None:
                 with self.database.read() as connection:
                     self._files = reader.known_files(connection)
             return self._files.copy()
 
-    def _follow_files(self, paths: Sequence[str]) -> None:
+    def _update_known_files(self, paths: Sequence[str]) -> None:
+        """Bring the cached states of the files `paths` up to what the database holds."""
         with self._knowing:
             if self._files is not None:
                 with self.database.read() as connection:
@@ -229,21 +234,22 @@ class Index(Reader):
         self._background.wake()
 
     def scour(self) -> None:
-        """Remove every trace of deleted notes from the index's files: their embeddings, their words, freed pages of
-        the SQLite file, and all files of Chroma, which is filled again.
+        """Delete every trace of removed notes from the index's files: their embeddings, their words, freed pages of the
+        SQLite file, and all files of Chroma, which is filled again.
 
-        Takes about as long as writing the SQLite file; other threads can read meanwhile. Raises Unavailable if their
-        reads block it for too long.
+        This takes about as long as writing the SQLite file; other threads can read in the meantime. Raises Unavailable
+        if their reads block it for too long.
         """
         with self._applying:
             with self.database.write() as connection:
-                embeddings.forget_free(connection)
+                embeddings.delete_free(connection)
                 # Merge the segments of the full text table: no segment then holds words of deleted rows.
                 connection.execute("INSERT INTO words (words) VALUES ('optimize')")
             self.database.scour()
         self._wipe_chroma()
 
     def _wipe_chroma(self) -> None:
+        """Delete the files of Chroma; the background thread fills it again."""
         if self.active is not None:
             self.active.chroma.wipe()
         else:
@@ -255,7 +261,7 @@ class Index(Reader):
     def attach(self, embedder: Embedder) -> None:
         """Use this model: load its stored vectors, and embed in the background the nodes that have none.
 
-        If another model (with another fingerprint) is in use, it stays in use until every node has vectors of the new
+        If another model (with another fingerprint) is in use, that one is used until every node has vectors of the new
         one.
         """
         with self._applying:
@@ -283,8 +289,8 @@ class Index(Reader):
         store = self.active
         if store is None:
             return None
-        sources = [embeddings.source(title, "", content) for title, content in texts]
-        made = self._embed(store, self._missing(store, sources), urgent=urgent)
+        sources = [embeddings.text_to_embed(title, "", content) for title, content in texts]
+        made = self._embed_and_store(store, self._without_embedding(store, sources), urgent=urgent)
         if not urgent:
             self._background.worked()
         with self.database.read() as connection:
@@ -303,15 +309,15 @@ class Index(Reader):
         return [] if vectors is None else self.search_vectors(vectors[0], limit, MEMORIES)
 
     def keep_vectors(self, fingerprint: str, made: Mapping[bytes, DocumentVectors]) -> None:
-        """Store embeddings of texts that no note has today. `made`: sha256 of the text -> its embedding, made by the
-        model with this fingerprint; nothing is stored if that model is no longer used."""
+        """Store embeddings of texts, also if no note has these texts today. `made`: sha256 of the text -> its
+        embedding. `fingerprint`: of the model that made them; nothing is stored if that model is no longer used."""
         with self._applying:
             store = {store.embedder.fingerprint: store for store in self._stores}.get(fingerprint)
             if made and store is not None:
                 with self.database.write() as connection:
                     embeddings.put(connection, store.number, made, micros(self.clock()))
 
-    def _missing(self, store: VectorStore, texts: Iterable[EmbeddedText]) -> list[EmbeddedText]:
+    def _without_embedding(self, store: VectorStore, texts: Iterable[EmbeddedText]) -> list[EmbeddedText]:
         """Return those of `texts` that have no stored embedding, each once."""
         wanted = {text.sha: text for text in texts}
         with self.database.read() as connection:
@@ -323,19 +329,20 @@ class Index(Reader):
         store = self.active
         if store is None:
             return
-        missing = self._missing(store, texts)
+        missing = self._without_embedding(store, texts)
         if len(missing) > AT_ONCE or sum(len(text.content) for text in missing) > AT_ONCE_CHARACTERS:
             return
         try:
-            self._embed(store, missing, urgent=True)
+            self._embed_and_store(store, missing, urgent=True)
         except Exception:
             # The model's library may raise anything. The texts wait; full text search finds them.
             log.exception("embedding %d texts failed; they are tried again in the background", len(missing))
 
-    def _embed(
+    def _embed_and_store(
         self, store: VectorStore, texts: Sequence[EmbeddedText], *, urgent: bool
     ) -> dict[bytes, DocumentVectors]:
-        """Embed texts that are about to become notes, and store their embeddings. Return sha256 of a text -> embedding."""
+        """Embed texts that are about to become notes, and store their embeddings. Return {sha256 of a text: its
+        embedding}."""
         made = embeddings.embed(store.embedder, texts, urgent=urgent)
         try:
             self.keep_vectors(store.embedder.fingerprint, made)
@@ -344,26 +351,30 @@ class Index(Reader):
         return made
 
     def embed_waiting(self, ids: Sequence[str], *, urgent: bool) -> dict[bytes, DocumentVectors]:
-        """Embed the texts of nodes without vectors, and give the nodes these vectors. Return sha256 of a text -> its
-        embedding, for the texts that were not stored already."""
+        """Embed the texts of the nodes `ids`, which have no vectors, and give the nodes these vectors. Return {sha256
+        of a text: its embedding} for the texts that were not stored already."""
         assert self.active is not None
-        made = self._made(self.active, ids, urgent=urgent)
-        self._tie(self.active, ids, made)
+        made = self._embed_nodes(self.active, ids, urgent=urgent)
+        self._store_vectors(self.active, ids, made)
         return made
 
-    def _made(self, store: VectorStore, ids: Sequence[str], *, urgent: bool) -> dict[bytes, DocumentVectors]:
+    def _embed_nodes(self, store: VectorStore, ids: Sequence[str], *, urgent: bool) -> dict[bytes, DocumentVectors]:
+        """Embed the texts of the nodes `ids`. Return {sha256 of a text: its embedding} for the texts that were not
+        stored already."""
         with self.database.read() as connection:
-            sources = embeddings.sources(connection, ids)
-        return embeddings.embed(store.embedder, self._missing(store, sources.values()), urgent=urgent)
+            sources = embeddings.texts_to_embed(connection, ids)
+        return embeddings.embed(store.embedder, self._without_embedding(store, sources.values()), urgent=urgent)
 
-    def _tie(self, store: VectorStore, ids: Sequence[str], made: Mapping[bytes, DocumentVectors]) -> None:
+    def _store_vectors(self, store: VectorStore, ids: Sequence[str], made: Mapping[bytes, DocumentVectors]) -> None:
+        """Store the embeddings `made` (sha256 of a text -> embedding), and give the nodes `ids` their vectors. An
+        embedding is dropped if no node has its text any more."""
         now = micros(self.clock())
         with self._applying:
             with self.database.write() as connection:
                 # A text that was deleted meanwhile must leave no embedding behind.
-                wanted = {text.sha for text in embeddings.sources(connection, ids).values()}
+                wanted = {text.sha for text in embeddings.texts_to_embed(connection, ids).values()}
                 embeddings.put(connection, store.number, {sha: made[sha] for sha in made if sha in wanted}, now)
-                delta = embeddings.follow(connection, store.number, ids, now)
+                delta = embeddings.assign(connection, store.number, ids, now)
             store.take(delta)
             for node_id in ids:  # also those removed or changed meanwhile (`take` adds the latter again)
                 if node_id not in delta.waiting:
@@ -371,13 +382,21 @@ class Index(Reader):
 
     # The background thread
 
-    def _step(self) -> float:
-        """Do one step of the background thread's work, see `Background`."""
+    def _work_step(self) -> float:
+        """Do one step of the background thread's work. Return the seconds until the next step is due; see `Background`.
+
+        In this order: embed nodes without vectors, change to the next model, drop embeddings that no note needs, write
+        to Chroma.
+        """
         priority.give()
+
+        # Embed nodes without vectors.
         for store in self._stores:
             if store.waiting:
-                self._fill(store)
+                self._embed_batch(store)
                 return 0.0
+
+        # Change to the next model.
         if self.next is not None:  # all nodes have vectors of the next model
             with self._applying:
                 old, self.active, self.next = self.active, self.next, None
@@ -385,6 +404,8 @@ class Index(Reader):
             if old is not None:
                 old.chroma.close()
             return 0.0
+
+        # Delete embeddings that no note needs, every `TIDY_S`.
         active = self.active
         if active is None:
             return IDLE_S
@@ -392,6 +413,8 @@ class Index(Reader):
             if self.tidy():
                 return 0.0
             self._tidy_at = time.monotonic() + TIDY_S
+
+        # Write to Chroma.
         try:
             pause = active.chroma.step(settling=bool(self._background.hurried))
         except ChromaTrouble as trouble:
@@ -402,30 +425,31 @@ class Index(Reader):
                 active.record(connection)
         return pause
 
-    def _fill(self, store: VectorStore) -> None:
-        """Give vectors to a batch of the nodes that wait in `store`, while the next batch is embedded."""
+    def _embed_batch(self, store: VectorStore) -> None:
+        """Embed a batch of the nodes that have no vectors in `store`, and give them their vectors. Further batches are
+        embedded meanwhile."""
         while self._batches and self._batches[0].store is not store:
             self._batches.popleft()
         under_way = {node_id for batch in self._batches for node_id in batch.ids}
         first = list(store.waiting)[: (PARALLEL_BATCHES + 1) * FILL_BATCH]
         following = [node_id for node_id in first if node_id not in under_way]
         for ids in sql.chunks(following, FILL_BATCH)[: PARALLEL_BATCHES - len(self._batches)]:
-            made = self._embedding.submit(self._made, store, ids, urgent=False)
+            made = self._embedding.submit(self._embed_nodes, store, ids, urgent=False)
             self._batches.append(_Batch(store, ids, made))
         if self._batches:
             batch = self._batches.popleft()
-            self._tie(store, batch.ids, batch.made.result())
+            self._store_vectors(store, batch.ids, batch.made.result())
 
     def tidy(self) -> bool:
-        """Drop some embeddings that no note needs. Return whether there may be more of them."""
+        """Delete some embeddings that no note needs. Return whether there may be more of them."""
         with self._applying, self.database.write() as connection:
             if self.next is not None or self.active is None:
                 return False
             number = self.active.number
             others = embeddings.models(connection) != [number]
-            dropped = embeddings.purge(connection, number, micros(self.clock()))
+            dropped = embeddings.delete_unneeded(connection, number, micros(self.clock()))
             if others and not dropped:
-                embeddings.forget_others(connection, number)
+                embeddings.delete_other_models(connection, number)
         if dropped or others:
             self.database.checkpoint()
         return bool(dropped)
@@ -441,6 +465,7 @@ class Index(Reader):
         vectors. Return False on timeout."""
 
         def filled() -> bool:
+            """Return whether the wait is over."""
             active = self.active
             if active is None or self.next is not None or active.waiting:
                 return False
@@ -450,8 +475,8 @@ class Index(Reader):
 
     @property
     def degraded(self) -> list[str]:
-        """The parts that search has to do without at present: "vectors" (no model, or many nodes without vectors),
-        "chroma" (search is then only slower)."""
+        """The parts that search cannot use at present: "vectors" (no model, or many nodes without vectors), "chroma"
+        (search is then only slower)."""
         active = self.active
         if active is None:
             return ["vectors"]
@@ -462,7 +487,7 @@ class Index(Reader):
 
     @property
     def searched(self) -> str:
-        """Where vectors are searched (`VectorStore.searched`); "nowhere" until the model is loaded."""
+        """Where vectors are searched (`VectorStore.searched`); "nowhere" until a model is attached."""
         return self.active.searched if self.active else "nowhere"
 
     @property
@@ -471,29 +496,36 @@ class Index(Reader):
         return self.active.chroma.trouble if self.active else None
 
     def verify(
-        self, vault: Iterable[tuple[str, bytes, FileState]], *, progress: verify.Progress = verify.silent
+        self, vault: Iterable[tuple[str, bytes, FileState]], *, progress: verify.Progress = verify.no_progress
     ) -> list[Difference]:
-        """Return all differences between the index's tables and those that are built anew from the files `vault` (path,
-        bytes, state), between stored vectors, vectors in RAM and Chroma; empty if there are none.
+        """Compare the index with the vault, and return the differences; empty if there are none. Nothing is changed.
 
-        Nodes that wait for their vectors are no difference; `pending` counts them. Other threads can write the index
-        meanwhile, because its tables are compared as they were at one moment. A file written after that moment may be
-        returned as different.
+        Compared are the index's tables with those built again from the files `vault` (path, bytes, state), and the
+        stored vectors with those in RAM and in Chroma. Nodes that wait for their vectors are no difference; `pending`
+        counts them.
+
+        Other threads can write the index meanwhile: its tables are compared as they were at one moment. A file written
+        after that moment may be returned as different.
         """
+        # The tables.
         with self.database.beside() as connection:
             with self._applying:
                 connection.execute("SELECT 1 FROM indexed.meta").fetchone()  # the snapshot begins here
             progress(0, 0, "the database")
             if found := verify.check(connection):
                 return found
-            found = list(verify.tables(connection, vault, progress))
+            found = list(verify.compare_tables(connection, vault, progress))
         if (active := self.active) is None:
             return found
+
+        # The vectors.
         with self.database.read() as connection:
             with self._applying:
                 connection.execute("SELECT 1 FROM meta").fetchone()
                 memory = active.matrix.frozen()
-            found += verify.vectors(connection, active.number, memory, progress)
+            found += verify.compare_vectors(connection, active.number, memory, progress)
+
+        # Chroma, which the background thread opens if it is closed.
         progress(0, 0, "Chroma")
         active.chroma.trouble = None  # have the background thread open it again now
         self._background.wait(lambda: bool(active.chroma.place or active.chroma.trouble), OPEN_S, hurry=True)

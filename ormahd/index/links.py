@@ -27,8 +27,8 @@ FILE, ALIAS, TITLE = 1, 2, 3
 
 
 class Target(Struct, frozen=True):
-    """The parts of a wikilink's text by which its node is looked up: `short`, the id or short id in it; `file`, the
-    text after the last `/`; `whole`, the whole path."""
+    """The parts of a wikilink's text by which its node is found. `short`: the id or short id in it; `file`: the text
+    after the last `/`; `whole`: the text with its folders."""
 
     short: str | None
     file: str
@@ -41,7 +41,8 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).strip()
 
 
-def target(text: str) -> Target:
+def parse_target(text: str) -> Target:
+    """Return the parts of a wikilink's text by which its node is found."""
     whole = fold(text).removesuffix(".md")
     parts = [part for part in whole.split("/") if part not in {"", ".", ".."}]
     whole = "/".join(parts)
@@ -51,13 +52,14 @@ def target(text: str) -> Target:
 
 
 def stem(path: str) -> str:
+    """Return the name of a file without its folders and without `.md`."""
     name = path.rsplit("/", 1)[-1]
     return name[:-3] if name[-3:].lower() == ".md" else name
 
 
 def names(note: Note) -> set[tuple[str, int]]:
     """Return (name, rank) for each name under which links may find the note; rank: FILE, ALIAS or TITLE. The note's id
-    is not among them, because links by id are looked up in the node table."""
+    is not among them, because links by id are found by the node table."""
     found = {(fold(stem(note.path)), FILE)}
     found |= {(fold(alias), ALIAS) for alias in note.aliases}
     if note.title:
@@ -72,7 +74,7 @@ def put(connection: sqlite3.Connection, notes: Sequence[tuple[int, Note]]) -> No
     rows = []
     for number, note in notes:
         for link in note.links:
-            aim = target(link.target)
+            aim = parse_target(link.target)
             written = (link.weight, None if link.created is None else micros(link.created), link.reason, link.body)
             rows.append((number, link.edge, link.target, aim.short, aim.file, aim.whole, *written))
     sql.put(connection, "INSERT INTO name", named)
@@ -93,8 +95,8 @@ def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterabl
 
 
 def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers: Sequence[int]) -> None:
-    """Find anew the target of all edges whose text matches one of `keys`, and of all edges that are written in the
-    files with the row numbers `numbers`. Store the targets that changed."""
+    """Resolve again the edges whose text matches one of `keys`, and the edges that are written in the files with the
+    row numbers `numbers`. Store the targets that changed."""
     found: dict[int, list[Any]] = {}
     columns = ("edge", "short", "file", "whole", "target")
     for chunk in sql.sets(sorted(keys)):
@@ -106,33 +108,37 @@ def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers
         rest = f"FROM edge WHERE number IN ({sql.marks(numbered)})"
         found |= {row[0]: row for row in sql.table(connection, columns, rest, numbered)}
     aims = {edge: Target(short, file, whole) for edge, short, file, whole, _ in found.values()}
-    known = {aim: lead(connection, aim) for aim in set(aims.values())}
+    known = {aim: find_target(connection, aim) for aim in set(aims.values())}
     changed = [(edge, known[aims[edge]]) for edge, *_, before in found.values() if known[aims[edge]] != before]
     by_edge = ") UPDATE edge SET target = (SELECT target FROM new WHERE new.edge = edge.edge) WHERE edge IN (SELECT edge FROM new)"
     sql.put(connection, "WITH new (edge, target) AS (", changed, more=by_edge)
 
 
-def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
-    """Return the id of the one node that a link means; None if it means no node, or several."""
+def find_target(connection: sqlite3.Connection, aim: Target) -> str | None:
+    """Return the id of the node that a link means; None if it matches no node, or several."""
+    # By its short id.
     if aim.short:
         # The index is named: otherwise SQLite scans all nodes.
         held = "SELECT id FROM node INDEXED BY node_held WHERE held = 1 AND id >= ? AND id < ?"
         ids = {row[0] for row in connection.execute(held, (aim.short, aim.short + "g"))}
         if len(ids) > 1:  # several ids begin with it: the rest of the name may tell them apart
-            ids = {row[0] for row in _named(connection, aim.file, FILE) if row[0] in ids}
+            ids = {row[0] for row in _nodes_named(connection, aim.file, FILE) if row[0] in ids}
         if ids:
             return ids.pop() if len(ids) == 1 else None
-    rows = _named(connection, aim.file, FILE)
+
+    # By its file name, with the folders if the link has some; else by an alias, else by a title.
+    rows = _nodes_named(connection, aim.file, FILE)
     if "/" in aim.whole:
         matching = [row for row in rows if f"/{fold(row[1]).removesuffix('.md')}".endswith(f"/{aim.whole}")]
         rows = matching or rows
     for rank in (ALIAS, TITLE):
-        rows = rows or _named(connection, aim.whole, rank)
+        rows = rows or _nodes_named(connection, aim.whole, rank)
     found = {row[0] for row in rows}
     return found.pop() if len(found) == 1 else None
 
 
-def _named(connection: sqlite3.Connection, key: str, rank: int) -> list[tuple[str, str]]:
+def _nodes_named(connection: sqlite3.Connection, key: str, rank: int) -> list[tuple[str, str]]:
+    """Return (node id, path) of each node that has the name `key` with this rank: `FILE`, `ALIAS` or `TITLE`."""
     select = (
         "SELECT n.id, f.path FROM name JOIN node n USING (number) JOIN file f USING (number) "
         "WHERE name.key = ? AND name.rank = ? AND n.held = 1"
@@ -170,7 +176,7 @@ def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None) -> l
 
 
 def _preferred_first(row: Sequence[Any]) -> tuple[object, ...]:
-    """Return the sort key of a row of `_EDGE`. Of several edges with the same ends and type, it puts the preferred one
+    """Return the sort key of a row of `_EDGE`. If several edges have the same ends and type, the preferred one comes
     first."""
     source, aim, kind, weight, created, reason, body = row
     return source, aim, kind, body, -float(weight), created or 0, reason or ""

@@ -88,7 +88,7 @@ OF_VAULT = f"kind <> '{NoteKind.SOURCE}'"
 
 
 def known_files(connection: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, FileState]:
-    """Return path -> the state when it was indexed, of each file of the vault. With `paths`, only for these files."""
+    """Return {path: state when it was indexed} for all files of the vault, or only for `paths`."""
     names = ("path", "size", "mtime_ns", "inode", "digest")
     if paths is None:
         rows = connection.execute(f"SELECT {', '.join(names)} FROM file WHERE {OF_VAULT}")
@@ -101,7 +101,7 @@ def known_files(connection: sqlite3.Connection, paths: Sequence[str] | None = No
 
 
 def full(ids: Sequence[str]) -> list[str]:
-    """Return the items of `ids` that are valid full ids, each once, in order."""
+    """Return the valid full ids in `ids`, each once, in order."""
     return [node_id for node_id in dict.fromkeys(ids) if is_node_id(node_id)]
 
 
@@ -125,6 +125,7 @@ LATE_PIECES = 4
 
 
 def _statement(row: NodeRow) -> Statement:
+    """Return the text of a node as read by `statement.read`."""
     return read_statement(row.title, row.content, row.type)
 
 
@@ -153,6 +154,7 @@ class Reader:
         """Why the index may lack memories of the vault, such as `start`; empty: it has all."""
 
     def close(self) -> None:
+        """Stop the search threads, and close the database."""
         self._beside.close()
         self.database.close()
 
@@ -166,22 +168,25 @@ class Reader:
             return None if row is None else str(row[0])
 
     def kinds(self) -> dict[str, str]:
-        """Return path -> kind (`NoteKind`) of every indexed file. If several files have the same id, those that are
-        not its node have the kind "duplicate"."""
+        """Return {path: kind (`NoteKind`)} for every indexed file of the vault. If several files have the same id, only
+        one of them is its node; the others have the kind "duplicate"."""
         with self.database.read() as connection:
             kind = "CASE WHEN n.held = 0 THEN 'duplicate' ELSE kind END"
             select = f"SELECT path, {kind} FROM file LEFT JOIN node n USING (number) WHERE {OF_VAULT}"
             return dict(connection.execute(select))
 
     def source_rows(self) -> list[SourceRow]:
-        """Return the sections of all files in folders of the person."""
+        """Return the sections of all files in the person's folders."""
         with self.database.read() as connection:
             select = "SELECT path, size, mtime_ns, inode, f.digest, node_id, space, source FROM file f JOIN node USING (number)"
             return [SourceRow(*row) for row in connection.execute(f"{select} WHERE kind = '{NoteKind.SOURCE}'")]
 
     def texts(self, chosen: str = OF_VAULT) -> Iterator[tuple[str, bytes]]:
-        """Yield (path, the file's path, id, title and text, joined by newlines, as UTF-8) for each file. `chosen`: which
-        files, in SQL. The caller must not use the index until it has taken all of them."""
+        """Yield (path, text) for each file that `chosen` selects, a condition in SQL on table `file`. The text is the
+        path, the id, the title and the content, joined by newlines, as UTF-8.
+
+        The caller must not use the index until all rows are read.
+        """
         with self.database.read() as connection:
             rows = connection.execute(
                 "SELECT f.path, coalesce(f.node_id, '') || char(10) || coalesce(n.title, '') || char(10) || t.content "
@@ -198,17 +203,23 @@ class Reader:
     # Nodes and edges
 
     def resolve(self, prefix: str) -> str:
-        """Return the full id for an id, a unique prefix of at least 4 characters (in any case), or the path of a note.
+        """Return the full id for an id, for a unique prefix of at least 4 characters (in any case), or for the path of
+        a note.
 
-        Raises BadRequest (not an id at all), NotFound, Ambiguous (`data["ids"]`), NotReady (it may be in the vault).
+        Raises:
+            BadRequest: the text cannot be an id.
+            NotFound: no memory has the id.
+            Ambiguous: several ids begin with it; `data["ids"]` lists them.
+            NotReady: the index lags behind the vault, which may have it.
         """
         try:
             return self.resolve_known(prefix)
         except NotFound as absent:
-            raise self._absent(absent) from None
+            raise self._absent_error(absent) from None
 
     def resolve_known(self, prefix: str) -> str:
         """Do what `resolve` does, but raise NotFound also while the index lags behind the vault."""
+        # The path of a note.
         text = prefix.strip()
         if text[-3:].lower() == ".md":
             select = "SELECT n.id FROM file JOIN node n USING (number) WHERE path = ? AND held = 1"
@@ -219,6 +230,7 @@ class Reader:
                 raise NotFound(f"no memory lies at {text!r}", hint=hint)
             return str(row[0])
 
+        # An id or a prefix. No id has a "g", so `beginning` + "g" sorts after all ids with that prefix.
         beginning = clean_prefix(prefix)
         select = "SELECT id FROM node WHERE held = 1 AND id >= ? AND id < ? ORDER BY id LIMIT ?"
         with self.database.ask() as connection:
@@ -242,8 +254,8 @@ class Reader:
         """Return the vectors of a question; None until a model is attached."""
         return None if self.embedder is None else self.embedder.embed_query(text)
 
-    def has_short(self, short: str) -> str | None:
-        """Return the id of the node with this short id, or None."""
+    def find_short(self, short: str) -> str | None:
+        """Return the id of the node with this short id; None if there is none."""
         try:
             return self.resolve_known(short)
         except NotFound:
@@ -266,38 +278,40 @@ class Reader:
         found = self.notes([node_id])
         if node_id not in found:
             hint = "look for it with `ormahctl recall`"
-            raise self._absent(NotFound(f"no memory has the id {node_id!r}", hint=hint))
+            raise self._absent_error(NotFound(f"no memory has the id {node_id!r}", hint=hint))
         return found[node_id]
 
-    def _absent(self, absent: NotFound) -> NotFound | NotReady:
+    def _absent_error(self, absent: NotFound) -> NotFound | NotReady:
         """Return the error for a memory that the index lacks: `absent`, unless it may be in the vault."""
         if not self.lags:
             return absent
         return NotReady(f"the index is still being made from the vault: {absent.message}", hint="ask again in a moment")
 
     def notes(self, ids: Sequence[str]) -> dict[str, NodeRow]:
-        """Return full id -> node, in the order of `ids`. Unknown ids are left out."""
+        """Return {full id: node}, in the order of `ids`. Unknown ids are left out."""
         wanted = full(ids)
-        found = {row[0]: row for row in self._rows(NODE_COLUMNS, NODE_FROM, wanted)}
+        found = {row[0]: row for row in self._node_rows(NODE_COLUMNS, NODE_FROM, wanted)}
         return {node_id: node_row(found[node_id], self.strength) for node_id in wanted if node_id in found}
 
     def candidates(self, ids: Sequence[str]) -> dict[str, CandidateRow]:
-        """Return full id -> the fields of a node that ranking needs. Unknown ids are left out."""
-        rows = self._rows(CANDIDATE_COLUMNS, "node n JOIN text t USING (number)", full(ids))
+        """Return {full id: the fields of a node that ranking needs}. Unknown ids are left out."""
+        rows = self._node_rows(CANDIDATE_COLUMNS, "node n JOIN text t USING (number)", full(ids))
         return {row[0]: candidate(row, self.strength) for row in rows}
 
-    def _rows(self, columns: str, tables: str, ids: Sequence[str]) -> list[list[Any]]:
+    def _node_rows(self, columns: str, tables: str, ids: Sequence[str]) -> list[list[Any]]:
+        """Return the rows of the nodes `ids` that exist. `columns`, `tables`: the columns, and the tables of the FROM
+        clause, in SQL."""
         priority.give()
         found: list[list[Any]] = []
-        with self._few(ids) as connection:
+        with self._connection_for(ids) as connection:
             for chunk in sql.sets(ids):
                 rest = f"FROM {tables} WHERE n.held = 1 AND n.id IN ({sql.marks(chunk)})"
                 found += sql.table(connection, (columns,), rest, chunk)
         return found
 
-    def _few(self, ids: Sequence[str], limit: int = sql.SOME) -> AbstractContextManager[sqlite3.Connection]:
-        """Return a context manager that yields a connection for reading the nodes `ids`. If there are at most `limit`,
-        a single statement reads them, and the connection has no transaction."""
+    def _connection_for(self, ids: Sequence[str], limit: int = sql.SOME) -> AbstractContextManager[sqlite3.Connection]:
+        """Return a context manager that yields a connection for reading the nodes `ids`. With at most `limit` ids the
+        connection has no transaction, because a single statement reads them all."""
         return self.database.ask() if len(ids) <= limit else self.database.read()
 
     def ids(self, chosen: Filter = EVERYTHING) -> list[str]:
@@ -312,19 +326,21 @@ class Reader:
         return self.counted.changes
 
     def acts(self, space: str | None) -> list[tuple[str, str]]:
-        """Return (id, `Acts` as JSON) of the nodes of a space that say something of actions."""
+        """Return (id, `Acts` as JSON) of the nodes of a space that have `Acts`, sorted. Archival nodes are left out.
+        `space`: None for nodes without a space."""
         select = "SELECT id, acts FROM node WHERE held = 1 AND acts IS NOT NULL AND tier <> 'archival' AND space IS ?"
         with self.database.ask() as connection:
             return sorted(connection.execute(select, (space,)))
 
-    def having(self, name: str) -> list[str]:
-        """Return the ids of the nodes whose `Acts` have a value for the field `name`, such as `guard`."""
+    def ids_with_act(self, name: str) -> list[str]:
+        """Return the ids of the nodes whose `Acts` have a value in the field `name`, such as `guard`."""
         select = "SELECT id FROM node INDEXED BY node_acts WHERE held = 1 AND acts IS NOT NULL AND acts LIKE ?"
         with self.database.ask() as connection:
             return [row[0] for row in connection.execute(select, (f'%"{name}":%',))]
 
     def newest(self, chosen: Filter, limit: int) -> list[str]:
-        """Return the ids of the last created nodes that pass the filter, newest first, ties by id."""
+        """Return the ids of the last created nodes that pass the filter, newest first. Nodes created at the same time
+        are ordered by id."""
         condition, values = chosen.sql()
         select = f"SELECT n.id FROM node n WHERE {condition} ORDER BY n.created DESC, n.id LIMIT ?"
         with self.database.ask() as connection:
@@ -336,11 +352,11 @@ class Reader:
         with self.database.ask() as connection:
             return int(connection.execute(f"SELECT count(*) FROM node n WHERE {condition}", values).fetchone()[0])
 
-    def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]:
-        """Return the subset of `ids` whose nodes pass the filter, in their order."""
+    def filter_ids(self, ids: Sequence[str], chosen: Filter) -> list[str]:
+        """Return those of `ids` whose nodes pass the filter, in their order."""
         condition, values = chosen.sql()
         passing: set[str] = set()
-        with self._few(ids) as connection:
+        with self._connection_for(ids) as connection:
             for chunk in sql.sets(ids):
                 # `CROSS JOIN` by number: otherwise SQLite uses an index of the filter and walks half of the nodes.
                 these = f"SELECT number FROM node WHERE held = 1 AND id IN ({sql.marks(chunk)})"
@@ -348,9 +364,9 @@ class Reader:
                 passing.update(*sql.columns(connection, ("n.id",), rest, (*chunk, *values)))
         return [node_id for node_id in ids if node_id in passing]
 
-    def equal(self, space: str | None, type: NodeType, title: str | None, content: str) -> str | None:  # noqa: A002
-        """Return the id of the newest node with exactly these fields, or None. `content` must be normalised as `parse` does
-        it."""
+    def find_equal(self, space: str | None, type: NodeType, title: str | None, content: str) -> str | None:  # noqa: A002
+        """Return the id of the newest node with exactly these fields; None if there is none. `content` must be
+        normalised as by `parse`."""
         with self.database.ask() as connection:
             row = connection.execute(
                 "SELECT id FROM node n JOIN text t USING (number) WHERE held = 1 AND same = ? AND space IS ? AND type = ? "
@@ -359,18 +375,19 @@ class Reader:
             ).fetchone()
         return None if row is None else str(row[0])
 
-    def extracted(self) -> dict[str, str]:
-        """Return `{id: from}` of the memories that were extracted from sessions; `from` is `<session>#<turn>`."""
+    def extracted_from(self) -> dict[str, str]:
+        """Return {node id: `<session>#<turn>`} for the memories that were extracted from sessions: the turn that each
+        was extracted from."""
         with self.database.read() as connection:
             return dict(connection.execute("SELECT id, said_in FROM node WHERE held = 1 AND said_in IS NOT NULL"))
 
     def resolve_link(self, target: str) -> str | None:
-        """Return the id of the one node that a wikilink's text means, or None."""
+        """Return the id of the node that a wikilink's text means; None if it matches no node, or several."""
         with self.database.read() as connection:
-            return links.lead(connection, links.target(target))
+            return links.find_target(connection, links.parse_target(target))
 
-    def called(self, name: str) -> set[str]:
-        """Return the ids of all nodes that have this name as file name, title or alias."""
+    def ids_named(self, name: str) -> set[str]:
+        """Return the ids of the nodes that have this name as file name, title or alias."""
         select = "SELECT n.id FROM name m JOIN node n USING (number) WHERE m.key = ? AND n.held = 1"
         with self.database.ask() as connection:
             return {row[0] for row in connection.execute(select, (links.fold(name),))}
@@ -385,11 +402,11 @@ class Reader:
         if ids is not None and not ids:
             return []
         priority.give()
-        with self.database.read() if ids is None else self._few(ids, links.BOTH) as connection:
+        with self.database.read() if ids is None else self._connection_for(ids, links.BOTH) as connection:
             return links.edges(connection, ids)
 
     def degrees(self) -> dict[str, int]:
-        """Return node id -> number of resolved edges in either direction, counted as `edges_of` returns them. Nodes
+        """Return {node id: number of resolved edges in either direction}, counted as `edges_of` returns them. Nodes
         without edges are left out."""
         select = (
             "WITH link AS (SELECT DISTINCT n.id AS source, e.target, e.type FROM edge e JOIN node n USING (number) "
@@ -420,14 +437,14 @@ class Reader:
             return words.search(connection, terms, limit, chosen, self.counted)
 
     def begin_text(self, terms: Sequence[str], limit: int, chosen: Filter) -> Callable[[], list[tuple[str, float]]]:
-        """Start `search_text` in another thread and return a function that returns its result."""
+        """Start `search_text` in another thread. Return a function that waits for its result and returns it."""
         return self._beside.begin(functools.partial(self.search_text, terms, limit, chosen))
 
     def frequencies(self, terms: Sequence[str]) -> tuple[dict[str, int], int]:
-        """Return (term -> number of files that contain it, number of all files). A term of several words must occur as
+        """Return ({term: number of files that contain it}, number of all files). A term of several words must occur as
         a phrase."""
         with self.database.read() as connection:
-            files = words.largest(connection)
+            files = words.largest_number(connection)
             return self.counted.rows(connection, terms, files), files
 
     def terms(self, first: str, limit: int) -> list[str]:
@@ -437,10 +454,11 @@ class Reader:
             return [row[0] for row in connection.execute(select, (first, first + "\U0010ffff", limit))]
 
     def search_vectors(self, vector: Float, limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:
-        """Return nodes near `vector` (unit, from `embedder`): (id, exact cosine of the best piece), best first.
+        """Return the nodes nearest to `vector` (unit, from `embedder`): (id, exact cosine of the best piece), best
+        first. Empty without a model.
 
-        With a filter, more neighbours are fetched and filtered afterwards. If few nodes pass the filter, those are
-        scored exactly.
+        With a filter, more neighbours are fetched, and filtered afterwards. If few nodes pass the filter, all of those
+        are scored exactly.
         """
         priority.give()
         store = self.active
@@ -454,24 +472,24 @@ class Reader:
             passing = self.count(replace(chosen, alive_at=None))  # few nodes have expired
         pool = int(1.25 * limit * everything / passing) + SPARE if passing else limit
         if chosen.narrow and passing <= max(EXACT * pool, FEW * everything):
-            return self._exact(store, vector, limit, chosen)
+            return self._score_all(store, vector, limit, chosen)
         for _ in range(WIDENINGS):
             found = store.search(vector, pool)
-            passing_ids = set(self.keep([node_id for node_id, _ in found], chosen))
+            passing_ids = set(self.filter_ids([node_id for node_id, _ in found], chosen))
             if len(passing_ids) >= limit or len(found) < pool:
                 return [hit for hit in found if hit[0] in passing_ids][:limit]
             pool *= 3
-        return self._exact(store, vector, limit, chosen)
+        return self._score_all(store, vector, limit, chosen)
 
     def search_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
-        """Search with several vectors at once (unit, float32[k, dimensions]); this costs little more than a single
-        `search_vectors`."""
+        """Search with several vectors (unit, float32[k, dimensions]) at once. Return one list of (id, cosine) for each,
+        best first. This costs little more than a single `search_vectors`."""
         store = self.active
         return [[] for _ in vectors] if store is None else store.search_each(vectors, limit)
 
-    def _exact(self, store: VectorStore, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
-        """Compute the exact cosine of `vector` for every node that passes the filter. Return the best nodes: (id,
-        cosine)."""
+    def _score_all(self, store: VectorStore, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
+        """Return the best nodes that pass the filter, as (id, cosine). The cosine of `vector` is computed for every
+        such node."""
         ids = self.ids(chosen)
         scores = store.matrix.similarities(vector[None], ids)[:, 0]
         known = np.flatnonzero(~np.isnan(scores))
@@ -480,16 +498,13 @@ class Reader:
         return [(node_id, -less) for less, node_id in near][:limit]
 
     def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:
-        """Return node id -> exact cosine of `vector` and the node's best piece. Nodes without vectors are left out."""
+        """Return {node id: exact cosine of `vector` and the node's best piece}. Nodes without vectors are left out."""
         store = self.active
         return store.matrix.cosines(vector, full(ids)) if store else {}
 
     def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]:
-        """Return the exact cosines of unit vectors (float32[k, dimensions]) and the best piece of each node. `ids`:
-        full ids.
-
-        Shape float64[len(ids), k]; NaN for nodes without vectors.
-        """
+        """Return the exact cosines of unit vectors (float32[k, dimensions]) with the best piece of each node,
+        float64[len(ids), k]. NaN for nodes without vectors. `ids`: full ids."""
         priority.give()
         store = self.active
         return store.matrix.similarities(vectors, ids) if store else np.full((len(ids), len(vectors)), np.nan)
@@ -502,11 +517,8 @@ class Reader:
     def tokens(
         self, ids: Sequence[str], vector: Float | None = None, *, pieces: int = LATE_PIECES
     ) -> TokenVectors | None:
-        """Return the token vectors of nodes, concatenated, for MaxSim. Of a note with more than `pieces` pieces, only
-        the `pieces` nearest to `vector` are included.
-
-        None without a model.
-        """
+        """Return the token vectors of nodes in one array, for MaxSim; None without a model. If a note has more than
+        `pieces` pieces, only the `pieces` nearest to `vector` are included."""
         priority.give()
         store = self.active
         if store is None:
@@ -517,9 +529,9 @@ class Reader:
         ordered = {node_id: found[node_id] for node_id in chosen if node_id in found}
         return embeddings.token_vectors(ordered, store.embedder.late_dimensions)
 
-    def on_one_matter(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
-        """Return (older id, newer id) -> comparison for those of `pairs` (older id, newer id, cosine) in which the
-        newer memory may have replaced the older one, by a chance of at least `NEWER_AT`."""
+    def replaced_pairs(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
+        """Return {(older id, newer id): comparison} for those of `pairs` in which the newer memory may have replaced
+        the older one, with a chance of at least `NEWER_AT`. `pairs`: (older id, newer id, cosine)."""
         rows = self.notes(list({node_id for pair in pairs for node_id in pair[:2]}))
         statement = functools.cache(_statement)
         found: dict[tuple[str, str], Compared] = {}
@@ -537,17 +549,17 @@ class Reader:
         return found
 
     def statements(self, ids: Iterable[str]) -> dict[str, Stated]:
-        """Return node id -> (its text as read by `statement.read`, its type, its space)."""
+        """Return {node id: (its text as read by `statement.read`, its type, its space)}. Unknown ids are left out."""
         rows = self.notes(list(dict.fromkeys(ids))).values()
         return {row.id: (_statement(row), row.type, row.space) for row in rows}
 
     def idf(self, token_ids: NDArray[np.uint32], function_words: NDArray[np.bool_] | bool = False) -> Float:
-        """Return how rare each of these token ids of the model is among the notes, see `VectorStore.idf`."""
+        """Return the rarity of each of these token ids of the model among the notes; see `VectorStore.idf`."""
         store = self.active
         return store.idf(token_ids, function_words) if store else np.zeros(len(token_ids), np.float32)
 
-    def made(self, since: datetime) -> dict[str, int]:
-        """Return {day of this machine's time zone: number of the memories that were made on it}."""
+    def created_per_day(self, since: datetime) -> dict[str, int]:
+        """Return {day of this machine's time zone: number of memories created on it}, from the time `since` on."""
         select = (
             "SELECT date(created / 1000000, 'unixepoch', 'localtime'), count(*) FROM node n "
             f"WHERE held = 1 AND created >= ? AND NOT {FROM_SOURCE} GROUP BY 1"
@@ -556,15 +568,18 @@ class Reader:
             return dict(connection.execute(select, (micros(since),)))
 
     def stats(self, tags: int = 0) -> Stats:
-        """Count what the index holds. `tags`: how many of the most used tags."""
+        """Return the counts of what the index holds. `tags`: how many of the most used tags are counted."""
         ours = f"held = 1 AND NOT {FROM_SOURCE}"
         by_tier, by_type, by_space = Counter[str](), Counter[str](), Counter[str]()
         with self.database.read() as connection:
+            # Memories by tier, type and space.
             select = "SELECT tier, type, coalesce(space, 'global'), count(*) FROM node n"
             for tier, kind, space, number in connection.execute(f"{select} WHERE {ours} GROUP BY 1, 2, 3"):
                 by_tier[tier] += number
                 by_type[kind] += number
                 by_space[space] += number
+
+            # Edges, files and tags.
             select = "SELECT e.type, count(*) FROM edge e JOIN node n USING (number)"
             where = f"{ours} AND e.target <> n.id"
             by_edge = dict(connection.execute(f"{select} WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1"))
@@ -588,7 +603,7 @@ class Reader:
             return dict(connection.execute(select))
 
     def size(self) -> int:
-        """Return the bytes that the index takes on the disk, Chroma included."""
+        """Return the size of the index on the disk in bytes, Chroma included."""
         total = 0
         for folder, _, names in os.walk(self.database.directory):
             for name in names:

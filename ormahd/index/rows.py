@@ -36,10 +36,12 @@ def micros(time: datetime) -> int:
 
 
 def moment(value: int) -> datetime:
+    """Return the time that is `value` microseconds after 1970, in UTC."""
     return _EPOCH + timedelta(microseconds=value)
 
 
 def moment_or_none(value: int | None) -> datetime | None:
+    """Return the time that is `value` microseconds after 1970; None for None."""
     return None if value is None else moment(value)
 
 
@@ -129,22 +131,27 @@ class NodeRow(Struct, frozen=True):
 
     @property
     def paths(self) -> tuple[str, ...]:
+        """Globs of files in the note's properties, see `Acts`."""
         return self.acts.paths
 
     @property
     def commands(self) -> tuple[str, ...]:
+        """Globs of commands in the note's properties."""
         return self.acts.commands
 
     @property
     def evidence(self) -> tuple[str, ...]:
+        """Files that the memory rests on, each as `path@blob`."""
         return self.acts.evidence
 
     @property
     def guard(self) -> NoteGuard | None:
+        """What happens before an agent does what the memory names; None: nothing."""
         return self.acts.guard
 
     @property
     def short_id(self) -> str:
+        """The first eight characters of the id."""
         return short_id(self.id)
 
     @property
@@ -154,13 +161,16 @@ class NodeRow(Struct, frozen=True):
 
     @property
     def about_self(self) -> bool:
+        """Whether its tags say that it is about the person."""
         return ABOUT_SELF in self.tags
 
     @property
     def last_accessed(self) -> datetime:
+        """When it was last used, or when it was created if it was never used."""
         return self.strength.last_accessed or self.created
 
     def expired(self, now: datetime) -> bool:
+        """Return whether the memory is no longer valid at the time `now`."""
         return self.valid_until is not None and self.valid_until <= now
 
 
@@ -179,8 +189,8 @@ def node_row(row: Sequence[Any], strength: Mapping[str, Strength]) -> NodeRow:
         space=row[3],
         title=row[4],
         content=row[5],
-        tags=_texts(row[6]),
-        aliases=_texts(row[7]),
+        tags=_text_list(row[6]),
+        aliases=_text_list(row[7]),
         source=row[8],
         confidence=float(row[9]),
         created=moment(row[10]),
@@ -199,7 +209,8 @@ def node_row(row: Sequence[Any], strength: Mapping[str, Strength]) -> NodeRow:
 read_acts: Callable[[str], Acts] = msgspec.json.Decoder(Acts).decode
 
 
-def _texts(listed: str) -> tuple[str, ...]:
+def _text_list(listed: str) -> tuple[str, ...]:
+    """Return the strings of a JSON list."""
     return () if listed == "[]" else tuple(json.loads(listed))  # most lists are empty
 
 
@@ -279,6 +290,7 @@ class Filter(Struct, frozen=True):
 
     @property
     def empty(self) -> bool:
+        """Whether every node passes."""
         return self == Filter()
 
     @property
@@ -327,8 +339,8 @@ MEMORIES = Filter(sources_of=())
 
 
 class SourceRow(Struct, frozen=True):
-    """What the index holds of a section of a file in a folder of the person. `path`: the file's absolute path, `:` and
-    the section's line."""
+    """A section of a file in a folder of the person, as the index has it. `path`: the file's absolute path, `:` and the
+    section's line."""
 
     path: str
     size: int
@@ -341,10 +353,13 @@ class SourceRow(Struct, frozen=True):
 
     @property
     def file(self) -> str:
+        """The file's absolute path, without the section's line."""
         return self.path.rpartition(":")[0]
 
 
 class Stats(Struct, frozen=True):
+    """Counts of what the index holds."""
+
     nodes: int
     by_tier: dict[str, int]
     by_type: dict[str, int]

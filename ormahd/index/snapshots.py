@@ -63,9 +63,11 @@ class Snapshots:
         *,
         terms: Sequence[str] | None = None,
     ) -> Iterator[Index]:
-        """Context manager: yield the index as of a commit made at `when`. It is deleted when the block ends. `files`: path
-        -> blob id of each file of that state; `read`: returns the bytes of a blob; `strength`: of the nodes then. `terms`:
-        the question that will be asked; texts without vectors are embedded for it.
+        """Context manager: yield the index as of a commit made at `when`. It is deleted when the block ends.
+
+        `files`: path -> blob id of each file of that commit. `read`: returns the bytes of a blob. `strength`: the
+        strength of the nodes at that time. `terms`: words of the question that will be asked; texts without vectors are
+        embedded for it (None: none is).
 
         Raises Unavailable if the disk is too full, or if the daemon is stopping.
         """
@@ -88,26 +90,26 @@ class Snapshots:
                 # Of a file with conflict markers, `apply` would keep today's version.
                 conflicted = [path for path, note in notes.items() if note.kind is NoteKind.CONFLICTED]
                 usable = {path: data for path, data in blobs.items() if path not in conflicted}
-                upserts = {path: (data, _state(path, data, when)) for path, data in usable.items()}
+                upserts = {path: (data, _state_at(path, data, when)) for path, data in usable.items()}
                 snapshot.apply(upserts, conflicted, head=None, notes=notes)
                 progress(done + len(batch), len(differing), "reading")
-            self._attach(snapshot)
+            self._attach_model(snapshot)
             if terms is not None:
-                self._embed(snapshot, terms, progress)
+                self._embed_for(snapshot, terms, progress)
             yield snapshot
 
     @contextlib.contextmanager
     def trial(self, changed: Mapping[str, bytes], when: datetime) -> Iterator[Index]:
-        """Context manager: yield the index as it would be if some files of the present vault changed (`changed`: path
+        """Context manager: yield the index as it would be with some files of the present vault changed (`changed`: path
         -> new bytes). It is deleted when the block ends.
 
-        Texts whose embeddings are stored in the index have vectors, also new texts after `Index.embed_ahead`. Raises
-        what `at` raises.
+        A text has vectors if the index stores its embedding, also a new text after `Index.embed_ahead`. Raises what
+        `at` raises.
         """
         with self._building, self._copy() as snapshot:
             snapshot.strength = self._index.strength
-            snapshot.apply({path: (data, _state(path, data, when)) for path, data in changed.items()}, (), head=None)
-            self._attach(snapshot)
+            snapshot.apply({path: (data, _state_at(path, data, when)) for path, data in changed.items()}, (), head=None)
+            self._attach_model(snapshot)
             yield snapshot
 
     @contextlib.contextmanager
@@ -131,11 +133,12 @@ class Snapshots:
                 snapshot.close()
                 snapshot.active = None  # frees the RAM of its vectors at once
 
-    def _attach(self, snapshot: Index) -> None:
+    def _attach_model(self, snapshot: Index) -> None:
+        """Give a snapshot the model of the index, if it has one."""
         if self._index.embedder is not None:
             snapshot.attach(self._index.embedder)
 
-    def _embed(self, snapshot: Index, terms: Sequence[str], progress: Progress) -> None:
+    def _embed_for(self, snapshot: Index, terms: Sequence[str], progress: Progress) -> None:
         """Embed texts of a snapshot that have no vectors: first those of notes that share words with the question
         `terms`, then the newest. Stops after `EMBEDDED` texts or `EMBED_S`. Today's index keeps the embeddings."""
         if snapshot.active is None or not snapshot.active.waiting:
@@ -158,6 +161,6 @@ class Snapshots:
             pass
 
 
-def _state(path: str, data: bytes, when: datetime) -> FileState:
-    """Return the state of a file that is not on the disk; its mtime is `when`, the time of the snapshot."""
+def _state_at(path: str, data: bytes, when: datetime) -> FileState:
+    """Return the state of a file that is not on the disk. Its mtime is `when`, the time of the snapshot."""
     return FileState(path, len(data), micros(when) * 1000, 0, hashlib.sha256(data).hexdigest())

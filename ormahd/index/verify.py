@@ -54,12 +54,13 @@ BY_ALL = (
 TERMS = "SELECT term, doc, cnt FROM {}.words_term"
 
 
-def silent(_done: int, _total: int, _what: str) -> None:
+def no_progress(_done: int, _total: int, _what: str) -> None:
     """Do nothing: the default callback for progress."""
 
 
-def reported(things: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
-    """Yield `things`; meanwhile report progress (`what`: the name of the work) and let waiting requests go first."""
+def with_progress(things: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
+    """Yield `things`, report progress between them, and let waiting requests run first. `what`: the name of the
+    work."""
     for number, thing in enumerate(priority.giving(things)):
         if number % PROGRESS_EVERY == 0:
             progress(number, total, what)
@@ -67,16 +68,17 @@ def reported(things: Iterable[T], total: int, what: str, progress: Progress) -> 
 
 
 def check(connection: sqlite3.Connection) -> list[Difference]:
-    """Return the faults that SQLite's `integrity_check` finds in the index. `connection`: of `Database.beside`."""
+    """Return the faults that SQLite's `integrity_check` finds in the index. `connection`: one that `Database.beside`
+    yields."""
     lines = connection.execute("PRAGMA indexed.integrity_check(20)").fetchall()
     return [Difference("damaged", None, None, str(line)) for (line,) in lines if line != "ok"]
 
 
-def tables(
+def compare_tables(
     connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, FileState]], progress: Progress
 ) -> Iterator[Difference]:
-    """Build the tables beside the index from the files `vault`, and yield the differences. `connection`: of
-    `Database.beside`."""
+    """Build the tables again from the files `vault` (path, bytes, state), and yield the differences of the index's
+    tables. `connection`: one that `Database.beside` yields."""
     # Each file gets the number that it has in the index, so that rows can be compared by it. Rows of sources are copied.
     connection.execute("INSERT INTO file SELECT * FROM indexed.file")
     sources = [row[0] for row in connection.execute(f"SELECT number FROM file WHERE NOT {OF_VAULT}")]
@@ -88,7 +90,7 @@ def tables(
     # Build: files with conflict markers have no rows, because the index keeps their last version without.
     rest = {row[0] for row in connection.execute(f"SELECT path FROM file WHERE {OF_VAULT}")}
     conflicted: set[str] = set()
-    steps = reported(vault, len(rest), "files", progress)
+    steps = with_progress(vault, len(rest), "files", progress)
     while batch := [write.entry(*file) for file in islice(steps, BATCH)]:
         write.store(connection, batch, ())
         rest -= {entry.path for entry in batch}
@@ -110,7 +112,7 @@ def tables(
         unequal[number] = new[number]
         yield Difference("missing", *new[number], "the file is not in the index")
     for what, detail, rows in BY_FILE:
-        for number in _unequal(connection, rows) - unequal.keys():
+        for number in _unequal_keys(connection, rows) - unequal.keys():
             unequal[number] = old.get(number, (None, None))
             removed = f"row {number} is of a file that is gone"
             yield Difference(what, *unequal[number], detail if number in old else removed)
@@ -119,40 +121,41 @@ def tables(
     if unequal:
         return
     progress(0, 0, "words")
-    if terms := _unequal(connection, TERMS):
+    if terms := _unequal_keys(connection, TERMS):
         detail = f"full text search counts {len(terms)} words otherwise, such as {min(terms)!r}"
         yield Difference("words", None, None, detail)
     progress(0, 0, "links")
     for what, detail, rows in BY_ALL:
-        for number in _unequal(connection, rows):
+        for number in _unequal_keys(connection, rows):
             yield Difference(what, *old[number], detail)
 
 
-def _unequal(connection: sqlite3.Connection, rows: str) -> set[Any]:
-    """Return the first column of the rows that only the index has, or only the tables beside it. `rows`: in SQL."""
+def _unequal_keys(connection: sqlite3.Connection, rows: str) -> set[Any]:
+    """Return the first column of the rows that are only in the index, or only in the tables built beside it. `rows`: a
+    SELECT with `{}` for the database's name."""
     priority.give()
     ours, theirs = rows.format("main"), rows.format("indexed")
     both = (f"{ours} EXCEPT {theirs}", f"{theirs} EXCEPT {ours}")
     return {row[0] for question in both for row in connection.execute(question)}
 
 
-def vectors(
+def compare_vectors(
     connection: sqlite3.Connection, model: int, memory: MatrixSnapshot, progress: Progress
 ) -> Iterator[Difference]:
-    """Yield the differences between the stored vectors and the texts in the index, and between the stored vectors and those
-    in RAM (`memory`). `connection`: of the index; it and `memory` must show the same moment."""
+    """Yield the stored vectors that were made of another text than the index has, and those that differ from the
+    vectors in RAM (`memory`). `connection`: a connection to the index; it and `memory` must show the same moment."""
     ids = [row[0] for row in connection.execute("SELECT id FROM node WHERE held = 1")]
     question = "SELECT id, sha FROM embedded JOIN document USING (document) WHERE embedded.model = ?"
     tied = dict(connection.execute(question, (model,)))
     for chunk in priority.giving(sql.chunks(ids)):
-        for node_id, source in embeddings.sources(connection, chunk).items():
+        for node_id, source in embeddings.texts_to_embed(connection, chunk).items():
             if tied.pop(node_id, source.sha) != source.sha:
                 yield Difference("vectors", None, node_id, "its vectors were made of another text")
     for node_id in tied:
         yield Difference("vectors", None, node_id, "there are vectors of a node that is gone")
-    stored = dict(embeddings.everything(connection, model))
+    stored = dict(embeddings.all_vectors(connection, model))
     both = stored.keys() | memory.places.keys()
-    for node_id in reported(both, len(both), "vectors", progress):
+    for node_id in with_progress(both, len(both), "vectors", progress):
         ours, theirs = memory.vectors(node_id), stored.get(node_id)
         if ours is None or theirs is None or not np.array_equal(ours, theirs.astype(np.float32)):
             yield Difference("vectors", None, node_id, "the vectors in memory are not those on the disk")

@@ -58,7 +58,7 @@ def text_columns(note: Note) -> Columns:
 
 
 class Frequencies:
-    """Counts in how many rows of the full text table each word occurs, and remembers the counts, because counting a
+    """Counts the rows of the full text table in which each word occurs. The counts are remembered, because counting a
     common word takes milliseconds."""
 
     def __init__(self) -> None:
@@ -75,7 +75,10 @@ class Frequencies:
         self.changes += 1
 
     def rows(self, connection: sqlite3.Connection, terms: Sequence[str], files: int) -> dict[str, int]:
+        """Return {term: number of rows of the full text table that contain it}. `files`: the number of files now;
+        remembered counts are dropped if it has changed much."""
         with self._lock:
+            # Forget the counts if they may be wrong (see `STALE`, `COUNTED_ANEW`), or take too much memory.
             grown = abs(files - self._files) > STALE * self._files
             if grown or (self._changed and files <= COUNTED_ANEW) or len(self._counts) > 50_000:
                 self._counts, self._files, self._changed = {}, files, False
@@ -87,7 +90,7 @@ class Frequencies:
         return {term: known[term] for term in terms}
 
 
-def largest(connection: sqlite3.Connection) -> int:
+def largest_number(connection: sqlite3.Connection) -> int:
     """Return the largest row number of a file. It is the number of files if no file was ever removed."""
     return int(connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0])
 
@@ -95,8 +98,8 @@ def largest(connection: sqlite3.Connection) -> int:
 def split(
     connection: sqlite3.Connection, terms: Sequence[str], files: int, counts: Frequencies
 ) -> tuple[list[str], list[str]]:
-    """Divide a query's words into (the words that select the rows to score, the words that only add to the scores of
-    those rows). `files`: the number of files."""
+    """Return (words that select the rows to score, words that only add to the scores of those rows): a query's words,
+    divided by how common they are. `files`: the number of files."""
     if files <= SMALL or len(terms) < 2:
         return list(terms), []
     rows = counts.rows(connection, terms, files)
@@ -118,9 +121,9 @@ def search(
     """Return the nodes with any of the terms of a query: (id, bm25), best first. Scores are positive, and higher is
     better.
 
-    Equal scores are ordered by id, so that the answer does not depend on how the index was built.
+    Equal scores are ordered by id, so that the result does not depend on how the index was built.
     """
-    rare, common = split(connection, terms, largest(connection), counts)
+    rare, common = split(connection, terms, largest_number(connection), counts)
     match, times = fts_match(rare), 1.0
     if common:  # bm25 sums over every phrase of the expression, so each word appears in it twice
         others = fts_match(common)
@@ -140,8 +143,8 @@ def search(
 
 
 def named(connection: sqlite3.Connection, scores: Mapping[int, float], chosen: Filter) -> list[tuple[str, float]]:
-    """Return (id, score) of the nodes that pass the filter, best first, ties by id. `scores`: row number of a file ->
-    score."""
+    """Return (id, score) of the nodes that pass the filter, best first. Nodes with equal scores are ordered by id.
+    `scores`: row number of a file -> score."""
     condition, values = chosen.sql()
     found: list[tuple[str, float]] = []
     for chunk in sql.sets(list(scores)):

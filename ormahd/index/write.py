@@ -56,7 +56,8 @@ class ParsedFile(Struct, frozen=True):
 
 
 def entry(path: str, data: bytes, state: FileState, *, note: Note | None = None, blob: str | None = None) -> ParsedFile:
-    """Parse a file into a ParsedFile. `note`: the parsed note, `blob`: the file's blob id in git, if the caller has them.
+    """Return a file as parsed, ready to be stored. `note`, `blob`: the parsed note and the file's blob id in git, if
+    the caller has them.
 
     This needs no database, so it runs outside the writer's lock.
     """
@@ -78,7 +79,7 @@ def entry(path: str, data: bytes, state: FileState, *, note: Note | None = None,
 
 
 def as_indexed(note: Note) -> Note:
-    """Return the note with an id also if it cannot be read: one that is made of its path."""
+    """Return the note. If it cannot be read and has no id, return it with an id that is derived from its path."""
     if note.kind is NoteKind.BROKEN and note.id is None:
         return replace(note, id=str(uuid.uuid5(PLACES, note.path)))
     return note
@@ -93,12 +94,14 @@ def properties(note: Note) -> tuple[object, ...]:
     """Return the values of the columns `PROPERTIES` for a note."""
     tags, aliases = (json.dumps(names, ensure_ascii=False) for names in (note.tags, note.aliases))
     until = None if note.valid_until is None else micros(note.valid_until)
-    return *(getattr(note, name) for name in _COPIED), tags, aliases, until, acts(note)
+    return *(getattr(note, name) for name in _COPIED), tags, aliases, until, acts_json(note)
 
 
-def acts(note: Note) -> str | None:
-    """Return what a note says of actions, as JSON (`Acts`); None if it says nothing, or is a section of a source: texts
-    for readers name too many commands."""
+def acts_json(note: Note) -> str | None:
+    """Return what a note says of actions, as JSON (`Acts`); None if it says nothing.
+
+    None also for a section of a source: texts for readers name too many commands.
+    """
     if note.kind is NoteKind.SOURCE:
         return None
     rejected = note.standing is NoteStanding.REJECTED
@@ -129,17 +132,22 @@ def fingerprint(space: str | None, kind: str, title: str | None, content: str) -
 
 
 def store(connection: sqlite3.Connection, entries: Sequence[ParsedFile], removals: Collection[str]) -> set[str]:
-    """Write a batch of files into the tables, and remove the files `removals` (paths). Then choose again which file
-    is the node of each affected id, and find anew the targets of the affected links. Return the ids of all nodes that may
-    have been added, changed or removed."""
+    """Write a batch of files into the tables, and remove the files `removals` (paths). Return the ids of all nodes that
+    may have been added, changed or removed.
+
+    If several files have the same id, this also chooses which of them is its node. Links that may lead to another node
+    are resolved again.
+    """
+    # Find what the change may affect: ids, links by name, rows.
     entries = _without_conflicted(connection, entries)
-    old = _numbers(connection, [*removals, *(entry.path for entry in entries)])
+    old = _known_rows(connection, [*removals, *(entry.path for entry in entries)])
     # Any file that claims one of these ids may become or stop being the node, also a file outside of this batch.
     affected = {node_id for _, node_id in old.values() if node_id} | {entry.claims for entry in entries if entry.claims}
-    keys = links.keys_of(connection, _claimants(connection, affected), affected)
+    keys = links.keys_of(connection, _rows_with_ids(connection, affected), affected)
     numbers = [number for number, _ in old.values()]
 
-    # Most changes by jobs are to a note's frontmatter (tier, space, link). Its words then stay as they are.
+    # Delete the rows of changed and removed files. Words that did not change are kept: most changes by jobs are to a
+    # note's frontmatter (tier, space, link).
     words = {(old[entry.path][0], *entry.words) for entry in entries if entry.path in old}
     same: set[int] = set()
     for chunk in sql.sets(numbers):
@@ -149,17 +157,18 @@ def store(connection: sqlite3.Connection, entries: Sequence[ParsedFile], removal
     for table in ("text", "node", "tag", "name", "edge"):
         sql.among(connection, f"DELETE FROM {table} WHERE number IN", numbers)
     sql.among(connection, "DELETE FROM file WHERE path IN", list(removals))
-    numbers = _put(connection, entries, old, same)
-    _choose(connection, affected)
-    keys |= links.keys_of(connection, _claimants(connection, affected), ())
+
+    # Insert the new rows, choose the nodes, and resolve the links.
+    numbers = _insert(connection, entries, old, same)
+    _choose_nodes(connection, affected)
+    keys |= links.keys_of(connection, _rows_with_ids(connection, affected), ())
     links.resolve_again(connection, keys, numbers)
     return affected
 
 
 def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[ParsedFile]) -> list[ParsedFile]:
-    """Return the entries without conflict markers. Of an entry with conflict markers only the file's state (size,
-    mtime, inode, digest) is stored; everything else in the index stays as it was for the file's last version without
-    them."""
+    """Return the entries without conflict markers. For the others, only the new state of the file is stored (size,
+    mtime, inode, digest). The index keeps the rest from the file's last version without markers."""
     usable = []
     for entry in entries:
         if entry.note.kind is NoteKind.CONFLICTED:
@@ -172,7 +181,8 @@ def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[Parsed
     return usable
 
 
-def _numbers(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, tuple[int, str | None]]:
+def _known_rows(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, tuple[int, str | None]]:
+    """Return {path: (row number, id of the memory or None)} for those of `paths` that are indexed."""
     found: dict[str, tuple[int, str | None]] = {}
     for chunk in sql.sets(paths):
         rest = f"FROM file WHERE path IN ({sql.marks(chunk)})"
@@ -181,7 +191,8 @@ def _numbers(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, 
     return found
 
 
-def _claimants(connection: sqlite3.Connection, ids: Collection[str]) -> list[int]:
+def _rows_with_ids(connection: sqlite3.Connection, ids: Collection[str]) -> list[int]:
+    """Return the row numbers of the files that have one of `ids` as their id."""
     found: list[int] = []
     for chunk in sql.sets(sorted(ids)):
         (numbers,) = sql.columns(connection, ("number",), f"FROM file WHERE node_id IN ({sql.marks(chunk)})", chunk)
@@ -189,7 +200,7 @@ def _claimants(connection: sqlite3.Connection, ids: Collection[str]) -> list[int
     return found
 
 
-def _put(
+def _insert(
     connection: sqlite3.Connection,
     entries: Sequence[ParsedFile],
     old: Mapping[str, tuple[int, str | None]],
@@ -205,6 +216,8 @@ def _put(
     free = connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0]
     files = []
     linked: list[tuple[int, Note]] = []
+
+    # Collect the rows of each table.
     for entry in entries:
         if entry.path in old:
             number = old[entry.path][0]
@@ -222,6 +235,8 @@ def _put(
         nodes.append((number, note.id, 0, entry.created, entry.updated, note.digest, entry.same, *properties(note)))
         tags += [(tag, number) for tag in {tag.casefold() for tag in note.tags}]
         linked.append((number, note))
+
+    # Insert them, table by table.
     sql.put(connection, "INSERT OR REPLACE INTO file", files)
     sql.put(connection, "INSERT INTO text", bodies)
     sql.put(connection, f"INSERT INTO words ({WORDS})", words)
@@ -232,10 +247,10 @@ def _put(
     return numbers
 
 
-def _choose(connection: sqlite3.Connection, ids: Collection[str]) -> None:
-    """Choose, for each id, which of the files that claim it is its node: the file that had the id first, as the history
-    or else the dates say (DESIGN section 12)."""
-    claims: dict[str, list[tuple[int, str, int, int]]] = {}
+def _choose_nodes(connection: sqlite3.Connection, ids: Collection[str]) -> None:
+    """Choose the node of each id among the files that have it: the file that had the id first, as the history or else
+    the dates say (DESIGN section 12)."""
+    claims: dict[str, list[tuple[int, str, int, int]]] = {}  # id -> (number, path, created, held) of each file
     for chunk in sql.sets(sorted(ids)):
         columns = ("id", "number", "path", "created", "held")
         rest = f"FROM file JOIN node USING (number) WHERE node_id IN ({sql.marks(chunk)})"

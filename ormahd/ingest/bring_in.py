@@ -283,7 +283,7 @@ def archive(
         if not out.formats:
             out.status, out.error = "unknown", None if before.size else "it is empty"
         elif not unnamed and not out.open and not out.excluded and state_of(path) == before:
-            ormah.sessions.have_read(str(path), before)
+            ormah.sessions.mark_read(str(path), before)
     except ReadingStopped:
         result.settled = False
     except OSError as error:

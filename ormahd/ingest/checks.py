@@ -92,7 +92,7 @@ class Checks:
         self._ormah = ormah
         self._reader = reader
         self._forgotten = ormah.learned.forgotten()
-        self._origins = {node_id: turn_of(said_in) for node_id, said_in in ormah.index.extracted().items()}
+        self._origins = {node_id: turn_of(said_in) for node_id, said_in in ormah.index.extracted_from().items()}
         self._turns = set(self._origins.values())
         self._accepted: list[tuple[PlannedMemory, NDArray[np.float32] | None]] = []
         self._taken: set[str] = set()
@@ -158,7 +158,7 @@ class Checks:
         # Those that were found by words only have no known similarity.
         near = {node_id: BY_WORDS for node_id, _ in self._ormah.index.search_text(content, NEIGHBOURS)}
         near |= dict(self._ormah.index.neighbours(title, content, NEIGHBOURS))
-        whispered_ids = whispers.told_in(self._ormah.state, key_of(tail.id) or "")
+        whispered_ids = whispers.shown_in_session(self._ormah.state, key_of(tail.id) or "")
         rows = self._ormah.index.notes([*{*near, *whispered_ids}])
         newer = read(title, content, kind)
         replaced = False

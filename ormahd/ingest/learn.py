@@ -231,7 +231,7 @@ def take_back(ormah: Ormah, session: UnreadTurns, caller: Caller) -> None:
         ended = len(text) <= LONGEST and around("ended").search(text)
         if message.key not in fresh or not (takes or ended):
             continue
-        learned = ormah.index.extracted()
+        learned = ormah.index.extracted_from()
         if takes:
             forgotten = [node_id for node_id, said_in in learned.items() if turn_of(said_in) == person]
             waiting = proposals.rows(ormah.state, (proposals.PENDING,))

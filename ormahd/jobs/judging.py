@@ -40,7 +40,7 @@ class Judging:
         if (transport := transport_of(self._kind, chosen, ormah.state.path.parent)) is not None:
             self.asker = Asker(transport, self._log, chosen, ormah.clock, ormah.syncing.stopping)
             place = chosen.url if self._kind == "openai" else chosen.command
-            self._log.about(f"{self._kind} {place} {chosen.model}")
+            self._log.set_judge(f"{self._kind} {place} {chosen.model}")
         self.judge: Judge | None = None if self.asker is None else ModelJudge(self.asker)
 
     def health(self) -> JudgeHealth | None:

@@ -33,7 +33,7 @@ def propose_memory(ormah: Ormah, proposals: Proposals, title: str, text: str, ki
     """
     title = clean(ormah, title, []) or ""
     text = normalise(clean(ormah, text, []) or "")[:MAX_CONTENT]
-    if not text or ormah.index.equal(None, NodeType(kind), title, text) is not None:
+    if not text or ormah.index.find_equal(None, NodeType(kind), title, text) is not None:
         return False
     payload = {"title": title, "content": text, "type": kind}
     return _propose(ormah, proposals, payload, f"It is among the {origin}.")
@@ -69,7 +69,7 @@ def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
     text: dict[str, Any] = {"type": kind, "space": payload.get("space"), "title": title, "content": normalise(content)}
 
     def edits() -> Sequence[Edit]:
-        if ormah.index.equal(text["space"], kind, title, text["content"]) is not None:
+        if ormah.index.find_equal(text["space"], kind, title, text["content"]) is not None:
             return []
         now, tags = ormah.moment(), payload.get("tags", [])
         names = text | {"id": ormah.index.new_id(), "created": now}

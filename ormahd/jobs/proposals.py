@@ -367,7 +367,7 @@ class Proposals:
         """Return all decisions in the vault as {line id: decision}."""
         with self._lock:
             try:
-                self._files.look()
+                self._files.refresh()
             except OSError as exc:
                 log.warning("the decisions in %s cannot be read: %s", decision.FOLDER, exc.strerror)
             if self._version != self._files.version:

@@ -101,7 +101,7 @@ class PairSearch:
         """Yield lists of pairs, each of the memory that was examined and its neighbour, with the cosine as score. No
         pair is yielded twice."""
         index, near = self.context.ormah.index, self.context.near
-        unseen = self.context.verdicts.unseen(self._mark, self._texts)
+        unseen = self.context.verdicts.unexamined(self._mark, self._texts)
         for at, chunk in enumerate(sql.chunks(unseen, READ)):
             self.context.progress(at * READ, len(unseen), "memories compared")
             hits: list[tuple[str, str, float]] = []
@@ -141,7 +141,7 @@ class PairSearch:
         """Remember the memories whose pairs are all settled as examined. Do nothing in a dry run."""
         if not self.context.dry:
             waiting = frozenset(itertools.chain.from_iterable(self._open))
-            self.context.verdicts.seen(self._mark, [one for one in self._looked if one[0] not in waiting])
+            self.context.verdicts.mark_examined(self._mark, [one for one in self._looked if one[0] not in waiting])
 
 
 C = TypeVar("C", bound=MemoryGroup)

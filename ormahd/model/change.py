@@ -123,6 +123,7 @@ class OpIds:
         self._lock = threading.Lock()
 
     def __call__(self) -> str:
+        """Return a new id, greater than all before."""
         with self._lock:
             drawn = (int(self._clock().timestamp() * 1000) << 80) | int.from_bytes(self._entropy(10), "big")
             self._last = max(drawn, self._last + 1)
@@ -131,5 +132,5 @@ class OpIds:
 
 
 def is_op(text: str) -> bool:
-    """Whether `text` has the form of an op id."""
+    """Return whether `text` has the form of an op id."""
     return len(text) == OP_LENGTH and set(text) <= set(_ALPHABET)

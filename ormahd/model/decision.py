@@ -45,10 +45,12 @@ class ProposalDecision(Struct, frozen=True):
 
     @property
     def key(self) -> str:
+        """The key of the proposal, see `key_of`."""
         return key_of(self.type, self.nodes, self.texts)
 
     @property
     def id(self) -> str:
+        """The id of the line, see `line_id`."""
         return line_id(self.key)
 
 
@@ -63,7 +65,8 @@ def line_id(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:_ID]
 
 
-def _row(decision: ProposalDecision) -> dict[str, Any]:
+def _line_keys(decision: ProposalDecision) -> dict[str, Any]:
+    """Return the keys of a decision's line, without `id` and time."""
     return {
         "type": decision.type.value,
         "verdict": decision.verdict,
@@ -73,14 +76,15 @@ def _row(decision: ProposalDecision) -> dict[str, Any]:
     }
 
 
-def _value(row: dict[str, Any], decided_at: datetime) -> ProposalDecision | str:
+def _parse_line(row: dict[str, Any], decided_at: datetime) -> ProposalDecision | str:
+    """Return the decision that a line holds, or a sentence that says why the line is invalid."""
     if row.get("type") not in tuple(ProposalType):
         return "`type` is none of merge, conflict, decay, memory"
     if row.get("verdict") not in ("approved", "rejected"):
         return "`verdict` is neither approved nor rejected"
     if not isinstance(row.get("by"), str) or not row["by"]:
         return "`by` is missing"
-    nodes, texts = _texts(row, "nodes"), _texts(row, "texts")
+    nodes, texts = _string_list(row, "nodes"), _string_list(row, "texts")
     new = row["type"] == ProposalType.MEMORY
     if bool(nodes) is new or not all(map(is_node_id, nodes)):
         return "`nodes` are no ids of memories"
@@ -90,10 +94,11 @@ def _value(row: dict[str, Any], decided_at: datetime) -> ProposalDecision | str:
     return ProposalDecision(ProposalType(row["type"]), nodes, texts, verdict, row["by"], decided_at)
 
 
-def _texts(row: dict[str, Any], name: str) -> tuple[str, ...]:
+def _string_list(row: dict[str, Any], name: str) -> tuple[str, ...]:
+    """Return the list of strings under the key `name` of a line; empty if the key holds anything else."""
     values = row.get(name)
     return tuple(values) if isinstance(values, list) and all(isinstance(value, str) for value in values) else ()
 
 
-FILES: Final = MonthFiles(FOLDER, "decided_at", "`type`, `nodes` and `texts`", _row, _value)
+FILES: Final = MonthFiles(FOLDER, "decided_at", "`type`, `nodes` and `texts`", _line_keys, _parse_line)
 encode, decode = FILES.encode, FILES.decode

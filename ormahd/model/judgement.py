@@ -37,13 +37,14 @@ class Int8Vector(Struct, frozen=True):
 
     @classmethod
     def of(cls, vector: Float) -> Int8Vector:
-        """Round the components of `vector` to signed bytes. This changes the cosine of unit vectors by at most 0.002;
-        zeros stay zeros."""
+        """Return the vector with its components rounded to signed bytes. This changes the cosine of unit vectors by at
+        most 0.002; zeros remain zeros."""
         scale = float(np.abs(vector).max(initial=0.0)) / _STEPS or 1.0
         return cls(np.rint(vector / scale).astype(np.byte).tobytes(), float(f"{scale:.6g}"))
 
     @property
     def vector(self) -> Float:
+        """The vector as float32[dimensions]."""
         return np.frombuffer(self.steps, np.byte).astype(np.float32) * np.float32(self.scale)
 
 
@@ -68,11 +69,13 @@ class Judgement(Struct, frozen=True):
 
     @property
     def id(self) -> str:
+        """The id of the judgement's line, see `line_id`."""
         return line_id(self.event, self.node_id, self.source)
 
 
 def line_id(event: str, node_id: str, source: str) -> str:
-    """Return the id of a judgement's line. Of one whisper, memory and source only the latest judgement is kept."""
+    """Return the id of a judgement's line. A later judgement with the same whisper, memory and source has the same id,
+    and replaces the earlier one."""
     return f"{event}-{short_id(node_id)}-{source}"
 
 
@@ -81,14 +84,16 @@ def model_name(name: str) -> str:
     return re.split(r"[/\\]", name.rstrip("/\\"))[-1]
 
 
-def _row(judgement: Judgement) -> dict[str, Any]:
+def _line_keys(judgement: Judgement) -> dict[str, Any]:
+    """Return the keys of a judgement's line, without `id` and time."""
     keys = ("node_id", "signal", "source", "event", "space", "session_id", "prompt_hash", "model")
     row = {key: getattr(judgement, key) for key in keys}
     row |= {"scale": judgement.vector.scale, "vector": base64.b64encode(judgement.vector.steps).decode()}
     return row if judgement.prompt is None else row | {"prompt": judgement.prompt}
 
 
-def _value(row: dict[str, Any], confirmed_at: datetime) -> Judgement | str:
+def _parse_line(row: dict[str, Any], confirmed_at: datetime) -> Judgement | str:
+    """Return the judgement that a line holds, or a sentence that says why the line is invalid."""
     for key in ("source", "event", "model", "prompt_hash"):
         if not isinstance(row.get(key), str) or not row[key]:
             return f"`{key}` is missing"
@@ -101,7 +106,7 @@ def _value(row: dict[str, Any], confirmed_at: datetime) -> Judgement | str:
     for key in ("space", "session_id", "prompt"):
         if row.get(key) is not None and not isinstance(row[key], str):
             return f"`{key}` is no text"
-    vector = _vector(row)
+    vector = _parse_vector(row)
     if vector is None:
         return "`vector` and `scale` are no vector"
     return Judgement(
@@ -117,7 +122,8 @@ def _value(row: dict[str, Any], confirmed_at: datetime) -> Judgement | str:
     )
 
 
-def _vector(row: dict[str, Any]) -> Int8Vector | None:
+def _parse_vector(row: dict[str, Any]) -> Int8Vector | None:
+    """Return the vector that a line holds; None if it is invalid."""
     text, scale = row.get("vector"), row.get("scale")
     if not isinstance(text, str) or not isinstance(scale, (int, float)) or isinstance(scale, bool):
         return None
@@ -128,6 +134,6 @@ def _vector(row: dict[str, Any]) -> Int8Vector | None:
     return Int8Vector(steps, size) if steps and math.isfinite(size) and size > 0 else None
 
 
-FILES: Final = MonthFiles(FOLDER, "confirmed_at", "`event`, `node_id` and `source`", _row, _value)
+FILES: Final = MonthFiles(FOLDER, "confirmed_at", "`event`, `node_id` and `source`", _line_keys, _parse_line)
 """The files of judgements. A judgement stays in the file of the month of its whisper, even if it is changed later."""
 encode, decode = FILES.encode, FILES.decode

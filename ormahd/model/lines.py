@@ -16,7 +16,7 @@ from ormahd.model.node import read_time, write_time
 
 
 def is_lines(path: str) -> bool:
-    """Whether a file holds JSON lines with ids, which merge as a set."""
+    """Return whether a file contains JSON lines with ids, which merge as a set."""
     return path.endswith(".jsonl") and ".ormah" in path.split("/")[:-1]
 
 
@@ -31,36 +31,39 @@ def one_side(base: Any, ours: Any, theirs: Any) -> tuple[bool, Any]:
 
 
 def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes:
-    """Merge three versions of a file of JSON lines, matching lines by their `id`. The result is sorted by id.
+    """Return the merge of three versions of a file of JSON lines, which are matched by their `id`. The result is sorted
+    by id.
 
-    A line is removed if one side removed it and the other did not change it. Two versions of a line are merged
-    symmetrically: for strength the larger numbers and later dates, otherwise the version whose bytes sort last. Lines
-    without an id are compared as a whole and placed at the end; conflict markers are dropped.
+    A line is removed if one side removed it and the other did not change it. If both sides changed a line, the order of
+    the sides does not matter: a line of strength gets the larger numbers and later dates, another is the version whose
+    bytes sort last. Lines without an id are compared as a whole and placed at the end; conflict markers are dropped.
     """
     if theirs in (base, ours):
         return ours
     if ours == base:
         return theirs
-    before, mine, other = _by_id(base), _by_id(ours), _by_id(theirs)
+    before, mine, other = _keyed_lines(base), _keyed_lines(ours), _keyed_lines(theirs)
     merged: dict[tuple[bool, str, bytes], bytes] = {}
     for key in mine.keys() | other.keys():
         one_sided, line = one_side(before.get(key), mine.get(key), other.get(key))
         if not one_sided:
-            line = _either(mine.get(key), other.get(key))
+            line = _merge_line(mine.get(key), other.get(key))
         if line is not None:
             merged[key] = line
     return b"".join(merged[key] + b"\n" for key in sorted(merged))
 
 
-def _by_id(data: bytes) -> dict[tuple[bool, str, bytes], bytes]:
+def _keyed_lines(data: bytes) -> dict[tuple[bool, str, bytes], bytes]:
+    """Return {sort key: line} of a file of JSON lines, without conflict markers. The sort key is (False, id, b""), or
+    (True, "", line) for a line without an id, so that those come last."""
     found: dict[tuple[bool, str, bytes], bytes] = {}
     for line in data.splitlines():
         if not line.strip() or line.startswith((b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")):
             continue
-        row = _row(line)
+        row = _json_object(line)
         name = row.get("id") if row is not None else None
         key = (False, name, b"") if isinstance(name, str) and name else (True, "", line)
-        found[key] = _either(found.get(key), line) or line
+        found[key] = _merge_line(found.get(key), line) or line
     return found
 
 
@@ -73,21 +76,25 @@ def read_row(line: bytes) -> dict[str, Any] | str:
     return row if isinstance(row, dict) else "it is no JSON object"
 
 
-def _row(line: bytes) -> dict[str, Any] | None:
+def _json_object(line: bytes) -> dict[str, Any] | None:
+    """Return the JSON object of a line; None if the line is no JSON object."""
     row = read_row(line)
     return None if isinstance(row, str) else row
 
 
-def _either(first: bytes | None, other: bytes | None) -> bytes | None:
+def _merge_line(first: bytes | None, other: bytes | None) -> bytes | None:
+    """Return the merge of two versions of a line: for strength of both, otherwise the one whose bytes sort last. If
+    only one version exists, it is returned."""
     if first is None or other is None or first == other:
         return first or other
-    first_row, second_row = _row(first), _row(other)
+    first_row, second_row = _json_object(first), _json_object(other)
     if first_row is not None and second_row is not None and _is_strength(first_row) and _is_strength(second_row):
         return strength.strength_line(strength.merged_row(first_row, second_row)).encode("utf-8", "surrogatepass")
     return max(first, other)
 
 
 def _is_strength(row: dict[str, Any]) -> bool:
+    """Return whether the JSON object of a line is a valid line of `strength.jsonl`."""
     return strength.row_problem(row) is None and row["id"] == f"{row['node']}@{row['machine']}"
 
 
@@ -104,11 +111,10 @@ _NAME = re.compile(r"\d{4}-\d{2}\.jsonl")
 
 
 class MonthFiles(Struct, Generic[T], frozen=True):
-    """Reads and writes one type of line, stored in one file per month, such as judgements. If two lines have the
+    """Reads and writes the lines of one type, such as judgements, in one file for each month. If two lines have the
     same id, the later one counts.
 
-    A line begins with the id and the time, because `merge_lines` keeps the line whose bytes
-    sort last.
+    A line begins with the id and the time, because `merge_lines` keeps the line whose bytes sort last.
     """
 
     folder: str
@@ -139,7 +145,7 @@ class MonthFiles(Struct, Generic[T], frozen=True):
         return f"`id` is not made of {self.made_of}"
 
     def ours(self, path: str) -> bool:
-        """Whether `path`, relative to the vault, is a file of one month in `folder`."""
+        """Return whether `path`, relative to the vault, is the file of a month in `folder`."""
         folder, _, name = path.rpartition("/")
         return folder == self.folder and _NAME.fullmatch(name) is not None
 
@@ -162,12 +168,12 @@ class MonthFiles(Struct, Generic[T], frozen=True):
         return found, bad
 
     def later(self, value: T, other: T | None) -> T:
-        """Return the one of two values with the same id that has the later time."""
+        """Return which of two values with the same id has the later time. `other`: None if there is only one."""
         return value if other is None or getattr(value, self.time) >= getattr(other, self.time) else other
 
     def put(self, data: bytes, value: T) -> bytes:
-        """Return the content `data` of a file with `value` added. A value that has the same id is removed. Unreadable
-        lines move to the end."""
+        """Return the content `data` of a file with `value` added, in place of one with the same id. Unreadable lines
+        move to the end."""
         lines = [(line, self.decode(line)) for line in data.splitlines()]
         old = [line + b"\n" for line, known in lines if not isinstance(known, str) and known.id == value.id]
         return merge_lines(b"".join(old), data, self.encode(value) + b"\n")

@@ -28,6 +28,8 @@ _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 class NodeType(StrEnum):
+    """What a memory is about."""
+
     FACT = "fact"
     DECISION = "decision"
     PREFERENCE = "preference"
@@ -41,12 +43,16 @@ class NodeType(StrEnum):
 
 
 class Tier(StrEnum):
+    """How close at hand a memory is."""
+
     CORE = "core"
     WORKING = "working"
     ARCHIVAL = "archival"
 
 
 class EdgeType(StrEnum):
+    """How one memory is connected to another."""
+
     SUPPORTS = "supports"
     PART_OF = "part_of"
     DEPENDS_ON = "depends_on"
@@ -115,7 +121,7 @@ def evidence_fault(text: str) -> str | None:
 
 
 def is_node_id(text: str) -> bool:
-    """Whether `text` is a full id in canonical form (lower-case UUID)."""
+    """Return whether `text` is a full id in canonical form (lower-case UUID)."""
     return _ID.fullmatch(text) is not None
 
 
@@ -125,10 +131,12 @@ def short_id(node_id: str) -> str:
 
 
 def _utc(value: datetime) -> datetime:
+    """Return the time in UTC. A time without a zone is taken as UTC."""
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 def _clean(text: str) -> str:
+    """Return the text. Raises ValueError if it cannot be stored: a NUL character or a lone surrogate."""
     if "\x00" in text:
         raise ValueError("a NUL character cannot be stored; remove it")
     try:
@@ -139,10 +147,12 @@ def _clean(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
+    """Return the text on one line, with single spaces between its words. Raises ValueError as `_clean`."""
     return " ".join(_clean(text).split())
 
 
 def _blank_is_none(value: Any) -> Any:
+    """Return the value; None if it is a blank text."""
     return None if isinstance(value, str) and not value.strip() else value
 
 
@@ -157,6 +167,7 @@ Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG), AfterValidator(_on
 
 
 def _space(value: str | None) -> str | None:
+    """Return the name of a space; None for `global`. Raises ValueError for a name that is a special folder."""
     if value is None or value.casefold() == "global":
         return None
     if value in {".", ".."}:
@@ -165,18 +176,22 @@ def _space(value: str | None) -> str | None:
 
 
 def _glob(value: str) -> str:
+    """Return the glob. Raises ValueError if it is invalid."""
     if fault := glob_fault(value):
         raise ValueError(f"{value[:40]!r} {fault}")
     return value
 
 
 def _reason(value: str) -> str:
+    """Return why a thing was rejected, on one line and without a leading "because". Raises ValueError if it is
+    blank."""
     if not value.strip():
         raise ValueError("say why it was rejected")
     return re.sub("^because,? ", "", _one_line(value), flags=re.IGNORECASE)
 
 
 def _evidence(value: str) -> str:
+    """Return the item of evidence. Raises ValueError if it is invalid."""
     if fault := evidence_fault(value):
         raise ValueError(f"{value[:60]!r} {fault}")
     return value
@@ -198,8 +213,8 @@ class CheckedModel(BaseModel):
 
     @classmethod
     def of(cls, given: Struct | Mapping[str, Any], **more: Any) -> Self:
-        """Validate the fields of `given`, overridden by `more`. Fields of a Struct that this model lacks, or that are
-        unset, are ignored.
+        """Return a model with the fields of `given`, overridden by `more`. Fields of a Struct that this model lacks, or
+        that are unset, are ignored.
 
         Raises:
             BadRequest: a value is invalid; the message names the field, its value and what is allowed.
@@ -270,6 +285,7 @@ class CreateNodeRequest(CheckedModel):
     @field_validator("content")
     @classmethod
     def _not_blank(cls, value: str) -> str:
+        """Return the content. Raises ValueError if it is blank."""
         if not value.strip():
             raise ValueError("an empty memory cannot be stored")
         return value
@@ -307,7 +323,8 @@ class Narrowing(CheckedModel):
     @field_validator("created_after", "created_before", mode="before")
     @classmethod
     def _whole_day(cls, value: Any, info: Any) -> Any:
-        """Extend a bare date to a whole day: `created_before=2026-11-21` includes all of that day."""
+        """Return a bare date as the begin or the end of that day: `created_before=2026-11-21` includes all of that day.
+        Any other value is returned unchanged."""
         if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value.strip()):
             end = info.field_name == "created_before"
             return f"{value.strip()}T23:59:59.999999" if end else f"{value.strip()}T00:00:00"
@@ -316,6 +333,7 @@ class Narrowing(CheckedModel):
     @field_validator("created_after", "created_before")
     @classmethod
     def _as_utc(cls, value: datetime | None) -> datetime | None:
+        """Return the time in UTC. A time without a zone is in the time zone of this machine."""
         return None if value is None else value.astimezone(UTC)  # without a zone: the person's
 
 
@@ -334,6 +352,7 @@ class SearchQuery(Narrowing):
     @field_validator("query")
     @classmethod
     def _query_not_blank(cls, value: str) -> str:
+        """Return the query. Raises ValueError if it has no character that can be searched for."""
         if not value.strip():
             raise ValueError("an empty query finds nothing; say what to look for")
         if not any(unicodedata.category(char) in _SEARCHABLE for char in value):
@@ -342,6 +361,8 @@ class SearchQuery(Narrowing):
 
 
 class ProposalType(StrEnum):
+    """What a proposal changes."""
+
     MERGE = "merge"
     CONFLICT = "conflict"
     DECAY = "decay"
@@ -363,7 +384,7 @@ def build() -> None:
 
 
 def read_time(value: Any) -> datetime | None:
-    """Parse an ISO time with a zone and return it in UTC; None for anything else."""
+    """Return the time of an ISO text with a zone, in UTC; None for anything else."""
     if not isinstance(value, str):
         return None
     try:

@@ -39,9 +39,11 @@ class ProjectKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def line_id(self) -> str:
+        """The id of the line: a hash of key and space."""
         return hashlib.sha256(f"{self.key}\n{self.space}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
     def line(self) -> bytes:
+        """Return the JSON line, with its newline."""
         row = {"id": self.line_id, **to_builtins(self)}
         return json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
 
@@ -67,20 +69,23 @@ def with_line(data: bytes, new: ProjectKey) -> bytes:
 
 
 def spaces(lines: Iterable[ProjectKey]) -> dict[str, str]:
-    """Return `{key: space}` for the lines of a file, given oldest first.
+    """Return {key: space} for the lines of a file, given oldest first.
 
-    If a key has several lines, the latest one whose name a person chose counts; without such a line, the oldest one.
-    If two projects have the same name, the later project's name gets a suffix.
+    If a key has several lines, the latest one whose name a person chose counts; without such a line, the oldest one. If
+    two projects have the same name, the later project's name gets a suffix.
     """
+    # The line that counts, for each key.
     chosen: dict[str, ProjectKey] = {}
     for line in lines:
         before = chosen.get(line.key)
         if before is None or line.chosen:
             chosen[line.key] = line
+
+    # The name of each project: a chosen name as it is, another with a suffix if an older project has it.
     found: dict[str, str] = {}
     owners: dict[str, str] = {}
     for line in sorted(chosen.values(), key=lambda line: (line.since, line.key)):
-        first = _first(line, chosen)
+        first = _first_key(line, chosen)
         name = line.space
         if line.chosen:
             owners.setdefault(name.casefold(), first)
@@ -93,8 +98,8 @@ def spaces(lines: Iterable[ProjectKey]) -> dict[str, str]:
     return found
 
 
-def _first(line: ProjectKey, lines: Mapping[str, ProjectKey]) -> str:
-    """Return the key under which the project of `line` was first recorded. `lines`: {key: line}."""
+def _first_key(line: ProjectKey, lines: Mapping[str, ProjectKey]) -> str:
+    """Return the key under which the project of `line` was first recorded. `lines`: key -> line."""
     seen = {line.key}
     while line.same is not None and line.same not in seen and line.same in lines:
         seen.add(line.same)
@@ -106,17 +111,21 @@ def suffixes(key: str) -> tuple[str, ...]:
     """Return suffixes that distinguish a project from another of the same name, shortest first, such as its owner
     or folder."""
     if key.startswith("root:"):
-        return (key[5:12],)
+        return (key[5:12],)  # the first seven digits of the first commit
+
+    # Folders above the project: only the last one, the last two, and so on.
     parts = key.removeprefix("folder:").strip("/").split("/")[:-1]
     if key.startswith("folder:"):
         return tuple("/".join(parts[at:]) for at in range(len(parts) - 1, -1, -1))
+
+    # Parts of an address: the same, then its host, then all of it.
     middle = ["/".join(parts[at:]) for at in range(len(parts) - 1, 0, -1)]
     return (*middle, parts[0], "/".join(parts)) if middle else tuple(parts)
 
 
 def free_name(name: str, endings: Iterable[str], taken: Collection[str]) -> str:
-    """Return `name`, or if it is taken the first free `name (suffix)`. `endings`: the suffixes. `taken`: casefolded
-    names."""
+    """Return `name`; if it is taken, return the first free `name (suffix)`. `endings`: the suffixes to try. `taken`:
+    casefolded names."""
     for candidate in (name, *(f"{name} ({ending})" for ending in endings)):
         if candidate.casefold() not in taken:
             return candidate

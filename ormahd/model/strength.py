@@ -76,7 +76,8 @@ class Pace(Protocol):
     """What long tasks need from their caller: a function that yields the steps, and lets other threads run in
     between."""
 
-    def __call__(self, steps: Iterable[T], /) -> Iterator[T]: ...
+    def __call__(self, steps: Iterable[T], /) -> Iterator[T]:
+        """Yield `steps`, and let other threads run in between."""
 
 
 _GROWTH = 0.5
@@ -130,13 +131,13 @@ def reinforce(stability: float, days_since_review: float) -> float:
 
 def read_strength(data: bytes, problems: list[str] | None = None, *, pace: Pace = iter) -> dict[str, Strength]:
     """Return `{node id: strength}`. An unreadable line is skipped and described in `problems`."""
-    rows, bad = _parse(data, pace)
+    rows, bad = _parse_lines(data, pace)
     if problems is not None:
         problems.extend(f"line {number} of strength.jsonl cannot be read: {why}" for number, _, why in bad)
     grouped: dict[str, list[Mapping[str, Any]]] = {}
     for row in pace(rows.values()):
         grouped.setdefault(sys.intern(row["node"]), []).append(row)  # each id occurs in many structures: keep one copy
-    return {node: _joined(of_node) for node, of_node in pace(grouped.items())}
+    return {node: _total_strength(of_node) for node, of_node in pace(grouped.items())}
 
 
 class LastUses(Struct):
@@ -161,7 +162,7 @@ class LastUses(Struct):
 def last_uses(data: bytes) -> dict[str, LastUses]:
     """Return `{node id: last uses}`, over all machines."""
     found: dict[str, LastUses] = {}
-    for row in _parse(data)[0].values():
+    for row in _parse_lines(data)[0].values():
         dates = (row.get("last_use", row.get("last_review")), row.get("last_recall"), row.get("last_whisper"))
         for how, written in zip(HOWS, dates, strict=True):
             if (at := read_time(written)) is not None:
@@ -179,40 +180,44 @@ def fold(
 ) -> bytes:
     """Return the file's bytes with `events` added to the lines of `machine`, sorted by id.
 
-    `created` (`{node id: creation}`): the time from which days count for a memory without a review. The order of
-    events does not matter. Without events a canonical file is returned byte for byte.
+    `created`: node id -> time of its creation, from which days count for a memory without a review. The order of events
+    does not matter. Without events a canonical file is returned byte for byte.
     """
-    rows, bad = _parse(data, pace)
+    rows, bad = _parse_lines(data, pace)
     of_node: dict[str, list[dict[str, Any]]] = {}
     for row in rows.values():
         of_node.setdefault(row["node"], []).append(row)
-    for event in pace(sorted(events, key=_order)):
+
+    # Add the events, oldest first, so that each sees the strength before it.
+    for event in pace(sorted(events, key=_event_order)):
         line = f"{event.node}@{machine}"
         group = of_node.setdefault(event.node, [])
-        before = _joined(group)
+        before = _total_strength(group)
         row = rows.get(line, {"id": line, "node": event.node, "machine": machine})
         if isinstance(event, Access):
             last = read_time(row.get("last_whisper")) if event.how == "whisper" else None
             if last is not None and event.at - last < timedelta(days=WHISPER_EVERY_DAYS):
                 continue  # storing every whisper would add a git blob each time
-            _access(row, before, event, created.get(event.node))
-        elif not _score(row, before, event):
+            _add_access(row, before, event, created.get(event.node))
+        elif not _store_score(row, before, event):
             continue
         if line not in rows:
             rows[line] = row
             group.append(row)
+
+    # Write the lines of all machines, then the unreadable ones.
     lines = [strength_line(rows[line]).encode("utf-8", "surrogatepass") for line in pace(sorted(rows))]
     return b"".join(line + b"\n" for line in [*lines, *(line for _, line, _ in bad)])
 
 
-def _order(event: Access | Score) -> tuple[datetime, str, float]:
+def _event_order(event: Access | Score) -> tuple[datetime, str, float]:
+    """Return the sort key of an event: by time, then by node; an access before a score."""
     return event.at, event.node, event.importance if isinstance(event, Score) else -1.0
 
 
 def merged_row(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two versions of one line: for each key, take the larger number or the later date.
-
-    `importance` and `scored` are taken together, from the version with the later `scored`.
+    """Return the merge of two versions of one line. Each key gets the larger number or the later date; `importance` and
+    `scored` are both taken from the version with the later `scored`.
 
     The order of the versions does not matter. The larger number is the newer one, because a machine's counters only
     grow.
@@ -222,14 +227,14 @@ def merged_row(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, 
         if key not in ours or key not in theirs:
             row[key] = ours.get(key, theirs.get(key))
         elif key in ("importance", "scored"):
-            row[key] = max(ours, theirs, key=_scored).get(key)
+            row[key] = max(ours, theirs, key=_score_order).get(key)
         else:
             row[key] = max(ours[key], theirs[key], key=lambda value: (isinstance(value, str), _rank(value)))
     return row
 
 
 def row_problem(row: Any) -> str | None:
-    """Return a sentence that says why a decoded line is invalid, or None."""
+    """Return a sentence that says why a decoded line is invalid; None if it is valid."""
     if not isinstance(row, dict):
         return "it is no JSON object"
     for key in ("id", "node", "machine"):
@@ -274,7 +279,9 @@ _KEYS = [
 ]
 
 
-def _access(row: dict[str, Any], before: Strength, event: Access, created: datetime | None) -> None:
+def _add_access(row: dict[str, Any], before: Strength, event: Access, created: datetime | None) -> None:
+    """Add an access to `row`, the line of this machine. `before`: the node's strength over all machines; `created`:
+    when the node was created."""
     if event.how == "whisper":
         row["last_whisper"] = _later(row.get("last_whisper"), event.at)
         return
@@ -289,21 +296,24 @@ def _access(row: dict[str, Any], before: Strength, event: Access, created: datet
     days = (event.at - since).total_seconds() / 86_400 if since else 0.0
     if before.last_review is None or days >= REVIEW_EVERY_DAYS:
         row["stability"] = round(reinforce(before.stability, days), 3)
-        row["last_review"] = _text(event.at)
+        row["last_review"] = _iso(event.at)
 
 
-def _score(row: dict[str, Any], before: Strength, event: Score) -> bool:
+def _store_score(row: dict[str, Any], before: Strength, event: Score) -> bool:
+    """Store a computed importance in `row`, the line of this machine. Return False if it is not stored: it changes too
+    little, or a later one is known. `before`: the node's strength over all machines."""
     value = round(min(1.0, max(0.0, event.importance)), 4)
-    if abs(value - before.importance) < WORTH_STORING or _later(row.get("scored"), event.at) != _text(event.at):
+    if abs(value - before.importance) < WORTH_STORING or _later(row.get("scored"), event.at) != _iso(event.at):
         return False
-    row["importance"], row["scored"] = value, _text(event.at)
+    row["importance"], row["scored"] = value, _iso(event.at)
     return True
 
 
-def _joined(rows: Sequence[Mapping[str, Any]]) -> Strength:
+def _total_strength(rows: Sequence[Mapping[str, Any]]) -> Strength:
+    """Return the strength of one node from its lines, one of each machine."""
     if not rows:
         return Strength()
-    latest = max(rows, key=_scored)
+    latest = max(rows, key=_score_order)
     return Strength(
         importance=latest.get("importance", 0.5),
         access_count=sum(row.get("access_count", 0) for row in rows),
@@ -314,7 +324,8 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> Strength:
     )
 
 
-def _scored(row: Mapping[str, Any]) -> tuple[bool, datetime, float]:
+def _score_order(row: Mapping[str, Any]) -> tuple[bool, datetime, float]:
+    """Return the sort key that puts the line with the latest computed importance last."""
     return (
         "importance" in row,
         read_time(row.get("scored")) or datetime.min.replace(tzinfo=UTC),
@@ -332,14 +343,15 @@ def _rank(value: Any) -> Any:
     return (False, 0.0, json.dumps(value, sort_keys=True))
 
 
-def _parse(data: bytes, pace: Pace = iter) -> tuple[dict[str, dict[str, Any]], list[tuple[int, bytes, str]]]:
+def _parse_lines(data: bytes, pace: Pace = iter) -> tuple[dict[str, dict[str, Any]], list[tuple[int, bytes, str]]]:
+    """Return ({line id: line as a JSON object}, [(line number, line, reason)] for the unreadable lines)."""
     rows: dict[str, dict[str, Any]] = {}
     bad: list[tuple[int, bytes, str]] = []
     for number, line in enumerate(pace(data.splitlines()), start=1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line, parse_constant=_no_number)
+            row = json.loads(line, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as exc:
             bad.append((number, line, f"it is no JSON ({exc})"))
             continue
@@ -350,18 +362,20 @@ def _parse(data: bytes, pace: Pace = iter) -> tuple[dict[str, dict[str, Any]], l
     return rows, bad
 
 
-def _no_number(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
+    """Raise ValueError: JSON has no number of this name, such as `NaN`."""
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _text(date: datetime) -> str:
+def _iso(date: datetime) -> str:
+    """Return the time as it is written in the file."""
     return write_time(date, "seconds")
 
 
 def _later(written: str | None, date: datetime) -> str:
     """Return the later of a stored date and a new one, as text with seconds."""
     before = read_time(written)
-    return written if written is not None and before is not None and _text(before) > _text(date) else _text(date)
+    return written if written is not None and before is not None and _iso(before) > _iso(date) else _iso(date)
 
 
 Lasting = Literal["event", "fact", "decision"]
@@ -429,13 +443,14 @@ class ActiveDays(Struct, frozen=True):
 
     @classmethod
     def of(cls, days: Iterable[date], idle_share: float) -> ActiveDays:
+        """Return the `ActiveDays` with these active days."""
         return cls(tuple(sorted({day.toordinal() for day in days})), idle_share)
 
     def between(self, since: datetime, now: datetime) -> float:
         """Return the weighted days from `since` to `now`, never negative."""
         if now <= since:
             return 0.0
-        active = self._until(now) - self._until(since)
+        active = self._active_before(now) - self._active_before(since)
         return active + self.idle_share * ((now - since) / _DAY - active)
 
     def back(self, now: datetime, days: float) -> datetime:
@@ -444,6 +459,8 @@ class ActiveDays(Struct, frozen=True):
         first = datetime.min.replace(tzinfo=UTC)
         if self.between(first, now) < days:
             return first
+
+        # Bisect: `low` is early enough, `high` is not.
         low, high = first, now
         for _ in range(_HALVINGS):
             middle = low + (high - low) / 2
@@ -453,12 +470,12 @@ class ActiveDays(Struct, frozen=True):
                 high = middle
         return low
 
-    def _until(self, time: datetime) -> float:
-        """Return the number of active days before `time`. Of the day of `time`, if it is active, the part that has
-        passed counts."""
+    def _active_before(self, time: datetime) -> float:
+        """Return the number of active days before `time`. If the day of `time` is active, the part of it that has
+        passed is added."""
         utc = time.astimezone(UTC)
         today = utc.date().toordinal()
-        at = bisect_left(self.ordinals, today)
+        at = bisect_left(self.ordinals, today)  # number of active days before this one
         if at == len(self.ordinals) or self.ordinals[at] != today:
             return float(at)
         return at + (utc - datetime.combine(utc.date(), datetime.min.time(), UTC)) / _DAY
@@ -470,8 +487,8 @@ def read_active_days(data: bytes) -> set[date]:
 
 
 def with_active_days(data: bytes, days: Iterable[date]) -> bytes:
-    """Return the file's bytes with `days` added, sorted; unchanged if it contains all of them. Unreadable lines move
-    to the end."""
+    """Return the file's bytes with `days` added, sorted. If the file contains all of them, it is returned unchanged.
+    Unreadable lines move to the end."""
     found, new = read_active_days(data), set(days)
     if new <= found:
         return data
@@ -481,6 +498,7 @@ def with_active_days(data: bytes, days: Iterable[date]) -> bytes:
 
 
 def _day(line: bytes) -> date | None:
+    """Return the day that a line names; None if the line cannot be read."""
     try:
         row = json.loads(line)
         return date.fromisoformat(row["id"])

@@ -39,24 +39,26 @@ class Tombstone(Struct, frozen=True):
 
     @property
     def id(self) -> str:
+        """The id of the line: a hash of its other hashes."""
         return sealed(self.salt, "line", f"{self.statement} {self.turn_hash}")
 
 
 def sealed(salt: str, kind: str, text: str) -> str:
-    """Return the hash of `text`, keyed with `salt`: 32 hexadecimal digits. `kind`: what the text is, such as "turn";
-    it is part of what is hashed."""
+    """Return the hash of `text`, keyed with `salt`: 32 hexadecimal digits. `kind`: what the text is, such as "turn"; it
+    is hashed too."""
     return hmac.new(salt.encode(), f"{kind}\n{text}".encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:32]
 
 
 def new_salt() -> str:
+    """Return a random salt: 32 hexadecimal digits."""
     return secrets.token_hex(16)
 
 
 def tombstone(salt: str, statement: str | None, key: str | None, now: datetime) -> Tombstone:
     """Return the tombstone of a memory.
 
-    `statement`: its normalised statement (`actions.tombstones.statement`). `key`: that of the turn that it was
-    extracted from. None: not known.
+    `statement`: its normalised statement (`actions.tombstones.statement`), or None if it is not known. `key`: the key
+    of the turn that it was extracted from, or None if it was not extracted. `now`: the time of its removal.
     """
     return Tombstone(
         salt=salt,
@@ -74,24 +76,27 @@ class Tombstones(Struct, frozen=True):
 
     @classmethod
     def of(cls, lines: Iterable[Tombstone]) -> Tombstones:
+        """Return the `Tombstones` of these lines."""
         known = list(lines)
         hashes = frozenset(value for line in known for value in (line.statement, line.turn_hash) if value)
         return cls(hashes, frozenset(line.salt for line in known))
 
     def statement(self, statement: str) -> bool:
-        """Whether a memory with this normalised statement was removed."""
+        """Return whether a memory with this normalised statement was removed."""
         return any(sealed(salt, "statement", statement) in self.hashes for salt in self.salts)
 
     def turn(self, key: str) -> bool:
-        """Whether a memory that was extracted from the turn with this key was removed."""
+        """Return whether a memory that was extracted from the turn with this key was removed."""
         return any(sealed(salt, "turn", key) in self.hashes for salt in self.salts)
 
 
-def _row(line: Tombstone) -> dict[str, Any]:
+def _line_keys(line: Tombstone) -> dict[str, Any]:
+    """Return the keys of a tombstone's line, without `id` and time."""
     return {"salt": line.salt, "statement": line.statement, "turn": line.turn_hash}
 
 
-def _value(row: dict[str, Any], gone_at: datetime) -> Tombstone | str:
+def _parse_line(row: dict[str, Any], gone_at: datetime) -> Tombstone | str:
+    """Return the tombstone that a line holds, or a sentence that says why the line is invalid."""
     for name in ("salt", "statement", "turn"):
         value = row.get(name)
         if not isinstance(value, str) or not (_HEX.fullmatch(value) or (name != "salt" and value == "")):
@@ -101,5 +106,5 @@ def _value(row: dict[str, Any], gone_at: datetime) -> Tombstone | str:
     return Tombstone(row["salt"], row["statement"], row["turn"], gone_at)
 
 
-FILES: Final = MonthFiles(FORGOTTEN, "gone_at", "the other fields", _row, _value)
+FILES: Final = MonthFiles(FORGOTTEN, "gone_at", "the other fields", _line_keys, _parse_line)
 encode, decode = FILES.encode, FILES.decode

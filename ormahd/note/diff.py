@@ -26,7 +26,7 @@ from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, NoteLink
 from ormahd.text.diff import LINES, clip, text_diff
 
-_USUAL = {"tier": "working", "confidence": 1.0}
+_DEFAULTS = {"tier": "working", "confidence": 1.0}
 """Default values, not shown for a new or removed note."""
 
 Version = tuple[str, bytes]
@@ -54,7 +54,7 @@ def note_diff(
     if any(note is not None and note.kind is not NoteKind.NOTE for note in notes):
         return _as_text(before, after, lines)
     old, new = notes
-    head = [*_fields(old, new), *_others(_extra(old, before), _extra(new, after)), *_edges(old, new, name)]
+    head = [*_field_lines(old, new), *_key_lines(_extra(old, before), _extra(new, after)), *_edge_lines(old, new, name)]
     body, cut = text_diff(old.content if old else None, new.content if new else None, lines)
     if body:
         head += ["content:", *body]
@@ -65,6 +65,7 @@ def note_diff(
 
 
 def _as_text(before: Version | None, after: Version | None, lines: int) -> NoteDiff:
+    """Return the difference of two versions as that of plain texts; if one holds a NUL byte, only their sizes."""
     data = [None if version is None else version[1] for version in (before, after)]
     if any(item is not None and b"\0" in item for item in data):
         sizes = ["nothing" if item is None else f"{len(item):,} bytes" for item in data]
@@ -74,15 +75,17 @@ def _as_text(before: Version | None, after: Version | None, lines: int) -> NoteD
     return NoteDiff("\n".join(found or ["only line ends or blank space changed"]), cut)
 
 
-def _fields(old: Note | None, new: Note | None) -> Iterator[str]:
-    """Yield a line for each changed field. `updated` is left out, because it changes whenever another field does."""
+def _field_lines(old: Note | None, new: Note | None) -> Iterator[str]:
+    """Yield a line for each changed field. `updated` is left out, because it changes whenever another field does. For a
+    new or removed note, fields with their default value are left out too."""
     for field in dict.fromkeys(("title", *SINGLE)):
         was, now = (None if note is None else getattr(note, field) for note in (old, new))
+        value = now if old is None else was
         if was == now or field == "updated":
             continue
         if old is not None and new is not None:
             yield f"{field}: {_display(was)} -> {_display(now)}"
-        elif (value := now if old is None else was) != _USUAL.get(field):
+        elif value != _DEFAULTS.get(field):
             yield f"{'+' if old is None else '-'} {field}: {_display(value)}"
     for field in LISTS:
         before, after = (() if note is None else getattr(note, field) for note in (old, new))
@@ -92,16 +95,16 @@ def _fields(old: Note | None, new: Note | None) -> Iterator[str]:
             yield f"{field}: {' '.join(changed)}"
 
 
-def _others(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+def _key_lines(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     """Yield a line for each changed frontmatter key that is not Ormah's. `was`, `now`: see `_extra`."""
     for key in dict.fromkeys([*was, *now]):
         item, other = was.get(key), now.get(key)
         if item == other:
             continue
         if item is not None and other is not None:
-            yield f"{key}: {_value(key, item)} -> {_value(key, other)}"
+            yield f"{key}: {_key_value(key, item)} -> {_key_value(key, other)}"
         else:
-            yield f"{'-' if other is None else '+'} {key}: {_value(key, item or other or '')}"
+            yield f"{'-' if other is None else '+'} {key}: {_key_value(key, item or other or '')}"
 
 
 def _extra(note: Note | None, version: Version | None) -> dict[str, str]:
@@ -115,7 +118,7 @@ def _extra(note: Note | None, version: Version | None) -> dict[str, str]:
         return {}  # YAML that cannot be divided into keys; the other differences are still shown
 
 
-def _value(key: str, lines: str) -> str:
+def _key_value(key: str, lines: str) -> str:
     """Return the value of a frontmatter key on one line. `lines`: the lines of the key in the file, with the key
     itself."""
     stripped = lines.strip()
@@ -126,30 +129,32 @@ def _value(key: str, lines: str) -> str:
     return clip(stripped) or "(empty)"
 
 
-def _edges(old: Note | None, new: Note | None, name: Name) -> Iterator[str]:
+def _edge_lines(old: Note | None, new: Note | None, name: Name) -> Iterator[str]:
     """Yield a line for each changed edge of the frontmatter. Links in the body appear in the text's difference."""
     was, now = ({} if note is None else note.edges for note in (old, new))
     for key in dict.fromkeys([*now, *was]):
         item, other = was.get(key), now.get(key)
         if item is None and other is not None:
             reason = f", reason: {clip(other.reason)}" if other.reason else ""
-            yield f"+ {_edge(other, name)}, weight {other.weight:g}{reason}"
+            yield f"+ {_edge_text(other, name)}, weight {other.weight:g}{reason}"
         elif other is None and item is not None:
-            yield f"- {_edge(item, name)}"
+            yield f"- {_edge_text(item, name)}"
         elif item is not None and other is not None:
             parts = [(part, getattr(item, part), getattr(other, part)) for part in ("weight", "created", "reason")]
             changed = [f"{part}: {_display(a)} -> {_display(b)}" for part, a, b in parts if a != b]
             if item.target != other.target:
                 changed.append(f"written as {clip(item.target)} -> {clip(other.target)}")
             if changed:
-                yield f"{_edge(other, name)}: {', '.join(changed)}"
+                yield f"{_edge_text(other, name)}: {', '.join(changed)}"
 
 
-def _edge(link: NoteLink, name: Name) -> str:
+def _edge_text(link: NoteLink, name: Name) -> str:
+    """Return the line that names an edge: its type, and the title of its target."""
     return f"{link.edge.value} -> {clip(name(link.target) or link.target)}"
 
 
 def _display(value: Any) -> str:
+    """Return the value of a field on one line."""
     if value is None:
         return "(none)"
     if isinstance(value, datetime):

@@ -14,17 +14,17 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from ormahd.errors import InvalidNote
 from ormahd.model.node import EdgeType
-from ormahd.note.fields import EDGES, FIELDS, ORDER, OWN, InvalidValue, Item, NoteReader, unfit
+from ormahd.note.fields import EDGES, FIELDS, ORDER, OWN, InvalidValue, Item, NoteReader, unfit_error
 from ormahd.note.frontmatter import BlockLines, FrontmatterError, Unusual, is_block, is_null, quoted, read, scalar
-from ormahd.note.markdown import body_change, body_links, conflict_line, dominant_eol, lead, link_target, normalise
+from ormahd.note.markdown import body_change, body_links, conflict_line, dominant_eol, link_target, normalise, relink
 from ormahd.note.read import note_by_path, parse
 from ormahd.note.values import Note, NoteKind, NoteLink, edge_key, folder_says, stem_short_id
 from ormahd.note.write import clean_link, detail, detail_parts, is_empty
 
 
 class Editor:
-    """The lines of a note's frontmatter, and methods that change them. Raises Unusual if they cannot be changed
-    safely, and InvalidValue if a property for edges holds something else."""
+    """The lines of a note's frontmatter, and methods that change them. Raises Unusual if they cannot be changed safely,
+    and InvalidValue if a property for edges contains anything else."""
 
     def __init__(self, note: Note, text: str) -> None:
         block = read(text)
@@ -35,8 +35,8 @@ class Editor:
         self.lines = BlockLines(block, dominant_eol(text), block.root, block.start, block.end)
 
     def set(self, field: str, value: Any) -> None:
-        """Write a field; an empty value removes its key. If the key holds an unrelated value, that stays, and Ormah's
-        is written under the key with the prefix `ormah_`."""
+        """Write a field; an empty value removes its key. If the key holds an unrelated value, that is kept, and the
+        field is written under the key with the prefix `ormah_`."""
         key = FIELDS[field].key
         if key in self.note.taken or self.lines.get(OWN + key) is not None:
             key = OWN + key
@@ -45,7 +45,7 @@ class Editor:
             lists |= {name: partial(self.reader.globs, name) for name in ("paths", "commands", "evidence")}
             items = lists.get(field)
             if items is not None and self.lines.get(key) is not None:
-                self._list(key, items(), {item: item for item in value})
+                self._write_list(key, items(), {item: item for item in value})
             else:
                 self.lines.put(key, FIELDS[field].render(value), ORDER)
         elif field == "space" and folder_says(self.note.path)[1] is not None:
@@ -54,15 +54,17 @@ class Editor:
         elif field != "everywhere" or self.note.everywhere:  # else `global` is the person's, with another meaning
             self.lines.remove(key)
 
-    def _list(self, key: str, items: Sequence[Item], wanted: Mapping[str, str]) -> None:
-        """Give a list property the values `wanted` (value -> its text, if it is new). Items that stay are kept as they
-        are written. Links are quoted; other new items only where YAML needs it."""
+    def _write_list(self, key: str, items: Sequence[Item], wanted: Mapping[str, str]) -> None:
+        """Give a list property the values `wanted` (value -> the text to write, if it is new). Present items that are
+        wanted are kept as they are written. New items are quoted if they are links, or if YAML needs it."""
+        # Keep the present items if `wanted` begins with them, in their order; else write all items again.
         stay = [item for item in items if item.value in wanted]
         order = list(dict.fromkeys(item.value for item in stay))
         if list(wanted)[: len(order)] != order:
             stay, order = [], []
         added = list(wanted.values())[len(order) :]
 
+        # A list with a line for each item: change only the lines of removed and new items.
         entry = self.lines.get(key)
         node: Any = entry.value if entry else None
         in_lines = isinstance(node, SequenceNode) and is_block(node)
@@ -74,6 +76,7 @@ class Editor:
         if in_brackets and "\n" in self.block.raw(node):
             raise Unusual(f"{key} is a list in brackets on several lines")
 
+        # Any other form: write the whole value again, in brackets or with a line for each item.
         flow = len(stay) + len(added) == 1 or (in_brackets and len(node.value) > 1) if key in EDGES else not in_lines
         render = quoted if key in EDGES else partial(scalar, flow=flow)
         parts = [self.block.raw(item.node) if in_brackets and item.alone else render(item.text) for item in stay]
@@ -100,12 +103,13 @@ class Editor:
             if not stay and not added:
                 self.lines.remove(name)
             elif added or len(stay) < len({item.value for item in items}):
-                self._list(name, items, stay | added)
+                self._write_list(name, items, stay | added)
         self._set_details({**dict.fromkeys(unlink), **new, **details})
 
     def _set_details(self, wanted: Mapping[str, NoteLink | None]) -> None:
         """Write the details of edges under the key `edges`. `wanted`: edge key -> edge with its new details; None
         removes them."""
+        # Find the edges whose details differ.
         names = {key: str(name.value) for key, name, _ in self.reader.detail_nodes() if key}
         old = {key: detail_parts(self.reader.details.get(key) or NoteLink(EdgeType.SUPPORTS, key)) for key in wanted}
         changes = {
@@ -113,6 +117,8 @@ class Editor:
             for key, wish in wanted.items()
             if (key in names if wish is None else detail_parts(wish) != old[key])
         }
+
+        # Without present details, write the key `edges` as a whole.
         entry = self.lines.get("edges")
         if not changes:
             return
@@ -123,6 +129,8 @@ class Editor:
 
         if not isinstance(entry.value, MappingNode):
             raise Unusual("edges holds something else than edges")
+
+        # Change the lines of single edges; details on lines of their own are changed one by one.
         inner = self.lines.inside(entry)
         for key, wish in changes.items():
             name = names.get(key, quoted(key))
@@ -142,8 +150,8 @@ class Editor:
         self.lines.put_inside(entry, inner)
 
     def _on_one_line(self, node: Node | None, link: NoteLink) -> str:
-        """Return the details of an edge on one line; empty if there are none. Keys that a person added to the present
-        ones, `node`, stay."""
+        """Return the details of an edge on one line; empty if there are none. `node`: the present details; keys in it
+        that are not Ormah's are kept."""
         new, parts = detail_parts(link), dict[str, str]()
         present = node if isinstance(node, MappingNode) else None
         if present is not None and "\n" in self.block.raw(present):
@@ -171,15 +179,17 @@ def edit(
     unlink: Collection[tuple[EdgeType, str]] = (),
     content: str | None = None,
 ) -> bytes:
-    """Return the bytes of a note with other fields, edges or content. BlockLines whose value does not change stay as
+    """Return the bytes of a note with other fields, edges or content. Lines whose value does not change are kept as
     written.
 
-    `set`: field (a name in FIELDS) -> new value; None stands for the default and removes the key, unless the field has
-    its default already. `clear`: fields whose keys are removed. If the folder implies a space, `space: null` is
-    written instead; setting a space removes `global: true`. `link`: edges to add, or whose details are replaced.
-    `unlink`: (type, target) of edges to remove from the frontmatter; the target is as written, or a short id. Only
-    `doctor --fix` may change `id`. Raises InvalidNote if the note cannot be edited safely.
+    `set`: field (a name in FIELDS) -> new value. None means the default: the key is removed, unless the field has its
+    default already. `clear`: fields whose keys are removed. If the folder implies a space, `space: null` is written
+    instead; setting a space removes `global: true`. `link`: edges to add, or whose details are replaced. `unlink`:
+    (type, target) of edges to remove from the frontmatter; the target is as written, or a short id.
+
+    Only `doctor --fix` may change `id`. Raises InvalidNote if the note cannot be edited safely.
     """
+    # Check and clean what the caller gave.
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE:
         problem = note.problems[0] if note.problems else None
@@ -193,11 +203,14 @@ def edit(
         values[field] = None if value is None else FIELDS[field].clean(value)
     if not is_empty(values.get("space")):
         values["everywhere"] = False
+
+    # The values that the result must have: a field that is removed gets its default.
     default = replace(note_by_path(path, NoteKind.NOTE, ""), space=None)
     expected = {field: getattr(default, field) if is_empty(value) else value for field, value in values.items()}
     links = list(map(clean_link, link))
     unlinked = [edge_key(edge, link_target(target)) for edge, target in unlink]
 
+    # Change the lines of the frontmatter, then of the body.
     try:
         text = data.decode()
         editor = Editor(note, text)
@@ -209,17 +222,18 @@ def edit(
         body = text[editor.block.end :]
         if content is not None and (content := normalise(content)) != note.content:
             if conflict_line(content):
-                raise unfit(content)
+                raise unfit_error(content)
             start, end, lines = body_change(text, editor.block.body, content)
             body = text[editor.block.end : start] + lines + text[end:]
         result = f"{text[: editor.block.start]}{editor.lines}{body}".encode()
     except UnicodeEncodeError as exc:
-        raise unfit("") from exc
+        raise unfit_error("") from exc
     except (Unusual, InvalidValue, FrontmatterError) as exc:
-        raise _unsafe(path, str(exc)) from exc
+        raise _unsafe_error(path, str(exc)) from exc
     if result == data:
         return data
 
+    # Parse the result, and compare it with what was wanted.
     after = parse(result, path)
     if after.kind is not NoteKind.NOTE:
         problem = after.problems[0] if after.problems else None
@@ -231,20 +245,19 @@ def edit(
         expected["content"] = content
     other = replace(note, **expected, digest=after.digest, links=after.links, problems=after.problems)
     if after != other or after.edges != wanted:
-        raise _unsafe(path, "its frontmatter is written in an unusual way")
+        raise _unsafe_error(path, "its frontmatter is written in an unusual way")
     return result
 
 
-def _unsafe(path: str, why: str) -> InvalidNote:
+def _unsafe_error(path: str, why: str) -> InvalidNote:
+    """Return the error for a note that cannot be edited safely. `why`: the reason."""
     return InvalidNote(f"{path} cannot be changed safely: {why}", hint="change it by hand", data={"path": path})
 
 
 def retarget(data: bytes, path: str, short: str, stem: str) -> bytes:
     """Return a note's bytes with all links to the short id `short` changed, in properties and text: they then lead to
-    the note named `stem`.
-
-    Heading, block and alias of a link stay. The bytes of a note that cannot be read or edited are returned unchanged.
-    """
+    the note named `stem`. Heading, block and alias of a link are kept. The bytes of a note that cannot be read or
+    edited are returned unchanged."""
     if short.encode() not in data:
         return data
     note = parse(data, path)
@@ -253,7 +266,7 @@ def retarget(data: bytes, path: str, short: str, stem: str) -> bytes:
     old = [link for link in note.edges.values() if stem_short_id(link.target) == short]
     new = [NoteLink(link.edge, stem, link.weight, link.created, link.reason) for link in old]
     names = {target for target in body_links(note.content) if stem_short_id(target) == short}
-    content = lead(note.content, names, stem)
+    content = relink(note.content, names, stem)
     try:
         return edit(data, path, unlink=[(link.edge, link.target) for link in old], link=new, content=content)
     except InvalidNote:

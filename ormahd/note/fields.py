@@ -40,8 +40,8 @@ _NAMED = re.compile(r"(\d{4})[-._](\d{2})[-._](\d{2})(?![\d])|(\d{14}|\d{12}|\d{
 
 
 def read_time(text: str) -> datetime:
-    """Parse a date or time as ISO 8601 has it, and close variants (`2026-11-21 8:00`, `20261121`). Returns it in UTC;
-    without a zone it is taken as UTC.
+    """Return a date or time as UTC; a text without a zone is taken as UTC. It is read as ISO 8601, or in close variants
+    (`2026-11-21 8:00`, `20261121`).
 
     Raises ValueError for other texts.
     """
@@ -80,10 +80,12 @@ def named_time(name: str) -> datetime | None:
 
 
 def one_line(text: str) -> str:
+    """Return the text on one line, with single spaces between its words."""
     return " ".join(text.split())
 
 
 def as_utc(value: datetime) -> datetime:
+    """Return the time in UTC. A time without a zone is taken as UTC."""
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
@@ -96,9 +98,10 @@ def clean_tag(text: str) -> str:
 
 
 def prose(value: str, *, flow: bool = False) -> str:
-    """Return a text as YAML. `flow`: it is placed inside `[...]` or `{...}`. Raises InvalidNote for a NUL character."""
+    """Return a text as a YAML value. `flow`: whether it is placed inside `[...]` or `{...}`. Raises InvalidNote for a
+    NUL character."""
     if "\0" in value:
-        raise unfit(value)
+        raise unfit_error(value)
     return scalar(value, flow=flow)
 
 
@@ -108,10 +111,11 @@ def moment(value: datetime) -> str:
 
 
 def flow_list(values: Iterable[str]) -> str:
+    """Return the texts as a YAML list in brackets."""
     return f"[{', '.join(scalar(value, flow=True) for value in values)}]"
 
 
-def unfit(text: str) -> InvalidNote:
+def unfit_error(text: str) -> InvalidNote:
     """Return the error that says why a note cannot contain this text."""
     if "\0" in text:
         return InvalidNote("the text holds a NUL character", hint="remove it")
@@ -132,10 +136,12 @@ class Field(NamedTuple):
 
 
 def _clean_text(value: str) -> str | None:
+    """Return the text; None if it is blank."""
     return value if value.strip() else None
 
 
 def _clean_list(clean: Callable[[str], str], values: Iterable[str]) -> tuple[str, ...]:
+    """Return the values, each cleaned by `clean`, without empty ones and duplicates."""
     return tuple(dict.fromkeys(filter(None, map(clean, values))))
 
 
@@ -180,7 +186,7 @@ OTHER_NAMES = {
 """Field -> keys that other programs use for it, most common first. Case, spaces, `-` and `_` are ignored."""
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
-_OF_A_WHOLE = re.compile(r"(\d+(?:\.\d+)?)[ ]?(?:%|/[ ]?(\d+))")
+_FRACTION = re.compile(r"(\d+(?:\.\d+)?)[ ]?(?:%|/[ ]?(\d+))")
 _SEPARATORS = re.compile(r"[,\s]+")
 _COMMA = re.compile(",")
 QUOTE_CHARACTERS = 40
@@ -212,12 +218,13 @@ class Item(NamedTuple):
     """Whether the node contains only this item."""
 
 
-def _share(value: str) -> float | None:
-    """Parse a number from unambiguous forms such as `0.9`, `0,9`, `90%` or `9/10`; None for other texts."""
+def _number(value: str) -> float | None:
+    """Return the number that a text means in an unambiguous form, such as `0.9`, `0,9`, `90%` or `9/10`; None for other
+    texts."""
     value = value.replace(",", ".", 1)
     if _NUMBER.fullmatch(value):
         return float(value)
-    found = _OF_A_WHOLE.fullmatch(value)
+    found = _FRACTION.fullmatch(value)
     if found is None:
         return None
     whole = 100.0 if found[2] is None else float(found[2])
@@ -225,6 +232,8 @@ def _share(value: str) -> float | None:
 
 
 def _plain_key(key: str) -> str:
+    """Return a key in the form in which keys of other programs are compared: in lower case, without spaces, `-` and
+    `_`."""
     return re.sub(r"[\s_-]+", "", key).casefold()
 
 
@@ -239,14 +248,17 @@ class NoteReader:
         """Keys of Ormah that hold an unrelated value, which is the person's."""
 
     def warn(self, what: str, node: Node, mend: str) -> None:
+        """Add a warning to `problems`. `what`: what is wrong at `node`; `mend`: how to repair it."""
         line = self.block.text.count("\n", 0, self.block.from_(node)) + 1
         self.problems.append(Problem("warning", what, line, mend))
 
-    def must(self, key: str, what: str, node: Node, mend: str) -> InvalidValue:
-        """Return the error for a value that is not `what` the key must hold."""
+    def must_be_error(self, key: str, what: str, node: Node, mend: str) -> InvalidValue:
+        """Return the error that says that the value of a key must be `what`. `node`: the value; `mend`: how to repair
+        it."""
         return InvalidValue(f"{key} must be {what}, it says {self.quote(node)}", node, mend)
 
     def quote(self, node: Node) -> str:
+        """Return the text of a node on one line, cut to `QUOTE_CHARACTERS`, for a message."""
         raw = one_line(node.value if isinstance(node, ScalarNode) else self.block.raw(node))
         return raw if len(raw) <= QUOTE_CHARACTERS else f"{raw[:QUOTE_CHARACTERS]}…"
 
@@ -277,11 +289,11 @@ class NoteReader:
         }
 
     def field(self, key: str, read: Callable[[str, Node], T | None], otherwise: T, *, quiet: bool = False) -> T:
-        """Return the value of the key prefixed `ormah_`, else of the key itself, else `otherwise`.
+        """Return the value of the key with the prefix `ormah_`, else that of the key itself, else `otherwise`.
 
-        If `read` raises InvalidValue for one of the two keys, that key is taken for one of the person's own: it is
-        added to `taken`, with a warning. There is no warning for the key itself if `quiet` is set or the prefixed key
-        has a value.
+        If `read` raises InvalidValue for one of the two keys, the value is taken for the person's own: the key is added
+        to `taken`, with a warning. There is no warning for the key itself if `quiet` is set, or if the prefixed key has
+        a value.
         """
         value: T | None = None
         for name in (OWN + key, key):
@@ -309,7 +321,7 @@ class NoteReader:
             if node.value and all(isinstance(item, ScalarNode) for item in node.value):
                 return ", ".join(filter(None, (self.text(key, item) for item in node.value))) or None
         if not isinstance(node, ScalarNode):
-            raise self.must(key, "one text", node, "write a single text, in quotes")
+            raise self.must_be_error(key, "one text", node, "write a single text, in quotes")
         value: str = node.value
         if not value.isascii():
             try:
@@ -321,50 +333,54 @@ class NoteReader:
         return value if value.strip() else None
 
     def single(self, key: str, what: str, node: Node, mend: str) -> str | None:
-        """Return a value as text on one line. `what`: the error for a list of several is that it must be this."""
+        """Return a value as text on one line; None if it is empty. `what`: what the value must be, for the error about
+        a list of several."""
         if isinstance(node, SequenceNode) and len(node.value) > 1:
-            raise self.must(key, what, node, mend)
+            raise self.must_be_error(key, what, node, mend)
         return one_line(self.text(key, node) or "") or None
 
     def node_id(self, key: str, node: Node) -> str | None:
-        """Return an id. The number of a Zettelkasten, for example, is invalid."""
+        """Return an id; None if the value is empty. Raises InvalidValue for anything else, such as the number of a
+        Zettelkasten."""
         value = (self.text(key, node) or "").strip().lower()
         if value and not is_node_id(value):
-            raise self.must(key, "a UUID", node, "remove the line")
+            raise self.must_be_error(key, "a UUID", node, "remove the line")
         return value or None
 
     def title(self, key: str, node: Node) -> str | None:
+        """Return a title on one line, cut to `MAX_TITLE` characters with a warning; None if it is empty."""
         value = one_line(self.text(key, node) or "")
         if len(value) > MAX_TITLE:
             self.warn(f"title has {len(value)} characters, only the first {MAX_TITLE} are used", node, "shorten it")
         return value[:MAX_TITLE].rstrip() or None
 
     def word(self, kinds: type[Choice], key: str, node: Node) -> Choice | None:
-        """Return one of the words that `kinds` lists."""
+        """Return the member of `kinds` that the value names, in any case; None if the value is empty."""
         value = self.text(key, node)
         try:
             return None if value is None else kinds(value.strip().lower())
         except ValueError:
             mend = "write one of these words, or remove the line"
-            raise self.must(key, f"one of {', '.join(kinds)}", node, mend) from None
+            raise self.must_be_error(key, f"one of {', '.join(kinds)}", node, mend) from None
 
     def share(self, key: str, node: Node) -> float | None:
         """Return a number between 0 and 1; also accepts `90%`, `9/10` or `0,9`."""
         value = self.text(key, node)
         if value is None:
             return None
-        number = _share(value.strip())
+        number = _number(value.strip())
         if number is None or not 0.0 <= number <= 1.0:
-            raise self.must(key, "between 0 and 1", node, "write a number such as 0.8, or remove the line")
+            raise self.must_be_error(key, "between 0 and 1", node, "write a number such as 0.8, or remove the line")
         return number + 0.0  # -0 is 0
 
     def time(self, key: str, node: Node) -> datetime | None:
+        """Return a time; None if the value is empty."""
         value = self.single(key, "one time", node, "write one, as 2026-11-21")
         try:
             return None if value is None else read_time(value)
         except (ValueError, OverflowError):
             mend = "write it as 2026-11-21 or 2026-11-21T20:00:00Z, or remove the line"
-            raise self.must(key, "a date or a time", node, mend) from None
+            raise self.must_be_error(key, "a date or a time", node, mend) from None
 
     # Fields that depend on more than their own key
 
@@ -395,6 +411,7 @@ class NoteReader:
         return None if value.casefold() == "global" else value
 
     def _space(self, key: str, node: Node) -> str | None:
+        """Return the name of a space, as it is written; None if the value is empty."""
         value = self.single(key, "one project", node, "name one project")
         if value in {".", ".."}:
             raise InvalidValue(f"{key} cannot be {value!r}", node, "name a project, or remove the line")
@@ -404,11 +421,13 @@ class NoteReader:
         return value
 
     def everywhere(self) -> bool:
-        """Whether the key `global` has the value yes, true or on. Any other value is the person's."""
+        """Return whether the key `global` has the value yes, true or on. Any other value is the person's."""
         node = self.block.get("global")
         return isinstance(node, ScalarNode) and node.value.strip().lower() in _YES
 
     def said_in(self) -> str | None:
+        """Return the turn that the note was extracted from, as `<session>#<turn>`; None if `from` is absent or holds
+        anything else."""
         value = self.field("from", self.text, None)
         return value if value is not None and SAID_IN.fullmatch(value) else None
 
@@ -437,6 +456,7 @@ class NoteReader:
         return [Item(part, part, node, len(parts) == 1) for part in parts]
 
     def tags(self) -> list[Item]:
+        """Return the tags of the note as items. Those that are too long are cut, with a warning."""
         out: list[Item] = []
         for item in self.field("tags", lambda key, node: self.items(key, node, _SEPARATORS), list[Item]()):
             tag = clean_tag(item.value)
@@ -449,11 +469,13 @@ class NoteReader:
         return out
 
     def aliases(self) -> list[Item]:
+        """Return the aliases of the note as items, each on one line."""
         found = self.field("aliases", lambda key, node: self.items(key, node, _COMMA), list[Item]())
         return [item._replace(value=one_line(item.value)) for item in found]
 
     def globs(self, key: str) -> list[Item]:
-        """Return the items that `paths`, `commands` or `evidence` (`key`) has, without invalid ones, of which it warns."""
+        """Return the valid items of `paths`, `commands` or `evidence` (`key`). Invalid items are left out, with a
+        warning."""
         out: list[Item] = []
         find_fault = evidence_fault if key == "evidence" else glob_fault
         for item in self.field(key, self.items, list[Item]()):
@@ -466,7 +488,7 @@ class NoteReader:
         return out
 
     def targets(self, edge: str) -> list[Item]:
-        """Return the targets that a property for edges names, as wikilinks or as plain names. `edge`: the property's
+        """Return the targets of a property for edges, written as wikilinks or as plain names. `edge`: the property's
         key. Raises InvalidValue."""
         out: list[Item] = []
         for item in self.items(edge, self.block.get(edge)):
@@ -488,7 +510,7 @@ class NoteReader:
 
     @cached_property
     def details(self) -> dict[str, NoteLink]:
-        """Edge key -> the edge with its details, as written under the key `edges`."""
+        """{edge key: the edge with its details}, as written under the key `edges`."""
         out: dict[str, NoteLink] = {}
         node = self.block.get("edges")
         if node is not None and not is_null(node) and not isinstance(node, MappingNode):
@@ -522,7 +544,7 @@ class NoteReader:
             pairs = [] if is_null(node) else [("weight", node, node)]
         else:
             mend = "write weight, created or reason, or remove the line"
-            raise self.must(f"{key} under edges", "a line such as {weight: 0.8}", node, mend)
+            raise self.must_be_error(f"{key} under edges", "a line such as {weight: 0.8}", node, mend)
         readers = {"weight": self.share, "created": self.time, "reason": self.text}
         parts: dict[str, Any] = {}
         for part, name, value in pairs:

@@ -87,6 +87,7 @@ class Forgotten(Struct, frozen=True, dict=True):
 
     @cached_property
     def short(self) -> str:
+        """The short id of the memory; empty without a memory."""
         return short_id(self.node_id) if self.node_id else ""
 
     @cached_property
@@ -111,20 +112,23 @@ class Forgotten(Struct, frozen=True, dict=True):
 
     @cached_property
     def _mention(self) -> re.Pattern[bytes]:
+        """Pattern that matches an id of the memory, or a secret in any of its spellings."""
         parts = [self._ids] if self.node_id else []
         parts += [*map(re.escape, self._spellings), self._slug.pattern] if self.secrets else []
         return re.compile("|".join(parts).encode("utf-8", "surrogateescape") or rb"(?!)")
 
     @cached_property
     def _spellings(self) -> list[str]:
+        """All forms in which the secrets may be written, longest first."""
         return spellings(self.secrets)
 
     @cached_property
     def _lines(self) -> list[bytes]:
+        """The memory's long lines, in all forms in which they may be written, as bytes."""
         return [line.encode("utf-8", "surrogateescape") for line in spellings(self.lines)]
 
     def mentions(self, data: bytes) -> int:
-        """Return how often the memory is named, or a secret contained, in `data`: a file, a commit message or a git
+        """Return how many times `data` names the memory or contains a secret. `data`: a file, a commit message or a git
         tree."""
         found = sum(1 for _ in self._mention.finditer(data))
         if self.names and (b"[[" in data or b"](" in data):
@@ -133,7 +137,7 @@ class Forgotten(Struct, frozen=True, dict=True):
         return found
 
     def leads(self, target: str) -> bool:
-        """Whether a wikilink with this target leads to the memory."""
+        """Return whether a wikilink with this target leads to the memory."""
         if not self.node_id:
             return False
         if stem_short_id(target.casefold()) == self.short:
@@ -141,12 +145,12 @@ class Forgotten(Struct, frozen=True, dict=True):
         return fold(target) in self.names or fold(target.rsplit("/", 1)[-1].removesuffix(".md")) in self.names
 
     def quoted(self, text: str) -> bool:
-        """Whether a commit message quotes a title or a first line of the memory."""
+        """Return whether a commit message quotes a title or a first line of the memory."""
         plain = " ".join(text.split()).casefold()
         return any(quote.casefold() in plain for quote in self.quotes)
 
     def holds(self, data: bytes) -> bool:
-        """Whether a text names the memory, contains a secret or a long line of the memory, or quotes it."""
+        """Return whether a text names the memory, quotes it, or contains a secret or a long line of the memory."""
         return (
             self.mentions(data) > 0
             or any(line in data for line in self._lines)
@@ -154,7 +158,7 @@ class Forgotten(Struct, frozen=True, dict=True):
         )
 
     def is_note(self, data: bytes, path: str) -> bool:
-        """Whether a file is a version of the memory's note."""
+        """Return whether a file is a version of the memory's note."""
         return self.node_id is not None and parse(data, path).id == self.node_id
 
     # Removing mentions
@@ -163,9 +167,8 @@ class Forgotten(Struct, frozen=True, dict=True):
         """Return the bytes of a file other than the memory's note, without mentions of the memory and without the
         secrets.
 
-        From `.jsonl` files below `.ormah`, lines that mention the memory are removed; from a note's frontmatter,
-        edges to the memory. All other mentions, and the secrets, are replaced by `(purged)`. All other bytes stay
-        unchanged.
+        In a `.jsonl` file below `.ormah`, lines that mention the memory are removed; in a note's frontmatter, edges to
+        the memory. All other mentions, and the secrets, are replaced by `(purged)`. All other bytes are kept.
         """
         if not self.mentions(data):
             return data
@@ -177,6 +180,8 @@ class Forgotten(Struct, frozen=True, dict=True):
         return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _without_edges(self, path: str, data: bytes) -> bytes:
+        """Return the bytes of a note without its edges to the memory. A file that is no note, or cannot be edited, is
+        returned unchanged."""
         note = parse(data, path)
         if note.kind is not NoteKind.NOTE:
             return data
@@ -189,23 +194,24 @@ class Forgotten(Struct, frozen=True, dict=True):
 
     def text(self, text: str) -> str:
         """Return the text with the secrets, and all links to the memory and its ids, replaced by `(purged)`."""
-        while (cleaned := self._once(text)) != text:  # a replacement may expose an adjacent mention
+        while (cleaned := self._replace_once(text)) != text:  # a replacement may expose an adjacent mention
             text = cleaned
         return text
 
-    def _once(self, text: str) -> str:
+    def _replace_once(self, text: str) -> str:
+        """Return the text after one pass of replacements, which may expose further mentions."""
         if self.node_id:
             text = _LINK.sub(lambda found: PURGED if self.leads(link_target(found[1])) else found[0], text)
             text = markdown.LINK.sub(
                 lambda found: PURGED if self.leads(markdown.linked_note(found)) else found[0], text
             )
-            text = self._without_words(text)
+            text = self._without_ids(text)
         text = self._slug.sub(NAME, text)
         for spelling in self._spellings:
             text = text.replace(spelling, PURGED)
         return text
 
-    def _without_words(self, text: str) -> str:
+    def _without_ids(self, text: str) -> str:
         """Replace each id of the memory by `(purged)`, together with the part of a file name before it
         (`fact_red-door_1a2b3c4d`). Takes linear time."""
         out: list[str] = []
@@ -221,7 +227,8 @@ class Forgotten(Struct, frozen=True, dict=True):
 
 
 def spellings(texts: Iterable[str]) -> list[str]:
-    """Return the texts in all forms in which they may be written: plain, in JSON, in YAML's quotes. Longest first."""
+    """Return all forms in which the texts may be written: plain, as in JSON, as in YAML's single quotes. Longest
+    first."""
     forms: set[str] = set()
     for text in texts:
         as_json = (json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))
@@ -230,7 +237,7 @@ def spellings(texts: Iterable[str]) -> list[str]:
 
 
 def is_structure(text: str) -> bool:
-    """Whether `text` occurs in the keys and values that every note may have because of its format."""
+    """Return whether `text` is a part of the keys and values that every note may have because of its format."""
     return text.strip() in _STRUCTURE
 
 

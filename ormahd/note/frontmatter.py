@@ -61,13 +61,16 @@ class Frontmatter(Struct):
     """Keys that occur more than once; the last occurrence is used."""
 
     def get(self, key: str) -> Node | None:
+        """Return the value of a key; None if the key is absent."""
         pair = self.pairs.get(key)
         return None if pair is None else pair[1]
 
     def from_(self, node: Node) -> int:
+        """Return the position in the file at which a node begins."""
         return self.start + int(node.start_mark.index)
 
     def to(self, node: Node) -> int:
+        """Return the position in the file at which a node ends."""
         return self.start + int(node.end_mark.index)
 
     def raw(self, node: Node) -> str:
@@ -75,7 +78,8 @@ class Frontmatter(Struct):
         return self.text[self.from_(node) : self.to(node)]
 
     def last(self, node: Node) -> int:
-        """Return the position after the last character of a value, without the comments and blank lines after it."""
+        """Return the position after the last character of a value. Comments and blank lines after the value are not
+        part of it."""
         while isinstance(node, CollectionNode) and is_block(node) and node.value:
             child = node.value[-1][1] if isinstance(node, MappingNode) else node.value[-1]
             if self.from_(child) <= self.from_(node):
@@ -86,10 +90,12 @@ class Frontmatter(Struct):
         return self.from_(node) if is_block(node) else self.to(node)
 
     def pieces(self, pairs: Sequence[tuple[Node, Node]], end: int) -> Iterator[tuple[int, int]]:
-        """Yield (start, end) of the lines of each key or list item, without comments and blank lines around them.
+        """Yield (start, end) of the lines of each key or list item, without the comments and blank lines around them.
 
-        `pairs`: (the first node on these lines, the node of the value). `end`: where the collection ends.
+        `pairs`: (the first node on these lines, the node of the value). `end`: where the collection ends. Raises
+        Unusual if two values share a line.
         """
+        # A value begins at the start of its line, and ends at most where the next one begins.
         starts = [self.text.rfind("\n", 0, self.from_(first)) + 1 for first, _ in pairs]
         for (first, value), start, until in zip(pairs, starts, [*starts[1:], end], strict=True):
             if not start < until:
@@ -108,15 +114,16 @@ class _Flat:
     """Mixin for YAML loaders: resolves every scalar as text, whatever its tag."""
 
     def resolve(self, kind: type[Node], _value: Any, _implicit: Any) -> str:
+        """Return the tag of a node by its kind: text, list or mapping. The composer calls it."""
         if kind is ScalarNode:
             return "tag:yaml.org,2002:str"
         return "tag:yaml.org,2002:seq" if kind is SequenceNode else "tag:yaml.org,2002:map"
 
     def descend_resolver(self, _parent: Any, _index: Any) -> None:
-        pass
+        """Do nothing. The composer calls it when it enters a node."""
 
     def ascend_resolver(self) -> None:
-        pass
+        """Do nothing. The composer calls it when it leaves a node."""
 
 
 class PythonLoader(_Flat, Reader, Scanner, Parser, Composer):
@@ -145,15 +152,16 @@ else:
 
 
 def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
-    """Parse the frontmatter block at the beginning of a file's text; None if there is none. `loader`: the YAML
-    loader; None: the fastest.
+    """Return the frontmatter block at the beginning of a file's text; None if there is none. `loader`: the YAML loader;
+    None: the fastest.
 
     Raises FrontmatterError if the block is unclosed, too large, not YAML, or not a plain mapping.
     """
+    # Find the lines that open and close the block.
     opener = _OPENER.match(text)
     if opener is None:
         if text.rstrip(" \t").removeprefix("\ufeff") == "---":
-            raise _unclosed()
+            raise _unclosed_error()
         return None
     start = opener.end()
     closer = _CLOSER.search(text, start, start + MAX_FRONTMATTER)
@@ -161,10 +169,12 @@ def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
         if len(text) - start > MAX_FRONTMATTER:
             mend = "close it with a line ---, or make it smaller"
             raise FrontmatterError("the frontmatter has no end within a million characters", 0, mend)
-        raise _unclosed()
+        raise _unclosed_error()
     end = closer.start()
     newline = text.find("\n", closer.end())
     block = Frontmatter(text, start, end, len(text) if newline < 0 else newline + 1, None)
+
+    # Parse the YAML between them, which must be a block mapping.
     root = _compose(text[start:end], start, loader or Loader)
     if root is None or (isinstance(root, ScalarNode) and is_null(root)):
         return block
@@ -174,6 +184,8 @@ def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
         raise FrontmatterError("the frontmatter is not a list of properties", at, mend)
     if root.flow_style:
         raise FrontmatterError("the frontmatter is written in braces", at, mend)
+
+    # Collect its keys.
     block.root = root
     pairs = block.pairs
     for key, value in root.value:
@@ -186,21 +198,25 @@ def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
 
 
 def is_null(node: Node) -> bool:
-    """Whether a YAML value is empty, `~` or `null`, and not quoted."""
+    """Return whether a YAML value is empty, `~` or `null`, and not quoted."""
     return isinstance(node, ScalarNode) and not node.style and node.value in _NULLS
 
 
 def is_block(node: Node) -> bool:
-    """Whether a YAML node is a list or mapping in block style: a line for each item, without brackets or braces."""
+    """Return whether a YAML node is a list or mapping in block style: a line for each item, without brackets or
+    braces."""
     return isinstance(node, CollectionNode) and not node.flow_style
 
 
-def _unclosed() -> FrontmatterError:
+def _unclosed_error() -> FrontmatterError:
+    """Return the error for a frontmatter without a closing line."""
     mend = "close it with a line ---, or, if no frontmatter is meant, put an empty line first"
     return FrontmatterError("the frontmatter is not closed", 0, mend)
 
 
 def _compose(block: str, offset: int, loader: type[Any]) -> Node | None:
+    """Return the YAML node of a frontmatter block; None if it is empty. `offset`: the block's position in the file.
+    Raises FrontmatterError."""
     try:
         if sum(map(block.count, "[{:-?")) > 2 * MAX_DEPTH:  # an upper bound of the depth; most notes stay below it
             _check_depth(block, offset, loader)
@@ -217,6 +233,7 @@ def _compose(block: str, offset: int, loader: type[Any]) -> Node | None:
 
 
 def _check_depth(block: str, offset: int, loader: type[Any]) -> None:
+    """Raise FrontmatterError if the block is nested deeper than `MAX_DEPTH`. `offset`: its position in the file."""
     reader = loader(block)
     depth = 0
     while reader.check_event():
@@ -248,6 +265,8 @@ _MENDS: Mapping[str, str] = {
 
 
 def _as_frontmatter_error(exc: yaml.YAMLError, block: str, offset: int) -> FrontmatterError:
+    """Return PyYAML's error as a FrontmatterError that says how to repair the block. `offset`: the block's position in
+    the file."""
     control = _CONTROL.search(block)
     if control is not None:
         what = f"the frontmatter holds the character U+{ord(control.group()):04X}"
@@ -289,7 +308,7 @@ def scalar(text: str, *, flow: bool = False) -> str:
     """
     if _PLAIN.fullmatch(text) and text.casefold() not in _WORDS and not (flow and ":" in text) and _printable(text):
         return text
-    return _emit(text, '"' if _breaks(text) else None, flow=flow)
+    return _emit(text, '"' if _multiline(text) else None, flow=flow)
 
 
 def quoted(text: str) -> str:
@@ -297,18 +316,21 @@ def quoted(text: str) -> str:
     if _SIMPLE.fullmatch(text) and _printable(text):
         return f'"{text}"'
     # PyYAML escapes everything beyond U+FFFF between double quotes; single quotes keep it as it is.
-    return _emit(text, "'" if not text.isascii() and max(text) > "\uffff" and not _breaks(text) else '"', flow=True)
+    return _emit(text, "'" if not text.isascii() and max(text) > "\uffff" and not _multiline(text) else '"', flow=True)
 
 
 def _printable(text: str) -> bool:
+    """Return whether every character of the text can be written in YAML without an escape."""
     return text.isascii() or (text.isprintable() and max(text) <= "\uffff")
 
 
-def _breaks(text: str) -> bool:
+def _multiline(text: str) -> bool:
+    """Return whether the text contains a line break, of any kind that Unicode has."""
     return len(f"{text}.".splitlines()) > 1
 
 
 def _emit(text: str, style: str | None, *, flow: bool) -> str:
+    """Return the text as YAML on one line, as PyYAML writes it. `style`: the quote to use; None: PyYAML chooses."""
     value = ScalarNode(_STR, text, style=style)
     root = SequenceNode("tag:yaml.org,2002:seq", [value], flow_style=flow)
     out = yaml.serialize(root, Dumper=_Dumper, allow_unicode=True, width=1 << 30)
@@ -338,10 +360,10 @@ _DASH = re.compile(r"[ \t]*-[ \t]+")
 
 
 class BlockLines:
-    """The lines of a block mapping: of the whole frontmatter, of `edges`, or of the details of an edge. Those of a key
-    can be replaced; all others stay as written. New lines end in `eol`.
+    """The lines of a block mapping: the whole frontmatter, the edges under `edges`, or the details of an edge. The
+    lines of one key can be replaced; all others are kept as written. New lines end in `eol`.
 
-    Raises Unusual if the form is one in which the lines of a value cannot be told from those of the next.
+    Raises Unusual if the lines of one value cannot be told from those of the next.
     """
 
     def __init__(self, front: Frontmatter, eol: str, mapping: Node | None, start: int, end: int) -> None:
@@ -365,9 +387,11 @@ class BlockLines:
         self.margin = first[: len(first) - len(first.lstrip(" "))]
 
     def __str__(self) -> str:
+        """Return all lines as one text, with the changes."""
         return "".join(entry.above + entry.text for entry in self.entries) + self.rest
 
     def get(self, key: str) -> Entry | None:
+        """Return the entry of a key; None if the key is absent."""
         return self.by_key.get(key) if key else None
 
     def inside(self, entry: Entry) -> BlockLines:
@@ -376,8 +400,8 @@ class BlockLines:
         return BlockLines(self.front, self.eol, entry.value, start, entry.start + len(entry.text))
 
     def put_inside(self, entry: Entry, inner: BlockLines) -> None:
-        """Write the changed lines `inner` of the block mapping that is the value of a key; without any, remove the
-        key."""
+        """Write the changed lines `inner` of the block mapping that is the value of a key. If no line remains, the key
+        is removed."""
         remains = any(other.text for other in inner.entries)
         entry.text = self.text[entry.start : inner.start] + str(inner) if remains else ""
 
@@ -391,13 +415,15 @@ class BlockLines:
         self.by_key[entry.key] = entry
 
     def put(self, key: str, value: str | Sequence[str], order: Sequence[str] = ()) -> None:
-        """Write the value of a key, on its line or (a sequence) on lines of its own. A comment behind the key or the
-        old value stays. `order`: where a new key is inserted."""
+        """Write the value of a key: a text on the key's line, a sequence on lines of its own. A comment after the key
+        or the old value is kept. `order`: where a new key is inserted, see `insert`."""
         entry = self.get(key)
         if entry is None:
             lines = f" {value}{self.eol}" if isinstance(value, str) else self.eol + self._indented(value)
             self.insert(Entry(key, "", f"{self.margin}{key}:{lines}"), order)
             return
+
+        # Replace the value of a present key; keep the space before it, and the comment after it.
         head, gap, last = self.text[entry.start : entry.colon], " ", entry.colon
         node = entry.value
         if node is not None and not is_block(node) and (first := self.front.from_(node)) < self.front.to(node):
@@ -414,13 +440,13 @@ class BlockLines:
             entry.text = f"{head}{comment}{self.eol}{self._indented(value)}"
 
     def remove(self, key: str) -> None:
-        """Remove the lines of a key; comments above it stay."""
+        """Remove the lines of a key; comments above it are kept."""
         if (entry := self.by_key.pop(key, None)) is not None:
             entry.key = entry.text = ""
 
     def change_items(self, entry: Entry, drop: Collection[int], add: Sequence[str]) -> None:
-        """Remove the items whose nodes have an `id` in `drop` from a block list that keeps some, and append the items
-        `add`, one per line."""
+        """Change a block list: remove the items whose nodes have their `id()` in `drop`, and append the items `add`,
+        one per line. At least one item must remain."""
         assert isinstance(entry.value, SequenceNode)
         items, end = entry.value.value, entry.start + len(entry.text)
         out, done = "", entry.start
@@ -434,4 +460,5 @@ class BlockLines:
         entry.text = out + self.text[done:end] + "".join(f"{dash}{item}{self.eol}" for item in add)
 
     def _indented(self, lines: Sequence[str]) -> str:
+        """Return the lines indented below a key, as one text."""
         return "".join(f"{self.margin}  {line}{self.eol}" for line in lines)

@@ -29,8 +29,8 @@ _FILE = re.compile(
 
 
 def normalise(text: str) -> str:
-    r"""Return the text of a note's body in normal form: with `\n` line ends, and without blank lines around it.
-    Spaces inside its lines stay."""
+    """Return the text of a note's body in normal form: with `\n` line ends, and without blank lines around it. Spaces
+    inside its lines are kept."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     start, end = core_span(text)
@@ -55,7 +55,8 @@ def core_span(text: str) -> tuple[int, int]:
 
 
 def link_target(inside: str) -> str:
-    """Return the note named by the text between `[[` and `]]`, without `|alias`, `#heading` and `^block`; may be empty."""
+    """Return the name of the note in the text between `[[` and `]]`, without `|alias`, `#heading` and `^block`; may be
+    empty."""
     for mark in "|#^":
         inside = inside.partition(mark)[0]
     return " ".join(inside.rstrip("\\").split())
@@ -97,13 +98,15 @@ def linked_note(found: re.Match[str]) -> str:
 
 
 def conflict_line(text: str) -> int | None:
-    """Return the line number of the first unresolved conflict of git: `<<<<<<< `, then `=======` and `>>>>>>> `; None
+    """Return the line number of the first unresolved conflict of git (`<<<<<<< `, then `=======` and `>>>>>>> `); None
     if there is none.
 
     Examples in closed code fences and headings underlined with `=======` do not count.
     """
     if "<<<<<<<" not in text or ">>>>>>>" not in text:
         return None
+
+    # `begun`: index of the line `<<<<<<<` of a conflict that may follow; `divided`: whether `=======` came.
     lines = text.replace("\r\n", "\n").split("\n")
     begun: int | None = None
     divided = False
@@ -114,8 +117,8 @@ def conflict_line(text: str) -> int | None:
         if begun is None:
             if line.startswith("<<<<<<<") and line[7:8] in {"", " "}:
                 begun, divided = at, False
-            elif (opened := _opens(line)) and len(opened) < never_closed.get(opened[0], len(line) + 1):
-                end = _closing(lines, at + 1, opened)
+            elif (opened := _opening_fence(line)) and len(opened) < never_closed.get(opened[0], len(line) + 1):
+                end = _closing_fence(lines, at + 1, opened)
                 if end is None:
                     never_closed[opened[0]] = len(opened)
                 else:
@@ -130,14 +133,15 @@ def conflict_line(text: str) -> int | None:
     return None
 
 
-def _opens(line: str) -> str | None:
+def _opening_fence(line: str) -> str | None:
+    """Return the mark of the code fence that a line opens (such as three backticks); None if it opens none."""
     found = _FENCE.match(line)
     if found is None or (found.group(1)[0] == "`" and "`" in found.group(2)):
         return None
     return found.group(1)
 
 
-def _closing(lines: list[str], at: int, fence: str) -> int | None:
+def _closing_fence(lines: list[str], at: int, fence: str) -> int | None:
     """Return the index of the line that closes a code fence, or None. `at`: the index of the first line to look at;
     `fence`: the fence's opening mark."""
     for index in range(at, len(lines)):
@@ -153,19 +157,21 @@ def _without_code(text: str) -> Iterator[str]:
     prose: list[str] = []
     at = 0
     while at < len(lines):
-        fence = _opens(lines[at])
+        fence = _opening_fence(lines[at])
         if fence is None:
             prose.append(lines[at])
             at += 1
             continue
         prose.append("")
-        end = _closing(lines, at + 1, fence)
+        end = _closing_fence(lines, at + 1, fence)
         at = len(lines) if end is None else end + 1  # Markdown: an unclosed fence runs to the end
     for paragraph in _BLANK.split("\n".join(prose)):
-        yield _without_spans(paragraph) if "`" in paragraph else paragraph
+        yield _without_inline_code(paragraph) if "`" in paragraph else paragraph
 
 
-def _without_spans(paragraph: str) -> str:
+def _without_inline_code(paragraph: str) -> str:
+    """Return a paragraph with each piece of inline code replaced by a space."""
+    # Positions of the runs of backticks, and by length those that may still close a piece of code.
     runs = [(found.start(), found.end()) for found in _TICKS.finditer(paragraph)]
     of_length: dict[int, deque[int]] = defaultdict(deque)
     for start, end in runs:
@@ -191,15 +197,16 @@ def _without_spans(paragraph: str) -> str:
 _NAME = re.compile(r"[^|#^]*")
 
 
-def lead(content: str, names: Collection[str], stem: str) -> str:
-    """Return the text with all links to one of `names` (targets as returned by `body_links`) changed: they then lead
-    to the note named `stem`.
+def relink(content: str, names: Collection[str], stem: str) -> str:
+    """Return the text with all links to one of `names` changed: they then lead to the note named `stem`. `names`:
+    targets as returned by `body_links`.
 
-    A link by title keeps the title as its alias; heading, block and alias are kept. A markdown link keeps its text,
-    but loses its heading, which the other note does not have.
+    A link by title gets the title as its alias; heading, block and alias are kept. A markdown link keeps its text, but
+    loses its heading, which the other note does not have.
     """
 
     def inside(old: str) -> str:
+        """Return the text between `[[` and `]]` with the new target."""
         new, target = _NAME.sub(stem, old, count=1), link_target(old)
         return new if "|" in old or stem_short_id(target) else f"{new}|{target}"
 
@@ -212,10 +219,11 @@ def lead(content: str, names: Collection[str], stem: str) -> str:
 
 
 def unlink(content: str, names: Collection[str], word: str) -> str:
-    """Return the text with all links to one of `names` replaced by plain text: by the link's alias; if it has none,
-    by its target, or by `word` if the target is a file name with a short id."""
+    """Return the text with all links to one of `names` replaced by plain text. It is the link's alias, or else its
+    target. If the target is a file name with a short id, it is `word`."""
 
     def plain(old: str) -> str:
+        """Return the plain text for the text between `[[` and `]]`."""
         target = link_target(old)
         return old.partition("|")[2].strip() or (word if stem_short_id(target) else target)
 
@@ -225,6 +233,9 @@ def unlink(content: str, names: Collection[str], word: str) -> str:
 def _replace_links(
     content: str, names: Collection[str], *, wiki: Callable[[str], str], markdown: Callable[[str, str], str]
 ) -> str:
+    """Return the text with all links to one of `names` replaced. `wiki`: text between `[[` and `]]` -> replacement of
+    the wikilink. `markdown`: (text, target) -> replacement of the markdown link."""
+
     def wikilink(found: re.Match[str]) -> str:
         return wiki(found[1]) if link_target(found[1]) in names else found[0]
 

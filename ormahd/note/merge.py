@@ -45,6 +45,7 @@ class MergeConflict(Struct, frozen=True):
     theirs: str | None
 
     def __str__(self) -> str:
+        """Return the sentence that names the file and the part."""
         return f"{self.path}: {self.field} was changed on both sides"
 
 
@@ -57,8 +58,11 @@ _KINDS = ("field", "edge", "details", "key")
 
 
 class NoteVersion:
-    """A version of a note as lines and as `parts` (part -> value; for a key that is not Ormah's, its lines with
-    `\\n` line ends). Raises Unusual or FrontmatterError if the YAML cannot be divided into keys."""
+    """A version of a note, as lines and as `parts`. `parts`: part -> its value; the value of a key that is not Ormah's
+    is its lines, with `\n` line ends.
+
+    Raises Unusual or FrontmatterError if the YAML cannot be divided into keys.
+    """
 
     def __init__(self, note: Note, text: str) -> None:
         block = read(text)
@@ -87,8 +91,11 @@ class PartMerge:
         self.reasons: list[str] = []
 
     def parts(self) -> dict[Part, Any]:
-        """Return the merged parts. Where both sides changed one differently it is a conflict, and ours counts."""
+        """Return {part: merged value}. If both sides changed a part differently, this adds a conflict, and our value is
+        returned."""
         out: dict[Part, Any] = {}
+
+        # An absent field has the value `_ABSENT` in the base only; an absent part of another kind is None.
         sides = [{} if side is None else side.parts for side in (self.base, self.ours, self.theirs)]
         for part in sorted(dict.fromkeys([*sides[1], *sides[2]]), key=lambda part: _KINDS.index(part[0])):
             kind, name = part
@@ -98,9 +105,9 @@ class PartMerge:
             if name in LISTS and kind == "field":
                 value = merged_set(() if base is _ABSENT else base, ours, theirs)
             elif not one_sided and kind == "field":
-                value = self._field(name, base, ours, theirs)
+                value = self._merge_field(name, base, ours, theirs)
             elif not one_sided and kind == "edge" and ours is not None and theirs is not None:
-                value = self._link(name, base, ours, theirs)
+                value = self._merge_link(name, base, ours, theirs)
             elif not one_sided:
                 self.conflict(f"edges {name}" if kind == "details" else name, base, ours, theirs)
                 value = ours
@@ -109,10 +116,13 @@ class PartMerge:
         return {part: value for part, value in out.items() if part[0] != "details" or ("edge", part[1]) not in out}
 
     def conflict(self, name: str, base: Any, ours: Any, theirs: Any) -> None:
+        """Add a conflict in the part `name`."""
         note = self.ours.note
         self.conflicts.append(MergeConflict(note.path, note.id, name, _text(base), _text(ours), _text(theirs)))
 
-    def _field(self, name: str, base: Any, ours: Any, theirs: Any) -> Any:
+    def _merge_field(self, name: str, base: Any, ours: Any, theirs: Any) -> Any:
+        """Return the merged value of a field that both sides changed: the later `updated`, the higher tier, the earlier
+        `created` or `valid_until`. Any other field is a conflict, and our value is returned."""
         if name == "updated":
             return max(date for date in (ours, theirs) if date is not None)
         if name == "tier":
@@ -125,7 +135,9 @@ class PartMerge:
         self.conflict(name, base, ours, theirs)
         return ours
 
-    def _link(self, key: str, base: NoteLink | None, ours: NoteLink, theirs: NoteLink) -> NoteLink:
+    def _merge_link(self, key: str, base: NoteLink | None, ours: NoteLink, theirs: NoteLink) -> NoteLink:
+        """Return the merged edge `key` that both sides changed: the larger weight, the earlier date. Two different
+        reasons are a conflict."""
         merged: dict[str, Any] = {}
         for part in ("target", "weight", "created", "reason"):
             versions: list[Any] = [getattr(link, part) if link else _ABSENT for link in (base, ours, theirs)]
@@ -141,14 +153,15 @@ class PartMerge:
 
 
 def merged_set(base: Sequence[_T], ours: Sequence[_T], theirs: Sequence[_T]) -> tuple[_T, ...]:
-    """Merge two versions of a list as sets: the items of `ours`, without those that `theirs` removed from `base`, and
-    with those that `theirs` added."""
+    """Return two versions of a list merged as sets: the items of `ours`, without those that `theirs` removed from
+    `base`, and with those that `theirs` added."""
     before, other = frozenset(base), frozenset(theirs)
-    stay = [item for item in ours if item in other or item not in before]
-    return tuple(dict.fromkeys([*stay, *(item for item in theirs if item not in before)]))
+    remaining = [item for item in ours if item in other or item not in before]
+    return tuple(dict.fromkeys([*remaining, *(item for item in theirs if item not in before)]))
 
 
 def _text(value: Any) -> str | None:
+    """Return the value of a part as text, for a conflict; None if the version lacks the part."""
     if value in (None, _ABSENT):
         return None
     if isinstance(value, NoteLink):
@@ -164,9 +177,11 @@ def _with_their_lines(base: NoteVersion | None, ours: NoteVersion, theirs: NoteV
     eol = ours.lines.eol
 
     def newer(old: str, mine: str, other: str) -> str:
+        """Return the lines of `theirs` with our line ends if only they changed them, else our lines."""
         changed = base is not None and _unix(mine) == _unix(old) != _unix(other)
         return _unix(other).replace("\n", eol) if changed else mine
 
+    # Keys that they have: take their lines if only they changed them, or if the key is new.
     for key, other in after.items():
         mine = ours.lines.get(key)
         if mine is not None and (old := before.get(key)):
@@ -175,24 +190,29 @@ def _with_their_lines(base: NoteVersion | None, ours: NoteVersion, theirs: NoteV
         elif mine is None and key not in before:
             above, text = (_unix(piece).replace("\n", eol) for piece in (other.above, other.text))
             ours.lines.insert(Entry(key, above, text), ORDER if key in ORDER else list(after))
+
+    # Keys that they removed, and that we did not change.
     for mine in ours.lines.entries:
         if mine.key in before and mine.key not in after and _unix(mine.text) == _unix(before[mine.key].text):
             mine.above = newer(before[mine.key].above, mine.above, "")
             mine.key = mine.text = ""
+
+    # The end of the frontmatter, and the body.
     old_version = base or ours
     ours.lines.rest = newer(old_version.lines.rest, ours.lines.rest, theirs.lines.rest)
     body = newer(old_version.body, ours.body, theirs.body)
     return f"{ours.text[: ours.block.start]}{ours.lines}{ours.text[ours.block.end : ours.block.body]}{body}"
 
 
-def _settled(text: str, path: str, node: str | None, wanted: Mapping[Part, Any], content: str) -> bytes:
-    """Return the bytes of a note with the parts `wanted`. `text`: the note, in which some parts are different. Raises
-    Unusual or another error of the editor if they cannot be written."""
+def _write_parts(text: str, path: str, node: str | None, wanted: Mapping[Part, Any], content: str) -> bytes:
+    """Return the bytes of a note with the parts `wanted` and the content. `text`: the note, in which some parts differ
+    from those. Raises Unusual or another error of the editor if they cannot be written."""
+    # Find the parts whose value in `text` is not the wanted one, and write them.
     note = parse(text.encode(), path)
     if note.kind is not NoteKind.NOTE or note.id != node:
         raise Unusual("the lines do not fit together")
     present = NoteVersion(note, text).parts
-    different = {part: value for part, value in wanted.items() if not _same(part, present.get(part), value)}
+    different = {part: value for part, value in wanted.items() if not _equal_values(part, present.get(part), value)}
     absent = present.keys() - wanted.keys()
     if different or absent:
         editor = Editor(note, text)
@@ -200,6 +220,8 @@ def _settled(text: str, path: str, node: str | None, wanted: Mapping[Part, Any],
             if kind == "field":
                 editor.set(name, None if name == "title" and value == file_title(path) else value)
         links = {key: link for (kind, key), link in different.items() if kind == "edge"}
+
+        # An edge whose target is written otherwise is removed and added again.
         unlink = [key for kind, key in absent if kind == "edge"]
         targets = {key: link.target for (kind, key), link in present.items() if kind == "edge"}
         unlink += [key for key, link in links.items() if targets.get(key, link.target) != link.target]
@@ -208,27 +230,32 @@ def _settled(text: str, path: str, node: str | None, wanted: Mapping[Part, Any],
         details |= {key: link for (kind, key), link in different.items() if kind == "details"}
         editor.set_edges(list(links.values()), unlink, details)
         text = f"{text[: editor.block.start]}{editor.lines}{text[editor.block.end :]}"
+
+    # Write the content.
     if content != note.content:
         start, end, lines = body_change(text, NoteVersion(note, text).block.body, content)
         text = text[:start] + lines + text[end:]
 
+    # Parse the result, and compare it with what was wanted.
     data = text.encode()
     result = parse(data, path)
     parts = NoteVersion(result, text).parts
     if (
         (result.kind, result.id, result.content) != (NoteKind.NOTE, node, content)
         or parts.keys() != wanted.keys()
-        or not all(_same(part, parts[part], value) for part, value in wanted.items())
+        or not all(_equal_values(part, parts[part], value) for part, value in wanted.items())
     ):
         raise Unusual("the merged note would not say what it should")
     return data
 
 
-def _same(part: Part, value: Any, other: Any) -> bool:
+def _equal_values(part: Part, value: Any, other: Any) -> bool:
+    """Return whether two values of a part are equal; lists are compared as sets."""
     return set(value) == set(other) if part[1] in LISTS and part[0] == "field" else bool(value == other)
 
 
 def _unix(text: str) -> str:
+    """Return the text with `\n` line ends."""
     return text.replace("\r\n", "\n")
 
 
@@ -242,11 +269,11 @@ class Merged(Struct, frozen=True):
 
 
 def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, keep_ours: bool = False) -> Merged:
-    """Merge a file by its kind: Ormah's JSON lines as sets, all others as note or text. `base`: the common ancestor; None
-    if both sides added the file.
+    """Return the merge of three versions of a file: JSON lines in `.ormah` as sets, other files as notes or texts.
+    `base`: the common ancestor; None if both sides added the file.
 
-    A file with a NUL byte that both sides changed is a conflict. A `.jsonl` file outside of `.ormah` is merged as text.
-    With `keep_ours` there is always a result: conflicts are resolved in favour of `ours`, and listed.
+    A file with a NUL byte that both sides changed is a conflict. With `keep_ours` there is always a result: our version
+    of each conflict is used, and the conflicts are listed.
     """
     one_sided, data = one_side(base, ours, theirs)
     if one_sided:
@@ -261,13 +288,14 @@ def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, kee
 
 
 def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep_ours: bool) -> Merged:
-    """Merge two versions of a note. Different ids are a conflict in `id`. If a version is no note, merge texts."""
+    """Return the merge of two versions of a note. Different ids are a conflict in `id`. If a version is no note, they
+    are merged as texts."""
     notes = [None if version is None else parse(version, path) for version in (base, ours, theirs)]
     ids = {note.id for note in notes if note is not None and note.id}
     if len(ids) > 1:
         return Merged(None, (MergeConflict(path, None, "id", *(note.id if note else None for note in notes)),))
     try:
-        before, mine, other = _versions([base, ours, theirs], path, notes)
+        before, mine, other = _note_versions([base, ours, theirs], path, notes)
     except (InvalidNote, Unusual, FrontmatterError):
         return _merge_text(base, ours, theirs, path, next(iter(ids), None))
 
@@ -289,13 +317,13 @@ def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep
     if keep_ours or not merge.conflicts:
         written = [side and side.text for side in (before, mine, other)]
         try:
-            data = _settled(_with_their_lines(before, mine, other), path, mine.note.id, wanted, str(content))
+            data = _write_parts(_with_their_lines(before, mine, other), path, mine.note.id, wanted, str(content))
         except (InvalidNote, InvalidValue, Unusual, FrontmatterError):
             merge.conflict("text", *written)
     return Merged(data, tuple(merge.conflicts), tuple(merge.reasons))
 
 
-def _versions(
+def _note_versions(
     data: Sequence[bytes | None], path: str, notes: Sequence[Note | None]
 ) -> tuple[NoteVersion | None, NoteVersion, NoteVersion]:
     """Return (base, ours, theirs) divided into parts. A version without an id first gets the id of the others. Raises
@@ -322,12 +350,14 @@ def _versions(
 
 
 def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Merge two versions by lines, for any files; None if both changed the same lines."""
+    """Return two versions merged by lines, for any files; None if both changed the same lines."""
     lines = three_ways(*(data.splitlines(keepends=True) for data in (base, ours, theirs)))
     return None if lines is None else b"".join(lines)
 
 
 def _merge_text(base: bytes | None, ours: bytes, theirs: bytes, path: str, node: str | None) -> Merged:
+    """Return the merge of two versions of a file as text. If it cannot be merged, the whole text is the conflict.
+    `node`: the note's id, for the conflict."""
     merged = None if base is None else merge_texts(base, ours, theirs)
     if merged is None or conflict_line(merged.decode(errors="replace")):
         texts = (None if data is None else data.decode(errors="replace") for data in (base, ours, theirs))

@@ -49,11 +49,12 @@ def slug(text: str, *, otherwise: str = "note") -> str:
         # Keep combining marks: without them Devanagari words would lose their vowels.
         letters = "".join(c if unicodedata.category(c)[0] in "LNM" else "" if c in "'’" else "-" for c in head)
         joined = "-".join(part for part in letters.split("-") if part)
-    cut = _cut(joined)
+    cut = _cut_slug(joined)
     return cut or otherwise
 
 
-def _cut(joined: str) -> str:
+def _cut_slug(joined: str) -> str:
+    """Return a slug cut to its maximum length, after a whole word if that leaves at least half of it."""
     cut = joined[:SLUG_CHARACTERS]
     while len(cut.encode()) > SLUG_BYTES:
         cut = cut[:-1]
@@ -90,27 +91,26 @@ def path_for(*, id: str, type: NodeType, space: str | None, title: str | None, c
 
 
 def folder_says(path: str) -> tuple[NodeType | None, str | None]:
-    """Return (type, space) implied by the folders of a path: `<space>/<type>/<YYYY-MM>/` at any depth, or
-    `<space>/<type>/`.
-
-    Each is None if the folders do not imply it.
-    """
+    """Return (type, space) that the folders of a path imply; each is None if the folders do not imply it. Such folders
+    are `<space>/<type>/<YYYY-MM>/` at any depth, or `<space>/<type>/`."""
     folders = path.split("/")[:-1]
     for at in range(len(folders) - 1, 1, -1):
         if folders[at - 1] in _TYPES and _MONTH.fullmatch(folders[at]):
-            return _TYPES[folders[at - 1]], _space_of(folders[at - 2])
+            return _TYPES[folders[at - 1]], _folder_space(folders[at - 2])
     for at in (1, 2):
         if len(folders) > at and folders[at] in _TYPES:
-            return _TYPES[folders[at]], _space_of(folders[at - 1])
+            return _TYPES[folders[at]], _folder_space(folders[at - 1])
     return None, None
 
 
-def _space_of(folder: str) -> str | None:
+def _folder_space(folder: str) -> str | None:
+    """Return the space that a folder's name stands for; None for the folder of global notes."""
     return None if folder.casefold() == GLOBAL_FOLDER else unicodedata.normalize("NFC", folder)
 
 
 def file_title(path: str) -> str | None:
-    """Return the file's name as title, as in Obsidian; None for a name made by Ormah (it ends in the short id)."""
+    """Return the file's name as the title, as Obsidian does; None for a name made by Ormah (it ends in the short
+    id)."""
     stem = path.rpartition("/")[2]
     stem = stem[:-3] if stem[-3:].lower() == ".md" else stem
     name = " ".join(unicodedata.normalize("NFC", stem).split())
@@ -131,8 +131,8 @@ def stem_short_id(target: str) -> str | None:
 
 
 def derived_id(vault_id: str, path: str, text: bytes, *, attempt: int = 0) -> str:
-    """Return the id of a note that a person dropped into the vault: the same on every machine for the same text and
-    path. `attempt` is increased while the short id is taken."""
+    """Return the id of a note that a person put into the vault: the same on every machine for the same text and path.
+    `attempt`: increased by the caller while the short id is taken."""
     try:
         namespace = UUID(vault_id)
     except ValueError:
@@ -148,6 +148,8 @@ DEFAULT_WEIGHT = 0.5
 
 
 class NoteKind(StrEnum):
+    """What a file is to Ormah."""
+
     NOTE = "note"
     """Readable, with an id of Ormah."""
     BARE = "bare"
@@ -208,6 +210,7 @@ class Problem(Struct, frozen=True):
     mend: str
 
     def __str__(self) -> str:
+        """Return the problem, with its line if it has one."""
         return self.what if self.line is None else f"line {self.line}: {self.what}"
 
 
@@ -260,7 +263,7 @@ class Note(Struct, frozen=True):
 
     @property
     def edges(self) -> dict[str, NoteLink]:
-        """Edge key -> edge, for the edges in the properties; links in the text are left out."""
+        """{edge key: edge} for the edges in the properties; links in the text are left out."""
         return {link.key: link for link in self.links if not link.body}
 
     @property

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ormahd.errors import InvalidNote
 from ormahd.model.node import EdgeType, NodeType, NoteGuard, NoteStanding, Tier
-from ormahd.note.fields import FIELDS, ORDER, OWN, as_utc, moment, prose, unfit
+from ormahd.note.fields import FIELDS, ORDER, OWN, as_utc, moment, prose, unfit_error
 from ormahd.note.frontmatter import BlockLines, FrontmatterError, Unusual, quoted, read
 from ormahd.note.markdown import conflict_line, dominant_eol, link_target, normalise
 from ormahd.note.read import parse
@@ -54,22 +54,23 @@ def compose(*, content: str, links: Sequence[NoteLink] = (), **fields: Unpack[Ne
         clean = None if value is None else field.clean(value)
         if not is_empty(clean) and not (name == "everywhere" and fields["space"]):
             lines.append(f"{field.key}: {field.render(clean)}")
-    lines.extend(_edges(links))
+    lines.extend(_edge_lines(links))
     body = normalise(content)
     if "\0" in body or conflict_line(body):
-        raise unfit(body)
+        raise unfit_error(body)
     try:
         return "\n".join([*lines, "---", body + "\n" if body else ""]).encode()
     except UnicodeEncodeError as exc:
-        raise unfit(body) from exc
+        raise unfit_error(body) from exc
 
 
 def is_empty(value: object) -> bool:
-    """Whether a clean value of a field needs no key."""
+    """Return whether a clean value of a field needs no key."""
     return value is None or value is False or value in ("", ())
 
 
-def _edges(links: Sequence[NoteLink]) -> Iterable[str]:
+def _edge_lines(links: Sequence[NoteLink]) -> Iterable[str]:
+    """Yield the lines of the properties for edges, then those of their details. Links in the body are left out."""
     order = list(EdgeType)
     written: dict[str, NoteLink] = {}
     for link in sorted((clean_link(link) for link in links if not link.body), key=lambda link: order.index(link.edge)):
@@ -96,8 +97,8 @@ def clean_link(link: NoteLink) -> NoteLink:
 
 
 def detail_parts(link: NoteLink) -> dict[str, str]:
-    """Return the details of an edge as they are written under `edges`: weight, created and reason -> YAML. One that is
-    left out is empty."""
+    """Return {`weight`, `created` and `reason`: the detail of an edge as YAML}. A detail is "" if it is not written,
+    because it is absent or the default."""
     return {
         "weight": repr(float(link.weight)) if link.weight != DEFAULT_WEIGHT else "",
         "created": moment(link.created) if link.created is not None else "",
@@ -112,12 +113,13 @@ def detail(link: NoteLink) -> str:
 
 
 def wikilink(target: str) -> str:
+    """Return a wikilink to `target` as a quoted YAML value."""
     return quoted(f"[[{target}]]")
 
 
 def give_id(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # noqa: A002
-    """Add an id to a person's note by the smallest edit: a new first key `id` (or `ormah_id`); without frontmatter, a
-    new one with id, type and created.
+    """Return the bytes of a person's note with the id added by the smallest edit: a new first key `id` (or `ormah_id`).
+    If the note has no frontmatter, it gets one with id, type and created.
 
     A note that has this id already is returned unchanged. Raises InvalidNote for a note that is not BARE.
     """
@@ -140,6 +142,7 @@ def give_id(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # 
 
 
 def _with_id(whole: str, id: str, *more: str) -> str:  # noqa: A002
+    """Return the text of a file with the id as the first key. `more`: further lines, if the file has no frontmatter."""
     eol = dominant_eol(whole)
     block = read(whole)
     if block is None:

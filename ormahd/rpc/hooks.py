@@ -525,7 +525,7 @@ class Hooks:
         try:
             self._acts.of(None)
             self._acts.of(space)
-            for row in self._ormah.index.notes(self._ormah.index.having("guard")).values():
+            for row in self._ormah.index.notes(self._ormah.index.ids_with_act("guard")).values():
                 self._is_by_a_person(row)
         except (OrmahError, sqlite3.Error) as exc:  # the hook of a tool reads it then
             log.debug("what memories say of actions was not read ahead: %s", exc)
@@ -567,7 +567,7 @@ class Hooks:
         used = [
             row.id for row in rows.values() if is_used(f"{row.title or ''}\n{row.content}", logged.prompt, event.ending)
         ]
-        whispers.heed(self._ormah.state, logged.event, used)
+        whispers.mark_heeded(self._ormah.state, logged.event, used)
         counted = [node_id for node_id in used if whispers.claim_use(self._ormah.state, logged.event, node_id)]
         self._ormah.state.touch(counted, how="feedback", session_id=logged.session_id, at=self._ormah.ranking_clock())
 

@@ -128,7 +128,7 @@ def activate(index: Reader, results: Sequence[Trace], chosen: Filter, seeds: int
 
 
 def _best(found: Collection[list[Trace]], index: Reader, chosen: Filter) -> list[Trace]:
-    passing = set(index.keep(sorted({trace.node_id for traces in found for trace in traces}), chosen))
+    passing = set(index.filter_ids(sorted({trace.node_id for traces in found for trace in traces}), chosen))
     best: dict[str, Trace] = {}
     for traces in found:
         per_seed: dict[str, Trace] = {}

@@ -90,13 +90,13 @@ def newer_of(
     edges = index.edges_of(list(ids))
     apart = {frozenset((edge.source, edge.target)) for edge in edges if edge.edge in BOTH}
     evolved = {e.target: e.source for e in edges if e.edge is EdgeType.EVOLVED_FROM and e.target in ids}
-    passing = set(index.keep(sorted(set(evolved.values())), chosen))
+    passing = set(index.filter_ids(sorted(set(evolved.values())), chosen))
     found = {older: newer for older, newer in evolved.items() if newer in passing}
     pairs = [pair for pair in _near(index, ids, pool) if frozenset(pair[:2]) not in apart and pair[0] not in found]
-    relations = {two: compared for two, compared in index.on_one_matter(pairs).items() if not holds(*two)}
+    relations = {two: compared for two, compared in index.replaced_pairs(pairs).items() if not holds(*two)}
     cosines = {pair[:2]: pair[2] for pair in pairs}
     edited = [two for two in relations if reworded(*two, cosines[two])]
-    inverse = index.on_one_matter([(newer, older, cosines[older, newer]) for older, newer in edited])
+    inverse = index.replaced_pairs([(newer, older, cosines[older, newer]) for older, newer in edited])
     stands = {two: compared for two, compared in relations.items() if two not in edited}
     by_age = sorted(stands, key=lambda two: (pool[two[1]].created, two[1]))  # the newest is the last
     likely = {two: stands[two] for two in by_age} | inverse  # an edit is newer than both were when made

@@ -57,8 +57,8 @@ back."""
 
 
 class Archived(Struct, frozen=True):
-    """An archived turn. `session`: the number of its session; `place`: its position in that session, from 1; `asked`:
-    the place of the prompt that it answers, of a prompt its own. `withdrawn`: 1 if the person took it back."""
+    """An archived turn. `session`: the number of its session. `place`: its position in that session, from 1. `asked`:
+    the place of the prompt that it answers; for a prompt, its own place. `withdrawn`: 1 if the person took it back."""
 
     number: int
     key: str
@@ -72,8 +72,12 @@ class Archived(Struct, frozen=True):
 
 
 class ArchivedDeed(Struct, frozen=True):
-    """What an agent did. `session`: the number of its session; `prompt`, `turn`, `asked`: number, place and text of the
-    prompt; `command`: "" for an edit; `files`: a path a line; `status`: -1 for a failure without an exit status."""
+    """An archived deed: a command that an agent ran, or an edit of files.
+
+    `session`: the number of its session. `prompt`, `turn`, `asked`: number, place and text of the prompt for which it
+    was done. `command`: "" for an edit. `files`: one path in each line. `status`: the exit status, -1 for a failure
+    without one.
+    """
 
     number: int
     session: int
@@ -92,7 +96,7 @@ class ArchivedDeed(Struct, frozen=True):
 
 
 class KnownTurn(Struct, frozen=True):
-    """What the archive has of a turn. `session`: the id of its session; "" if it was purged."""
+    """What the archive has of a turn. `session`: the id of its session; "" if the turn was purged."""
 
     session: str
     role: str
@@ -109,6 +113,9 @@ def is_news(known: KnownTurn | None, session: str, time: str | None, text: str) 
 
 
 class SessionRow(Struct, frozen=True):
+    """A session in the archive. `first`, `last`: times of its first and last turn; `turns`: number of turns; `path`:
+    its file, relative to the archive's folder."""
+
     number: int
     id: str
     harness: str
@@ -195,14 +202,17 @@ class SessionArchive:
                 with db:
                     yield db
             except sqlite3.DatabaseError as error:
-                self._drop()
+                self._delete_database()
                 raise Unavailable(f"the archive's index could not be used ({error})", hint="ask again") from error
             except OSError as error:
                 self.close()  # a file may already have rows that the database lacks: the next call compares them
                 raise Unavailable(f"the archive of sessions cannot be used: {error}") from error
 
     def _open(self) -> sqlite3.Connection:
+        """Open the database and bring it up to date with the sessions' files; return it. A damaged database is deleted
+        and made again from the files."""
         vault_id, path = self._vault_id(), self._database
+        # The second attempt uses a new database, if the first finds a damaged one.
         for attempt in (1, 2):
             db = _connect(path)
             try:
@@ -231,7 +241,7 @@ class SessionArchive:
                 return db
         raise AssertionError
 
-    def _drop(self) -> None:
+    def _delete_database(self) -> None:
         """Close the database and delete its file; the next call rebuilds it."""
         if self._db is not None:
             self._db.close()
@@ -241,14 +251,15 @@ class SessionArchive:
                 file.unlink(missing_ok=True)
 
     def close(self) -> None:
+        """Close the database; the next call opens it again."""
         with self._lock:
             if self._db is not None:
                 self._db.close()
                 self._db = None
 
     def _catch_up(self, db: sqlite3.Connection) -> None:
-        """Bring the database up to date with the sessions' files: add their new lines. A session whose file is gone
-        or has become shorter is removed; if there is a file, it is then read again from its beginning."""
+        """Bring the database up to date with the sessions' files: add their new lines. If a session's file was deleted
+        or has become shorter, the session is removed; a shorter file is then read again from its beginning."""
         known = {path: (number, size) for path, number, size in db.execute("SELECT path, number, size FROM session")}
         sizes: dict[str, int] = {}
         for folder in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
@@ -257,16 +268,17 @@ class SessionArchive:
                     sizes[f"{folder.name}/{file.name}"] = file.stat().st_size
         removed = {path: number for path, (number, size) in known.items() if sizes.get(path, -1) < size}
         for number in removed.values():
-            self._forget(db, number)
+            self._delete_session(db, number)
         if removed:  # their turns may be in a transcript that counts as read: have all transcripts read again
             db.execute("DELETE FROM cursor WHERE source NOT LIKE 'document:%'")
         for path, size in sizes.items():
             taken = 0 if path in removed else known.get(path, (0, 0))[1]
             if size > taken:
-                self._take_in(db, path, taken)
+                self._add_rows(db, path, taken)
 
-    def _take_in(self, db: sqlite3.Connection, path: str, start: int) -> None:
-        """Add to the database the rows from offset `start` on in a session's file. `path`: relative to the folder."""
+    def _add_rows(self, db: sqlite3.Connection, path: str, start: int) -> None:
+        """Add to the database the rows of a session's file from offset `start` on. `path`: the file, relative to the
+        archive's folder."""
         head: SessionHead | None = None
         lines: list[Line | Deed] = []
         end = start
@@ -276,12 +288,12 @@ class SessionArchive:
                 head = row
             else:
                 lines.append(row)
-        number = self._session(db, path, head)
+        number = self._store_head(db, path, head)
         if number is not None:
-            self._put(db, number, lines)
+            self._store_lines(db, number, lines)
             db.execute("UPDATE session SET size = ? WHERE number = ?", (end, number))
 
-    def _session(self, db: sqlite3.Connection, path: str, head: SessionHead | None) -> int | None:
+    def _store_head(self, db: sqlite3.Connection, path: str, head: SessionHead | None) -> int | None:
         """Store the description `head` of a session in the database, unless it is None. Return the session's number;
         None if the database has no session for the file `path`."""
         if head is not None:
@@ -293,13 +305,14 @@ class SessionArchive:
         found = db.execute("SELECT number FROM session WHERE path = ?", (path,)).fetchone()
         return None if found is None else int(found[0])
 
-    def _put(self, db: sqlite3.Connection, session: int, lines: Sequence[Line | Deed]) -> None:
-        """Bring lines of a session's file into the database."""
+    def _store_lines(self, db: sqlite3.Connection, session: int, lines: Sequence[Line | Deed]) -> None:
+        """Store lines of a session's file in the database. `session`: the session's number."""
         (place,) = db.execute("SELECT coalesce(max(place), 0) FROM turn WHERE session = ?", (session,)).fetchone()
         for row in lines:
             if isinstance(row, Deed):
-                self._put_deed(db, session, row)
+                self._insert_deed(db, session, row)
                 continue
+            # A turn is new, or known in this session, or not to be changed: of another session, or purged.
             found = db.execute("SELECT number, session, text, withdrawn FROM turn WHERE key = ?", (row.key,)).fetchone()
             if found is None and (row.role or row.mark == PURGED):
                 place += 1
@@ -313,15 +326,17 @@ class SessionArchive:
                 text = row.text if row.role else before
                 back = {WITHDRAWN: 1, RESTORED: 0}.get(row.mark, was_back)
                 if not was_back:
-                    self._take_words(db, number, before)
+                    self._remove_words(db, number, before)
                 db.execute("UPDATE session SET replaced = replaced OR ? WHERE number = ?", (text != before, session))
                 update = "UPDATE turn SET text = ?, withdrawn = ?, time = coalesce(?, time) WHERE number = ?"
                 db.execute(update, (text, back, row.time, number))
             if text is not None and not back:
                 db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (number, fts_text(text)))
-        self._sum_up(db, session)
+        self._update_totals(db, session)
 
-    def _put_deed(self, db: sqlite3.Connection, session: int, row: Deed) -> None:
+    def _insert_deed(self, db: sqlite3.Connection, session: int, row: Deed) -> None:
+        """Store a deed in the database, unless it is there already. `session`: the session's number."""
+        # Find its prompt: a deed that names none belongs to the last prompt before it.
         key = row.to or self._last_prompt(db, session)
         (prompt,) = db.execute("SELECT number FROM turn WHERE key = ?", (key,)).fetchone() or (None,)
         command, edited = None if row.mark == PURGED else row.did, "\n".join(row.files) or None
@@ -337,6 +352,8 @@ class SessionArchive:
             row.error,
             row.seconds,
         )
+
+        # Insert it; a number is returned only if it is new. Then make its words searchable.
         into = "INSERT OR IGNORE INTO deed (key, session, prompt, time, tool, command, files, status, error, seconds)"
         number = db.execute(f"{into} VALUES ({sql.marks(values)}) RETURNING number", values).fetchone()
         if number is not None and command is not None:
@@ -344,36 +361,41 @@ class SessionArchive:
             db.execute(words, (*number, fts_text(f"{row.did}\n{row.error}")))
 
     def _last_prompt(self, db: sqlite3.Connection, session: int) -> str:
+        """Return the key of a session's last prompt; "" if it has none."""
         select = "SELECT key FROM turn WHERE session = ? AND role = 'user' ORDER BY asked DESC, place DESC LIMIT 1"
         found = db.execute(select, (session,)).fetchone()
         return found[0] if found else ""
 
-    def _sum_up(self, db: sqlite3.Connection, session: int) -> None:
+    def _update_totals(self, db: sqlite3.Connection, session: int) -> None:
+        """Store a session's number of turns and the times of its first and last turn. Called after its turns
+        changed."""
         self._counts.changed()
         select = "SELECT coalesce(sum(NOT withdrawn), 0), min(time), max(time) FROM turn WHERE session = ? AND text IS NOT NULL"
         found = db.execute(select, (session,)).fetchone()
         db.execute("UPDATE session SET turns = ?, first = ?, last = ? WHERE number = ?", (*found, session))
 
-    def _forget(self, db: sqlite3.Connection, session: int) -> None:
+    def _delete_session(self, db: sqlite3.Connection, session: int) -> None:
         """Delete a session and its turns from the database, but not its file."""
         rows = db.execute(f"SELECT number, text FROM turn WHERE session = ? AND {LIVE}", (session,)).fetchall()
         for number, text in rows:
-            self._take_words(db, number, text)
+            self._remove_words(db, number, text)
         select = "SELECT number, command, error FROM deed WHERE session = ? AND command IS NOT NULL"
         for number, command, error in db.execute(select, (session,)).fetchall():
-            self._take_words(db, number, f"{command}\n{error}", "deed_words")
+            self._remove_words(db, number, f"{command}\n{error}", "deed_words")
         db.execute("DELETE FROM deed WHERE session = ?", (session,))
         db.execute("DELETE FROM turn WHERE session = ?", (session,))
         db.execute("DELETE FROM session WHERE number = ?", (session,))
         self._counts.changed()
 
-    def _take_words(self, db: sqlite3.Connection, number: int, text: str, table: str = "words") -> None:
+    def _remove_words(self, db: sqlite3.Connection, number: int, text: str, table: str = "words") -> None:
+        """Remove a text from a table of full text search. `number`: its row; `text`: as it was stored."""
         db.execute(f"INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?, ?)", (number, fts_text(text)))
 
     # ------------------------------------------------------------ keeping
 
     def known(self, keys: Sequence[str]) -> dict[str, KnownTurn]:
-        """Return key -> turn for those of `keys` whose turns (or deeds) are archived, or were purged from the archive."""
+        """Return {key: turn} for those of `keys` whose turns (or deeds) are archived, or were purged from the
+        archive."""
         with self._opened() as db:
             found = {key: KnownTurn("", "", "", 0, 0) for key in self._purged.among(keys)}
             for chunk in sql.sets(list(keys)):
@@ -387,12 +409,12 @@ class SessionArchive:
             return found
 
     def add(self, turns: Sequence[tuple[SessionHead, Sequence[Line | Deed]]]) -> None:
-        """Store durably those turns and deeds that are neither archived nor purged, answers that have grown since, and
-        titles."""
+        """Store turns, deeds and titles durably. Those that are archived already, or were purged, are left out; an
+        answer that has grown since is replaced."""
         known = self.known([row.key for _, lines in turns for row in lines])
         with self._opened() as db:
             for head, lines in turns:
-                if head.title and self._purged.among([_of_title(head.title)]):
+                if head.title and self._purged.among([_title_key(head.title)]):
                     head = replace(head, title=None)
                 last = {row.key: row for row in lines}
                 fresh = [
@@ -404,11 +426,12 @@ class SessionArchive:
                 self._append(db, head, fresh)
 
     def mark(self, *, withdrawn: Mapping[str, str], restored: Iterable[str], shared: Iterable[str]) -> int:
-        """Store durably what became of turns, by their keys. Return how many were withdrawn.
+        """Store durably that turns were taken back, or were not after all. Return the number of turns that were taken
+        back.
 
-        `withdrawn`: key -> the id of the session in which the person took the turn back. A turn that another session has
-        as well stays. `restored`: they are read in a session in which they were not taken back. `shared`: they are
-        read in another session than the one that they are archived under.
+        `withdrawn`: key of a turn -> id of the session in which the person took it back. A turn that another session
+        has as well is left as it is. `restored`: keys of turns that were read in a session in which they were not taken
+        back. `shared`: keys of turns that were read in another session than the one that they are archived under.
         """
         rows: dict[tuple[int, str], list[Line | Deed]] = {}
         count = 0
@@ -427,17 +450,20 @@ class SessionArchive:
                         count += back
             for (number, path), lines in rows.items():
                 size = files.append(self._folder / path, lines)
-                self._put(db, number, lines)
+                self._store_lines(db, number, lines)
                 db.execute("UPDATE session SET size = ? WHERE number = ?", (size, number))
         return count
 
     def _append(self, db: sqlite3.Connection, head: SessionHead, lines: Sequence[Line | Deed]) -> None:
-        """Add lines to a session's file, after its description if that has changed. `lines` empty: only a new title."""
+        """Add lines to a session's file and to the database. The description `head` is written before them if it has
+        changed. Without `lines`, it is written only if it has a new title."""
         path = files.path_of(head)
         file = self._folder / path
         before = db.execute("SELECT cwd, title, source, number FROM session WHERE path = ?", (path,)).fetchone()
         if not lines and (before is None or not head.title or head.title == before[1]):
             return
+
+        # A deed does not name its prompt if that is the last prompt before it in the file.
         asked = self._last_prompt(db, before[3]) if before else ""
         rows: list[Row] = []
         for line in lines:
@@ -446,6 +472,8 @@ class SessionArchive:
             elif line.role == "user":
                 asked = line.key
             rows.append(line)
+
+        # Create the folders; write the description of the session if it has changed.
         if before is None and not file.parent.is_dir():
             for place in (self._folder, file.parent):
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -454,12 +482,14 @@ class SessionArchive:
             cwd, title, source, _ = before or (None, None, None, 0)
             head = SessionHead(head.session, head.harness, head.cwd or cwd, head.title or title, head.source or source)
             rows.insert(0, head)
+
+        # Write the file first, then the database.
         size = files.append(file, rows, new=before is None)
         if before is None:
             disk.sync_directory(file.parent)
-        number = self._session(db, path, head)
+        number = self._store_head(db, path, head)
         assert number is not None
-        self._put(db, number, lines)
+        self._store_lines(db, number, lines)
         db.execute("UPDATE session SET size = ? WHERE number = ?", (size, number))
 
     def expire(self) -> int:
@@ -477,15 +507,19 @@ class SessionArchive:
                 file = self._folder / path
                 if not file.exists() or file.stat().st_mtime < limit.timestamp():
                     file.unlink(missing_ok=True)
-                    self._forget(db, number)
+                    self._delete_session(db, number)
                     removed += 1
         return removed
 
     def purge(self, wanted: Forgotten, *, change: bool) -> int:
-        """Delete every turn's text, every deed and every title that holds what is `wanted`, and the texts of the turns that
-        the memory was extracted from. Their keys stay, so that they are not archived again, and no freed page has their texts. With `change`
-        False only count. Return the number of turns, deeds and titles."""
+        """Delete from the archive what is `wanted`: every turn's text, deed and title that holds it, and the turns that
+        the memory was extracted from. Return the number of turns, deeds and titles. With `change` False, only count
+        them.
+
+        Their keys are kept, so that they are not archived again. No freed page has their texts.
+        """
         with self._opened() as db:
+            # Find the titles, deeds and turns to delete.
             rows = db.execute("SELECT number, key, session, text, withdrawn FROM turn").fetchall()
             titles = db.execute("SELECT number, title FROM session WHERE title IS NOT NULL").fetchall()
             titles = [(number, title) for number, title in titles if wanted.holds(title.encode("utf-8", "replace"))]
@@ -497,21 +531,27 @@ class SessionArchive:
             found = [row for row in texts if row[1] in wanted.turns or wanted.holds(row[3].encode("utf-8", "replace"))]
             if not change:
                 return len(titles) + len(found) + len(did)
+
+            # Store their keys, so that they are not archived again; then delete them from the database.
             keys = [*emptied, *wanted.turns, *(row[1] for row in (*did, *found))]
-            self._purged.add([*keys, *(_of_title(title) for _, title in titles)])
+            self._purged.add([*keys, *(_title_key(title) for _, title in titles)])
             for number, _ in titles:
                 db.execute("UPDATE session SET title = NULL WHERE number = ?", (number,))
             for number, _, _, text, withdrawn in found:
                 if not withdrawn:
-                    self._take_words(db, number, text)
+                    self._remove_words(db, number, text)
                 db.execute("UPDATE turn SET text = NULL WHERE number = ?", (number,))
             for number, _, _, command, error, _ in did:
-                self._take_words(db, number, f"{command}\n{error}", "deed_words")
+                self._remove_words(db, number, f"{command}\n{error}", "deed_words")
                 db.execute("UPDATE deed SET command = NULL, files = NULL, error = '' WHERE number = ?", (number,))
+
+            # Write the files again, also those that have older versions of a turn.
             replaced = db.execute("SELECT number FROM session WHERE replaced").fetchall()
             for session in {row[2] for row in (*found, *did)} | {row[0] for row in (*titles, *replaced)}:
-                self._write_anew(db, session)
-                self._sum_up(db, session)
+                self._rewrite_file(db, session)
+                self._update_totals(db, session)
+
+        # Remove the texts from the cache and from freed pages of the database.
         self.passages.clear()
         with self._opened() as db:
             db.execute("INSERT INTO words (words) VALUES ('optimize')")
@@ -521,9 +561,9 @@ class SessionArchive:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return len(titles) + len(found) + len(did)
 
-    def _write_anew(self, db: sqlite3.Connection, session: int) -> None:
-        """Write a session's file anew from what the database has of that session."""
-        row = self._row(db, session)
+    def _rewrite_file(self, db: sqlite3.Connection, session: int) -> None:
+        """Replace a session's file by what the database has of that session."""
+        row = self._session_row(db, session)
         rows: list[Row] = [SessionHead(row.id, row.harness, row.cwd, row.title, row.source)]
         select = (
             "SELECT turn.key, turn.role, turn.text, turn.time, turn.withdrawn, prompt.key FROM turn LEFT JOIN turn AS prompt ON "
@@ -551,7 +591,8 @@ class SessionArchive:
             row = db.execute("SELECT size, mtime_ns, inode FROM cursor WHERE source = ?", (source,)).fetchone()
         return row is not None and SourceState(*row) == state
 
-    def have_read(self, source: str, state: SourceState) -> None:
+    def mark_read(self, source: str, state: SourceState) -> None:
+        """Record that a source was read to its end while it was in this `state`."""
         with self._opened() as db:
             db.execute(
                 "INSERT OR REPLACE INTO cursor (source, size, mtime_ns, inode) VALUES (?, ?, ?, ?)",
@@ -573,17 +614,18 @@ class SessionArchive:
             if common:  # common words raise the scores of rows with a rarer word; they alone select no row
                 match = f"({match}) AND ({match} OR {fts_match(common)})"
             within = ""
-            if after or before:
+            if after or before:  # "" sorts before every ISO time, "9" after it
                 within = "AND rowid IN (SELECT number FROM turn WHERE time >= :after AND time <= :before)"
             found = db.execute(
                 f"SELECT rowid, -bm25(words) AS score FROM words WHERE words MATCH :match {within} "
                 "ORDER BY score DESC, rowid LIMIT :limit",
                 {"match": match, "limit": limit, "after": after or "", "before": before or "9"},
             ).fetchall()
-            turns = self._turns(db, [number for number, _ in found])
+            turns = self._live_turns(db, [number for number, _ in found])
         return [(turns[number], score) for number, score in found if number in turns]
 
-    def _turns(self, db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Archived]:
+    def _live_turns(self, db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Archived]:
+        """Return {number: turn} of the turns that were neither purged nor taken back."""
         found: dict[int, Archived] = {}
         select = f"SELECT {TURN} FROM turn WHERE {LIVE} AND number"
         for chunk in sql.sets(list(numbers)):
@@ -592,7 +634,7 @@ class SessionArchive:
         return found
 
     def around(self, archived: Archived) -> list[Archived]:
-        """Return the exchange to which a turn belongs: the person's turn and the answers, at most four turns."""
+        """Return the exchange to which a turn belongs: the prompt and its answers, at most four turns."""
         select = f"SELECT {TURN} FROM turn WHERE session = ? AND asked = ? AND {LIVE} ORDER BY place LIMIT 4"
         with self._opened() as db:
             return [Archived(*row) for row in db.execute(select, (archived.session, archived.asked))]
@@ -600,8 +642,8 @@ class SessionArchive:
     # ------------------------------------------------------------ what was done
 
     def commands_like(self, terms: Sequence[str], folders: Collection[str], limit: int) -> list[ArchivedDeed]:
-        """Return commands of sessions in `folders` that have one of `terms` or its beginning, or whose prompt or session's title
-        has one; newest first."""
+        """Return the commands of sessions in `folders` that match one of `terms`, newest first. A command matches if a
+        term, or its beginning, is in it, in its prompt, or in its session's title."""
         parts = [f"%{stem(term)[:4]}%" for term in terms if len(stem(term)) >= 4]
         like = " OR ".join(["session.title LIKE ?"] * len(terms) + ["command LIKE ?"] * len(parts)) or "0"
         within = f"command != '' AND session.cwd IN ({sql.marks(list(folders))})"
@@ -611,28 +653,28 @@ class SessionArchive:
         )
         match = fts_match(terms)
         values = [*folders, match, match, *(f"%{term}%" for term in terms), *parts, limit]
-        return self._deeds(f"{within} AND {having} ORDER BY deed.number DESC LIMIT ?", values)
+        return self._select_deeds(f"{within} AND {having} ORDER BY deed.number DESC LIMIT ?", values)
 
     def failures_like(self, terms: Sequence[str], limit: int) -> list[ArchivedDeed]:
         """Return failed commands whose words or errors have one of `terms`, those that have most of them first."""
         found = "SELECT rowid FROM deed_words WHERE deed_words MATCH ? ORDER BY rank LIMIT ?"
         having = f"status != 0 AND command != '' AND deed.number IN ({found}) ORDER BY deed.number DESC"
-        return self._deeds(having, [fts_match(terms), limit])
+        return self._select_deeds(having, [fts_match(terms), limit])
 
     def done_after(self, deed: ArchivedDeed, limit: int) -> list[ArchivedDeed]:
         """Return what was done after a deed in its session, in order."""
         where = "deed.session = ? AND deed.number > ? ORDER BY deed.number LIMIT ?"
-        return self._deeds(where, [deed.session, deed.number, limit])
+        return self._select_deeds(where, [deed.session, deed.number, limit])
 
     def deeds_of(self, session: int) -> list[ArchivedDeed]:
         """Return what was done in a session (its number), in order."""
-        return self._deeds("deed.session = ? ORDER BY deed.number", [session])
+        return self._select_deeds("deed.session = ? ORDER BY deed.number", [session])
 
     def edits_of(self, name: str, limit: int) -> list[ArchivedDeed]:
         """Return the edits of files whose path ends with `name`, newest first."""
         escaped = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         where = "status = 0 AND '/' || replace(files, char(10), char(10) || '/') || char(10) LIKE ? ESCAPE '\\' ORDER BY deed.number DESC LIMIT ?"
-        return self._deeds(where, [f"%/{escaped}\n%", limit])
+        return self._select_deeds(where, [f"%/{escaped}\n%", limit])
 
     def runs_of(self, commands: Sequence[str], folders: Collection[str]) -> list[tuple[str, int, str]]:
         """Return (command, status, time) of each time one of `commands` ran in a session in one of `folders`."""
@@ -647,7 +689,7 @@ class SessionArchive:
         return rows
 
     def rarity(self, terms: Sequence[str]) -> dict[str, float]:
-        """Return for each term the logarithm of all deeds to those that have it."""
+        """Return {term: how rare it is among deeds}: ln(1 + (deeds + 1) / (deeds with the term + 0.5))."""
         with self._opened() as db:
             (total,) = db.execute("SELECT count(*) FROM deed").fetchone()
             select = "SELECT count(*) FROM deed_words WHERE deed_words MATCH ?"
@@ -655,22 +697,25 @@ class SessionArchive:
         return {term: math.log(1 + (total + 1) / (count + 0.5)) for term, count in counts.items()}
 
     def folders(self) -> list[str]:
-        """Return the folders of all sessions."""
+        """Return the folders in which sessions worked."""
         with self._opened() as db:
             return [folder for (folder,) in db.execute("SELECT DISTINCT cwd FROM session WHERE cwd IS NOT NULL")]
 
-    def _deeds(self, where: str, values: Sequence[Any]) -> list[ArchivedDeed]:
+    def _select_deeds(self, where: str, values: Sequence[Any]) -> list[ArchivedDeed]:
+        """Return the deeds that match a condition in SQL, which may end with an order and a limit."""
         with self._opened() as db:
             return [ArchivedDeed(*row) for row in db.execute(DEED + where, values)]
 
     # ------------------------------------------------------------ looking
 
-    def _row(self, db: sqlite3.Connection, number: int) -> SessionRow:
+    def _session_row(self, db: sqlite3.Connection, number: int) -> SessionRow:
+        """Return the session with this number."""
         return SessionRow(*db.execute(f"SELECT {COLUMNS} FROM session WHERE number = ?", (number,)).fetchone())
 
     def sessions(self, numbers: Sequence[int]) -> Mapping[int, SessionRow]:
+        """Return {number: session} of the sessions with these numbers."""
         with self._opened() as db:
-            return {number: self._row(db, number) for number in set(numbers)}
+            return {number: self._session_row(db, number) for number in set(numbers)}
 
     def newest(
         self, limit: int, *, before: str | None = None, project: str | None = None, harness: str | None = None
@@ -689,7 +734,7 @@ class SessionArchive:
             return [SessionRow(*row) for row in db.execute(select, given)]
 
     def count(self) -> tuple[int, int]:
-        """Return the number of sessions and of turns."""
+        """Return (number of sessions, number of turns)."""
         with self._opened() as db:
             select = "SELECT count(*), coalesce(sum(turns), 0) FROM session WHERE turns > 0"
             sessions, turns = db.execute(select).fetchone()
@@ -712,8 +757,8 @@ class SessionArchive:
             return [Archived(*row) for row in db.execute(f"{select} ORDER BY asked, place", (path,))]
 
     def session(self, prefix: str) -> tuple[SessionRow, list[Archived]]:
-        """Return a session and its turns, also those taken back, by its id or a unique prefix. Raises NotFound,
-        Ambiguous."""
+        """Return (a session, its turns in order). The turns include those taken back. `prefix`: the session's id, or a
+        unique prefix of it. Raises NotFound, Ambiguous."""
         escaped = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         with self._opened() as db:
             select = f"SELECT {COLUMNS} FROM session WHERE id LIKE ? ESCAPE '\\' ORDER BY id != ?, id LIMIT 3"
@@ -728,6 +773,6 @@ class SessionArchive:
             return found[0], [Archived(*row) for row in db.execute(select, (found[0].number,))]
 
 
-def _of_title(title: str) -> str:
+def _title_key(title: str) -> str:
     """Return the key of a purged title in `PurgedTurns`."""
     return f"title\n{title}"

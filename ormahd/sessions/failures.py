@@ -41,8 +41,8 @@ def error_of(text: str) -> str:
 
 
 def error_despite(text: str) -> str:
-    """Return the line that states an error in what a command printed that ended with 0, because it was piped into `tail`,
-    say; "" if no line surely does."""
+    """Return the line that states an error in the output of a command that ended with 0, as with a pipe into `tail`. ""
+    if no line surely does."""
     lines = [line.strip() for line in text[-LONGEST:].splitlines() if len(line) < 1_000]
     found = (line for line in lines if not _CODE.match(line) and (_STRONG.match(line) or _COUNTED.search(line)))
     return next(found, "")
@@ -56,5 +56,5 @@ def terms_of(error: str) -> tuple[str, ...]:
 
 
 def names_of(error: str) -> set[str]:
-    """Return the names in quotes, in small letters."""
+    """Return the names in quotes, in lower case."""
     return {found.strip("'\"`‘’").casefold() for found in _NAME.findall(error)} - {""}

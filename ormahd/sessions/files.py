@@ -49,8 +49,8 @@ RESTORED: Final = "restored"
 
 
 class Line(Struct, frozen=True, omit_defaults=True):
-    """One turn, as stored in a line of a session's file. `mark`: what became of it, "" if nothing; `to`: of an answer,
-    the key of its prompt."""
+    """One turn, as stored in a line of a session's file. `mark`: `PURGED`, `WITHDRAWN` or `RESTORED`, "" for none.
+    `to`: for an answer, the key of its prompt."""
 
     key: str
     role: str = ""
@@ -61,9 +61,12 @@ class Line(Struct, frozen=True, omit_defaults=True):
 
 
 class Deed(Struct, frozen=True, omit_defaults=True):
-    """What an agent did, as stored in a line of a session's file. `deed`: its key; `did`: the command; `by`: the tool that
-    edited `files`; `status`: the exit status, -1 for a failure without one; `error`: the first line of the error.
-    `to`: the key of its prompt, "" if that is the last prompt above; `mark`: `PURGED`, or ""."""
+    """What an agent did, as stored in a line of a session's file.
+
+    `deed`: its key. `did`: the command, "" for an edit. `files`: the files that were edited. `by`: the tool that edited
+    them. `status`: the exit status, -1 for a failure without one. `error`: the first line of the error. `to`: the key
+    of its prompt, "" if that is the last prompt above. `mark`: `PURGED`, or "".
+    """
 
     deed: str
     did: str = ""
@@ -78,6 +81,7 @@ class Deed(Struct, frozen=True, omit_defaults=True):
 
     @property
     def key(self) -> str:
+        """The key of the deed."""
         return self.deed
 
 
@@ -89,7 +93,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def word_of(session: str) -> str:
-    """Return a session's id as it stands in the field `from` of a note: without white space, and cut if it is too
+    """Return a session's id in the form that the field `from` of a note has: without white space, and cut if it is too
     long."""
     return "_".join(session.split())[:1_000] or "-"
 
@@ -103,6 +107,7 @@ def path_of(head: SessionHead) -> str:
 
 
 def encoded(rows: Sequence[Row]) -> bytes:
+    """Return the rows as lines of a file."""
     return b"".join(_encode(row) + b"\n" for row in rows)
 
 
@@ -126,11 +131,14 @@ def read(file: Path, start: int = 0) -> Iterator[tuple[int, Row]]:
 
 
 def append(file: Path, rows: Sequence[Row], *, new: bool = False) -> int:
-    """Append rows to a session's file durably. If a crash has left an incomplete line at the end, cut it off first.
-    Return the file's new size. Raises FileNotFoundError if there is no file, unless it is `new`."""
+    """Append rows to a session's file durably, and return its new size. If a crash left an incomplete line at the end,
+    that line is cut off first.
+
+    Raises FileNotFoundError if there is no file, unless it is `new`.
+    """
     fd = os.open(file, os.O_RDWR | (os.O_CREAT if new else 0) | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        end = _whole(fd)
+        end = _end_of_last_line(fd)
         os.ftruncate(fd, end)
         os.lseek(fd, end, os.SEEK_SET)
     except BaseException:
@@ -141,7 +149,7 @@ def append(file: Path, rows: Sequence[Row], *, new: bool = False) -> int:
     return end + len(data)
 
 
-def _whole(fd: int) -> int:
+def _end_of_last_line(fd: int) -> int:
     """Return the offset at which the last complete line of a file ends; 0 if there is none."""
     end = os.fstat(fd).st_size
     while end:
@@ -176,21 +184,22 @@ class PurgedTurns:
 
     def among(self, keys: Iterable[str]) -> set[str]:
         """Return those of `keys` that were purged."""
-        self._look()
-        return {key for key in keys if self._sealed(key) in self._hashes} if self._hashes else set()
+        self._load()
+        return {key for key in keys if self._hash(key) in self._hashes} if self._hashes else set()
 
     def add(self, keys: Iterable[str]) -> None:
         """Store durably that the turns and titles with these keys were purged."""
-        self._look()
+        self._load()
         self._salt = self._salt or secrets.token_hex(_DIGITS // 2)
-        fresh = {self._sealed(key) for key in keys} - self._hashes
+        fresh = {self._hash(key) for key in keys} - self._hashes
         if fresh:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             rows = [self._salt, *sorted(self._hashes | fresh)]
             disk.write_durably(self._file, "".join(f"{row}\n" for row in rows).encode(), mode=0o600)
             self._hashes |= fresh
 
-    def _look(self) -> None:
+    def _load(self) -> None:
+        """Read the file, unless it was read before. A file whose first line is no salt counts as empty."""
         if self._read:
             return
         try:
@@ -202,5 +211,6 @@ class PurgedTurns:
         self._hashes = {digits for digits in hashes if _HASH.fullmatch(digits)} if whole else set()
         self._read = True
 
-    def _sealed(self, key: str) -> str:
+    def _hash(self, key: str) -> str:
+        """Return the keyed hash of a turn's or title's key."""
         return hmac.new(self._salt.encode(), key.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:_DIGITS]

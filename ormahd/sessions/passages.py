@@ -21,8 +21,8 @@ BESIDE: Final = 400
 
 
 class PassageVectors:
-    """Caches, in RAM only, the vectors of passages by model and text. When it is full, the least recently used
-    entries are dropped. Thread-safe."""
+    """A cache, in RAM only, of the vectors of passages by model and text. When it is full, the least recently used
+    entries are deleted. Thread-safe."""
 
     def __init__(self, max_bytes: int = BYTES) -> None:
         self._max_bytes = max_bytes
@@ -31,7 +31,7 @@ class PassageVectors:
         self._size = 0
 
     def known(self, model: str, texts: Sequence[str]) -> dict[int, DocumentVectors]:
-        """Return index in `texts` -> vectors, for those texts that are in the cache."""
+        """Return {index in `texts`: vectors} of the texts that are in the cache."""
         found: dict[int, DocumentVectors] = {}
         with self._lock:
             for at, text in enumerate(texts):
@@ -43,6 +43,8 @@ class PassageVectors:
         return found
 
     def keep(self, model: str, texts: Sequence[str], vectors: Sequence[DocumentVectors]) -> None:
+        """Store the vectors of texts. `vectors`: one for each of `texts`, made by `model`. If there is no room, the
+        least recently used entries are deleted."""
         with self._lock:
             for text, document in zip(texts, vectors, strict=True):
                 arrays = ((piece.vector, piece.token_ids, piece.tokens) for piece in document.pieces)
@@ -55,15 +57,17 @@ class PassageVectors:
 
     @property
     def size(self) -> int:
+        """The size of the cache, in bytes."""
         return self._size
 
     def clear(self) -> None:
-        """Drop all entries. Called when text is purged from the archive, so that nothing derived from that text
-        stays."""
+        """Delete all entries. Called when text is purged from the archive, so that nothing derived from that text
+        remains."""
         with self._lock:
             self._vectors.clear()
             self._size = 0
 
 
 def _key(model: str, text: str) -> bytes:
+    """Return the key of a text in the cache."""
     return hashlib.blake2b(f"{model}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()

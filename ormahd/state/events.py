@@ -34,7 +34,7 @@ class EventStream:
         self._lock = threading.Lock()
         self._ring: deque[MemoryEvent] = deque()
         self._keep = keep
-        self._ids = 0
+        self._id_count = 0
         self._epoch = secrets.token_hex(4)
         self._last = 0
         self._health: tuple[str, tuple[str, ...], tuple[str, ...]] | None = None
@@ -49,21 +49,24 @@ class EventStream:
         return self._last
 
     def id_of(self, number: int) -> str:
+        """Return the id of the event with this number."""
         return f"{self._epoch}.{number}"
 
     def publish(self, event: EventKind, **fields: Any) -> None:
+        """Publish an event. `fields`: those of `MemoryEvent` that this kind of event has."""
         time = self._clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         with self._lock:
             self._last += 1
             self._ring.append(MemoryEvent(id=self.id_of(self._last), time=time, event=event, **fields))
-            self._ids += len(self._ring[-1].nodes)
-            while len(self._ring) > self._keep or self._ids > MAX_IDS:
-                self._ids -= len(self._ring.popleft().nodes)
+            self._id_count += len(self._ring[-1].nodes)
+            while len(self._ring) > self._keep or self._id_count > MAX_IDS:
+                self._id_count -= len(self._ring.popleft().nodes)
         if self.readers:
             self.wake()
 
     def after(self, number: int) -> list[tuple[int, MemoryEvent]] | None:
-        """Return the events after `number` as (number, event), oldest first. None if some are no longer kept."""
+        """Return the events after `number` as (number, event), oldest first; None if some of them are no longer
+        kept."""
         with self._lock:
             missed = self._last - number
             if not 0 <= missed <= len(self._ring):
@@ -71,11 +74,10 @@ class EventStream:
             return [(self._last + at + 1, self._ring[at]) for at in range(-missed, 0)]
 
     def number_of(self, id_: str) -> int | None:
-        """Return the number of the event with this id. None if the id is of another run of the daemon, or if events
+        """Return the number of the event with this id; None if the id is of another run of the daemon, or if events
         after it are no longer kept.
 
-        Raises:
-            BadRequest: `id_` does not have the form of an event's id.
+        Raises BadRequest if `id_` does not have the form of an event's id.
         """
         epoch, dot, number = id_.partition(".")
         if not (dot and epoch and number.isascii() and number.isdigit() and len(number) < 20):
@@ -90,7 +92,7 @@ class EventStream:
         that it fetches everything again."""
         with self._lock:
             self._ring.clear()
-            self._ids = 0
+            self._id_count = 0
             self._epoch = secrets.token_hex(4)
             self._last += 1  # so that every reader has missed an event, even one that was up to date
         self.wake()
@@ -98,7 +100,7 @@ class EventStream:
     def committed(self, batch: Iterable[Committed]) -> None:
         """Publish one event for each op of a batch, in order."""
         for done in batch:
-            nodes = _ids(change.node_id for change in done.changes)
+            nodes = _kept_ids(change.node_id for change in done.changes)
             event: EventKind = "edit" if done.kind is Kind.EDIT else "write"
             op = {"op": done.op, "commit": done.commit, "kind": done.kind.value, "source": done.source}
             self.publish(event, **op, subject=done.subject, nodes=nodes, files=len(done.changes))
@@ -114,8 +116,9 @@ class EventStream:
     def observed(self, files: int, ids: Sequence[str | None]) -> None:
         """Publish that files changed without an op. `files`: their number; `ids`: the memories in them."""
         if files:
-            self.publish("outside", nodes=_ids(ids), files=files)
+            self.publish("outside", nodes=_kept_ids(ids), files=files)
 
 
-def _ids(ids: Iterable[str | None]) -> list[str]:
+def _kept_ids(ids: Iterable[str | None]) -> list[str]:
+    """Return the ids, each once, without None, cut to `NODES`."""
     return list(dict.fromkeys(node_id for node_id in ids if node_id))[:NODES]

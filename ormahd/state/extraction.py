@@ -49,6 +49,9 @@ class PlannedMemory(Struct, frozen=True):
 
 
 class SessionProgress(Struct, frozen=True):
+    """How far a reader has read a session. `time`: when it last read; `tries`: number of failures in a row; `error`:
+    the last one, or None."""
+
     session: str
     until: tuple[str, ...]
     """Keys of the last turns that were read, the last one first."""
@@ -59,18 +62,22 @@ class SessionProgress(Struct, frozen=True):
 
 class Extractions:
     """Stores how far each session was read, and which memories were made of it, for one vault on this machine.
-    Thread-safe. A `session` is named by its file's path; `reader`: the rules or a model."""
+    Thread-safe.
+
+    In all methods, `session` is the path of a session's file, and `reader` who reads: the rules or a model.
+    """
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def all(self, reader: Way) -> dict[str, SessionProgress]:
-        """Return session -> its progress, for all sessions that this reader has read."""
+        """Return {session: its progress} for all sessions that this reader has read."""
         with self._state.transaction() as db:
             rows = db.execute(_SELECT, (reader,)).fetchall()
         return {row[0]: _progress(row) for row in rows}
 
     def of(self, session: str, reader: Way) -> SessionProgress | None:
+        """Return how far this reader has read a session; None if it has not read it."""
         with self._state.transaction() as db:
             row = db.execute(f"{_SELECT} AND session = ?", (reader, session)).fetchone()
         return None if row is None else _progress(row)
@@ -79,22 +86,23 @@ class Extractions:
         """Store the new position of a session, and which memories were made of it (node id -> key of the turn)."""
         with self._state.transaction() as db:
             db.executemany("INSERT OR REPLACE INTO extracted VALUES (?, ?)", made.items())
-        self._put(session, reader, until[:KEYS_KEPT], 0, None)
+        self._store(session, reader, until[:KEYS_KEPT], 0, None)
 
     def failed(self, session: str, reader: Way, reason: str, *, again: bool = False) -> None:
-        """Record that reading a session failed; its stored position stays. `again`: the session was not at fault, so
-        the next try is not put off."""
+        """Record that reading a session failed; its stored position is kept. `again`: whether the session was not at
+        fault, so that the next try is not put off."""
         before = self.of(session, reader)
         tries = (before.tries if before else 0) + (not again)
-        self._put(session, reader, before.until if before else (), tries, reason)
+        self._store(session, reader, before.until if before else (), tries, reason)
 
-    def _put(self, session: str, reader: Way, until: Sequence[str], tries: int, error: str | None) -> None:
+    def _store(self, session: str, reader: Way, until: Sequence[str], tries: int, error: str | None) -> None:
+        """Store the progress of a session. `until`: keys of the last turns that were read."""
         values = (session, reader, json.dumps(list(until)), self._state.clock().isoformat(), tries, error)
         with self._state.transaction() as db:
             db.execute("INSERT OR REPLACE INTO extraction VALUES (?, ?, ?, ?, ?, ?)", values)
 
     def made(self) -> dict[str, str]:
-        """Return node id -> key of the turn that said it, for all memories that were made from sessions."""
+        """Return {node id: key of the turn that it was made of} for all memories that were made from sessions."""
         with self._state.transaction() as db:
             return dict(db.execute("SELECT node_id, turn FROM extracted"))
 
@@ -106,6 +114,7 @@ class Extractions:
 
 
 def _progress(row: Sequence[str | int | None]) -> SessionProgress:
+    """Return the progress that a row of `_SELECT` holds."""
     session, until, time, tries, error = row
     keys, read_at = tuple(json.loads(str(until))), datetime.fromisoformat(str(time))
     reason = None if error is None else str(error)

@@ -39,19 +39,19 @@ class LineFiles(Generic[T]):
 
     def __init__(self, root: Path, files: MonthFiles[T], read_file: Callable[[str], bytes | None]) -> None:
         self._folder = root / files.folder
-        self._kind = files
+        self._format = files
         self._read = read_file
         self._lock = threading.Lock()
-        self._stamps: dict[str, _Stamp] = {}
+        self._stamps: dict[str, _Stamp] = {}  # path -> (mtime, size, inode) when it was read
         self._files: dict[str, dict[str, T]] = {}
         self._bad: dict[str, list[tuple[int, str]]] = {}
         self.version = 0
         """A counter that rises when the lines may have changed."""
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Read the files that changed since the last call. Return whether any did."""
         with self._lock:
-            stamps = dict(self._listed())
+            stamps = dict(self._file_stamps())
             if stamps == self._stamps:
                 return False
             for path in self._stamps.keys() - stamps.keys():
@@ -59,7 +59,7 @@ class LineFiles(Generic[T]):
                 self._bad.pop(path, None)
             for path, stamp in stamps.items():
                 if self._stamps.get(path) != stamp:
-                    self._files[path], self._bad[path] = self._kind.read(self._read(path) or b"")
+                    self._files[path], self._bad[path] = self._format.read(self._read(path) or b"")
             self._stamps = stamps
             self.version += 1
             return True
@@ -70,15 +70,16 @@ class LineFiles(Generic[T]):
             return sorted(self._stamps)
 
     def all(self) -> list[T]:
-        """Return every line once. Of two lines with one id the later one counts."""
+        """Return every line once. If two lines have the same id, the later one counts."""
         return list(self.by_id().values())
 
     def by_id(self) -> dict[str, T]:
+        """Return {id: line} over all files. If two lines have the same id, the later one counts."""
         found: dict[str, T] = {}
         with self._lock:
             for lines in self._files.values():
-                for name, line in lines.items():
-                    found[name] = self._kind.later(line, found.get(name))
+                for line_id, line in lines.items():
+                    found[line_id] = self._format.later(line, found.get(line_id))
         return found
 
     def bad(self) -> list[tuple[str, int, str]]:
@@ -86,11 +87,12 @@ class LineFiles(Generic[T]):
         with self._lock:
             return [(path, number, why) for path, lines in sorted(self._bad.items()) for number, why in lines]
 
-    def _listed(self) -> Iterator[tuple[str, _Stamp]]:
+    def _file_stamps(self) -> Iterator[tuple[str, _Stamp]]:
+        """Yield (path relative to the root, (mtime, size, inode)) of each month file in the folder."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._folder) as entries:
             for entry in entries:
-                path = f"{self._kind.folder}/{entry.name}"
-                if self._kind.ours(path) and entry.is_file(follow_symlinks=False):
+                path = f"{self._format.folder}/{entry.name}"
+                if self._format.ours(path) and entry.is_file(follow_symlinks=False):
                     with contextlib.suppress(FileNotFoundError):
                         found = entry.stat(follow_symlinks=False)
                         yield path, (found.st_mtime_ns, found.st_size, found.st_ino)
@@ -122,16 +124,18 @@ class Judgements(Struct, frozen=True, dict=True):
     idle: tuple[Judgement, ...] = ()
 
     def __len__(self) -> int:
+        """Return the number of judgements that can be compared."""
         return len(self.rows)
 
     @classmethod
     def of(
         cls, judgements: Iterable[Judgement], model: str | None, *, anew: Mapping[str, Int8Vector] | None = None
     ) -> Judgements:
-        """Build the matrix from the judgements that can be compared with vectors of `model`; all others become `idle`.
+        """Return the judgements as a matrix. Those whose vectors cannot be compared with vectors of `model` become
+        `idle`.
 
-        A judgement can be compared if its vector was made with that model, or if its prompt was embedded again.
-        `anew`: id of a judgement's line -> the new vector of its prompt.
+        A judgement can be compared if its vector was made with that model, or if its prompt was embedded again. `anew`:
+        id of a judgement's line -> the new vector of its prompt.
         """
         rows: list[tuple[Judgement, bytes]] = []
         idle: list[Judgement] = []
@@ -170,7 +174,7 @@ class Judgements(Struct, frozen=True, dict=True):
 
     @cached_property
     def explicit(self) -> Mapping[str, Sequence[Judgement]]:
-        """Hash of a prompt -> the explicit judgements for it, idle ones included."""
+        """{hash of a prompt: the explicit judgements for it}, idle ones included."""
         found: dict[str, list[Judgement]] = {}
         for row in (*self.rows, *self.idle):
             if row.source == "explicit":
@@ -179,7 +183,7 @@ class Judgements(Struct, frozen=True, dict=True):
 
     @cached_property
     def counts(self) -> tuple[int, int]:
-        """Number of judgements (for, against), idle ones included."""
+        """(number of judgements for a memory, number of those against one), idle ones included."""
         signals = [row.signal for row in (*self.rows, *self.idle)]
         return signals.count(1), signals.count(-1)
 
@@ -187,9 +191,9 @@ class Judgements(Struct, frozen=True, dict=True):
 class KeyedHashes:
     """Makes keyed hashes of texts that must not be readable in the vault.
 
-    The key belongs to this machine and lies in the state directory: with a key in the vault, anyone with a copy of
-    the vault could test prompts against the hashes. So two machines hash one prompt differently. If the key is lost,
-    a new one is made; older prompts are then recognised by their vectors only.
+    The key belongs to this machine and is stored in the state directory. With a key in the vault, anyone with a copy of
+    the vault could test prompts against the hashes. So two machines hash one prompt differently. If the key is lost, a
+    new one is made; older prompts are then recognised by their vectors only.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -198,9 +202,10 @@ class KeyedHashes:
         self._key: bytes | None = None
 
     def hash(self, text: str) -> str:
+        """Return the keyed hash of a text: 32 hexadecimal digits."""
         with self._lock:
             if self._key is None:
-                self._key = self._read() or self._make()
+                self._key = self._read() or self._make_key()
         return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:_LENGTH]
 
     def prompt(self, text: str) -> str:
@@ -208,15 +213,15 @@ class KeyedHashes:
         return self.hash(f"prompt\n{text}")
 
     def _read(self) -> bytes | None:
-        """Return the key, or None if it is missing or incomplete (after a crash, or on a full disk)."""
+        """Return the stored key; None if it is missing or incomplete (after a crash, or on a full disk)."""
         try:
             key = own_files.read(self._file)
         except OSError:
             return None
         return key if len(key) >= _LENGTH else None
 
-    def _make(self) -> bytes:
-        """Make a new key and store it. If it cannot be written, it lasts as long as this process."""
+    def _make_key(self) -> bytes:
+        """Return a new key, which is stored. If it cannot be written, it is used until this process ends."""
         key = secrets.token_bytes(_LENGTH)
         new = self._file.with_name(f"{self._file.name}.new")
         try:

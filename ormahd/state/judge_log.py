@@ -17,8 +17,8 @@ DAYS_KEPT: Final = 31
 
 
 class LoggedTrouble(Struct, frozen=True):
-    """A problem of the judge. `kind`: "down", "rude" (its answers cannot be used) or "budget". `times`: how
-    often it happened since `since`."""
+    """A problem of the judge. `kind`: "down" (it does not answer), "rude" (its answers cannot be used) or "budget".
+    `times`: how often it happened since `since`; `last`: when it last happened."""
 
     kind: str
     since: datetime
@@ -34,7 +34,7 @@ class JudgeLog:
         self._state = state
 
     def spent(self, day: str) -> tuple[int, int]:
-        """Return the calls and tokens of a day (ISO date, UTC)."""
+        """Return (calls, tokens) of a day (ISO date, UTC)."""
         with self._state.transaction() as db:
             row = db.execute("SELECT calls, tokens FROM judge_day WHERE day = ?", (day,)).fetchone()
         return (0, 0) if row is None else (row[0], row[1])
@@ -52,8 +52,9 @@ class JudgeLog:
                 (DAYS_KEPT,),
             )
 
-    def about(self, who: str) -> None:
-        """Note that the settings name the judge `who` now. If it was another one before, delete its problems. The costs stay, because the budget is one for all judges."""
+    def set_judge(self, who: str) -> None:
+        """Record that the settings now name the judge `who`. If that is another judge than before, the problems are
+        deleted. The costs are kept, because all judges share one budget."""
         with self._state.transaction() as db:
             row = db.execute("SELECT value FROM judge_mark WHERE name = 'who'").fetchone()
             if row is not None and row[0] == who:
@@ -63,7 +64,7 @@ class JudgeLog:
             db.execute("INSERT INTO judge_mark (name, value) VALUES ('who', ?)", (who,))
 
     def trouble(self, kind: str, reason: str) -> None:
-        """Record a problem of this kind. If it happened before, its count rises and its `since` stays."""
+        """Record a problem of this kind. If it happened before, its count rises and its `since` is kept."""
         now = self._state.clock().isoformat()
         with self._state.transaction() as db:
             db.execute(
@@ -73,8 +74,8 @@ class JudgeLog:
             )
 
     def fine(self, *kinds: str) -> None:
-        """Record that these kinds of problems are over. If `down` is one of them, the judge has just answered: record
-        the time."""
+        """Record that these kinds of problems are over. If "down" is among them, the judge has just answered, and the
+        time is recorded."""
         with self._state.transaction() as db:
             db.executemany("DELETE FROM judge_trouble WHERE kind = ?", [(kind,) for kind in kinds])
             if "down" in kinds:
@@ -82,6 +83,7 @@ class JudgeLog:
                 db.execute("INSERT OR REPLACE INTO judge_mark (name, value) VALUES (?, ?)", answered)
 
     def troubles(self) -> list[LoggedTrouble]:
+        """Return the problems that are not over, the one that began first first."""
         with self._state.transaction() as db:
             rows = db.execute("SELECT kind, since, last, reason, times FROM judge_trouble ORDER BY since").fetchall()
         return [

@@ -30,6 +30,8 @@ RECEIPTS_KEPT: Final = 200
 
 
 class Receipt(Struct, frozen=True):
+    """A receipt. `issued`: the questions that the agent was given; `settled`: when its results came, or None."""
+
     id: str
     time: datetime
     expires: datetime
@@ -45,7 +47,8 @@ class Receipts:
         self._state = state
 
     def born(self, now: datetime) -> None:
-        """If this vault never had maintenance, count `now` as its last one: a new vault has nothing to judge yet."""
+        """If this vault never had maintenance, record `now` as the time of its last one: a new vault has nothing to
+        judge yet."""
         with self._state.transaction() as db:
             if db.execute("SELECT 1 FROM receipt LIMIT 1").fetchone() is None:
                 db.execute("INSERT INTO receipt VALUES (?, ?, ?, '{}', ?)", (BORN, *(_iso(now),) * 3))
@@ -65,36 +68,41 @@ class Receipts:
             )
 
     def find(self, receipt_id: str) -> Receipt | None:
+        """Return the receipt with this id; None if there is none."""
         with self._state.transaction() as db:
             row = db.execute("SELECT * FROM receipt WHERE id = ? AND id <> ?", (receipt_id, BORN)).fetchone()
         return None if row is None else _receipt(row)
 
     def open(self, since: datetime) -> Receipt | None:
-        """Return the newest receipt that waits for results; None if it was not given out after `since`."""
+        """Return the newest receipt that waits for results; None if there is none, or if it was not handed out after
+        `since`."""
         with self._state.transaction() as db:
             row = db.execute("SELECT * FROM receipt WHERE settled IS NULL ORDER BY time DESC LIMIT 1").fetchone()
         found = None if row is None else _receipt(row)
         return found if found is not None and found.time > since else None
 
     def settle(self, receipt_id: str, now: datetime) -> None:
-        """Mark a receipt as settled once its results are in, and drop the questions that it lists."""
+        """Mark a receipt as settled once its results are in, and delete the questions that it lists."""
         with self._state.transaction() as db:
             db.execute("UPDATE receipt SET settled = ?, issued = '{}' WHERE id = ?", (_iso(now), receipt_id))
 
     def last(self) -> datetime | None:
-        """Return when an agent last sent results. If none ever did, return when maintenance was first requested."""
+        """Return when an agent last sent results. If none ever did, return when maintenance was first requested; None
+        if it never was."""
         with self._state.transaction() as db:
             row = db.execute("SELECT max(settled) FROM receipt").fetchone()
         return None if row[0] is None else datetime.fromisoformat(row[0])
 
 
 def _receipt(row: tuple[str, str, str, str, str | None]) -> Receipt:
+    """Return the receipt that a row of table `receipt` holds."""
     issued: Mapping[str, Any] = json.loads(row[3])
     settled = None if row[4] is None else datetime.fromisoformat(row[4])
     return Receipt(row[0], datetime.fromisoformat(row[1]), datetime.fromisoformat(row[2]), dict(issued), settled)
 
 
 def _iso(time: datetime) -> str:
+    """Return the time in ISO format with six decimals, so that the texts sort in the order of the times."""
     return time.isoformat(timespec="microseconds")
 
 
@@ -115,13 +123,14 @@ class Verdicts:
         self._state = state
 
     def known(self, question: str, texts: Sequence[str]) -> dict[str, Any] | None:
-        """Return the verdict on these texts (keys, in any order), or None if there is none."""
+        """Return the verdict on these texts (keys, in any order); None if there is none."""
         with self._state.transaction() as db:
             select = "SELECT verdict FROM verdict WHERE question = ? AND texts = ?"
             row = db.execute(select, (question, _key(texts))).fetchone()
         return None if row is None else dict(json.loads(row[0]))
 
     def remember(self, question: str, texts: Sequence[str], verdict: Mapping[str, Any]) -> None:
+        """Store the verdict on these texts (keys, in any order)."""
         with self._state.transaction() as db:
             db.execute(
                 "INSERT OR REPLACE INTO verdict (question, texts, verdict, time) VALUES (?, ?, ?, ?)",
@@ -133,9 +142,9 @@ class Verdicts:
         with self._state.transaction() as db:
             db.execute("DELETE FROM verdict WHERE question = ? AND texts = ?", (question, _key(texts)))
 
-    def unseen(self, job: str, texts: Mapping[str, str]) -> list[str]:
-        """Return the ids of those nodes whose current text the job has not examined yet, in the order of `texts`
-        (node id -> text key)."""
+    def unexamined(self, job: str, texts: Mapping[str, str]) -> list[str]:
+        """Return the ids of the nodes whose text the job has not examined yet, in the order of `texts` (node id -> key
+        of its text)."""
         seen: dict[str, str] = {}
         ids = list(texts)
         with self._state.transaction() as db:
@@ -144,15 +153,16 @@ class Verdicts:
                 seen |= {row[0]: row[1] for row in sql.table(db, ("node_id", "text"), rest, (job, *chunk))}
         return [node_id for node_id in ids if seen.get(node_id) != texts[node_id]]
 
-    def seen(self, job: str, texts: Iterable[tuple[str, str]]) -> None:
-        """Record that the job has examined these nodes, given as (id, text key). The caller has committed or stored all
-        results."""
+    def mark_examined(self, job: str, texts: Iterable[tuple[str, str]]) -> None:
+        """Record that the job has examined these nodes, given as (id, key of the text). Called once all results are
+        stored."""
         with self._state.transaction() as db:
             rows = [(job, node_id, text) for node_id, text in texts]
             sql.put(db, "INSERT OR REPLACE INTO looked (job, node_id, text)", rows)
 
 
 def _key(texts: Sequence[str]) -> str:
+    """Return one key for several texts, given by their keys, in any order."""
     return " ".join(sorted(texts))
 
 
@@ -215,6 +225,7 @@ def keep(state: State, proposal: StoredProposal) -> None:
 
 
 def of_key(state: State, key: str) -> StoredProposal | None:
+    """Return the proposal with this key; None if there is none."""
     return next(iter(_select(state, "key = ?", key)), None)
 
 
@@ -254,6 +265,7 @@ def find(state: State, prefix: str) -> StoredProposal:
 
 
 def _select(state: State, where: str, *values: object) -> list[StoredProposal]:
+    """Return the proposals that match a condition in SQL, which may end with an order and a limit."""
     with state.transaction() as db:
         found = db.execute(f"SELECT {_COLUMNS} FROM proposal WHERE {where}", values).fetchall()  # noqa: S608 - our words
     fields = [dict(zip(StoredProposal.__struct_fields__, row, strict=True)) for row in found]
@@ -261,7 +273,9 @@ def _select(state: State, where: str, *values: object) -> list[StoredProposal]:
 
 
 def settle(state: State, statuses: Iterable[Status]) -> None:
-    """Store the new status of each of these proposals. A proposal that is pending again loses its `resolved` time."""
+    """Store the new status of each of these proposals. A proposal that becomes pending again loses its `resolved`
+    time."""
+    # The op that applied a proposal is kept only while the proposal counts as approved.
     with state.transaction() as db:
         for new in statuses:
             db.execute(
@@ -277,7 +291,7 @@ def drop(state: State, proposal_ids: Iterable[str]) -> None:
 
 
 def done(state: State, proposal_id: str, status: str, op: str | None) -> None:
-    """Store a person's decision on a proposal. `op`: id of the op that applied it."""
+    """Store a person's decision on a proposal: its new `status`. `op`: id of the op that applied it, or None."""
     with state.transaction() as db:
         db.execute(
             "UPDATE proposal SET status = ?, resolved = ?, op = ? WHERE id = ?",
@@ -286,6 +300,6 @@ def done(state: State, proposal_id: str, status: str, op: str | None) -> None:
 
 
 def counts(state: State) -> dict[str, int]:
-    """Return stored status -> number of proposals."""
+    """Return {status: number of the proposals that have it}."""
     with state.transaction() as db:
         return dict(db.execute("SELECT status, count(*) FROM proposal GROUP BY status"))

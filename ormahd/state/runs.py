@@ -44,8 +44,8 @@ class Runs:
         self._state = state
 
     def born(self, jobs: list[str]) -> None:
-        """Called at the start. Mark runs that never ended as cut off. Register new jobs as just run, so that none is due at
-        once."""
+        """Prepare the record at the daemon's start: mark runs that never ended as cut off, and register new jobs as
+        just run, so that none is due at once."""
         now = self._state.clock().isoformat()
         with self._state.transaction() as db:
             db.execute("UPDATE job_run SET ended = ?, error = ? WHERE ended IS NULL", (now, CUT_OFF))
@@ -56,6 +56,7 @@ class Runs:
             )
 
     def begin(self, run: str, job: str) -> None:
+        """Record that a run of a job begins now."""
         with self._state.transaction() as db:
             begun = self._state.clock().isoformat()
             db.execute("INSERT INTO job_run (run, job, begun) VALUES (?, ?, ?)", (run, job, begun))
@@ -76,6 +77,7 @@ class Runs:
             )
 
     def past(self, job: str) -> JobPast:
+        """Return a summary of a job's past runs."""
         with self._state.transaction() as db:
             rows = db.execute(
                 "SELECT begun, error, milliseconds, run FROM job_run WHERE job = ? AND ended IS NOT NULL ORDER BY begun DESC",
@@ -107,19 +109,22 @@ class Runs:
         return _time(row[0]) if row[0] is not None else None
 
     def paused(self) -> dict[str, datetime]:
-        """Return paused job -> the time when it was paused."""
+        """Return {paused job: when it was paused}."""
         with self._state.transaction() as db:
             return {job: _time(since) for job, since in db.execute("SELECT job, since FROM job_pause")}
 
     def pause(self, jobs: list[str]) -> None:
+        """Record that these jobs are paused from now on. A job that is paused already keeps its time."""
         now = self._state.clock().isoformat()
         with self._state.transaction() as db:
             db.executemany("INSERT OR IGNORE INTO job_pause (job, since) VALUES (?, ?)", [(job, now) for job in jobs])
 
     def resume(self, jobs: list[str]) -> None:
+        """Record that these jobs are no longer paused."""
         with self._state.transaction() as db:
             db.executemany("DELETE FROM job_pause WHERE job = ?", [(job,) for job in jobs])
 
 
 def _time(text: str) -> datetime:
+    """Return the time of an ISO text."""
     return datetime.fromisoformat(text)

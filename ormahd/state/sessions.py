@@ -46,6 +46,8 @@ class Spoken(Struct, frozen=True):
 
 
 class AgentSession(Struct, frozen=True):
+    """What is stored of a session of an agent."""
+
     prompts: int
     """Number of prompts, including those answered with silence."""
     last: datetime
@@ -56,8 +58,8 @@ class AgentSession(Struct, frozen=True):
 
 
 def key_of(session_id: str | None) -> str | None:
-    """Return the id under which a session is stored; None if the id is empty or None. An id that looks like a secret is
-    stored as a hash."""
+    """Return the id under which a session is stored; None if the id is blank or None. An id that looks like a secret,
+    or is not as harnesses give them, is stored as a hash."""
     if session_id is None or not session_id.strip():
         return None
     if PLAIN_ID.fullmatch(session_id) and not redact_name(session_id).found:
@@ -71,6 +73,7 @@ def without_secret(session_id: str) -> str:
 
 
 def find(state: State, session_id: str) -> AgentSession | None:
+    """Return what is stored of a session; None if there is nothing."""
     with state.transaction() as db:
         row = db.execute("SELECT prompts, last, holds FROM session WHERE session_id = ?", (session_id,)).fetchone()
         if row is None:
@@ -103,11 +106,12 @@ def add(
 ) -> bool:
     """Store a prompt of a session, and which memories its context now holds. Return whether the session is new.
 
-    `spoken`: the prompt, or None to store no text; the last `keep` prompts are kept. `counted`: whether to count it
-    as a prompt. `holds`: key of a memory -> how it came into the context. `lasting`: those ways that stay recorded
-    when the memory is shown again in another way.
+    `spoken`: the prompt, or None to store no text; the last `keep` prompts are kept. `counted`: whether to count it as
+    a prompt. `holds`: key of a memory -> how it came into the context. `lasting`: values of `holds` that are not
+    replaced when the memory is shown again in another way.
     """
     with state.transaction() as db:
+        # The memories that the context holds.
         row = db.execute("SELECT holds FROM session WHERE session_id = ?", (session_id,)).fetchone()
         held: dict[str, str] = json.loads(row[0]) if row is not None else {}
         for key, how in holds.items():
@@ -119,6 +123,8 @@ def add(
             "DO UPDATE SET prompts = prompts + excluded.prompts, last = excluded.last, holds = excluded.holds",
             (session_id, int(counted), _iso(now), json.dumps(newest, separators=(",", ":"))),
         )
+
+        # The prompt.
         if spoken is not None:
             db.execute(
                 "INSERT INTO session_prompt (session_id, time, prompt, vector, model, answered) VALUES (?, ?, ?, ?, ?, ?)",
@@ -132,13 +138,13 @@ def add(
     return row is None
 
 
-def let_go(state: State, session_id: str) -> None:
-    """Delete the record of which memories a session's context holds."""
+def clear_held(state: State, session_id: str) -> None:
+    """Delete the record of the memories that a session's context holds."""
     with state.transaction() as db:
         db.execute("UPDATE session SET holds = '{}' WHERE session_id = ?", (session_id,))
 
 
-def hush(state: State, session_id: str) -> None:
+def delete_prompts(state: State, session_id: str) -> None:
     """Delete the stored prompts of a session."""
     with state.transaction() as db:
         db.execute("DELETE FROM session_prompt WHERE session_id = ?", (session_id,))
@@ -148,7 +154,7 @@ def began(state: State, session_id: str) -> str | None:
     """Return the folder in which a session began; None if it is unknown, or if the state cannot be read."""
     try:
         with state.transaction() as db:
-            return _began(db, session_id)
+            return _stored_folder(db, session_id)
     except sqlite3.Error as exc:
         log.warning("where a session began could not be read: %s", exc)
         return None
@@ -157,12 +163,12 @@ def began(state: State, session_id: str) -> str | None:
 def begin(state: State, session_id: str, folder: str, now: datetime, *, anew: bool = False) -> str:
     """Return the folder in which a session began, which may differ from `folder`, where its agent works now.
 
-    If none is stored yet, or if the session begins `anew`, store and return `folder`. If the state cannot be read or
+    If none is stored yet, or if the session begins `anew`, store `folder` and return it. If the state cannot be read or
     written, log that and return `folder`.
     """
     try:
         with state.transaction() as db:
-            known = _began(db, session_id)
+            known = _stored_folder(db, session_id)
             if known is not None and (known == folder or not anew):
                 return known
             db.execute("INSERT OR REPLACE INTO session_place VALUES (?, ?, ?)", (session_id, folder, now.isoformat()))
@@ -171,7 +177,8 @@ def begin(state: State, session_id: str, folder: str, now: datetime, *, anew: bo
     return folder
 
 
-def _began(db: sqlite3.Connection, session_id: str) -> str | None:
+def _stored_folder(db: sqlite3.Connection, session_id: str) -> str | None:
+    """Return the folder that is stored for a session; None if there is none."""
     row = db.execute("SELECT folder FROM session_place WHERE session_id = ?", (session_id,)).fetchone()
     return None if row is None else str(row[0])
 
@@ -189,7 +196,9 @@ def is_excluded(folder: str, patterns: Iterable[str]) -> bool:
 
 
 def was_told(state: State, mark: str, folder: str, since: datetime) -> bool:
-    """Return whether a session that began in `folder` or below it has been told `mark` since a time."""
+    """Return whether the context of a session that began in `folder` or below it holds `mark`. Only sessions with a
+    prompt since the time `since` count."""
+    # `holds` is JSON: an object whose keys are memories and such marks.
     with state.transaction() as db:
         found = db.execute(
             "SELECT 1 FROM session JOIN session_place USING (session_id) WHERE last >= ? AND instr(holds, ?) "

@@ -33,17 +33,17 @@ class SourceLog:
         self._state = state
 
     def brought(self, source: str, turns: int) -> None:
-        """Record that something came from a source now, with so many new turns."""
+        """Record that something came from a source now. `turns`: the number of new turns in it."""
         _, before = self.came(source)
         self.put(source, CAME, [self._now(), before + turns])
 
     def came(self, source: str) -> tuple[str | None, int]:
-        """Return (ISO time when something last came from a source, the number of turns that came so far)."""
+        """Return (ISO time when something last came from a source, or None; the number of turns that came so far)."""
         time, turns = self.value(source, CAME) or (None, 0)
         return time, turns
 
     def troubled(self, source: str, wrong: Mapping[str, str]) -> None:
-        """Store which paths of a source cannot be read now (path -> reason). This replaces what was stored."""
+        """Store which paths of a source cannot be read now, in place of what was stored. `wrong`: path -> reason."""
         known = {mark.path: mark for mark in self.troubles(source)}
         marks = [
             known[path] if path in known and known[path].why == why else SourceMark(path, why, self._now())
@@ -61,6 +61,7 @@ class SourceLog:
             db.execute("INSERT OR REPLACE INTO source_mark VALUES (?, ?, ?)", (source, name, json.dumps(value)))
 
     def unmark(self, source: str, name: str) -> None:
+        """Delete a value of a source."""
         with self._state.transaction() as db:
             db.execute("DELETE FROM source_mark WHERE source = ? AND name = ?", (source, name))
 
@@ -71,4 +72,5 @@ class SourceLog:
         return None if row is None else json.loads(row[0])
 
     def _now(self) -> str:
+        """Return the present as ISO text with seconds."""
         return self._state.clock().isoformat(timespec="seconds")

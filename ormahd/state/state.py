@@ -45,13 +45,15 @@ class State:
         self._db = self._open()
 
     def _open(self) -> sqlite3.Connection:
-        """Open the file. One that is damaged or of another version is first set aside, and an empty one is created."""
+        """Return a connection to the file. If it is damaged or of another version, it is first set aside, and an empty
+        one is created."""
         db, why = sql.open_or_begin_anew(self.path, lambda: _connect(self.path))
         if why is not None:
-            self._begun_anew(why)
+            self._note_new_file(why)
         return db
 
-    def _begun_anew(self, why: str) -> None:
+    def _note_new_file(self, why: str) -> None:
+        """Add a notice that the file was replaced by an empty one. `why`: the reason."""
         self.notices.append(f"{self.path} was begun anew: {why}")
         log.warning("%s", self.notices[-1])
 
@@ -74,14 +76,14 @@ class State:
                 if fault is not DatabaseFault.DAMAGED:
                     raise
                 self._db.close()
-                self._begun_anew(f"SQLite cannot read it ({error}){sql.set_aside(self.path)}")
+                self._note_new_file(f"SQLite cannot read it ({error}){sql.set_aside(self.path)}")
                 self._db = self._open()
                 raise NotReady(self.notices[-1], hint="ask again") from error
 
     @contextlib.contextmanager
     def telemetry(self) -> Iterator[sqlite3.Connection]:
-        """Context manager: do what `transaction` does, but only log why something could not be recorded: no answer
-        depends on it."""
+        """Context manager: yield the database as `transaction` does. If something cannot be recorded, this is only
+        logged, because no answer depends on it."""
         try:
             with self.transaction() as db:
                 yield db
@@ -89,15 +91,16 @@ class State:
             log.warning("not recorded: %s", error)
 
     def touch(self, node_ids: Sequence[str], *, how: str, session_id: str | None, at: datetime | None = None) -> None:
-        """Record that these nodes were used. `how`: recall, whisper, get or feedback; `at`: default now. A job later
-        folds these uses in."""
+        """Record that these nodes were used, at the time `at` (None: now). `how`: recall, whisper, get or feedback. A
+        job adds these uses to the vault's strength later."""
         now = (at or self.clock()).isoformat()
         with self.telemetry() as db:
             rows = [(node_id, now, how, session_id) for node_id in node_ids]
             sql.put(db, "INSERT INTO access (node_id, time, how, session_id)", rows)
 
     def glance(self, node_ids: Sequence[str], *, how: str, session_id: str | None, at: datetime) -> None:
-        """Record that these nodes were used weakly. At most one such use of a node counts per day and session."""
+        """Record that a recall found these nodes, or that they were whispered. `how`: recall or whisper. Only one such
+        use of a node is recorded per day and session."""
         with self.telemetry() as db:
             same = "how = ? AND session_id IS ? AND substr(time, 1, 10) = ?"
             select = f"SELECT node_id FROM access WHERE node_id IN ({sql.marks(node_ids)}) AND {same}"  # noqa: S608 - marks
@@ -120,37 +123,37 @@ class State:
             return {date.fromisoformat(day) for (day,) in db.execute("SELECT day FROM active_day")}
 
     def accesses(self) -> list[tuple[int, str, str, str]]:
-        """Return the uses not yet folded in, oldest first, as (number of the use, node id, ISO time, how). `how` is
-        recall, whisper, get or feedback."""
+        """Return the uses that the vault does not have yet, oldest first, as (number of the use, node id, ISO time,
+        how). `how` is recall, whisper, get or feedback."""
         with self.transaction() as db:
             return list(db.execute("SELECT id, node_id, time, how FROM access ORDER BY id"))
 
-    def folding(self, upto: int, run: str) -> None:
-        """Record that this run is about to fold in the uses up to and including number `upto`, before the commit."""
+    def begin_folding(self, upto: int, run: str) -> None:
+        """Record, before the commit, that a run adds to the vault the uses up to and including number `upto`."""
         with self.transaction() as db:
             db.execute("UPDATE access SET run = ? WHERE id <= ?", (run, upto))
 
-    def half_folded(self) -> list[str]:
-        """Return the runs that began to fold uses in and never ended, because the daemon was killed."""
+    def unfinished_foldings(self) -> list[str]:
+        """Return the runs that began to add uses to the vault and never ended, because the daemon was killed."""
         with self.transaction() as db:
             return [row[0] for row in db.execute("SELECT DISTINCT run FROM access WHERE run IS NOT NULL")]
 
-    def folded(self, run: str, *, held: bool = True) -> None:
-        """Record the end of a run that folds uses in. `held`: whether the vault now has these uses. If so, they are
-        deleted from the state, else the next run folds them in."""
+    def end_folding(self, run: str, *, held: bool = True) -> None:
+        """Record the end of a run that adds uses to the vault. `held`: whether the vault now has these uses. If so,
+        they are deleted from the state; otherwise the next run adds them."""
         done = "DELETE FROM access WHERE run = ?" if held else "UPDATE access SET run = NULL WHERE run = ?"
         with self.transaction() as db:
             db.execute(done, (run,))
 
     def answer(self, request_id: str) -> tuple[str, str, bytes | None] | None:
-        """Return what is stored of a request: (method, digest of its parameters, reply); None if it is new. The reply
-        is None if there was none: it failed, or the daemon was killed."""
+        """Return what is stored of a request, as (method, digest of its parameters, reply); None if the request is new.
+        The reply is None if the request failed, or if the daemon was killed before it replied."""
         with self.transaction() as db:
             row = db.execute("SELECT method, params, reply FROM answer WHERE request_id = ?", (request_id,)).fetchone()
         return None if row is None else (row[0], row[1], row[2])
 
     def answered(self, request_id: str, method: str, params: str, reply: bytes | None) -> None:
-        """Store the reply to a request; None as it begins."""
+        """Store the reply to a request; None as the reply when the request begins."""
         with self.telemetry() as db:
             db.execute(
                 "INSERT OR REPLACE INTO answer (request_id, method, params, time, reply) VALUES (?, ?, ?, ?, ?)",
@@ -162,15 +165,16 @@ class State:
             )
 
     def scour(self, wanted: Forgotten, *, change: bool) -> int:
-        """Delete every row of any table that has a value that holds what is `wanted`. Rewrite the file, so that no
-        freed page still has such a value. With `change` False only count.
+        """Delete every row that holds what is `wanted`, in any table, and return the number of rows. With `change`
+        False, only count them.
 
-        Return the number of rows.
+        The file is then rewritten, so that no freed page holds the deleted data.
         """
         count = 0
         with self.transaction() as db:
             names = [row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
             for table in names:
+                # (name, whether it is part of the primary key) of each column
                 columns = [(row[1], row[5]) for row in db.execute(f'PRAGMA table_info("{table}")')]
                 keys = [name for name, key in columns if key]
                 for row in db.execute(f'SELECT * FROM "{table}"').fetchall():  # noqa: S608 - names of our own schema
@@ -196,11 +200,14 @@ class State:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
+        """Close the database."""
         with self._lock:
             self._db.close()
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    """Return a connection to the file, which is created if it does not exist. Raises sqlite3.DatabaseError if it is
+    damaged or of another version."""
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600))
     db = sqlite3.connect(path, check_same_thread=False, timeout=10)
     try:

@@ -84,8 +84,9 @@ class Logged(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """Statistics of the log since its first prompt (`since`; None: the log is empty): numbers of prompts and of
-    whispers, reason -> number of silences, numbers of memories told and of those that the agent's reply shows as used."""
+    """Statistics of the log since its first prompt (`since`; None: the log is empty). `prompts`: number of prompts;
+    `spoken`: number of whispers; `silent`: reason -> number of silences; `told`: number of memories whispered;
+    `heeded`: number of those that the agent's reply shows as used."""
 
     since: datetime | None
     prompts: int
@@ -118,8 +119,9 @@ def record(
     """Log a prompt with the memories considered for it. Return the id of this whisper (`event`, or a new one), even if
     logging failed.
 
-    `outcome`: `injected`, or the reason for silence. With silence, candidates are logged only with a vector (`model`: the
-    embedder's name), because without it nothing can be learned from them. What was told before an action has no vector.
+    `outcome`: `injected`, or the reason for silence. `model`: the name of the embedder that made `vector`.
+    `candidates`: the memories. If the prompt was answered with silence, they are logged only with a vector, because
+    without it nothing can be learned from them.
     """
     event = event or new_event()
     text = stored_prompt(prompt)
@@ -155,23 +157,24 @@ _LOGGED = (
 
 
 def considered(state: State, event: str, node_id: str) -> Logged | None:
-    """Return the entry of the log for one memory in one whisper, with the relevance 0 if it was not considered.
+    """Return the log's entry for one memory in one whisper. Its relevance is 0 if the memory was not considered.
 
     None if there is no such whisper, or if nothing can be learned from its prompt.
     """
     with state.transaction() as db:
         row = db.execute(_LOGGED + "e.event = ?", (node_id, node_id, event)).fetchone()
-    return None if row is None else _logged(row)
+    return None if row is None else _entry(row)
 
 
 def latest(state: State, node_id: str, *, session_id: str | None, space: str | None, agent: str) -> Logged:
-    """Return the entry of the log for a memory in the last whisper of the caller's session that considered it.
+    """Return the log's entry for a memory in the last whisper of the caller's session that considered it.
 
-    A caller without a logged session gets the session of the last prompt in its project `space`, or of the last prompt
-    that `agent` asked outside of a session.
+    The caller's session is `session_id`. If no prompt of it is logged, it is the session of the last prompt in the
+    project `space`, or the last prompt that `agent` asked outside of a session.
 
     Raises NotFound if no prompt of that session considered the memory. The error names the events to choose from.
     """
+    # The last prompt of the session, or of the project or agent.
     last = "SELECT event, session_id, prompt FROM whisper_event WHERE vector IS NOT NULL AND ({}) ORDER BY rowid DESC LIMIT 1"
     found = _LOGGED + "l.node_id IS NOT NULL AND ({}) ORDER BY l.id DESC LIMIT 1"
     with state.transaction() as db:
@@ -179,12 +182,14 @@ def latest(state: State, node_id: str, *, session_id: str | None, space: str | N
         if newest is None:
             mine = "space IS ? OR (session_id IS NULL AND agent = ?)"
             newest = db.execute(last.format(mine), (space, agent)).fetchone()
+
+        # The memory's entry for a prompt of that session; if there is none, its newest entry, for the error.
         event, session, prompt = newest or (None, None, "")
         ids = (node_id, node_id)
         row = db.execute(found.format("e.event = ? OR e.session_id = ?"), (*ids, event, session)).fetchone()
         other = None if row else db.execute(found.format("1"), ids).fetchone()
     if row is not None:
-        return _logged(row)
+        return _entry(row)
     events = [] if event is None else [f"{event} is “{one_line(prompt, BEGINNING)}”"]
     events += [] if other is None else [f"{other[0]}, which considered it, is “{one_line(other[5], BEGINNING)}”"]
     hint = f"name its event (--event): {'; '.join(events)}" if events else "`ormahctl whisper` lists the last prompts"
@@ -192,19 +197,22 @@ def latest(state: State, node_id: str, *, session_id: str | None, space: str | N
     raise NotFound(message, hint=hint, data={"id": node_id})
 
 
-def held_back(
+def never_shown(
     state: State, since: datetime, space: str | None, limit: int, *, least: float = 0.0
 ) -> list[tuple[str, str]]:
-    """Return the memories that were considered for prompts since `since` but never shown, most relevant first.
+    """Return the memories that were considered for prompts but never shown, as (event, node id), most relevant first.
+    The event is that of the prompt for which the memory was most relevant.
 
-    Each is (event, node id); the event is that of the prompt for which the memory was most relevant.
-    Counts only prompts of this space (None: without a space), only relevances of at least `least`, and only the last
-    `LOOKED_AT` prompts.
+    Only prompts of agents' sessions since `since` count, and only the last `LOOKED_AT` of them. A memory must be
+    considered for a prompt of this space (None: without a space) with a relevance of at least `least`.
     """
+    # The last prompts of sessions, with the memories considered for each, grouped by memory. The score of a memory is its
+    # highest relevance for a prompt of this space. A group in which the memory was ever shown is left out.
     with state.transaction() as db:
         keys, _ = sql.scored(
             db,
-            # if max() is the only aggregate, SQLite takes the other columns from the row that has the maximum
+            # The key has the event of the row with that highest relevance: if max() is the only aggregate of such a kind,
+            # SQLite takes the other columns from the row that has the maximum.
             "SELECT l.event || ':' || l.node_id AS key, "
             "max(CASE WHEN l.shown IS NULL AND e.space IS ? AND l.relevance >= ? THEN l.relevance END) AS score "
             "FROM (SELECT event, space FROM whisper_event WHERE time >= ? AND session_id IS NOT NULL ORDER BY time DESC LIMIT ?) e "
@@ -216,7 +224,8 @@ def held_back(
 
 
 def claim_use(state: State, event: str, node_id: str) -> bool:
-    """Mark a memory of a whisper (`event`) as used. Return False if it was marked before, so that none counts twice."""
+    """Mark a memory of a whisper (`event`) as used. Return False if it was marked before, so that no use counts
+    twice."""
     with state.transaction() as db:
         db.execute(
             "INSERT INTO whisper_log (event, node_id, relevance, boosted, was_injected) SELECT ?1, ?2, 0, 0, 0 "
@@ -230,7 +239,7 @@ def claim_use(state: State, event: str, node_id: str) -> bool:
 
 
 def prompt_texts(state: State, events: Iterable[str]) -> dict[str, str]:
-    """Return event -> text of its prompt, for those of `events` that are still logged."""
+    """Return {event: text of its prompt} for those of `events` that are still logged."""
     found: dict[str, str] = {}
     with state.transaction() as db:
         for event in events:
@@ -285,11 +294,11 @@ def prune(state: State, days: float) -> int:
             return count
 
 
-def unkeep(state: State, patterns: Sequence[str]) -> int:
-    """Delete the prompts of sessions that began in a folder that one of `patterns` excludes. There are such prompts if the
-    folder was excluded only later. Return the number of prompts deleted.
+def delete_excluded(state: State, patterns: Sequence[str]) -> int:
+    """Delete the prompts of sessions that began in a folder that one of `patterns` excludes, and return their number.
+    Such prompts exist if the folder was excluded only later.
 
-    The time and outcome of each whisper stay, for the statistics.
+    The time and outcome of each whisper are kept, for the statistics.
     """
     count = 0
     with state.transaction() as db:
@@ -307,7 +316,8 @@ def unkeep(state: State, patterns: Sequence[str]) -> int:
     return count
 
 
-def _logged(row: Sequence[Any]) -> Logged:
+def _entry(row: Sequence[Any]) -> Logged:
+    """Return the entry that a row of `_LOGGED` holds."""
     event, node_id, relevance, how, time, prompt, vector, *rest = row
     at, floats = datetime.fromisoformat(time), np.frombuffer(vector, np.float32)
     return Logged(event, node_id, relevance, how, at, prompt, floats, *rest)
@@ -322,6 +332,8 @@ GLOBAL: Final = "global"
 
 
 class LoggedPrompt(Struct, frozen=True):
+    """A prompt in the log. `outcome`: `injected`, or the reason for silence."""
+
     event: str
     time: datetime
     agent: str
@@ -352,9 +364,12 @@ def prompts(
     node_id: str | None = None,
     session_id: str | None = None,
 ) -> list[LoggedPrompt]:
-    """Return the prompts between two times, newest first. `space`: only prompts of this space; "global": only prompts
-    without a space; None: all. `outcome`: only prompts with this outcome. `node_id`: only prompts for which this memory
-    was shown. `session_id`: only prompts of this session that were searched for."""
+    """Return the prompts between two times, newest first, at most `limit`.
+
+    `space`: only prompts of this space; "global": only prompts without a space. `outcome`: only prompts with this
+    outcome. `node_id`: only prompts for which this memory was shown. `session_id`: only prompts of this session for
+    which memories were searched. None is no condition.
+    """
     conditions, values = ["1"], list[Any]()
     for sign, bound in ((">=", since), ("<=", before)):
         if bound is not None:
@@ -382,7 +397,7 @@ def prompts(
 
 
 def shown_memories(state: State, events: Sequence[str]) -> dict[str, list[LoggedMemory]]:
-    """Return event -> the memories shown in that whisper, in the order shown."""
+    """Return {event: memories shown in that whisper, in the order shown}. Events without any are left out."""
     found: dict[str, list[LoggedMemory]] = {}
     with state.transaction() as db:
         for chunk in sql.sets(events):
@@ -396,12 +411,12 @@ def shown_memories(state: State, events: Sequence[str]) -> dict[str, list[Logged
 
 
 def last_of_session(state: State, session_id: str) -> LoggedPrompt | None:
-    """Return the last prompt of a session that was searched for, if memories were whispered for it."""
+    """Return the last prompt of a session for which memories were searched; None if none were whispered for it."""
     found = next(iter(prompts(state, limit=1, session_id=session_id)), None)
     return found if found is not None and found.outcome == SPOKEN else None
 
 
-def heed(state: State, event: str, node_ids: Sequence[str]) -> None:
+def mark_heeded(state: State, event: str, node_ids: Sequence[str]) -> None:
     """Record that the agent's reply to the prompt of a whisper (`event`) shows that it used these memories."""
     with state.transaction() as db:
         db.execute(
@@ -415,7 +430,7 @@ def last(state: State, *, spoken: str) -> LoggedPrompt | None:
     return next(iter(prompts(state, limit=1, outcome=spoken)), None)
 
 
-def surfaced(state: State, node_id: str, *, event: str, surfaced_in: str) -> None:
+def record_review(state: State, node_id: str, *, event: str, surfaced_in: str) -> None:
     """Record a review question: the whisper `surfaced_in` asked about a memory that the earlier whisper `event`
     considered but did not show."""
     with state.transaction() as db:
@@ -425,7 +440,7 @@ def surfaced(state: State, node_id: str, *, event: str, surfaced_in: str) -> Non
         )
 
 
-def answer(state: State, node_id: str) -> bool:
+def mark_answered(state: State, node_id: str) -> bool:
     """Mark the newest open review question about this memory as answered. Return False if none was open."""
     with state.transaction() as db:
         done = db.execute(
@@ -436,8 +451,8 @@ def answer(state: State, node_id: str) -> bool:
         return done.rowcount > 0
 
 
-def resting(state: State, *, since: datetime, unanswered: int) -> set[str]:
-    """Return the ids of the memories that no review question should ask about now. A question about them was asked
+def not_to_ask(state: State, *, since: datetime, unanswered: int) -> set[str]:
+    """Return the ids of the memories that no review question should ask about now: a question about them was asked
     since `since`, or at least `unanswered` questions about them got no answer."""
     with state.transaction() as db:
         select = "SELECT node_id FROM review_log GROUP BY node_id HAVING max(time) >= ? OR sum(answered IS NULL) >= ?"
@@ -451,9 +466,9 @@ def counts(state: State) -> tuple[int, int]:
     return int(asked), int(answered)
 
 
-def told_in(state: State, session_id: str) -> set[str]:
+def shown_in_session(state: State, session_id: str) -> set[str]:
     """Return the ids of the memories that an agent got in a session: those whispered, and those that its context is
-    recorded to hold. Older ones may be missing, because the log and the record are pruned."""
+    recorded to hold. Older ones may be missing, because old entries are deleted."""
     with state.transaction() as db:
         rows = db.execute(
             "SELECT DISTINCT l.node_id FROM whisper_event e JOIN whisper_log l USING (event) "

@@ -142,7 +142,7 @@ class Chroma:
     def nearest(self, vector: Float, limit: int) -> list[str] | None:
         """Return ids of nodes, in any order: the `limit` nearest that Chroma finds, and all pending nodes.
 
-        None if the vectors in memory must be searched: Chroma is closed, fails, or lacks too many nodes.
+        None if the vectors in memory must be searched instead: Chroma is closed, fails, or lacks too many nodes.
         """
         fresh, collection = self.pending, self._collection
         if collection is None or len(fresh) > EXACT or limit >= len(self._matrix):
@@ -164,16 +164,18 @@ class Chroma:
         return [*nodes.union(fresh)] if len(nodes) >= limit else None
 
     def fail(self, trouble: ChromaTrouble) -> None:
-        """Note `trouble`, and stop using Chroma until it is opened again."""
+        """Record `trouble`, and do not use Chroma until it is opened again."""
         if self._collection is not None:
             log.warning("%s; search goes on exactly", trouble)
         self._collection, self.compared, self.trouble = None, False, str(trouble)
 
     def step(self, *, settling: bool) -> float:
-        """Open the collection, write some nodes to it, or close it. Return the seconds until the next step; infinity if
-        it is due after a change only. `settling`: whether a caller waits for Chroma. Raises ChromaTrouble."""
+        """Open the collection, write some nodes to it, or close it. Return the seconds until the next step is due;
+        infinity if only a change makes one due. `settling`: whether a caller waits for Chroma to hold all vectors.
+        Raises ChromaTrouble."""
         now, quick = time.monotonic(), self._matrix.quick
         with self.lock:
+            # Nothing is pending: check once that Chroma has as many vectors as it was given.
             is_open = self._collection is not None
             if is_open and not self._pending and not self.compared:
                 with _guarded("count"):
@@ -183,6 +185,8 @@ class Chroma:
                         self._delete()
                     raise ChromaTrouble(f"Chroma holds {count} vectors, and not those that it was given")
                 self.compared = True
+
+            # All is written: close Chroma when it was not needed for `STAY_S`.
             if self.complete and (is_open or not settling):
                 if settling:
                     self._open_until = now + STAY_S
@@ -195,6 +199,8 @@ class Chroma:
             busy = now - self._changed_at < (QUIET_S if quick else REST_S) or (quick and priority.searched_lately())
             if not settling and (busy or now < self._rest_until):
                 return REST_S if busy else self._rest_until - now
+
+            # Do one step of work, and rest afterwards for a multiple of its time.
             if not is_open:
                 self._open()
             else:
@@ -205,8 +211,8 @@ class Chroma:
         return 0.0
 
     def _open(self) -> None:
-        """Open the collection, and compare its ids with the matrix. If an embedded Chroma fails, or has grown too large,
-        its files are deleted, and it is opened again."""
+        """Open the collection. If Chroma runs in this process and fails, or has grown too large, its files are deleted,
+        and it is opened again. Raises ChromaTrouble."""
         try:
             self._connect()
             size = sum(file.stat().st_size for file in self._directory.rglob("*") if file.is_file())
@@ -221,9 +227,12 @@ class Chroma:
         self.trouble = None
 
     def _connect(self) -> None:
+        """Open the collection of this model, which is created if it does not exist, and delete those of other models.
+        Nodes whose vectors in it differ from the matrix become pending. Raises ChromaTrouble."""
         self._close()
         self.compared = False
         with _guarded("open"):
+            # Imported here, because the import takes a second.
             import chromadb
 
             # Otherwise Chroma reads any `.env` in the working directory.
@@ -234,6 +243,8 @@ class Chroma:
             else:
                 host, port, secure = _address(self._url)
                 self._client = chromadb.HttpClient(host=host, port=port, ssl=secure, settings=options)
+
+            # Keep one collection, the one of this model.
             for other in self._client.list_collections():  # the same vault's, of other embedding models
                 if other.name.startswith(self._prefix) and other.name != self._name:
                     self._client.delete_collection(other.name)
@@ -250,7 +261,7 @@ class Chroma:
         self._collection = collection
 
     def _differing(self, held: Mapping[str, Sequence[str]]) -> list[str]:
-        """Return the nodes whose pieces in `held` are not those of the matrix."""
+        """Return the nodes whose pieces in `held` (node id -> ids of pieces) are not those of the matrix."""
         memory = self._matrix.frozen()
         return [
             node_id
@@ -259,8 +270,8 @@ class Chroma:
         ]
 
     def verify(self, applying: threading.Lock) -> list[str]:
-        """Return the nodes whose pieces in the collection are not those of the matrix, without the nodes that are still to
-        be written. `applying`: held while the matrix is changed. Raises ChromaTrouble."""
+        """Return the nodes whose pieces in the collection are not those of the matrix. Nodes that are still to be
+        written are left out. `applying`: the lock that is held while the matrix is changed. Raises ChromaTrouble."""
         with self.lock:
             if self._collection is None:
                 if self.trouble is not None:
@@ -273,7 +284,7 @@ class Chroma:
             return [node_id for node_id in differing if node_id not in pending]
 
     def _write(self, limit: int) -> None:
-        """Make the pieces of up to `limit` pending nodes in the collection those of the matrix."""
+        """Write up to `limit` pending nodes: afterwards their pieces in the collection are those of the matrix."""
         self.compared = False
         self._writing = list(self._pending)[:limit]
         for node_id in self._writing:
@@ -303,16 +314,19 @@ class Chroma:
                 self._delete()
 
     def close(self) -> None:
+        """Close the collection."""
         with self.lock:
             self._close()
 
     def _close(self) -> None:
+        """Close the collection. The caller holds `lock`."""
         client, self._client, self._collection, self._held = self._client, None, None, {}
         if client is not None:
             with contextlib.suppress(ChromaTrouble), _guarded("close"):
                 client.close()
 
     def _delete(self) -> None:
+        """Close the collection and delete Chroma's files."""
         from chromadb.api.shared_system_client import SharedSystemClient
 
         self._close()
@@ -324,7 +338,7 @@ class Chroma:
 
 
 def _held(collection: Any) -> dict[str, list[str]]:
-    """Return node id -> ids of its pieces, of all nodes in a collection. Raises ChromaTrouble."""
+    """Return {node id: ids of its pieces} for all nodes in a collection. Raises ChromaTrouble."""
     held: dict[str, list[str]] = {}
     with _guarded("read"):
         for offset in range(0, collection.count(), _PAGE):

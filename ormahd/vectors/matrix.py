@@ -62,8 +62,8 @@ class MatrixSnapshot(Struct, frozen=True):
 
 
 class Matrix:
-    """Holds the vectors of all nodes in RAM, as rows of a matrix, and finds the nearest nodes. A node has one row for
-    each piece of its text."""
+    """The vectors of all nodes in RAM, as rows of a matrix, in which the nearest nodes are found. A node has one row
+    for each piece of its text."""
 
     def __init__(self, dimensions: int, *, quick: int = 0) -> None:
         """`quick`: the largest number of rows at which the property `quick` is true."""
@@ -82,10 +82,12 @@ class Matrix:
         return len(self._places)
 
     def __contains__(self, node_id: str) -> bool:
+        """Return whether a node has vectors."""
         return node_id in self._places
 
     @property
     def pieces(self) -> int:
+        """The number of rows that are not dead."""
         return self._live
 
     @property
@@ -105,17 +107,19 @@ class Matrix:
         """
         with self._lock:
             for node_id, vectors in items:
-                self._forget(node_id)
+                self._mark_dead(node_id)
                 self._append(node_id, vectors)
             self._compact()
 
     def remove(self, ids: Collection[str]) -> None:
+        """Remove the vectors of nodes. Unknown ids are ignored."""
         with self._lock:
             for node_id in ids:
-                self._forget(node_id)
+                self._mark_dead(node_id)
             self._compact()
 
-    def _forget(self, node_id: str) -> None:
+    def _mark_dead(self, node_id: str) -> None:
+        """Mark the rows of a node as dead, if it has any."""
         place = self._places.pop(node_id, None)
         if place is not None:
             self._live -= place[1]
@@ -136,8 +140,10 @@ class Matrix:
         self._used = last
 
     def _compact(self) -> None:
+        """Copy the rows that are not dead into a new array, if too many rows are dead."""
         if self._used - self._live <= max(STEP, DEAD * self._used):
             return
+        # Readers that have the old array go on with it.
         old, places = self._rows, self._places
         self._rows = np.empty((max(STEP, int(GROWTH * self._live)), self.dimensions), np.float32)
         self._dead = np.zeros(len(self._rows), np.bool_)
@@ -146,6 +152,7 @@ class Matrix:
             self._append(node_id, old[first : first + count])
 
     def _view(self) -> MatrixView:
+        """Return the rows as they are now. The caller holds the lock."""
         return MatrixView(self._rows[: self._used], self._owners, self._dead[: self._used].copy())
 
     def vectors(self, node_id: str) -> Float | None:
@@ -165,6 +172,7 @@ class Matrix:
         return [place[1] for place in map(self._places.get, ids, itertools.repeat(nothing))]
 
     def ids(self) -> list[str]:
+        """Return the ids of all nodes that have vectors."""
         with self._lock:
             return list(self._places)
 
@@ -176,18 +184,16 @@ class Matrix:
         return {node_id: cosine for node_id, cosine in zip(ids, found, strict=True) if not math.isnan(cosine)}
 
     def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]:
-        """Return for each node and each of the unit vectors `vectors` the cosine with the node's nearest piece.
-
-        Shape float64[len(ids), len(vectors)]; NaN for nodes without vectors.
-        """
+        """Return the cosine of each unit vector in `vectors` with the nearest piece of each node, float64[len(ids),
+        len(vectors)]. NaN for nodes without vectors."""
         with self._lock:
             places = [self._places.get(node_id) for node_id in ids]
             view = self._view()
         known = [place for place in places if place is not None]
         if len(known) == len(ids):
-            return _scores(view, known, vectors)
+            return _cosines(view, known, vectors)
         found = np.full((len(ids), len(vectors)), np.nan)
-        found[[number for number, place in enumerate(places) if place is not None]] = _scores(view, known, vectors)
+        found[[number for number, place in enumerate(places) if place is not None]] = _cosines(view, known, vectors)
         return found
 
     def nearest(self, vector: Float, limit: int) -> list[tuple[str, float]]:
@@ -206,12 +212,12 @@ class Matrix:
 
 
 def _nearest(view: MatrixView, products: Float, vector: Float, limit: int) -> list[tuple[str, float]]:
-    """Return the `limit` nodes nearest to `vector` as (id, cosine), nearest first. `products`: the dot products of all rows
-    of `view` with `vector`."""
-    looked = limit + limit // SPARE + 1
+    """Return the `limit` nodes nearest to `vector` as (id, cosine), nearest first. `products`: the dot product of each
+    row of `view` with `vector`."""
+    row_count = limit + limit // SPARE + 1  # number of rows whose exact cosines are computed
     while True:
-        looked = min(looked, len(products))
-        rows = np.argpartition(products, len(products) - looked)[-looked:]
+        row_count = min(row_count, len(products))
+        rows = np.argpartition(products, len(products) - row_count)[-row_count:]
         exact = row_by_row(view.rows.take(rows, axis=0), vector[None])[:, 0]
         order = np.argsort(-exact)
         best: dict[str, float] = {}  # of the nearest row of each node
@@ -223,9 +229,9 @@ def _nearest(view: MatrixView, products: Float, vector: Float, limit: int) -> li
         near = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:limit]
         # Other pieces of the same note and dead rows take up places: examine more rows, until no other node can be as
         # near as the last one.
-        if looked == len(products) or (len(near) == limit and near[-1][1] - ROUNDED > float(products[rows].min())):
+        if row_count == len(products) or (len(near) == limit and near[-1][1] - ROUNDED > float(products[rows].min())):
             return near
-        looked *= 2
+        row_count *= 2
 
 
 def row_by_row(rows: Float, vectors: Float) -> NDArray[np.float64]:
@@ -236,9 +242,9 @@ def row_by_row(rows: Float, vectors: Float) -> NDArray[np.float64]:
     return np.asarray(np.vecdot(rows[:, None], vectors), np.float64).round(DECIMALS)
 
 
-def _scores(view: MatrixView, places: Sequence[tuple[int, int]], vectors: Float) -> NDArray[np.float64]:
-    """Return, for each node, given by its place (first row, number of rows), the largest cosine of its rows with each
-    vector: float64[places, vectors]."""
+def _cosines(view: MatrixView, places: Sequence[tuple[int, int]], vectors: Float) -> NDArray[np.float64]:
+    """Return the largest cosine of a node's rows with each vector, float64[places, vectors]. `places`: (first row,
+    number of rows) of each node."""
     if not places:
         return np.empty((0, len(vectors)))
     starts, counts = np.array(places, np.int64).T

@@ -212,7 +212,7 @@ class _Scan:
         with self.vault.between_writes():
             self.head = owner.reached = self.vault.head()
             self.position = self.index.position
-            self.rows = self.index.known()
+            self.rows = self.index.known_files()
         self.tree = owner.head_files.at(self.head)
         self.upserts: dict[str, tuple[bytes, FileState]] = {}
         self.notes: dict[str, Note | None] = {}
@@ -445,7 +445,7 @@ class _Scan:
     def again(self) -> None:
         """Decide again on files whose id another file has now, and on the copies of notes that lost their id or were deleted:
         a copy may now have the id."""
-        self.known = self.rows = self.index.known()
+        self.known = self.rows = self.index.known_files()
         paths = self.rows.keys() - self.tree.keys() if self.vanished else set[str]()
         paths = paths.union(self.outdone, *map(self.identity.paths, self.vanished))
         self.take(self.stats(paths.difference(self.decided, self.moved)), forced=True)
@@ -504,7 +504,7 @@ class _Scan:
             self.together(list(upserts), update)
         self.upserts, self.notes, self.removals, self.bytes = {}, {}, [], 0
         if self.touched:
-            self.index.touched(self.touched)
+            self.index.update_states(self.touched)
             self.touched = []
 
     def together(self, paths: Sequence[str], act: Callable[[Sequence[str]], None]) -> None:

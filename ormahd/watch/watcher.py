@@ -397,7 +397,7 @@ class VaultWatcher:
         whole folder is to be looked at. After commits of Ormah's own nothing differs."""
         if len(touched) > MANY or (".git" in touched and self._reconciler.behind()):
             return None
-        rows = self._reconciler.index.known()
+        rows = self._reconciler.index.known_files()
         changed: set[str] = set()
         for path in {*touched, *self._waiting} - {".git"}:
             row = rows.get(path)

@@ -70,8 +70,8 @@ def pick(
     `archetypes`: examples of prompts; no memory is picked for a prompt that resembles mere politeness.
     """
     present = ormah.state.clock()
-    held = whispers.held_back(ormah.state, present - HELD, space, POOL, least=RELEVANT)
-    resting = whispers.resting(ormah.state, since=present - REST, unanswered=UNANSWERED)
+    held = whispers.never_shown(ormah.state, present - HELD, space, POOL, least=RELEVANT)
+    resting = whispers.not_to_ask(ormah.state, since=present - REST, unanswered=UNANSWERED)
     judgements, model = ormah.learned.judgements, ormah.learned.model
     for event, row in islice(_fit(ormah, held, space, now, {ormah.vault.self_id, *besides}), TOP):
         if row.id in resting:
@@ -114,7 +114,7 @@ def _fit(
 
 def went_out(ormah: Ormah, review: Review, event: str) -> None:
     """Record that the whisper `event` contained this review."""
-    whispers.surfaced(ormah.state, review.node_id, event=review.event, surfaced_in=event)
+    whispers.record_review(ormah.state, review.node_id, event=review.event, surfaced_in=event)
 
 
 def is_used(memory: str, prompt: str, reply: str) -> bool:

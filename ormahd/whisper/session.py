@@ -111,7 +111,7 @@ class Sessions:
         """
         if (key := sessions.key_of(session_id)) is not None:
             with _logged("forgotten"):
-                sessions.let_go(self._state, key)
+                sessions.clear_held(self._state, key)
 
     def ended(self, session_id: str | None) -> None:
         """Delete the stored prompts of a session that ended.
@@ -120,7 +120,7 @@ class Sessions:
         """
         if (key := sessions.key_of(session_id)) is not None:
             with _logged("forgotten"):
-                sessions.hush(self._state, key)
+                sessions.delete_prompts(self._state, key)
 
     def _add(self, key: str, spoken: sessions.Spoken | None, displays: Mapping[str, Display], *, counted: bool) -> None:
         state, now = self._state, self._state.clock()

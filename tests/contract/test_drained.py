@@ -14,4 +14,4 @@ def test_an_undo_looks_at_what_a_person_committed_while_the_daemon_waits_for_it(
         (undone,) = house.undo(remembered).undone
         assert undone.nodes == [node]
         assert not house.found("ferry to Bergen")
-        assert "by hand.md" in house.ormah.index.known()
+        assert "by hand.md" in house.ormah.index.known_files()

@@ -128,7 +128,7 @@ def test_what_a_session_edited_and_named_is_evidence(ormah: Ormah, shop: Path, c
     lines = [Line("a" * 24, "user", text, time), *deeds, Line("b" * 24, "assistant", "Done, they are.", time)]
     ormah.sessions.add([(SessionHead("s1", "claude-code", str(shop)), lines)])
     assert Extraction(ormah).settle() == 1
-    (row,) = ormah.index.notes(list(ormah.index.extracted())).values()
+    (row,) = ormah.index.notes(list(ormah.index.extracted_from())).values()
     assert [one.rpartition("@")[0] for one in row.evidence] == expected
 
 
@@ -144,5 +144,5 @@ def test_a_session_in_the_home_folder_is_learned_without_evidence(
         [(SessionHead("s1", "claude-code", str(tmp_path)), [*lines, Line("b" * 24, "assistant", "Done.", time)])]
     )
     assert Extraction(ormah).settle() == 1
-    (row,) = ormah.index.notes(list(ormah.index.extracted())).values()
+    (row,) = ormah.index.notes(list(ormah.index.extracted_from())).values()
     assert row.evidence == ()

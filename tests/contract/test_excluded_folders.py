@@ -83,8 +83,8 @@ def test_what_was_stored_before_a_folder_was_excluded_is_deleted(tmp_path: Path)
         hooked(hooks, "UserPromptSubmit", secret, prompt=PROMPT)
         hooked(hooks, "UserPromptSubmit", f"{tmp_path}/other", prompt="what of the kiwifruit?", session_id="t")
         assert holding(tmp_path)
-        assert whispers.unkeep(ormah.state, [secret]) == 2
-        assert whispers.unkeep(ormah.state, [secret]) == 0
+        assert whispers.delete_excluded(ormah.state, [secret]) == 2
+        assert whispers.delete_excluded(ormah.state, [secret]) == 0
         assert whispers.figures(ormah.state).prompts == 2
     assert holding(tmp_path) == []
     assert holding(tmp_path, "kiwifruit")

@@ -45,7 +45,7 @@ def test_what_a_person_says_becomes_memories_once_in_one_commit(ormah: Ormah, tm
     assert any("5433" in one for one in made)
     ops = ormah.history.ops(kinds=["ingest"])
     assert len(ops) == 1
-    rows = ormah.index.notes(list(ormah.index.extracted())).values()
+    rows = ormah.index.notes(list(ormah.index.extracted_from())).values()
     assert {row.source for row in rows} == {"session:claude-code"}
     assert {row.created.date().isoformat() for row in rows} == {"2026-11-02"}
     assert {row.space for row in rows if not row.about_self} == {"shop"}
@@ -112,7 +112,7 @@ WAYS = ("forget", "undo", "purge", "by hand")
 
 def take_away(ormah: Ormah, way: str) -> None:
     """Take all extracted memories away."""
-    ids = list(ormah.index.extracted())
+    ids = list(ormah.index.extracted_from())
     if way == "undo":
         ops = [one.name for one in ormah.history.ops(kinds=["ingest"])]
         undo(ormah, UndoParams(ops=ops), PERSON, lambda *_: None)
@@ -155,7 +155,7 @@ def test_an_undone_forgetting_lets_it_be(ormah: Ormah, tmp_path: Path) -> None:
     archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:1]))
     Extraction(ormah).settle()
     made = contents(ormah)
-    done = forget(ormah, ForgetParams(node_id=next(iter(ormah.index.extracted()))), PERSON)
+    done = forget(ormah, ForgetParams(node_id=next(iter(ormah.index.extracted_from()))), PERSON)
     assert done.op is not None
     undo(ormah, UndoParams(ops=[done.op]), PERSON, lambda *_: None)
     assert contents(ormah) == made
@@ -187,7 +187,7 @@ def test_a_session_of_any_name_is_read_once(tmp_path: Path, session: str) -> Non
     with opened(tmp_path) as ormah:
         archive(ormah, file)
         assert Extraction(ormah).settle() == 2
-        assert len(ormah.index.extracted()) == 2
+        assert len(ormah.index.extracted_from()) == 2
         (info,) = sessions(ormah.sessions, ormah.index, SessionsParams(limit=5)).sessions
         assert (
             info.memories,
@@ -196,7 +196,7 @@ def test_a_session_of_any_name_is_read_once(tmp_path: Path, session: str) -> Non
         state = ormah.state.path.parent
     shutil.rmtree(state)
     with opened(tmp_path) as ormah:
-        for node_id in ormah.index.extracted():
+        for node_id in ormah.index.extracted_from():
             forget(ormah, ForgetParams(node_id=node_id), PERSON)
         assert Extraction(ormah).settle() == 0
         assert contents(ormah) == []

@@ -41,7 +41,7 @@ def test_a_note_becomes_a_node_with_all_its_fields(index: Index) -> None:
     ((edge,), _) = index.edges(A)
     assert (edge.target, edge.edge, edge.weight, edge.created, edge.reason) == (B, "supports", 0.8, NOW, "because")
     assert found.strength.access_count == 3
-    assert index.known()["ormah/a.md"].digest == found.digest
+    assert index.known_files()["ormah/a.md"].digest == found.digest
     assert index.position == "head"
 
 
@@ -93,8 +93,8 @@ def test_conflict_markers_leave_the_last_good_version(index: Index) -> None:
     bad = note(1, "the good version") + b"\n<<<<<<< ours\nx\n=======\ny\n>>>>>>> theirs\n"
     apply(index, {"a.md": bad, "new.md": bad})
     assert index.note(A).content == "the good version"
-    assert set(index.known()) == {"a.md"}
-    assert index.known()["a.md"].size == len(bad)
+    assert set(index.known_files()) == {"a.md"}
+    assert index.known_files()["a.md"].size == len(bad)
 
 
 def test_ids_are_resolved_or_refused(index: Index) -> None:
@@ -185,7 +185,7 @@ def test_filters(index: Index) -> None:
         assert set(index.ids(chosen)) == expected, chosen
         assert index.count(chosen) == len(expected)
         assert {one for one, _ in index.search_text("x", 10, chosen)} == expected
-        assert set(index.keep([A, B, C], chosen)) == expected
+        assert set(index.filter_ids([A, B, C], chosen)) == expected
 
 
 def test_another_version_starts_anew(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_another_version_starts_anew(tmp_path: Path) -> None:
     index = open_index(directory)
     assert index.dropped
     assert "999" in index.dropped
-    assert index.known() == {}
+    assert index.known_files() == {}
     apply(index, {"a.md": note(1, "x")})
     assert index.note(A).content == "x"
     index.close()
@@ -209,7 +209,7 @@ def test_another_version_starts_anew(tmp_path: Path) -> None:
     assert (directory / "index.sqlite3").stat().st_mode & 0o077 == 0
     index.close()
     with pytest.raises(Unavailable):
-        index.known()
+        index.known_files()
 
 
 def test_a_program_that_reads_notes_differently_reads_them_again_but_keeps_embeddings(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_program_that_reads_notes_differently_reads_them_again_but_keeps_embed
     connection.commit()
     connection.close()
     index = open_index(directory, attach=True)
-    assert index.known() == {}
+    assert index.known_files() == {}
     assert index.position is None
     apply(index, {"a.md": note(1, "some words")})
     assert index.pending() == 0

@@ -98,7 +98,7 @@ def test_seven_days_fourteen_days_three_times_in_vain(house: House) -> None:
         house.go(days=0.2)
     assert house.name() is None, "three questions in vain"
     assert whispers.counts(house.ormah.state) == (3, 0)
-    assert whispers.answer(house.ormah.state, node)
+    assert whispers.mark_answered(house.ormah.state, node)
     assert house.name() == node, "an answer closes a question"
 
 

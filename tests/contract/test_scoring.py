@@ -105,10 +105,10 @@ def test_killed_before_the_commit_everything_is_counted_once(house: JobsHouse) -
     get(house.ormah, NodeParams(node_id=node_id))
     (change,) = planned(house, "run-1")
     assert change.edits()  # decided, marked, and then the power went
-    assert house.ormah.state.half_folded() == ["run-1"]
+    assert house.ormah.state.unfinished_foldings() == ["run-1"]
     assert house.run(ImportanceScorer()).applied == 1
     assert house.row(node_id).strength.access_count == 1
-    assert house.ormah.state.half_folded() == []
+    assert house.ormah.state.unfinished_foldings() == []
     assert house.run(ImportanceScorer()).proposals == 0
 
 

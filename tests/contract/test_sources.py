@@ -193,7 +193,7 @@ def test_ids_survive_moves_edits_and_a_lost_index(ormah: Ormah, notes: Path) -> 
 def test_the_vault_does_not_see_them(ormah: Ormah, notes: Path) -> None:
     (notes / "a.md").write_text("The gate is painted blue.\n")
     (section,) = read(ormah, notes).values()
-    assert section.path not in ormah.index.known()
+    assert section.path not in ormah.index.known_files()
     assert section.path not in ormah.index.kinds()
     assert ormah.index.stats().nodes == 1, "the self node"
     assert section.id not in [

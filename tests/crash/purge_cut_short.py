@@ -20,7 +20,7 @@ def main() -> None:
     ormah = Ormah.open(load())
     ormah.warm()
     path = ormah.index.note(sys.argv[1]).path
-    before = {path: ((ormah.vault.root / path).read_bytes(), ormah.index.known()[path])}
+    before = {path: ((ormah.vault.root / path).read_bytes(), ormah.index.known_files()[path])}
 
     def progress(_done: int, _total: int, stage: str) -> None:
         if stage == "looking through sessions":

@@ -233,5 +233,5 @@ def check(matrix: Matrix, wanted: dict[str, token_vectors.NDArray[np.float16]], 
     ],
 )
 def test_what_a_link_is_looked_up_by(text: str, expected: tuple[str | None, str, str]) -> None:
-    found = links.target(text)
+    found = links.parse_target(text)
     assert (found.short, found.file, found.whole) == expected

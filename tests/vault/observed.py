@@ -41,13 +41,13 @@ class SmallIndex:
         with self.changed:
             return {path: self.note(path).kind for path in self.rows}
 
-    def known(self) -> dict[str, FileState]:
+    def known_files(self) -> dict[str, FileState]:
         with self.changed:
             return {path: state for path, (_, state) in self.rows.items()}
 
     def apply(self, upserts, removals, *, head, notes=None, seen=None) -> None:
         with self.changed:
-            known = self.known() if seen is not None else {}
+            known = self.known_files() if seen is not None else {}
             same = {path for path in (*upserts, *removals) if known.get(path) == (seen or {}).get(path)}
             upserts = {path: one for path, one in upserts.items() if path in same}
             removals = [path for path in removals if path in same]
@@ -71,7 +71,7 @@ class SmallIndex:
             self.commits.append(done)
             self._store(upserts, removals, done.commit if done.parent == self.head else None)
 
-    def touched(self, states: Sequence[FileState]) -> None:
+    def update_states(self, states: Sequence[FileState]) -> None:
         with self.changed:
             for one in states:
                 if one.path in self.rows and self.rows[one.path][1].digest == one.digest:

@@ -225,14 +225,14 @@ def test_a_vault_that_was_copied_is_read_once(house: House) -> None:
     (house.root / paths[0]).write_text((house.root / paths[0]).read_text("utf-8") + "and more\n", "utf-8")
     house.settle()
     for path in paths:
-        stat, known = (house.root / path).stat(), house.index.known()[path]
+        stat, known = (house.root / path).stat(), house.index.known_files()[path]
         assert (known.inode, known.mtime_ns, known.size) == (stat.st_ino, stat.st_mtime_ns, stat.st_size)
     assert house.index.find("and more") == [paths[0]]
 
 
 def test_a_same_size_edit_within_the_same_tick_is_seen(house: House) -> None:
     path = house.remember("text one", title="Title", node_id=ONE)
-    state = house.index.known()[path]
+    state = house.index.known_files()[path]
     with open(house.root / path, "r+b") as file:
         data = file.read()
         file.seek(0)

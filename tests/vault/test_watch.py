@@ -205,7 +205,7 @@ def test_touch_and_chmod_change_nothing(house: Watched) -> None:
     os.utime(file)
     file.chmod(0o600)
     house.watcher.watch.scan_all()
-    wait_until(lambda: house.index.known()[house.path].mtime_ns == file.stat().st_mtime_ns, "it is scanned")
+    wait_until(lambda: house.index.known_files()[house.path].mtime_ns == file.stat().st_mtime_ns, "it is scanned")
     house.wait_idle()
     assert len(house.index.calls) == calls
     assert house.log() == ["remember: Other"]

@@ -50,7 +50,7 @@ def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) 
         space = projects.settle(ormah, Caller("system:files", str(path.parent))) if path is not None else None
     new: dict[str, Section] = {}
     for section in (Section(section.place, section.title, normalise(section.text)) for section in found.sections):
-        if section.key in new or ormah.index.equal(space, NodeType.FACT, section.title, section.text) is not None:
+        if section.key in new or ormah.index.find_equal(space, NodeType.FACT, section.title, section.text) is not None:
             out.known += 1
         else:
             new[section.key] = section

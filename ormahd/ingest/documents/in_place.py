@@ -78,7 +78,7 @@ def _id(index: Index, origin: str, place: str) -> str:
     for attempt in count():
         made = str(uuid.uuid5(IDS, f"{origin}\0{place}" + (f"\0{attempt}" if attempt else "")))
         try:
-            if index.has_short(made[:8]) in {None, made}:
+            if index.find_short(made[:8]) in {None, made}:
                 return made
         except Ambiguous:
             continue

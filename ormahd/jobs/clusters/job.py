@@ -109,7 +109,7 @@ def _majorities(context: RunContext, ids: list[str], me: str) -> dict[str, tuple
                 known = weights.setdefault(near, {})
                 known[far] = max(known.get(far, 0.0), edge.weight)
     others = sorted({far for known in weights.values() for far in known})
-    alive = set(index.keep(others, Filter(alive_at=context.now, sources_of=())))
+    alive = set(index.filter_ids(others, Filter(alive_at=context.now, sources_of=())))
     spaces = {node_id: one.space for node_id, one in index.candidates(others).items() if node_id in alive}
     out: dict[str, tuple[str, int, int]] = {}
     for near, known in weights.items():

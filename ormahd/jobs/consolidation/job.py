@@ -84,7 +84,7 @@ class ClusterSearch:
             self.context.give()
             rows = index.notes(chunk).values()
             self.texts |= {row.id: key_of(row) for row in rows if self._eligible(row)}
-        self.waiting = self.context.verdicts.unseen(Consolidator.name, self.texts)[::-1]
+        self.waiting = self.context.verdicts.unexamined(Consolidator.name, self.texts)[::-1]
         """Ids of the memories whose neighbours are not examined yet; the next one is at the end."""
 
     def batch(self, size: int) -> list[MemoryGroup]:
@@ -125,7 +125,7 @@ class ClusterSearch:
         """Mark the memory around which a cluster was found as examined."""
         if not self.context.dry:
             seed = cluster.rows[0].id
-            self.context.verdicts.seen(Consolidator.name, [(seed, self.texts[seed])])
+            self.context.verdicts.mark_examined(Consolidator.name, [(seed, self.texts[seed])])
 
     def _eligible(self, row: NodeRow) -> bool:
         held = row.guard or row.rejected or TAG in row.tags or row.id == self.context.ormah.vault.self_id
@@ -167,7 +167,7 @@ class ClusterSearch:
         edges = [(edge.edge, frozenset((edge.source, edge.target))) for edge in index.edges_of(ids)]
         against = [ends for edge, ends in edges if edge is EdgeType.CONTRADICTS]
         ends = [end for pair in against for end in pair]
-        alive = set(index.keep(ends, Filter(alive_at=self.context.now, sources_of=())))
+        alive = set(index.filter_ids(ends, Filter(alive_at=self.context.now, sources_of=())))
         barred = set(successors(index, ids, self.context.now))
         barred |= {end for ends in against if ends <= alive for end in ends}
         return barred, {ends for edge, ends in edges if edge is EdgeType.EVOLVED_FROM}

@@ -81,11 +81,11 @@ def settle(ormah: Ormah) -> None:
     """
     if why := ormah.vault.busy():
         raise VaultBusy(f"uses were not folded in: {why}", hint="nothing is lost; it is done at the next run")
-    runs = ormah.state.half_folded()
+    runs = ormah.state.unfinished_foldings()
     if runs:
         held = {op.run for op in ormah.history.ops(kinds=[Kind.STRENGTH], limit=None)}
         for run in runs:
-            ormah.state.folded(run, held=run in held)
+            ormah.state.end_folding(run, held=run in held)
 
 
 def used(ormah: Ormah) -> dict[str, LastUses]:

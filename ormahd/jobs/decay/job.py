@@ -140,15 +140,15 @@ def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -
             if new != (data or b""):
                 changed.append(Edit(None, path, new, None if data is None else digest(data)))
         if changed:
-            state.folding(uses.last, context.run)
+            state.begin_folding(uses.last, context.run)
         return changed
 
     after = folded(before)
     new_days = asked - strength.read_active_days(ormah.vault.read(strength.ACTIVE_DAYS_FILE) or b"")
     if after == (before or b"") and not new_days:
         if uses.last and not context.dry:
-            state.folding(uses.last, context.run)
-            state.folded(context.run)
+            state.begin_folding(uses.last, context.run)
+            state.end_folding(context.run)
         return
     was, now = (strength.read_strength(one or b"", pace=priority.giving) for one in (before, after))
     moved = sum(node not in was or was[node].importance != one.importance for node, one in now.items())
@@ -162,7 +162,7 @@ def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -
         "Uses since the last run, importance from use, connections and age, and the days on which something was asked. "
         "Notes are not touched."
     )
-    yield PlannedChange(Kind.STRENGTH, subject, body, edits, {}, done=lambda: state.folded(context.run))
+    yield PlannedChange(Kind.STRENGTH, subject, body, edits, {}, done=lambda: state.end_folding(context.run))
 
 
 def _core(context: RunContext, scores: Mapping[str, float]) -> Iterator[PlannedChange]:
@@ -250,10 +250,10 @@ class DecayManager:
         marks = {node_id: max(at for at in times if at) for node_id, times in found.items() if any(times)}
         archived = ormah.index.notes(list(marks))
         texts = {node_id: marks[node_id].isoformat() for node_id in archived}
-        for node_id in context.verdicts.unseen(self.name, texts):
+        for node_id in context.verdicts.unexamined(self.name, texts):
             context.give()
             row, last = archived[node_id], marks[node_id]
-            mark = partial(context.verdicts.seen, self.name, [(node_id, texts[node_id])])
+            mark = partial(context.verdicts.mark_examined, self.name, [(node_id, texts[node_id])])
             lasts = rule.days(row.type, row.strength.stability, row.id)
             late = row.expired(context.now) or time.between(last, context.now) > lasts
             if not late and not replaced(ormah, row, context.now):

@@ -24,7 +24,7 @@ from ormahd.jobs.job import Edit, PlannedChange
 from ormahd.model.change import Kind
 from ormahd.model.node import MAX_CONTENT, MAX_TITLE, EdgeType, NodeType, Tier
 from ormahd.note.edit import edit
-from ormahd.note.markdown import body_links, conflict_line, lead, normalise, unlink
+from ormahd.note.markdown import body_links, conflict_line, normalise, relink, unlink
 from ormahd.note.values import DEFAULT_WEIGHT, NoteLink
 from ormahd.ormah import Ormah
 from ormahd.text.diff import clip
@@ -251,7 +251,7 @@ class Links:
                     after[edge] = replace(link, target=self._stem) if known is None else _united(known, link)
         drawn = [link for edge, link in after.items() if before.get(edge) != link]
         text = seen.note.content
-        redirected = lead(text, self._names(text, self._removed.id), self._stem)
+        redirected = relink(text, self._names(text, self._removed.id), self._stem)
         if not erased and not drawn and redirected == text:
             return None
         content = None if redirected == text else redirected

@@ -162,10 +162,10 @@ def test_held_back_is_what_was_never_shown(state: State, clock: Clock) -> None:
     best = record(state, Considered(B, 0.47, 0.30), space="ormah", prompt="here again")
 
     def held(space: str | None, least: float = 0.0) -> list[str]:
-        return [node for _, node in whispers.held_back(state, since, space, 10, least=least)]
+        return [node for _, node in whispers.never_shown(state, since, space, 10, least=least)]
 
     assert held("ormah") == [B, A]
-    found = [whispers.considered(state, event, node) for event, node in whispers.held_back(state, since, "ormah", 10)]
+    found = [whispers.considered(state, event, node) for event, node in whispers.never_shown(state, since, "ormah", 10)]
     assert [(one.node_id, one.relevance, one.prompt) for one in found if one] == [
         (B, 0.47, "here again"),
         (A, 0.42, "here"),
@@ -190,7 +190,7 @@ def test_held_back_is_looked_for_in_the_last_prompts(
     for node in (A, B, C):
         clock.go(minutes=1)
         record(state, Considered(node, 0.5, 0.5), space="ormah")
-    assert {node for _, node in whispers.held_back(state, since, "ormah", 10)} == {B, C}
+    assert {node for _, node in whispers.never_shown(state, since, "ormah", 10)} == {B, C}
 
 
 def test_a_use_is_claimed_once(state: State) -> None:
@@ -230,7 +230,7 @@ def test_files_are_read_again_however_they_changed(tmp_path: Path) -> None:
         return file.read_bytes() if file.exists() else None
 
     files = LineFiles(tmp_path, FILES, read_file)
-    assert not files.look()
+    assert not files.refresh()
     assert files.all() == []
     november, december = FILES.path(NOW), FILES.path(NOW + timedelta(days=20))
     (tmp_path / FOLDER).mkdir(parents=True)
@@ -238,24 +238,24 @@ def test_files_are_read_again_however_they_changed(tmp_path: Path) -> None:
     (tmp_path / FOLDER / "2026-10.jsonl").symlink_to(tmp_path / "elsewhere")
     one, two = judgement(A, "one"), judgement(B, "two")
     (tmp_path / november).write_bytes(FILES.put(b"no judgement\n", one))
-    assert files.look()
-    assert not files.look()
+    assert files.refresh()
+    assert not files.refresh()
     assert files.all() == [one]
     assert files.bad() == [(november, 2, "it is no JSON")]
     (tmp_path / december).write_bytes(FILES.put(b"", two))
-    assert files.look()
+    assert files.refresh()
     assert reads == [november, december], "a file that did not change is not read again"
     assert {node.id for node in files.all()} == {one.id, two.id}
     later = judgement(A, "one", -1, NOW + timedelta(days=20))
     (tmp_path / december).write_bytes(FILES.put(FILES.put(b"", two), later))
-    assert files.look()
+    assert files.refresh()
     assert later in files.all()
     assert one not in files.all()
     os.replace(tmp_path / december, tmp_path / "away")
-    assert files.look()
+    assert files.refresh()
     assert files.all() == [one]
     (tmp_path / november).unlink()
-    assert files.look()
+    assert files.refresh()
     assert files.all() == []
     assert files.bad() == []
 
@@ -270,7 +270,7 @@ def test_many_readers_see_whole_files(tmp_path: Path) -> None:
 
     def look() -> None:
         while not done.is_set():
-            files.look()
+            files.refresh()
             if (found := len(files.all())) not in (0, 25, 50):
                 wrong.append(found)
 
@@ -284,7 +284,7 @@ def test_many_readers_see_whole_files(tmp_path: Path) -> None:
         os.replace(new, tmp_path / path)
     end = time.monotonic() + 10
     while len(files.all()) != 25 and time.monotonic() < end:
-        files.look()
+        files.refresh()
     done.set()
     for thread in threads:
         thread.join()
