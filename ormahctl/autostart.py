@@ -30,10 +30,10 @@ def allowed(socket: Path, environ: Mapping[str, str] | None = None) -> bool:
     environ = os.environ if environ is None else environ
     if not paths.autostart(environ) or any(environ.get(name) for name in SANDBOXED):
         return False
-    return is_usual(socket, environ) and not paths.is_stopped(socket)
+    return is_configured(socket, environ) and not paths.is_stopped(socket)
 
 
-def is_usual(socket: Path, environ: Mapping[str, str] | None = None) -> bool:
+def is_configured(socket: Path, environ: Mapping[str, str] | None = None) -> bool:
     """Whether `socket` is the path that the configuration names, or the default path. `--socket` and the variables in
     `paths.SOCKET_VARIABLES` do not count."""
     environ = os.environ if environ is None else environ
@@ -48,12 +48,12 @@ def start(socket: Path) -> HelloResult:
     Raises:
         Unavailable: the daemon does not start; the message has its output.
     """
-    with _alone(socket):
+    with _start_lock(socket):
         return supervise.start(socket, flag=None).hello
 
 
 @contextmanager
-def _alone(socket: Path) -> Iterator[None]:
+def _start_lock(socket: Path) -> Iterator[None]:
     paths.private_dir(socket.parent)
     fd = os.open(socket.with_name(f"{socket.name}.starting"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

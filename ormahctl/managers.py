@@ -23,7 +23,7 @@ BOOTED: Final = Path("/run/systemd/system")
 """A path that exists if systemd runs as the first process (sd_booted(3))."""
 
 
-def tool(*command: str) -> subprocess.CompletedProcess[str]:
+def run_tool(*command: str) -> subprocess.CompletedProcess[str]:
     """Run a command of systemd, launchd or an agent. The return code is 127 if it is not installed, 124 after `TOOL_SECONDS`."""
     environ = dict(os.environ)
     runtime = f"/run/user/{os.getuid()}"
@@ -49,10 +49,10 @@ def state() -> Literal["answers", "silent", "none"]:
     """Return the state of the service manager: `answers`; `silent` if it cannot be reached from this session; `none`
     if there is none."""
     if MACOS:
-        return "answers" if tool("launchctl", "print", domain()).returncode == 0 else "silent"
+        return "answers" if run_tool("launchctl", "print", launchd_domain()).returncode == 0 else "silent"
     if shutil.which("systemctl") is None:
         return "none"
-    if tool("systemctl", "--user", "show-environment").returncode == 0:
+    if run_tool("systemctl", "--user", "show-environment").returncode == 0:
         return "answers"
     return "silent" if BOOTED.is_dir() else "none"
 
@@ -69,11 +69,11 @@ def serves(socket: Path) -> bool:
     """Whether the daemon at `socket` is a service installed by `ormahctl setup`."""
     if MACOS:
         try:
-            place = plistlib.loads(plist().read_bytes())["Sockets"]["ormahd"]["SockPathName"]
+            place = plistlib.loads(plist_path().read_bytes())["Sockets"]["ormahd"]["SockPathName"]
         except (OSError, ValueError, KeyError, TypeError):
             return False
         return os.path.abspath(socket) == str(place)
-    output = tool("systemctl", "--user", "show", SOCKET_UNIT, "--property=Listen").stdout
+    output = run_tool("systemctl", "--user", "show", SOCKET_UNIT, "--property=Listen").stdout
     listens = re.findall(r"^Listen=(.*?) \(Stream\)$", output, re.MULTILINE)
     return os.path.abspath(socket) in listens
 
@@ -82,11 +82,12 @@ def service_pid() -> int | None:
     """Return the process id of the service: 0 if the service does not run, None if it is not installed or the service
     manager does not answer."""
     if MACOS:
-        if not plist().is_file():
+        if not plist_path().is_file():
             return None
-        pid = re.search(r"^\s*pid = (\d+)\s*$", tool("launchctl", "print", f"{domain()}/{LABEL}").stdout, re.MULTILINE)
+        output = run_tool("launchctl", "print", f"{launchd_domain()}/{LABEL}").stdout
+        pid = re.search(r"^\s*pid = (\d+)\s*$", output, re.MULTILINE)
         return int(pid[1]) if pid else 0
-    done = tool("systemctl", "--user", "show", UNIT, "--property=LoadState,MainPID")
+    done = run_tool("systemctl", "--user", "show", UNIT, "--property=LoadState,MainPID")
     found = dict(text.split("=", 1) for text in done.stdout.splitlines() if "=" in text)
     if done.returncode or found.get("LoadState") != "loaded":
         return None
@@ -96,41 +97,39 @@ def service_pid() -> int | None:
 def start() -> tuple[str, subprocess.CompletedProcess[str], str]:
     """Start the service. Return (name of the service manager, the finished command, hint for a person if it failed)."""
     if MACOS:
-        if tool("launchctl", "print", f"{domain()}/{LABEL}").returncode:
-            tool("launchctl", "bootstrap", domain(), str(plist()))
-        return "launchd", tool("launchctl", "kickstart", f"{domain()}/{LABEL}"), "see: ormahctl logs"
-    done = tool("systemctl", "--user", "start", UNIT)
+        if run_tool("launchctl", "print", f"{launchd_domain()}/{LABEL}").returncode:
+            run_tool("launchctl", "bootstrap", launchd_domain(), str(plist_path()))
+        return "launchd", run_tool("launchctl", "kickstart", f"{launchd_domain()}/{LABEL}"), "see: ormahctl logs"
+    done = run_tool("systemctl", "--user", "start", UNIT)
     return "systemd", done, f"see: journalctl --user -u {UNIT} -n 30"
 
 
 def stop() -> None:
     """Stop the service and its socket. If the socket stayed, the next connection to it would start the service
     again."""
-    if MACOS:
-        tool("launchctl", "bootout", f"{domain()}/{LABEL}")
-    else:
-        tool("systemctl", "--user", "stop", SOCKET_UNIT, UNIT)
+    on_macos = ("launchctl", "bootout", f"{launchd_domain()}/{LABEL}")
+    run_tool(*(on_macos if MACOS else ("systemctl", "--user", "stop", SOCKET_UNIT, UNIT)))
 
 
-def enabling() -> list[list[str]]:
+def enable_commands() -> list[list[str]]:
     """Return the commands that start an installed service now and at login."""
     if MACOS:
-        return [["launchctl", "bootstrap", domain(), str(plist())]]
+        return [["launchctl", "bootstrap", launchd_domain(), str(plist_path())]]
     # the service counts as ready once all is loaded, but it answers through the socket earlier, so do not wait
     begin = ["systemctl", "--user"]
     started = [[*begin, "start", SOCKET_UNIT], [*begin, "start", "--no-block", UNIT]]
     return [[*begin, "daemon-reload"], [*begin, "enable", SOCKET_UNIT, UNIT], *started]
 
 
-def disabling() -> list[list[str]]:
+def disable_commands() -> list[list[str]]:
     """Return the commands that stop and disable the service. After they ran and the service's files were removed, run
-    the commands of `forgetting`."""
+    the commands of `reload_commands`."""
     if MACOS:
-        return [["launchctl", "bootout", f"{domain()}/{LABEL}"]]
+        return [["launchctl", "bootout", f"{launchd_domain()}/{LABEL}"]]
     return [["systemctl", "--user", "disable", "--now", SOCKET_UNIT, UNIT]]
 
 
-def forgetting() -> list[list[str]]:
+def reload_commands() -> list[list[str]]:
     """Return the commands that make the service manager notice that the service's files were removed."""
     return [] if MACOS else [["systemctl", "--user", "daemon-reload"]]
 
@@ -139,12 +138,12 @@ def lingers() -> bool:
     """Whether systemd starts this user's services at boot, before any login (lingering). False on macOS."""
     if MACOS:
         return False
-    return "Linger=yes" in tool("loginctl", "show-user", str(os.getuid()), "--property=Linger").stdout
+    return "Linger=yes" in run_tool("loginctl", "show-user", str(os.getuid()), "--property=Linger").stdout
 
 
-def domain() -> str:
+def launchd_domain() -> str:
     return f"gui/{os.getuid()}"
 
 
-def plist() -> Path:
+def plist_path() -> Path:
     return paths.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from ormahctl import render
-from ormahctl.session import Session, pass_session, who
+from ormahctl.session import Session, caller_name, pass_session
 from ormahd import __version__
 
 FOR_A_PERSON: Final = "What a person needs"
@@ -140,9 +140,9 @@ class Verbs(click.Group):
             formatter.write_text("All commands: ormahctl help --all. About one: ormahctl help COMMAND.")
 
 
-def _agent(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+def _agent_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
     if value is None:
-        return who()
+        return caller_name()
     if not value.strip():
         raise click.BadParameter("a name is needed, such as claude-code", context, parameter)
     return value
@@ -162,7 +162,7 @@ EXITS = (
 @click.option(
     "--agent",
     metavar="NAME",
-    callback=_agent,
+    callback=_agent_name,
     help="The caller, for the history. Default: the agent of this shell, or 'person'.",
 )
 @click.version_option(__version__, message="%(prog)s %(version)s", help="Print the version of this program.")

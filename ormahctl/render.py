@@ -89,7 +89,7 @@ def moment(text: str | None, *, day: bool = False) -> str:
     return time.astimezone().strftime("%Y-%m-%d" if day else "%Y-%m-%d %H:%M")
 
 
-def past(text: str | None) -> bool:
+def is_past(text: str | None) -> bool:
     """Whether the ISO time `text` is in the past. False if `text` is no time."""
     try:
         time = datetime.fromisoformat(text or "")
@@ -123,13 +123,13 @@ def count(number: int, singular: str, many: str | None = None) -> str:
 # ---------------------------------------------------------------- streams
 
 
-def terminal(stream: TextIO) -> bool:
+def is_terminal(stream: TextIO) -> bool:
     return stream.isatty()
 
 
-def colours(stream: TextIO) -> bool:
+def has_colours(stream: TextIO) -> bool:
     """Whether to print colours: on a terminal, unless `NO_COLOR` is set (no-color.org) or `TERM` is `dumb`."""
-    return terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def columns() -> int:
@@ -140,7 +140,7 @@ def columns() -> int:
 
 
 def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
-    if not colours(sys.stdout if stream is None else stream):
+    if not has_colours(sys.stdout if stream is None else stream):
         return text
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 
@@ -154,7 +154,7 @@ def out(text: str = "", *, hang: int = 2) -> None:
 def row(head: str, text: str, *, tail: str = "") -> None:
     """Write `head`, `text` and `tail` as one line. On a terminal `text` is cut to the free columns."""
     room = columns() - width(head) - width(tail)
-    out(f"{head}{cut(text, max(room, 20)) if terminal(sys.stdout) else text}{tail}")
+    out(f"{head}{cut(text, max(room, 20)) if is_terminal(sys.stdout) else text}{tail}")
 
 
 def raw(text: str) -> None:
@@ -174,7 +174,7 @@ def aside(text: str) -> None:
 
 
 def _write(stream: TextIO, text: str, hang: int) -> None:
-    if not terminal(stream):
+    if not is_terminal(stream):
         stream.write(text + "\n")
         return
     room = columns()
@@ -204,7 +204,7 @@ def wrapped(text: str, room: int, hang: int = 2) -> list[str]:
     )
 
 
-def degraded(parts: Sequence[str]) -> None:
+def warn_of_missing_parts(parts: Sequence[str]) -> None:
     if "period" in parts:
         note("no memory is of that time: found by the words")
     if without := [part for part in parts if part != "period"]:
@@ -213,7 +213,7 @@ def degraded(parts: Sequence[str]) -> None:
         note(f"answered without {names} for now; see: ormahctl status")
 
 
-def partial(parts: Sequence[str]) -> None:
+def warn_of_unread_vault(parts: Sequence[str]) -> None:
     """Write a warning to stderr that an answer may be incomplete, if `parts` has `index`: the daemon has not read all
     of the vault yet. `parts`: the field `degraded` of the answer."""
     if "index" in parts:
@@ -234,7 +234,7 @@ def encode(value: Any, *, pretty: bool) -> str:
 
 def emit(value: Any) -> None:
     """Print the result of a command with `--json`: indented on a terminal, one line in a pipe."""
-    raw(encode(value, pretty=terminal(sys.stdout)))
+    raw(encode(value, pretty=is_terminal(sys.stdout)))
 
 
 # ---------------------------------------------------------------- tables
@@ -287,12 +287,12 @@ class Bar:
         self._task: TaskID | None = None
 
     @property
-    def seen(self) -> bool:
+    def visible(self) -> bool:
         """Whether the bar is visible."""
         return self._drawn is not None
 
     def __enter__(self) -> Self:
-        if colours(sys.stderr):
+        if has_colours(sys.stderr):
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 

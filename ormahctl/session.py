@@ -82,7 +82,7 @@ JUDGING = "ORMAH_JUDGING"
 that agent are refused, so that nothing it does becomes a memory."""
 
 
-def who() -> str:
+def caller_name() -> str:
     """Return the caller's name to use if `--agent` is not given: that of the agent in whose shell the command runs,
     otherwise `person`."""
     return next((agent for variable, agent in AGENT_SHELLS.items() if os.environ.get(variable)), PERSON)
@@ -92,10 +92,10 @@ def who() -> str:
 class Session:
     json: bool = False
     socket: str | None = None
-    agent: str = field(default_factory=who)
+    agent: str = field(default_factory=caller_name)
     all_commands: bool = False
     """Whether the help lists all commands, not only those that a person needs."""
-    starts: bool = True
+    may_start: bool = True
     """Whether a call may start the daemon if it is down (`autostart`). False for commands that only report."""
     _client: Client | None = None
 
@@ -115,7 +115,7 @@ class Session:
         try:
             self._client = Client.open(socket, agent=self.agent)
         except wire.Unavailable as exc:
-            if not self.starts or exc.data.get("reason") not in {"absent", "refused"}:
+            if not self.may_start or exc.data.get("reason") not in {"absent", "refused"}:
                 raise
             self._start(socket, exc)
             self._client = Client.open(socket, agent=self.agent)
@@ -144,16 +144,16 @@ class Session:
 
     def _start(self, socket: Path, absent: wire.Unavailable) -> None:
         from ormahctl import autostart
-        from ormahctl.commands.daemon import skew
+        from ormahctl.commands.daemon import warn_of_other_version
         from ormahd import paths
 
         if not autostart.allowed(socket):
             if paths.is_stopped(socket):
                 absent.message += "; it was stopped with `ormahctl down`"
             raise absent
-        if render.terminal(sys.stderr):
+        if render.is_terminal(sys.stderr):
             render.note("the daemon was not running; starting it", label="start")
-        skew(autostart.start(socket).version)
+        warn_of_other_version(autostart.start(socket).version)
 
     @property
     def socket_path(self) -> Path:

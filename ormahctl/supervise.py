@@ -52,7 +52,7 @@ def hello(socket: Path, timeout: float = HELLO_SECONDS) -> HelloResult | None:
         return client.call("hello", HelloParams(client="ormahctl"), HelloResult, timeout=timeout)
 
 
-def _answered(socket: Path) -> HelloResult | None:
+def _hello_if_answered(socket: Path) -> HelloResult | None:
     try:
         return hello(socket, timeout=2.0)
     except Unavailable:
@@ -61,11 +61,11 @@ def _answered(socket: Path) -> HelloResult | None:
 
 def version(socket: Path) -> str | None:
     """Return the version of the daemon that answers at `socket`, or None if none answers."""
-    answer = _answered(socket)
+    answer = _hello_if_answered(socket)
     return None if answer is None else answer.version
 
 
-def silent(socket: Path) -> bool:
+def nobody_listens(socket: Path) -> bool:
     """Whether no process accepts connections at `socket`."""
     with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
@@ -100,7 +100,7 @@ def start(socket: Path, *, flag: str | None, seconds: float = START_SECONDS) -> 
     how, complaint = _launch(socket, flag, seconds)
     deadline = time.monotonic() + (seconds if complaint is None else 2.0)
     while time.monotonic() < deadline:
-        answer = _answered(socket)
+        answer = _hello_if_answered(socket)
         if answer is not None:
             return Started(answer, how)
         time.sleep(POLL_SECONDS)
@@ -114,7 +114,7 @@ def _launch(socket: Path, flag: str | None, seconds: float) -> tuple[str, OrmahE
     error, or None). The error is not raised here, because another process may have started the daemon meanwhile."""
     if managers.serves(socket):
         how, done, hint = managers.start()
-        return how, _complaint(done, how, hint)
+        return how, _start_error(done, how, hint)
     command = offline.command("run", "--detach", *(["--socket", flag] if flag else []))
     try:
         done = subprocess.run(
@@ -123,10 +123,10 @@ def _launch(socket: Path, flag: str | None, seconds: float) -> tuple[str, OrmahE
     except subprocess.TimeoutExpired:
         late = f"the daemon did not begin to listen within {seconds:g} s"
         return "detached", Unavailable(late, hint="see: ormahctl logs, ormahctl doctor")
-    return "detached", _complaint(done, "ormahd", "see: ormahctl logs, ormahctl doctor")
+    return "detached", _start_error(done, "ormahd", "see: ormahctl logs, ormahctl doctor")
 
 
-def _complaint(done: subprocess.CompletedProcess[str], tool: str, hint: str) -> OrmahError | None:
+def _start_error(done: subprocess.CompletedProcess[str], tool: str, hint: str) -> OrmahError | None:
     """Return the error if the command `done`, which was to start the daemon, failed; else None. `tool`: the name of
     the program that ran. `hint`: used if the command printed no hint."""
     if done.returncode == 0:
@@ -147,9 +147,9 @@ def stop(socket: Path, *, seconds: float = STOP_SECONDS) -> int | None:
     Raises:
         Unavailable: it does not stop, or its process cannot be determined.
     """
-    if silent(socket):
+    if nobody_listens(socket):
         return None
-    pid = _pid(socket)
+    pid = _daemon_pid(socket)
     if managers.service_pid() == pid:
         managers.stop()
     else:
@@ -157,7 +157,7 @@ def stop(socket: Path, *, seconds: float = STOP_SECONDS) -> int | None:
             os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if silent(socket) and not _alive(pid):
+        if nobody_listens(socket) and not _is_alive(pid):
             return pid
         time.sleep(POLL_SECONDS)
     raise Unavailable(
@@ -167,26 +167,26 @@ def stop(socket: Path, *, seconds: float = STOP_SECONDS) -> int | None:
     )
 
 
-def _pid(socket: Path) -> int:
+def _daemon_pid(socket: Path) -> int:
     """Return the daemon's process id from its reply to `admin.health`. If the call fails, return the process that
     listens at `socket`, or raise the error if that is no ormahd."""
     try:
         with closing(Client.open(socket, agent=PERSON)) as client:
             return client.call("admin.health", NoParams(), HealthResult, timeout=HELLO_SECONDS).pid
     except OrmahError:  # it hangs, speaks another protocol or fails: it must be stopped all the same
-        pid = _peer(socket)
+        pid = _listener_pid(socket)
         if pid is None:
             raise
         try:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except OSError:
-            words = managers.tool("ps", "-o", "command=", "-p", str(pid)).stdout.encode().split()
+            words = managers.run_tool("ps", "-o", "command=", "-p", str(pid)).stdout.encode().split()
         if not any(os.path.basename(word) == b"ormahd" for word in words[:4]):
             raise
         return pid
 
 
-def _peer(socket: Path) -> int | None:
+def _listener_pid(socket: Path) -> int | None:
     """Ask the kernel for the id of the process that listens at `socket`. None if it is another user's or unknown. Under
     socket activation it is the service manager's."""
     with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
@@ -198,7 +198,7 @@ def _peer(socket: Path) -> int | None:
             return None
 
 
-def _alive(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     """Whether the process runs. A zombie counts as ended."""
     try:
         os.kill(pid, 0)

@@ -63,7 +63,7 @@ class When(click.ParamType[str]):
         local = now.replace(tzinfo=None)
         settings = {"RELATIVE_BASE": local, "PREFER_DATES_FROM": "past", "RETURN_AS_TIMEZONE_AWARE": False}
         languages = [
-            name for name in dict.fromkeys(("en", spoken("LC_TIME"))) if name == "en" or name in language_order
+            name for name in dict.fromkeys(("en", locale_language("LC_TIME"))) if name == "en" or name in language_order
         ]
         found = dateparser.parse(text, languages=languages, settings=settings)
         if found is None:
@@ -108,7 +108,7 @@ class TimeOrRevision(When):
         return value.strip() if found is None else found.isoformat()
 
 
-def spoken(category: str) -> str:
+def locale_language(category: str) -> str:
     """Return the language of the locale by two or three letters, for `category` (`LC_TIME`, `LC_MESSAGES`); "en" if it
     names none."""
     named = next((os.environ[name] for name in ("LC_ALL", category, "LANG") if os.environ.get(name)), "")

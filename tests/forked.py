@@ -55,7 +55,7 @@ PRELOADED = {
             for name in ("daemon", "health", "history", "hook", "recall", "review", "service", "undo", "write")
         ),
         "ormahctl.gateway.reach",
-        "ormahctl.setup.standing",
+        "ormahctl.setup.connections",
         "ormahctl.setup.connect",
         "ormahctl.setup.harness",
         "ormahctl.setup.service",

@@ -73,13 +73,13 @@ def config(session: Session, what: str, key: str | None, value: str | None) -> i
         setting = found["settings"][key]
         origin = "the default" if setting["origin"] == "default" else setting["origin"]
         usual = "" if setting["value"] == setting["default"] else f"; default {_value(setting['default'])}"
-        _print(key, setting, f"{render.line(origin)}{usual}")
+        _print_setting(key, setting, f"{render.line(origin)}{usual}")
     else:
-        _show(found)
+        _print_settings(found)
     return 0
 
 
-def _show(found: Mapping[str, Any]) -> None:
+def _print_settings(found: Mapping[str, Any]) -> None:
     settings: Mapping[str, Mapping[str, Any]] = found["settings"]
     chosen = {key: setting for key, setting in settings.items() if setting["origin"] != "default"}
     render.out(f"# {render.line(found['file'])}")
@@ -88,7 +88,7 @@ def _show(found: Mapping[str, Any]) -> None:
     for key, setting in chosen.items():
         usual = "the default" if setting["value"] == setting["default"] else f"default {_value(setting['default'])}"
         origin = "the file" if setting["origin"] == found["file"] else render.line(setting["origin"])
-        _print(key, setting, f"{origin}; {usual}")
+        _print_setting(key, setting, f"{origin}; {usual}")
     if chosen:
         render.out()
     render.out(render.paint("# as they are by default" if chosen else "# all as they are by default", "bold"))
@@ -97,7 +97,7 @@ def _show(found: Mapping[str, Any]) -> None:
             render.out(f"{key} = {_value(setting['value'])}")
 
 
-def _print(key: str, setting: Mapping[str, Any], remark: str) -> None:
+def _print_setting(key: str, setting: Mapping[str, Any], remark: str) -> None:
     render.out(f"{render.paint(key, 'bold')} = {_value(setting['value'])}  {render.paint(f'# {remark}', 'dim')}")
 
 

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from ormahctl import offline, render, supervise
-from ormahctl.autostart import is_usual
+from ormahctl.autostart import is_configured
 from ormahctl.commands.judge import judge_lines
 from ormahctl.gateway import reach
 from ormahctl.registry import Verb
@@ -21,7 +21,7 @@ from ormahd import __version__, paths
 from ormahd.api import HealthResult, NoParams, StatsParams, StatsResult, SyncHealth, WhereResult
 from ormahd.rpc.wire import BadRequest
 
-CALLED = {"hook": "hooks", "watcher": "sessions", "folder": "folders"}
+SOURCE_NAMES = {"hook": "hooks", "watcher": "sessions", "folder": "folders"}
 """Names of sources in the reply of `status`, where the watcher is that of the vault."""
 SECONDS = 10.0
 """Seconds that `status` waits for the daemon's reply."""
@@ -37,16 +37,16 @@ SECONDS = 10.0
 @pass_session
 def status(session: Session, verbose: bool, project_only: bool) -> None:
     """Show the daemon's phase, the vault, what waits for you, and what does not work. Exit status 69 if the daemon is down."""
-    session.starts = False
+    session.may_start = False
     if project_only:
-        _stopped(session)
+        _print_last_stop(session)
         return
     health = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS)
     counted = StatsParams(days=14, tags=20)
     stats = session.client.call("admin.stats", counted, StatsResult) if verbose else None
-    from ormahctl.setup import service, standing
+    from ormahctl.setup import connections, service
 
-    connected, lost, starts = list(standing.connected()), standing.lost(), service.starts_at_login()
+    connected, lost, starts = list(connections.connected()), connections.lost(), service.starts_at_login()
     gateway = reach.status(session.socket_path)
     both = {"agents": connected, "starts_at_login": starts, "gateway": gateway}
     if session.json:
@@ -57,38 +57,38 @@ def status(session: Session, verbose: bool, project_only: bool) -> None:
     render.out(f"{render.paint(health.phase, colour)} · ormahd {health.version} · up {since}")
     index = health.index
     resting = f", {health.archived:,} of them archived" if health.archived else ""
-    _line("vault", f"{render.line(health.vault)}  ({render.count(health.nodes, 'memory', 'memories')}{resting})")
+    _row("vault", f"{render.line(health.vault)}  ({render.count(health.nodes, 'memory', 'memories')}{resting})")
     if not index.fresh or index.pending_vectors:
         pending = f", {render.count(index.pending_vectors, 'text')} left" if index.pending_vectors else ""
-        _line("index", f"catching up{pending}")
-    _line("agents", f"{', '.join(connected)} connected" if connected else "none is connected: ormahctl setup")
+        _row("index", f"catching up{pending}")
+    _row("agents", f"{', '.join(connected)} connected" if connected else "none is connected: ormahctl setup")
     for agent, file in lost.items():
-        _line("agents", render.paint(f"{file} lost Ormah's entry: ormahctl setup {agent}", "yellow"))
+        _row("agents", render.paint(f"{file} lost Ormah's entry: ormahctl setup {agent}", "yellow"))
     if health.last_whisper is not None:
         agent = render.line(health.last_whisper_agent or "?").removeprefix("agent:")
-        _line("whispers", f"last {render.moment(health.last_whisper)}, for {agent}")
+        _row("whispers", f"last {render.moment(health.last_whisper)}, for {agent}")
     else:
-        _line("whispers", "none yet")
+        _row("whispers", "none yet")
     why = health.learning.why
     more = f", {render.count(health.learning.waiting, 'session')} left to read" if health.learning.waiting else ""
-    _line("learning", f"sessions are read by {health.learning.by}{more}" if why is None else f"off: {render.line(why)}")
+    _row("learning", f"sessions are read by {health.learning.by}{more}" if why is None else f"off: {render.line(why)}")
     if health.sync is not None:
-        _sync(health.sync)
+        _print_sync(health.sync)
     waiting = [render.count(health.proposals, "proposal")] if health.proposals else []
     waiting += [render.count(health.conflicts, "conflict")] if health.conflicts else []
     if gateway and gateway["port"]:
-        _line("page", f"open at http://127.0.0.1:{gateway['port']}/; for a link to it: ormahctl web")
+        _row("page", f"open at http://127.0.0.1:{gateway['port']}/; for a link to it: ormahctl web")
     if waiting:
-        _line("waiting", render.paint(f"{' and '.join(waiting)} for you: ormahctl review", "yellow"))
-    _troubles(health)
+        _row("waiting", render.paint(f"{' and '.join(waiting)} for you: ormahctl review", "yellow"))
+    _print_troubles(health)
     if verbose:
         render.out()
         render.facts(msgspec.to_builtins(health) | both | {"stats": msgspec.to_builtins(stats)})
     sys.stdout.flush()
-    skew(health.version)
+    warn_of_other_version(health.version)
 
 
-def _stopped(session: Session) -> None:
+def _print_last_stop(session: Session) -> None:
     """Print where the last session in this project stopped."""
     found = session.client.call("agent.where", NoParams(), WhereResult, timeout=SECONDS)
     if session.json:
@@ -97,61 +97,61 @@ def _stopped(session: Session) -> None:
         render.note("no session in this project is archived")
     else:
         when = render.moment(found.time) if found.time else "at an unknown time"
-        _line("last", f"{when}, with {found.harness}: ormahctl show {render.line(found.session or '')}")
-        _line("asked", f"“{render.line(found.request)}”")
+        _row("last", f"{when}, with {found.harness}: ormahctl show {render.line(found.session or '')}")
+        _row("asked", f"“{render.line(found.request)}”")
         facts = {"edited": ", ".join(found.files), "failed": found.command, "with": found.error}
         facts |= {"open": found.question, "branch": found.branch}
         for name, text in facts.items():
             if text:
-                _line(name, render.line(text))
+                _row(name, render.line(text))
 
 
-def _troubles(health: HealthResult) -> None:
+def _print_troubles(health: HealthResult) -> None:
     """Print what does not work, or not fully."""
     if health.busy:
-        _line("git", render.paint(f"busy: {render.line(health.busy)}; writes are refused meanwhile", "yellow"))
+        _row("git", render.paint(f"busy: {render.line(health.busy)}; writes are refused meanwhile", "yellow"))
     for source in health.sources:
         for wrong in source.troubles:
             since = f"{render.line(wrong.path)}: {render.line(wrong.why)}, since {render.moment(wrong.since)}"
-            _line(CALLED.get(source.source, source.source), render.paint(since, "yellow"))
+            _row(SOURCE_NAMES.get(source.source, source.source), render.paint(since, "yellow"))
     for error in health.learning.errors:
-        _line("learning", render.paint(render.line(error), "yellow"))
+        _row("learning", render.paint(render.line(error), "yellow"))
     for name, job in health.jobs.items():
         if job.last_error:
-            _line("job", render.paint(f"{render.line(name)} failed: {render.line(job.last_error)}", "red"))
+            _row("job", render.paint(f"{render.line(name)} failed: {render.line(job.last_error)}", "red"))
         elif job.running:
-            _line("job", f"{render.line(name)} is at work")
+            _row("job", f"{render.line(name)} is at work")
     paused = [name for name, job in health.jobs.items() if job.paused]
     if paused:
-        _line("paused", "all jobs" if len(paused) == len(health.jobs) else ", ".join(map(render.line, paused)))
+        _row("paused", "all jobs" if len(paused) == len(health.jobs) else ", ".join(map(render.line, paused)))
     if health.judge is not None:
         for name, text in judge_lines(health.judge):
-            _line(name, text)
+            _row(name, text)
     if health.degraded:
-        _line("degraded", render.paint(", ".join(map(render.line, health.degraded)), "yellow"))
+        _row("degraded", render.paint(", ".join(map(render.line, health.degraded)), "yellow"))
     for warning in health.warnings:
-        _line("warning", render.paint(render.line(warning), "yellow"))
+        _row("warning", render.paint(render.line(warning), "yellow"))
 
 
-def _sync(sync: SyncHealth) -> None:
+def _print_sync(sync: SyncHealth) -> None:
     if sync.offline_since is not None:
         since = f"offline since {render.moment(sync.offline_since)}; what is new here follows"
-        _line("sync", render.paint(f"{render.line(sync.remote)} is {since}", "yellow"))
+        _row("sync", render.paint(f"{render.line(sync.remote)} is {since}", "yellow"))
     elif sync.trouble is not None:
-        _line("sync", render.paint(f"failed: {render.line(sync.trouble)}", "red"))
+        _row("sync", render.paint(f"failed: {render.line(sync.trouble)}", "red"))
     else:
         last = f"last {render.moment(sync.last)}" if sync.last else "not yet in this life of the daemon"
         every = f", every {sync.interval_minutes:g} min" if sync.interval_minutes else ""
-        _line("sync", f"{render.line(sync.remote)}, {last}{every}")
+        _row("sync", f"{render.line(sync.remote)}, {last}{every}")
 
 
-def skew(version: str) -> None:
+def warn_of_other_version(version: str) -> None:
     """Print a note if the daemon has another version than this command."""
     if version != __version__:
         render.note(f"the daemon is version {version}, this command {__version__}; restart it: ormahctl restart")
 
 
-def _line(name: str, text: str) -> None:
+def _row(name: str, text: str) -> None:
     render.out(f"{render.pad(name, 9)} {text}", hang=10)
 
 
@@ -175,7 +175,7 @@ def up(session: Session) -> None:
         word = "is running already" if started.how == "running" else f"is up ({started.how})"
         render.out(f"ormahd {hello.version} {word}: {hello.phase}, vault {render.line(hello.vault)}")
     sys.stdout.flush()
-    skew(hello.version)
+    warn_of_other_version(hello.version)
 
 
 @click.command(cls=Verb, short_help="Stop the daemon.", example="ormahctl down")
@@ -188,7 +188,7 @@ def down(session: Session) -> None:
     socket = session.socket_path
     reach.stop(socket)
     pid = supervise.stop(socket)
-    stays = paths.autostart() and is_usual(socket)
+    stays = paths.autostart() and is_configured(socket)
     if stays:  # commands and agents would start it again
         paths.private_dir(socket.parent)
         paths.down_mark(socket).write_bytes(b"")

@@ -7,7 +7,7 @@ import sys
 import click
 
 from ormahctl import render
-from ormahctl.commands.write import peek, written
+from ormahctl.commands.write import peek, print_written
 from ormahctl.options import text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import Session, interactive, pass_session
@@ -61,7 +61,7 @@ def forget(session: Session, node_id: str | None, purge: bool, texts: tuple[str,
         raise click.UsageError("missing argument 'ID'")
     before = peek(session, node_id) if session.json else None
     done = session.client.call("agent.forget", ForgetParams(node_id=node_id), WriteResult)
-    written(session, done, "forgotten", before=before)
+    print_written(session, done, "forgotten", before=before)
     if not session.json and done.commit:
         render.note(f"git keeps it; to bring it back: ormahctl undo {done.commit[:8]}", label="hint")
     return 0
@@ -106,22 +106,22 @@ def _print_plan(session: Session, would: PurgeResult) -> None:
         except NotFound:
             title = "(forgotten already)"
         render.out(f"memory    {would.node_id[:8]}  {title}")
-        render.out(f"its note  {render.count(would.versions, 'version')}  {_first(would.paths)}".rstrip())
+        render.out(f"its note  {render.count(would.versions, 'version')}  {_first_paths(would.paths)}".rstrip())
     if would.others:
         render.out(
-            f"others    {render.count(len(would.others), 'file')} had it in some version  {_first(would.others)}"
+            f"others    {render.count(len(would.others), 'file')} had it in some version  {_first_paths(would.others)}"
         )
-    render.out(f"beside    {_beside(would)}")
+    render.out(f"beside    {_removed_counts(would)}")
     sys.stdout.flush()
     _print_beyond(would)
 
 
-def _first(paths: list[str]) -> str:
+def _first_paths(paths: list[str]) -> str:
     more = f" and {len(paths) - MAX_LISTED:,} more" if len(paths) > MAX_LISTED else ""
     return ", ".join(paths[:MAX_LISTED]) + more
 
 
-def _beside(done: PurgeResult) -> str:
+def _removed_counts(done: PurgeResult) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in done.kept.items()) or "nothing"
 
 
@@ -129,7 +129,7 @@ def _print_outcome(done: PurgeResult) -> None:
     what = render.paint(done.node_id[:8], "bold") if done.node_id else "the text"
     render.out(f"purged {what}: {done.commits:,} of {render.count(done.commits_total, 'commit')} written anew")
     if done.kept:
-        render.out(f"  beside the history: {_beside(done)}")
+        render.out(f"  beside the history: {_removed_counts(done)}")
     if done.commit:
         render.out(
             f"  commit {done.commit[:8]}, {render.size(done.size_before)} before, {render.size(done.size_after or 0)} now"

@@ -23,19 +23,19 @@ import click
 
 from ormahctl import managers, offline, render, supervise
 from ormahctl.commands import service as services
-from ormahctl.commands.service import short
-from ormahctl.commands.setup import change_fields, entries, paste, warn
+from ormahctl.commands.service import short_path
+from ormahctl.commands.setup import change_fields, entry_names, print_snippet, warn_of_obstacles
 from ormahctl.commands.sources import add
 from ormahctl.obsidian import find_obsidian_vaults
 from ormahctl.session import Session
 from ormahctl.setup import change as entry
-from ormahctl.setup import connect, standing
+from ormahctl.setup import connect, connections
 from ormahctl.setup import harness as agents
 from ormahctl.setup import service as units
 from ormahctl.setup.connect import SettingsChange
+from ormahctl.setup.connections import HookAnswer
 from ormahctl.setup.harness import HARNESSES, Agent, Harness
-from ormahctl.setup.standing import HookAnswer
-from ormahctl.times import spoken
+from ormahctl.times import locale_language
 from ormahd import api, paths
 from ormahd.rpc.wire import BadRequest, Conflict
 
@@ -92,7 +92,7 @@ def own_name() -> str:
     return done.stdout.strip() or full.strip() or getpass.getuser()
 
 
-def transcripts() -> tuple[int, int]:
+def transcript_totals() -> tuple[int, int]:
     """Return number and bytes of the transcripts that agents keep on this machine."""
     sizes = [
         file.stat().st_size
@@ -104,7 +104,7 @@ def transcripts() -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-def agents_of(text: str) -> list[str]:
+def named_agents(text: str) -> list[str]:
     """Return the agents that a person names: names, `all` for those on this machine, or `none`.
 
     Raises:
@@ -125,12 +125,12 @@ def agents_of(text: str) -> list[str]:
 def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline: int) -> SetupChoices:
     """Return the choices: those that options name (`answers`), and for the others the person's answers, or the
     defaults. `asks`: whether a person answers."""
-    found = agents_of("all")
-    vault, settled = services.vault_now(session)
-    files, size = transcripts()
+    found = named_agents("all")
+    vault, settled = services.current_vault(session)
+    files, size = transcript_totals()
     can_serve = managers.state() == "answers" and not units.installed()
     given = SetupChoices(
-        agents=agents_of(answers.get("agents", "all")),
+        agents=named_agents(answers.get("agents", "all")),
         vault=answers["vault"].expanduser().absolute() if "vault" in answers else None,
         sources=dict.fromkeys(answers.get("source", ()), ""),
         name=answers.get("name", None if settled else own_name()),
@@ -166,7 +166,7 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
             given.agents = _ask_agents(head, found)
         elif topic == "vault":
             render.out(f"{head} Where should the memories be kept? The folder becomes a git repository of its own.")
-            chosen = Path(os.path.abspath(os.path.expanduser(_prompt("A folder", short(vault)))))
+            chosen = Path(os.path.abspath(os.path.expanduser(_prompt("A folder", short_path(vault)))))
             given.vault = None if chosen == vault else chosen
         elif topic == "source":
             render.out(
@@ -175,7 +175,7 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
             )
             for folder in offered:
                 if folder not in (given.vault or vault).parents:
-                    question = f"A space for {short(folder)} (a name; global: every project; no: leave it)"
+                    question = f"A space for {short_path(folder)} (a name; global: every project; no: leave it)"
                     space = _prompt(question, folder.name)
                     given.sources |= {} if space.casefold() in {"no", "n", "none"} else {folder: space}
         elif topic == "service":
@@ -207,7 +207,7 @@ def _ask_agents(head: str, names: Sequence[str]) -> list[str]:
     render.out(f"{head} Agents on this machine: {', '.join(names)}. Their settings get Ormah's entries.")
     while True:
         try:
-            return agents_of(_prompt("Connect which? (names, all, none)", "all"))
+            return named_agents(_prompt("Connect which? (names, all, none)", "all"))
         except BadRequest as exc:
             render.note(f"{exc.message}; {exc.hint}")
 
@@ -215,7 +215,7 @@ def _ask_agents(head: str, names: Sequence[str]) -> list[str]:
 # ---------------------------------------------------------------- acting
 
 
-def planned(session: Session, chosen: SetupChoices) -> list[SettingsChange]:
+def plan_changes(session: Session, chosen: SetupChoices) -> list[SettingsChange]:
     """Return the changes of the agents' settings. Raises before anything is changed if one cannot be edited."""
     socket = entry.socket_option(session.socket_path)
     words = entry.server_command(session.socket_path)
@@ -223,64 +223,64 @@ def planned(session: Session, chosen: SetupChoices) -> list[SettingsChange]:
         change
         for name in chosen.agents
         if name in HARNESSES
-        for change in connect.plans(HARNESSES[name], socket=socket, deadline=chosen.deadline, server=words)
+        for change in connect.plan(HARNESSES[name], socket=socket, deadline=chosen.deadline, server=words)
     ]
 
 
 def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
     """Do everything that `chosen` asks for, and print each step."""
-    done = SetupDone(changes=planned(session, chosen))
+    done = SetupDone(changes=plan_changes(session, chosen))
     if chosen.vault is not None:
         offline.answer("config", "set", "vault.path", str(chosen.vault))
-    running = services.daemon(session)[0] is not None
+    running = services.daemon_status(session)[0] is not None
     if chosen.past:
         offline.answer("config", "set", "sessions.watch", "true")
     if chosen.reader:
         offline.answer("config", "set", "jobs.judge", "command")
         offline.answer("config", "set", "judge.command", READERS[chosen.reader])
         title = HARNESSES[chosen.reader].title
-        _step(session, "reader", f"{title} reads finished sessions; `ormahctl status` shows what it cost")
+        _print_step(session, "reader", f"{title} reads finished sessions; `ormahctl status` shows what it cost")
     for change in done.changes:
         change.make()
         if change.changed or change.server != "foreign":
-            names = entries(change)
+            names = entry_names(change)
             hooks = len(names) - ("MCP server" in names)
             what = [render.count(hooks, "hook")] if hooks else []
             what += ["MCP server"] if "MCP server" in names else []
-            _step(session, change.harness.name, f"{', '.join(what) or 'as it was'}  {short(change.path)}")
+            _print_step(session, change.harness.name, f"{', '.join(what) or 'as it was'}  {short_path(change.path)}")
     words = entry.server_command(session.socket_path)
     for agent in (agents.AGENTS[name] for name in chosen.agents):
         if isinstance(agent, Harness):
-            entry.wire(agent.name, entry.program(session.socket_path))
-        elif standing.standing(agent, socket=None, server=words).state == "yes":
-            _step(session, agent.name, f"as it was  {short(agent.server_file())}")
+            entry.store_program(agent.name, entry.program(session.socket_path))
+        elif connections.agent_status(agent, socket=None, server=words).state == "yes":
+            _print_step(session, agent.name, f"as it was  {short_path(agent.server_file())}")
         elif agents.add_server(agent, words):
-            _step(session, agent.name, f"MCP server  {short(agent.server_file())}")
+            _print_step(session, agent.name, f"MCP server  {short_path(agent.server_file())}")
         else:
             done.pasted.append(agent)
-    done.service = _start(session, chosen)
-    done.vault = services.daemon(session)[1] or ""
-    _step(session, "vault", short(Path(done.vault)))
-    _step(session, "daemon", done.service)
+    done.service = _start_daemon(session, chosen)
+    done.vault = services.daemon_status(session)[1] or ""
+    _print_step(session, "vault", short_path(Path(done.vault)))
+    _print_step(session, "daemon", done.service)
     for folder, space in chosen.sources.items():
         try:
             made, _ = add(session, str(folder), space)
-            _step(session, "source", f"{short(folder)}, space {made['space'] or 'global'}")
+            _print_step(session, "source", f"{short_path(folder)}, space {made['space'] or 'global'}")
         except BadRequest as exc:
-            render.note(f"{short(folder)} is no source: {exc.message}")
+            render.note(f"{short_path(folder)} is no source: {exc.message}")
     if chosen.name:
-        _name(session, chosen.name)
-        _step(session, "you", chosen.name)
+        _name_self_node(session, chosen.name)
+        _print_step(session, "you", chosen.name)
     if chosen.past:
         folders = [str(place) for _, place in paths.transcript_folders()]
         session.client.call("ingest.backfill", api.BackfillParams(action="start", folders=folders), api.BackfillResult)
-        _step(session, "sessions", "being archived in the background")
+        _print_step(session, "sessions", "being archived in the background")
     if running and (chosen.past or chosen.reader):
-        _step(session, "settings", "taken up by the daemon that runs after: ormahctl restart")
+        _print_step(session, "settings", "taken up by the daemon that runs after: ormahctl restart")
     return done
 
 
-def _start(session: Session, chosen: SetupChoices) -> str:
+def _start_daemon(session: Session, chosen: SetupChoices) -> str:
     """Start the daemon, by the service manager if that was chosen. Return how it runs now."""
     socket = session.socket_path
     if chosen.service:
@@ -296,7 +296,7 @@ def _start(session: Session, chosen: SetupChoices) -> str:
     return f"ormahd {started.hello.version} {how}"
 
 
-def _name(session: Session, name: str) -> None:
+def _name_self_node(session: Session, name: str) -> None:
     """Give the self node its name."""
     _wait_until_ready(session)
     persons = api.ListParams(types=["person"], tags=["about_self"], limit=100)
@@ -317,7 +317,7 @@ def _wait_until_ready(session: Session) -> None:
         time.sleep(supervise.READY_POLL_SECONDS)
 
 
-def _step(session: Session, head: str, text: str) -> None:
+def _print_step(session: Session, head: str, text: str) -> None:
     if not session.json:
         render.out(f"{render.paint(render.pad(head, COLUMN), 'bold')}{text}", hang=COLUMN)
         sys.stdout.flush()
@@ -332,14 +332,14 @@ def check(session: Session, chosen: SetupChoices) -> dict[str, HookAnswer]:
     _wait_until_ready(session)
     found = {f"hook of {name}": _check_hook(HARNESSES[name]) for name in chosen.agents if name in HARNESSES}
     if chosen.agents:
-        found["MCP server"] = standing.ask_server(entry.server_command(session.socket_path))
+        found["MCP server"] = connections.ask_server(entry.server_command(session.socket_path))
     return found
 
 
 def _check_hook(harness: Harness) -> HookAnswer:
     """Send a prompt by the hook of the agent's settings to the daemon."""
-    hooks, _ = standing.entries(harness)
-    answer = standing.ask_hook(next(hooks[event][0] for event in standing.PROMPTS if event in hooks))
+    hooks, _ = connections.entries(harness)
+    answer = connections.ask_hook(next(hooks[event][0] for event in connections.PROMPTS if event in hooks))
     if answer.ok and answer.output:
         return answer
     return HookAnswer(False, answer.ms, answer.trouble or "ran, and the daemon did not hear of it")
@@ -351,7 +351,7 @@ def _check_hook(harness: Harness) -> HookAnswer:
 def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
     """Carry out the choices and check them. Return the exit status: 1 if a check failed."""
     if dry_run:
-        return _foretell(session, chosen)
+        return _print_plan(session, chosen)
     done = carry_out(session, chosen)
     done.checks = check(session, chosen)
     status = FAILED if any(not answer.ok for answer in done.checks.values()) else 0
@@ -368,15 +368,15 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
         return status
     for what, answer in done.checks.items():
         how = f"answers in {answer.ms:.0f} ms" if answer.ok else render.paint(answer.trouble or "fails", "red")
-        _step(session, "checked", f"{what} {how}")
+        _print_step(session, "checked", f"{what} {how}")
     for name in chosen.agents:
         if name in HARNESSES:
-            warn(HARNESSES[name], [change for change in done.changes if change.harness.name == name])
+            warn_of_obstacles(HARNESSES[name], [change for change in done.changes if change.harness.name == name])
     if chosen.service:
         services.warn_of_shell()
     render.out()
     for agent in done.pasted:
-        paste(agent, words)
+        print_snippet(agent, words)
     afterwards: dict[str, list[str]] = {}
     for harness in dict.fromkeys(change.harness for change in done.changes if change.changed):
         afterwards.setdefault(harness.after, []).append(harness.name)
@@ -385,7 +385,7 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
     trial = 'ormahctl remember "I am allergic to peanuts." --about-self'
     trial = f'try it: {trial}; then: ormahctl whisper "what am I allergic to?"'
     render.note(trial, label="next")
-    if (language := spoken("LC_MESSAGES")) != "en":
+    if (language := locale_language("LC_MESSAGES")) != "en":
         other = "To find memories by meaning in a hundred languages (80 MB, slower): ormahctl model use multilingual"
         text = f"the usual model reads English, your system speaks {language}. {other}"
         render.note(text, label="languages")
@@ -393,10 +393,10 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
     return status
 
 
-def _foretell(session: Session, chosen: SetupChoices) -> int:
+def _print_plan(session: Session, chosen: SetupChoices) -> int:
     """Print what `run` would change, without changing anything. Return the exit status 0."""
-    changes = planned(session, chosen)
-    vault = chosen.vault or services.vault_now(session)[0]
+    changes = plan_changes(session, chosen)
+    vault = chosen.vault or services.current_vault(session)[0]
     if session.json:
         rows = [change_fields(change, dry_run=True) for change in changes]
         found = {"dry_run": True, "vault": str(vault), "agents": rows, "service": chosen.service}
@@ -404,13 +404,13 @@ def _foretell(session: Session, chosen: SetupChoices) -> int:
         return 0
     for change in [*changes, *(units.install(session.socket_path) if chosen.service else [])]:
         if change.changed:
-            services.show(change, sys.stdout)
-    _step(session, "vault", short(vault))
-    _step(session, "daemon", "would be started" + (", and with each login" if chosen.service else ""))
+            services.print_diff(change, sys.stdout)
+    _print_step(session, "vault", short_path(vault))
+    _print_step(session, "daemon", "would be started" + (", and with each login" if chosen.service else ""))
     for folder in chosen.sources:
-        _step(session, "source", short(folder))
+        _print_step(session, "source", short_path(folder))
     if chosen.name:
-        _step(session, "you", chosen.name)
+        _print_step(session, "you", chosen.name)
     if chosen.past:
-        _step(session, "sessions", "past ones would be archived, and later ones watched")
+        _print_step(session, "sessions", "past ones would be archived, and later ones watched")
     return 0

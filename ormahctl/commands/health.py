@@ -50,7 +50,7 @@ def doctor(session: Session, fix: bool, judge: bool) -> int:
 def examine(session: Session, *, fix: bool) -> list[api.Finding]:
     """Return what is wrong with vault, index, git, models and the settings of agents. A daemon that is down is not
     started."""
-    session.starts = False
+    session.may_start = False
     daemon = None
     try:
         found = session.follow("examining", "admin.doctor", api.DoctorParams(fix=fix), api.DoctorResult, counts=True)
@@ -62,9 +62,9 @@ def examine(session: Session, *, fix: bool) -> list[api.Finding]:
             render.note("the daemon is not running; looking without it")
         output = offline.answer("doctor", "--json", *(["--fix"] if fix else []), fine={0, FOUND})
         found = msgspec.json.decode(output, type=api.DoctorResult)
-    from ormahctl.setup import standing
+    from ormahctl.setup import connections
 
-    return found.findings + standing.findings(daemon, session.socket_path)
+    return found.findings + connections.findings(daemon, session.socket_path)
 
 
 def print_findings(findings: list[api.Finding]) -> None:
@@ -136,7 +136,7 @@ def logs(session: Session) -> None:
 
 def _log_file(session: Session) -> Path:
     """Return the path of the log, from the daemon, or if it is down computed from the vault."""
-    session.starts = False
+    session.may_start = False
     try:
         file = session.client.call("admin.health", api.NoParams(), api.HealthResult, timeout=SECONDS).log_file
         if file:

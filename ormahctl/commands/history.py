@@ -16,21 +16,21 @@ _LABEL = 8
 """Width in columns of the labels before an op's values."""
 
 
-def show_op(op: api.ShowOpResult) -> None:
+def print_op(op: api.ShowOpResult) -> None:
     """Print an op in full: its data, its reason, then each note that it changed."""
-    _heading(op)
+    _print_heading(op)
     render.out()
     render.out(f"{render.count(op.total, 'file')} changed" if op.total else "no file of the vault changed")
     for note in op.notes:
         render.out()
-        _note(note)
+        _print_note(note)
     if op.total > len(op.notes):
         more = op.total - len(op.notes)
         verb = "is" if more == 1 else "are"
         render.note(f"{more:,} more {verb} not shown (--limit); in the vault: git show --stat {op.commit[:8]}")
 
 
-def show_life(found: api.LifeResult, limit: int) -> None:
+def print_versions(found: api.LifeResult, limit: int) -> None:
     """Print the versions of a memory, newest first."""
     if found.versions:
         newest = next((version.change for version in found.versions if version.change is not None), None)
@@ -41,7 +41,7 @@ def show_life(found: api.LifeResult, limit: int) -> None:
             render.out(render.paint(render.line(newest.path), "dim"))
     for version in found.versions:
         render.out()
-        _version(version)
+        _print_version(version)
     if not found.versions:
         render.note("nothing was changed that fits")
     elif len(found.versions) == limit:
@@ -50,7 +50,7 @@ def show_life(found: api.LifeResult, limit: int) -> None:
         render.note(f"there may be older versions: {older}")
 
 
-def _heading(op: api.OpResult) -> None:
+def _print_heading(op: api.OpResult) -> None:
     render.out(render.paint(render.line(op.subject), "bold"))
     facts = {"commit": op.commit[:8], "when": render.moment(op.time), "who": op.source}
     facts |= {"kind": op.kind or "(a commit by hand)", "undone": f"by {op.undone_by[:8]}" if op.undone_by else ""}
@@ -60,16 +60,16 @@ def _heading(op: api.OpResult) -> None:
             render.out(render.paint(text, "yellow") if label == "undone" else text)
     if op.body.strip():
         render.out()
-    _reason(op)
+    _print_reason(op)
 
 
-def _version(version: api.VersionResult) -> None:
+def _print_version(version: api.VersionResult) -> None:
     when, commit = render.moment(version.time), render.paint(version.commit[:8], "dim")
     who = render.cut(render.line(version.source), 40)
     render.out(f"{when}  {commit}  {render.line(version.kind or '-')}  {who}  {render.line(version.subject)}")
     if version.undone_by:
         render.out(render.paint(f"  undone by {render.line(version.undone_by)[:8]}", "yellow"))
-    _reason(version)
+    _print_reason(version)
     change = version.change
     if change is None:
         render.out("  (the note itself did not change)")
@@ -79,16 +79,16 @@ def _version(version: api.VersionResult) -> None:
         render.out(f"          to {render.line(change.path)}")
     elif change.change != "edited":
         render.out(f"  {render.paint(render.line(change.change), _COLOURS.get(change.change, 'dim'))}")
-    _diff(change)
+    _print_diff(change)
 
 
-def _reason(op: api.OpResult) -> None:
+def _print_reason(op: api.OpResult) -> None:
     text = op.body.strip()
     for line in render.safe(text).split("\n") if text else ():
         render.out(f"  {line}".rstrip())
 
 
-def _note(note: api.NoteChange) -> None:
+def _print_note(note: api.NoteChange) -> None:
     word = render.paint(render.pad(render.line(note.change), _LABEL), _COLOURS.get(note.change, "dim"))
     name = f"{note.node_id[:8]}  " if note.node_id else ""
     title = "" if note.title == note.path else render.line(note.title)
@@ -97,10 +97,10 @@ def _note(note: api.NoteChange) -> None:
     if note.old_path:
         render.out(render.paint(f"{space}{render.line(note.old_path)} ->", "dim"))
     render.out(render.paint(f"{space}{render.line(note.path)}", "dim"))
-    _diff(note)
+    _print_diff(note)
 
 
-def _diff(note: api.NoteChange) -> None:
+def _print_diff(note: api.NoteChange) -> None:
     for line in note.diff.split("\n") if note.diff else []:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
         text = render.safe(line)
@@ -145,7 +145,7 @@ def history(
         if session.json:
             render.emit(change)
         else:
-            show_op(change)
+            print_op(change)
         return
     if len(words) > 1:
         raise click.UsageError("give one ID, or: show COMMIT")
@@ -156,7 +156,7 @@ def history(
         if session.json:
             render.emit(found.versions)
         else:
-            show_life(found, limit)
+            print_versions(found, limit)
         return
     params = api.HistoryParams(node_id=node_id, source=source, space=space, since=since, before=before, limit=limit)
     ops = session.client.call("history.list", params, api.HistoryResult).ops
@@ -164,14 +164,14 @@ def history(
         render.emit(ops)
         return
     for op in ops:
-        _print(op)
+        _print_listed(op)
     if not ops:
         render.note("nothing was changed that fits")
     elif len(ops) == limit:
         render.note(f"there may be more; the next page: --before {ops[-1].commit[:8]}")
 
 
-def _print(op: api.OpResult) -> None:
+def _print_listed(op: api.OpResult) -> None:
     undone = render.paint("  (undone)", "yellow") if op.undone_by else ""
     kind = render.pad(render.line(op.kind or "-"), 11)
     who = render.pad(render.cut(render.line(op.source), 24), 18)

@@ -28,8 +28,8 @@ class HookVerb(Verb):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        if not args and _typed():
-            _explain()
+        if not args and _is_typed():
+            _print_explanation()
             raise click.exceptions.Exit(0)
         try:
             return super().make_context(info_name, args, parent, **extra)
@@ -59,8 +59,8 @@ def hook(session: Session, event: str, harness: str, deadline: int) -> None:
     """Answer EVENT of an agent's harness: reads its JSON from stdin, and prints the answer, or nothing. It never fails."""
     from ormahctl.shim import prompt
 
-    if _typed():
-        _explain()
+    if _is_typed():
+        _print_explanation()
         return
     prompt.main([event, "--harness", harness, "--socket", str(session.socket_path), "--deadline", str(deadline)])
 
@@ -76,18 +76,18 @@ def statusline(session: Session) -> None:
     {"statusLine": {"type": "command", "command": "ormahctl statusline"}}."""
     from ormahctl.shim import prompt
 
-    if _typed():
-        _explain()
+    if _is_typed():
+        _print_explanation()
         return
     prompt.main(["StatusLine", "--harness", HARNESSES[0], "--socket", str(session.socket_path)])
 
 
-def _typed() -> bool:
+def _is_typed() -> bool:
     """Whether a person started it: a harness gives no terminal as stdin."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _explain() -> None:
+def _print_explanation() -> None:
     render.note(
         "an agent's program runs this at its events and hands it JSON on stdin; there is nothing to type. "
         'To connect an agent: ormahctl setup. To see what would be whispered: ormahctl whisper "a prompt"'
@@ -104,7 +104,7 @@ def mcp(session: Session) -> None:
     """Serve an agent over the Model Context Protocol, on standard input and output. An agent's program starts this."""
     from ormahctl.shim.pump import serve
 
-    if _typed():
+    if _is_typed():
         render.note(
             "an agent's program runs this and speaks JSON-RPC; there is nothing to type. To connect one: docs/mcp.md"
         )

@@ -79,7 +79,7 @@ def ingest(
     if stops:
         if path is not None:
             raise click.UsageError("--stop takes no file or folder: it stops the backfill that is under way")
-        _stop(session)
+        _stop_backfill(session)
         return 0
     if not past and path is None:
         raise click.UsageError("name a file, a folder or -, or give --backfill for all past sessions of your agents")
@@ -94,14 +94,14 @@ def ingest(
         else:
             assert path is not None
             where = UNSET if space is None else None if space == GLOBAL else space
-            if not _named(session, path, read, kind or "", where, dry_run=dry_run):
+            if not _read_path(session, path, read, kind or "", where, dry_run=dry_run):
                 return 0
     except KeyboardInterrupt:
-        _how_far(read, "stopped")
+        _print_progress(read, "stopped")
         return INTERRUPTED
     except OrmahError:
         if read.files or read.documents or read.begun:
-            _how_far(read, "broken off")
+            _print_progress(read, "broken off")
         raise
     return _print_outcome(session, read, path, time.monotonic() - begun)
 
@@ -125,25 +125,25 @@ def _print_outcome(session: Session, read: _ReadFiles, path: str | None, seconds
     for file in named if path == "-" else ():
         file.path = "-"
     if session.json:
-        about = {**_sums(files), "seconds": round(seconds, 3), "files": files}
-        render.emit(about | {"left_out": read.excluded, "documents": {**_sums(texts), "files": texts}})
+        about = {**_totals(files), "seconds": round(seconds, 3), "files": files}
+        render.emit(about | {"left_out": read.excluded, "documents": {**_totals(texts), "files": texts}})
     else:
         if files or not texts:
-            _report(files, seconds)
+            _print_conversations(files, seconds)
         if texts:
-            _report_documents(texts)
+            _print_documents(texts)
         for folder in read.excluded:
             why = f"a folder of Ormah itself: {api.WHY_OURS}" if Path(folder).is_dir() else "its name is not UTF-8"
             render.note(f"{render.line(folder)} was left out: {why}")
-    return FAILED if _failed(files) or any(file.status == "failed" for file in texts) else 0
+    return FAILED if _failed_files(files) or any(file.status == "failed" for file in texts) else 0
 
 
-def _named(
+def _read_path(
     session: Session, path: str, read: _ReadFiles, kind: str, space: str | UnsetType | None, *, dry_run: bool
 ) -> bool:
     """Read a file, a folder or standard input, and add what came of each file to `read`. With `dry_run`, print instead
     which files these are. Return whether `read` has something to report."""
-    with _place(path) as (place, unnamed), Bar("reading") as bar:
+    with _path_to_read(path) as (place, unnamed), Bar("reading") as bar:
         params = api.IngestPathParams(path=place, kind=kind)
         found = session.client.call("ingest.look", params, api.IngestPathResult, timeout=READ_SECONDS)
         read.excluded.extend(found.left_out)
@@ -153,7 +153,7 @@ def _named(
                 f"{path} is no document, and {why}: leave --space and --global out (or --as document)"
             )
         if dry_run:
-            _foretell(session, found)
+            _print_files(session, found)
             return False
         _archive(session, found.files, bar, read, unnamed=unnamed)
         for number, file in enumerate(found.documents):
@@ -166,7 +166,7 @@ def _named(
     return True
 
 
-def _foretell(session: Session, found: api.IngestPathResult) -> None:
+def _print_files(session: Session, found: api.IngestPathResult) -> None:
     """Print which files would be read."""
     if session.json:
         render.emit(found)
@@ -186,9 +186,9 @@ def _backfill(session: Session, path: str | None, read: _ReadFiles, *, dry_run: 
     """Archive past sessions. Return whether `read` has something to report."""
     found = _survey(session, path)
     if dry_run:
-        render.emit(found) if session.json else _describe(found)
+        render.emit(found) if session.json else _print_survey(found)
         return False
-    if not _agreed(session, found):
+    if not _confirm_archiving(session, found):
         if session.json:
             render.emit({"added": 0, "seconds": 0.0, "files": []})
         return False
@@ -209,10 +209,10 @@ def _survey(session: Session, folder: str | None) -> api.PastResult:
     return session.client.call("ingest.past", api.PastParams(folders=folders), api.PastResult, timeout=LONG_SECONDS)
 
 
-def _agreed(session: Session, found: api.PastResult) -> bool:
+def _confirm_archiving(session: Session, found: api.PastResult) -> bool:
     """Return whether to begin archiving. Prints how much there is, and asks if stdin is a terminal."""
     if not session.json:
-        _describe(found)
+        _print_survey(found)
     if not found.files:
         return False
     if session.json or not sys.stdin.isatty():
@@ -223,7 +223,7 @@ def _agreed(session: Session, found: api.PastResult) -> bool:
     return False
 
 
-def _describe(found: api.PastResult) -> None:
+def _print_survey(found: api.PastResult) -> None:
     """Print where past sessions are, how many, and how large."""
     rows = [
         [folder.path, f"{folder.files:,}", render.size(folder.bytes), folder.trouble or f"{folder.fresh:,}"]
@@ -239,7 +239,7 @@ def _describe(found: api.PastResult) -> None:
     render.out(f"to read: {render.count(len(found.files), 'file')}, {render.size(found.bytes)}")
 
 
-def _stop(session: Session) -> None:
+def _stop_backfill(session: Session) -> None:
     """Stop a backfill in the background."""
     before = session.client.call("ingest.backfill", api.BackfillParams(), api.BackfillResult)
     found = session.client.call("ingest.backfill", api.BackfillParams(action="stop"), api.BackfillResult)
@@ -254,7 +254,7 @@ def _stop(session: Session) -> None:
 
 
 @contextmanager
-def _place(path: str) -> Iterator[tuple[str, bool]]:
+def _path_to_read(path: str) -> Iterator[tuple[str, bool]]:
     """Return the absolute path to read, and whether it is a temporary file. Standard input is copied to one, because
     the daemon must be able to read it twice."""
     if path != "-":
@@ -294,7 +294,7 @@ def _archive(
         read.begun.pop(name)
 
 
-def _sums(files: Sequence[api.Result]) -> dict[str, Any]:
+def _totals(files: Sequence[api.Result]) -> dict[str, Any]:
     """Return the sums of all numbers of these files, also of those that are counted by kind or reason."""
     sums: dict[str, Any] = {}
     for file in files:
@@ -306,9 +306,9 @@ def _sums(files: Sequence[api.Result]) -> dict[str, Any]:
     return sums
 
 
-def _how_far(read: _ReadFiles, how: str) -> None:
-    added = _sums(read.files).get("added", 0) + sum(read.begun.values())
-    memories = _sums(read.documents).get("added", 0)
+def _print_progress(read: _ReadFiles, how: str) -> None:
+    added = _totals(read.files).get("added", 0) + sum(read.begun.values())
+    memories = _totals(read.documents).get("added", 0)
     came = f"{render.count(added, 'turn')} archived, {render.count(memories, 'memory', 'memories')} added"
     render.note(f"{how} after {render.count(len(read.files) + len(read.documents), 'file')}: {came}")
     for name in read.begun:
@@ -316,9 +316,9 @@ def _how_far(read: _ReadFiles, how: str) -> None:
     render.note("the same command goes on from there: what is known is skipped", label="hint")
 
 
-def _report(files: Sequence[api.IngestedFile], seconds: float) -> None:
+def _print_conversations(files: Sequence[api.IngestedFile], seconds: float) -> None:
     """Print what became of conversations."""
-    sums = _sums(files)
+    sums = _totals(files)
     lasted = f"({render.count(len(files), 'file')}, {render.lasting(seconds)})"
     if sums.get("added"):
         turns = f"{render.count(sums['added'], 'turn')} of {render.count(sums['sessions'], 'session')}"
@@ -333,27 +333,27 @@ def _report(files: Sequence[api.IngestedFile], seconds: float) -> None:
     if unchanged := sum(file.status == "unchanged" for file in files):
         render.out(f"  {render.count(unchanged, 'file')} unchanged since the last time")
     sys.stdout.flush()
-    _note_bad(files)
+    _print_faults(files)
 
 
-def _report_documents(files: Sequence[api.IngestedDocument]) -> None:
+def _print_documents(files: Sequence[api.IngestedDocument]) -> None:
     """Print what became of the sections of documents."""
-    sums = _sums(files)
+    sums = _totals(files)
     counts = f"{render.count(sums['added'], 'memory', 'memories')} added, {sums['known']:,} known already"
     render.out(f"{render.count(sums['sections'], 'section')} of {render.count(len(files), 'document')}: {counts}")
     commits = [file.commit for file in files if file.commit]
     if commits:
         render.out(f"  to take it back: ormahctl undo {'--run ' if len(commits) > 1 else ''}{commits[0][:8]}")
     sys.stdout.flush()
-    _note_bad(files)
+    _print_faults(files)
 
 
-def _note_bad(files: Sequence[api.IngestedFile] | Sequence[api.IngestedDocument]) -> None:
+def _print_faults(files: Sequence[api.IngestedFile] | Sequence[api.IngestedDocument]) -> None:
     """Print which secrets were redacted, and which files could not be read."""
-    if redacted := _sums(files).get("redacted"):
+    if redacted := _totals(files).get("redacted"):
         kinds = ", ".join(f"{render.line(kind)} ({number:,})" for kind, number in sorted(redacted.items()))
         render.note(f"taken out before anything was kept: {kinds}", label="secret")
-    bad = _failed(files)
+    bad = _failed_files(files)
     for file in bad[:MAX_NAMED]:
         render.note(render.line(file.error or NO_FORMAT), label=render.line(file.path), colour="red")
     if len(bad) > MAX_NAMED:
@@ -362,7 +362,7 @@ def _note_bad(files: Sequence[api.IngestedFile] | Sequence[api.IngestedDocument]
         render.note(f"{render.count(strange, 'file')} of other kinds passed over")
 
 
-def _failed(
+def _failed_files(
     files: Sequence[api.IngestedFile] | Sequence[api.IngestedDocument],
 ) -> list[api.IngestedFile | api.IngestedDocument]:
     return [file for file in files if file.status == "failed" or (file.status == "unknown" and len(files) == 1)]

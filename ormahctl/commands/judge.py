@@ -50,14 +50,14 @@ def _print_trial(done: JudgeTestResult) -> None:
             render.out(f"  {render.line(line)}")
         if len(lines) > ANSWER_LINES:
             render.out(f"  … and {render.count(len(lines) - ANSWER_LINES, 'more line')}")
-        render.out(_verdict_on(done))
+        render.out(_verdict_line(done))
     tokens = f"{done.tokens:,} tokens" + ("" if done.counted else " (estimated)")
     if done.calls:
         render.out(f"took {done.seconds:.1f} s, {render.count(done.calls, 'call')}, {tokens}")
     render.out(f"left today: {render.count(done.calls_left, 'call')}, {done.tokens_left:,} tokens")
 
 
-def _verdict_on(done: JudgeTestResult) -> str:
+def _verdict_line(done: JudgeTestResult) -> str:
     if not done.usable:
         return render.paint(f"this cannot be used: {render.line(done.why or '?')}", "red")
     repaired = " after one repair" if done.calls > 1 else ""

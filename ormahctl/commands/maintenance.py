@@ -38,14 +38,14 @@ def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -
     if not words:
         if dry_run or force:
             raise click.UsageError("--dry-run and --force belong to: jobs run NAME")
-        _list(session)
+        _print_jobs(session)
         return 0
     if words[0] not in JOB_DOES:
         raise Unknown(words[0], JOB_DOES, None, None)
     if len(words) != 2:
         raise click.UsageError(f"jobs {words[0]} takes the NAME of one job, or: all")
     if words[0] == "run":
-        return _run(session, words[1], dry_run, force)
+        return _run_jobs(session, words[1], dry_run, force)
     if dry_run or force:
         raise click.UsageError("--dry-run and --force belong to: jobs run NAME")
     if words[1] == ALL:
@@ -61,7 +61,7 @@ def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -
     return 0
 
 
-def _list(session: Session) -> None:
+def _print_jobs(session: Session) -> None:
     tasks = session.client.call("admin.tasks", api.NoParams(), api.TasksResult).tasks
     if session.json:
         render.emit(tasks)
@@ -80,7 +80,7 @@ def _list(session: Session) -> None:
             render.note(f"{task.name} failed: {render.line(task.last_error)}", label="error")
 
 
-def _run(session: Session, name: str, dry_run: bool, force: bool) -> int:
+def _run_jobs(session: Session, name: str, dry_run: bool, force: bool) -> int:
     if name == ALL:
         every = api.RunAllParams(dry_run=dry_run, force=force)
         done = session.follow("at work", "admin.run_all", every, api.RunAllResult, timeout=RUN_SECONDS).results
@@ -146,11 +146,11 @@ def maintenance(session: Session, words: tuple[str, ...]) -> None:
         raise click.UsageError("give nothing, or: apply FILE (- for standard input)")
     params = api.MaintenanceParams()
     if words:
-        params.results = _results(words[1])
+        params.results = _read_verdicts(words[1])
     render.emit(session.follow("looking", "agent.maintenance", params, api.MaintenanceResult, timeout=BATCH_SECONDS))
 
 
-def _results(path: str) -> dict[str, Any]:
+def _read_verdicts(path: str) -> dict[str, Any]:
     """Return the verdicts in the JSON file `path`. Raises UsageError if it has none."""
     file = click.File("rb").convert(path, None, click.get_current_context())
     if file.isatty():

@@ -16,8 +16,8 @@ import msgspec
 
 from ormahctl import render
 from ormahctl.commands.sessions import list_sessions, print_exchange
-from ormahctl.commands.spaces import space_counts, unknown_spaces
-from ormahctl.commands.work import NOTHING, about_file
+from ormahctl.commands.spaces import space_counts, warn_of_unknown_spaces
+from ormahctl.commands.work import NOTHING, print_about_file
 from ormahctl.options import DAYS, TIER, TYPE, limit_option, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session, space
@@ -120,7 +120,7 @@ def recall(
     if files is not None:
         if query:
             raise click.UsageError("--files goes without a QUERY")
-        about_file(session, files, min(limit, MAX_RESULTS))
+        print_about_file(session, files, min(limit, MAX_RESULTS))
         return 0
     filters: dict[str, Any] = {name: list(values) or None for name, values in narrowing.items()}
     filters |= {"created_after": after, "created_before": before}
@@ -130,7 +130,7 @@ def recall(
         if sessions:
             list_sessions(session, limit)
             return 0
-        _list(session, api.ListParams(limit=limit, **filters))
+        _print_newest(session, api.ListParams(limit=limit, **filters))
         return 0
     text = text_or_stdin(" ".join(query), "the query")
     params = api.RecallParams(
@@ -161,13 +161,13 @@ def recall(
         for hit in found.results:
             if not full and hit.source != "id" and len(hit.content) > EXCERPT:
                 hit.content = f"{hit.content[:EXCERPT]}…"
-        return _emit(found, bool(found.results))
+        return _emit_json(found, bool(found.results))
     for number, hit in enumerate(found.results, 1):
-        _print(number, hit, full or hit.source == "id")
+        _print_hit(number, hit, full or hit.source == "id")
     if not found.results:
         render.note(f"nothing found for: {render.cut(render.line(text), 80)}")
         if narrowing["spaces"]:
-            unknown_spaces(narrowing["spaces"], space_counts(session))
+            warn_of_unknown_spaces(narrowing["spaces"], space_counts(session))
     if found.weak:
         render.note("weak matches: nothing in memory is close to this")
     if explain:
@@ -175,14 +175,14 @@ def recall(
     if isinstance(found.as_of, api.AsOf):
         print_as_of(found.as_of, found.degraded)
     else:
-        render.degraded(found.degraded)
+        render.warn_of_missing_parts(found.degraded)
     return 0 if found.results else NOTHING
 
 
-def _list(session: Session, params: api.ListParams) -> None:
+def _print_newest(session: Session, params: api.ListParams) -> None:
     """Print the newest memories that fit."""
     found = session.client.call("agent.list", params, api.ListResult)
-    render.partial(found.degraded)
+    render.warn_of_unread_vault(found.degraded)
     if session.json:
         fields = msgspec.to_builtins(found)
         render.emit({"results": fields.pop("memories")} | fields)
@@ -194,13 +194,13 @@ def _list(session: Session, params: api.ListParams) -> None:
     elif found.total > len(found.memories):
         older = render.count(found.total - len(found.memories), "older memory is", "older memories are")
         render.note(f"{older} not shown (-n)")
-    unknown_spaces(params.spaces or (), found.spaces)
+    warn_of_unknown_spaces(params.spaces or (), found.spaces)
 
 
 def _print_listed(memory: api.ListedMemory) -> None:
     """Print date, id and title in one row (two on a narrow terminal), and the memory's type, tier and space below."""
     head = f"{render.moment(memory.created, day=True)}  {render.paint(memory.short_id, 'dim')}  "
-    outdated = render.paint("  outdated", "yellow") if render.past(memory.valid_until) else ""
+    outdated = render.paint("  outdated", "yellow") if render.is_past(memory.valid_until) else ""
     render.row(head, render.line(memory.title), tail=outdated)
     facts = [memory.type, memory.tier, render.line(memory.space or "global")]
     facts += [f"#{render.line(tag)}" for tag in memory.tags]
@@ -208,30 +208,30 @@ def _print_listed(memory: api.ListedMemory) -> None:
     render.out("  " + render.paint(" · ".join(facts), "dim"), hang=0)
 
 
-def _emit(found: api.RecallResult, something: bool) -> int:
+def _emit_json(found: api.RecallResult, has_results: bool) -> int:
     fields = msgspec.to_builtins(found)
     fields.pop("text")
     render.emit(fields)
-    return 0 if something else NOTHING
+    return 0 if has_results else NOTHING
 
 
 def _print_exchanges(session: Session, found: api.RecallResult, text: str) -> int:
     """Print what the archive of sessions has."""
     exchanges = found.exchanges if isinstance(found.exchanges, list) else []
     if session.json:
-        return _emit(found, bool(exchanges))
+        return _emit_json(found, bool(exchanges))
     for number, exchange in enumerate(exchanges, 1):
         print_exchange(number, exchange)
     if not exchanges:
         render.note(f"nothing in the archived sessions for: {render.cut(render.line(text), 80)}")
-    render.degraded(found.degraded)
+    render.warn_of_missing_parts(found.degraded)
     return 0 if exchanges else NOTHING
 
 
-def _print(number: int, hit: api.RecallHit, full: bool) -> None:
+def _print_hit(number: int, hit: api.RecallHit, full: bool) -> None:
     content = hit.content if full else hit.excerpt or hit.content[:EXCERPT]  # nothing but data has no excerpt
     title, _, rest = (hit.title, "", content) if hit.title else content.strip().partition("\n")
-    room = render.columns() - len(f"{number}. ") if render.terminal(sys.stdout) else 200
+    room = render.columns() - len(f"{number}. ") if render.is_terminal(sys.stdout) else 200
     render.out(f"{number}. {render.paint(render.cut(render.line(title), room), 'bold')}")
     facts = [hit.type, hit.tier, render.line(hit.space or "global"), hit.short_id, render.moment(hit.created, day=True)]
     if hit.source != "id":

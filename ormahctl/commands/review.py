@@ -14,7 +14,7 @@ import click
 
 from ormahctl import render
 from ormahctl.commands import health
-from ormahctl.commands.sync import show_conflict
+from ormahctl.commands.sync import print_conflict
 from ormahctl.options import OneOf, Unknown
 from ormahctl.registry import Verb
 from ormahctl.session import Session, interactive, pass_session
@@ -56,14 +56,14 @@ def review(session: Session, words: tuple[str, ...], keep: str | None) -> int:
         raise click.UsageError("--keep belongs to: approve ID")
     if words:
         return _decide(session, DECISIONS[words[0]], words[1:], keep)
-    queue = _queue(session)
+    queue = _read_queue(session)
     if session.json:
         fields = {"proposals": queue.proposals, "contradictions": queue.tensions, "conflicts": queue.conflicts}
         render.emit(fields | {"findings": queue.findings})
     elif interactive() and sys.stdout.isatty():
         _go_through(session, queue)
     else:
-        _list(queue)
+        _print_queue(queue)
     return 0
 
 
@@ -72,10 +72,10 @@ _Item = api.ProposalRow | api.Tension | api.ConflictItem | api.Finding
 
 @dataclass
 class _Queue:
-    """What waits. `behind`: number of proposals that are listed once some of these are decided on."""
+    """What waits. `unlisted_count`: number of proposals that are listed once some of these are decided on."""
 
     proposals: list[api.ProposalRow]
-    behind: int
+    unlisted_count: int
     tensions: list[api.Tension]
     conflicts: list[api.ConflictItem]
     findings: list[api.Finding]
@@ -85,7 +85,7 @@ class _Queue:
         return [*self.proposals, *self.tensions, *self.conflicts, *self.findings]
 
 
-def _queue(session: Session) -> _Queue:
+def _read_queue(session: Session) -> _Queue:
     """Return what waits. Notices (`info`) of `doctor` are left out: nothing has to be done about them."""
     asked = session.client.call("agent.proposals", api.ProposalsParams(limit=MAX_LISTED), api.ProposalsResult)
     beliefs = session.client.call("agent.insights", api.InsightsParams(limit=MAX_LISTED), api.InsightsResult)
@@ -96,9 +96,9 @@ def _queue(session: Session) -> _Queue:
     return _Queue(asked.proposals, asked.behind, tensions=tensions, conflicts=conflicts, findings=findings)
 
 
-def _list(queue: _Queue) -> None:
+def _print_queue(queue: _Queue) -> None:
     for item in queue.items:
-        _print(item)
+        _print_item(item)
         if isinstance(item, api.ConflictItem):
             render.out(f"  put it right, then: ormahctl sync --resolve {render.line(item.node or item.path)[:36]}")
             render.out()
@@ -107,8 +107,8 @@ def _list(queue: _Queue) -> None:
     sys.stdout.flush()
     if queue.proposals:
         render.note("ormahctl review approve ID, or reject ID", label="hint")
-    if queue.behind:
-        render.note(f"{render.count(queue.behind, 'more proposal')} behind these")
+    if queue.unlisted_count:
+        render.note(f"{render.count(queue.unlisted_count, 'more proposal')} behind these")
 
 
 # ---------------------------------------------------------------- one key an item
@@ -122,8 +122,8 @@ def _go_through(session: Session, queue: _Queue) -> None:
         render.out("nothing waits for you")
     for number, item in enumerate(queue.items, 1):
         render.out(render.paint(f"{number} of {len(queue.items)}", "dim"))
-        _print(item)
-        key = _key(_answers(item))
+        _print_item(item)
+        key = _ask_key(_answers(item))
         if key == QUIT:
             return
         try:
@@ -133,14 +133,14 @@ def _go_through(session: Session, queue: _Queue) -> None:
         render.out()
 
 
-def _print(item: _Item) -> None:
+def _print_item(item: _Item) -> None:
     match item:
         case api.ProposalRow():
             _print_proposal(item)
         case api.Tension():
             _print_tension(item)
         case api.ConflictItem():
-            show_conflict(item)
+            print_conflict(item)
         case api.Finding():
             health.print_findings([item])
 
@@ -164,7 +164,7 @@ def _answers(item: _Item) -> dict[str, str]:
     return answers | {SKIP: "skip"}
 
 
-def _key(answers: Mapping[str, str]) -> str:
+def _ask_key(answers: Mapping[str, str]) -> str:
     """Ask for a key, and return it."""
     offered = ", ".join(f"{render.paint(key, 'bold')} {what}" for key, what in answers.items())
     render.out(f"{offered}, {render.paint(QUIT, 'bold')} quit")
@@ -182,7 +182,7 @@ def _carry_out(session: Session, item: _Item, key: str) -> None:
     """Do what `key` means for an item (`_answers`)."""
     match item, key:
         case api.ProposalRow(), "e":
-            title, content = _edited(item)
+            title, content = _edit_text(item)
             if content:
                 _print_decision(_resolve(session, item.id, "approved", title=title, content=content))
             else:
@@ -255,7 +255,7 @@ def _print_decision(done: api.ResolveProposalResult) -> None:
     render.out(render.line(done.text) + (f", undo: ormahctl undo {done.commit[:8]}" if done.commit else ""))
 
 
-def _edited(row: api.ProposalRow) -> tuple[str | None, str]:
+def _edit_text(row: api.ProposalRow) -> tuple[str | None, str]:
     """Open the text that a proposal would leave in the person's editor. Return (title, text) as the person left it."""
     title = row.title
     begin = (f"# {title}\n\n" if title else "") + (row.content or "") + "\n"
@@ -271,7 +271,7 @@ def _print_proposal(row: api.ProposalRow) -> None:
     if row.reason:
         render.out(f"  {render.line(row.reason)}")
     if row.evidence:
-        evidence = ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in row.evidence.items())
+        evidence = ", ".join(f"{name.replace('_', ' ')} {_in_words(value)}" for name, value in row.evidence.items())
         render.out(render.paint(f"  {render.line(evidence)}", "dim"))
     nodes = {node.id: node for node in row.nodes}
     for node_id in row.source_nodes:
@@ -290,10 +290,10 @@ def _print_proposal(row: api.ProposalRow) -> None:
     render.out()
 
 
-def _value(value: object) -> str:
+def _in_words(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.2f}"
-    return ", ".join(map(_value, value)) if isinstance(value, list) else str(value)
+    return ", ".join(map(_in_words, value)) if isinstance(value, list) else str(value)
 
 
 def _print_tension(tension: api.Tension) -> None:

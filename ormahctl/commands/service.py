@@ -40,7 +40,7 @@ def agreed(
     real = [change for change in changes if change.changed]
     if dry_run:
         for change in [] if quiet else real:
-            show(change, sys.stdout)
+            print_diff(change, sys.stdout)
         if not real and not quiet:
             render.out("nothing would change")
         return False
@@ -52,14 +52,14 @@ def agreed(
             hint="give --yes, or --dry-run to see the change",
         )
     for change in real:
-        show(change, sys.stderr)
+        print_diff(change, sys.stderr)
     if click.confirm(question or ("Change it?" if len(real) == 1 else "Change them?"), err=True):
         return True
     render.note("nothing was changed")
     return False
 
 
-def show(change: ConfigChange, stream: TextIO) -> None:
+def print_diff(change: ConfigChange, stream: TextIO) -> None:
     """Print a change as a unified diff."""
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for text in diff(change):
@@ -83,13 +83,13 @@ def diff(change: ConfigChange) -> list[str]:
     return found
 
 
-def short(path: Path) -> str:
+def short_path(path: Path) -> str:
     """Return a path with `~` for the home directory."""
     home = paths.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
-def daemon(session: Session) -> tuple[str | None, str | None, str | None]:
+def daemon_status(session: Session) -> tuple[str | None, str | None, str | None]:
     """Return (phase, vault, error message) of the daemon. All are None if no daemon answers; if it answers with an error,
     only the message is set."""
     try:
@@ -99,10 +99,10 @@ def daemon(session: Session) -> tuple[str | None, str | None, str | None]:
     return (hello.phase, hello.vault, None) if hello else (None, None, None)
 
 
-def vault_now(session: Session) -> tuple[Path, bool]:
+def current_vault(session: Session) -> tuple[Path, bool]:
     """Return the vault's folder, and whether that folder is certain, so that the person need not be asked: it is a vault
     already, or the running daemon, the environment or the configuration names it."""
-    running = daemon(session)[1]
+    running = daemon_status(session)[1]
     given = os.environ.get("ORMAH_VAULT") or os.environ.get("ORMAH_VAULT_PATH")
     configured = paths.configured().get("vault")
     path = paths.expand(Path(running or given or configured or paths.default_vault()))
@@ -117,21 +117,21 @@ def install(session: Session, *, dry_run: bool, yes: bool) -> int:
     """
     state = managers.state()
     if state == "none":
-        raise _without_manager()
+        raise _no_manager_error()
     socket = session.socket_path
     changes = service.install(socket)
     changed = any(planned.changed for planned in changes)
-    commands = [] if state == "answers" else [shlex.join(command) for command in managers.enabling()]
+    commands = [] if state == "answers" else [shlex.join(command) for command in managers.enable_commands()]
     if not agreed(changes, dry_run=dry_run, yes=yes, quiet=session.json):
         if dry_run and session.json:
-            render.emit({"files": [_fields(planned, dry_run=True) for planned in changes], "commands": commands})
+            render.emit({"files": [_change_fields(planned, dry_run=True) for planned in changes], "commands": commands})
         return 0 if dry_run else DECLINED
     for planned in changes:
         planned.make()
     stopped = enable(socket, changed=changed) if state == "answers" else None
     if session.json:
         done = {"started": state == "answers", "stopped": stopped, "commands": commands}
-        render.emit({"files": [_fields(planned) for planned in changes], **done})
+        render.emit({"files": [_change_fields(planned) for planned in changes], **done})
         return 0
     word = "is" if not changed else "is now"
     render.out(f"ormahd {word} a service of {'launchd' if managers.MACOS else 'systemd'}: it starts when you log in")
@@ -170,13 +170,13 @@ def enable(socket: Path, *, changed: bool) -> int | None:
     """
     paths.private_dir(socket.parent)
     stopped = supervise.stop(socket) if changed or managers.service_pid() == 0 else None
-    _run(managers.enabling())
+    _run_commands(managers.enable_commands())
     return stopped
 
 
 def plan_removal() -> tuple[list[ConfigChange], list[str]]:
     """Return the changes that restore the files, and the names of files that were edited since and are left alone."""
-    changes, edited = change.taken_out(service.OWNER)
+    changes, edited = change.plan_restores(service.OWNER)
     return changes, [str(path) for path in edited]
 
 
@@ -184,10 +184,10 @@ def remove(changes: Sequence[ConfigChange]) -> None:
     """Stop and disable the service, and restore its files."""
     answers = managers.state() == "answers"
     if answers:
-        _run(managers.disabling(), careful=False)
-    change.take_back(changes)
+        _run_commands(managers.disable_commands(), check=False)
+    change.make_restores(changes)
     if answers:
-        _run(managers.forgetting(), careful=False)
+        _run_commands(managers.reload_commands(), check=False)
 
 
 def uninstall(session: Session, *, dry_run: bool, yes: bool) -> int:
@@ -195,12 +195,12 @@ def uninstall(session: Session, *, dry_run: bool, yes: bool) -> int:
     changes, edited = plan_removal()
     if not agreed(changes, dry_run=dry_run, yes=yes or not interactive(), quiet=session.json):
         if session.json and dry_run:
-            render.emit({"files": [_fields(planned, dry_run=True) for planned in changes], "edited": edited})
+            render.emit({"files": [_change_fields(planned, dry_run=True) for planned in changes], "edited": edited})
         return 0 if dry_run else DECLINED
     if changes:
         remove(changes)
     if session.json:
-        render.emit({"files": [_fields(planned) for planned in changes], "edited": edited})
+        render.emit({"files": [_change_fields(planned) for planned in changes], "edited": edited})
         return 0
     render.out("ormahd is no service any more" if changes else "ormahd is not installed as a service by setup")
     for path in edited:
@@ -208,11 +208,11 @@ def uninstall(session: Session, *, dry_run: bool, yes: bool) -> int:
     return 0
 
 
-def _run(commands: Sequence[Sequence[str]], *, careful: bool = True) -> None:
-    """Run the commands. If `careful`, raise Unavailable when one fails; the files stay, and setup can be repeated."""
+def _run_commands(commands: Sequence[Sequence[str]], *, check: bool = True) -> None:
+    """Run the commands. If `check`, raise Unavailable when one fails; the files stay, and setup can be repeated."""
     for command in commands:
-        done = managers.tool(*command)
-        if careful and done.returncode:
+        done = managers.run_tool(*command)
+        if check and done.returncode:
             output = (done.stderr or done.stdout).strip().splitlines()
             raise Unavailable(
                 f"{shlex.join(command)}: {output[-1] if output else f'status {done.returncode}'}",
@@ -220,7 +220,7 @@ def _run(commands: Sequence[Sequence[str]], *, careful: bool = True) -> None:
             )
 
 
-def _without_manager() -> Unavailable:
+def _no_manager_error() -> Unavailable:
     what = "systemd is not what runs this machine"
     if managers.is_wsl():
         hint = "put systemd=true under [boot] in /etc/wsl.conf, type wsl --shutdown in Windows, then try again"
@@ -229,6 +229,6 @@ def _without_manager() -> Unavailable:
     return Unavailable(f"there is no service manager here ({what})", hint=hint)
 
 
-def _fields(planned: ConfigChange, *, dry_run: bool = False) -> dict[str, Any]:
+def _change_fields(planned: ConfigChange, *, dry_run: bool = False) -> dict[str, Any]:
     fields: dict[str, Any] = {"file": str(planned.path), "changed": planned.changed}
     return fields | ({"diff": "\n".join(diff(planned))} if dry_run else {})

@@ -15,25 +15,24 @@ import click
 
 from ormahctl import managers, render
 from ormahctl.commands import service
-from ormahctl.commands.service import DECLINED, SERVICE, agreed, daemon, diff, short, vault_now
+from ormahctl.commands.service import DECLINED, SERVICE, agreed, current_vault, daemon_status, diff, short_path
 from ormahctl.options import NamedFolder, OneOf, typed
 from ormahctl.registry import Verb
 from ormahctl.session import Session, interactive, pass_session
 from ormahctl.setup import change as entry
-from ormahctl.setup import connect, paragraph
+from ormahctl.setup import connect, connections, paragraph
 from ormahctl.setup import harness as agents
 from ormahctl.setup import service as units
-from ormahctl.setup import standing as look
 from ormahctl.setup.connect import SettingsChange
+from ormahctl.setup.connections import AgentStatus
 from ormahctl.setup.harness import HARNESSES, Agent, Harness
 from ormahctl.setup.paragraph import Paragraph
-from ormahctl.setup.standing import Standing
 
 DIR = NamedFolder(file_okay=False, path_type=Path)
 DEADLINE, DEADLINE_HELP = click.IntRange(50, 10_000), "Milliseconds after which a hook gives up."
 GUIDED = ("--agents", "--vault", "--source", "--name", "--service", "--past")
 """Options that answer a question of the guided set-up."""
-_STAYS = {
+_KEPT_PARAGRAPHS = {
     "edited": "its paragraph about Ormah was edited, so it was left alone; take it out to have a new one",
     "removed": "its paragraph about Ormah was taken out, so it stays out; `ormahctl uninstall` and `setup` put it back",
     "unreadable": "it is no text in UTF-8, so nothing was added",
@@ -102,7 +101,7 @@ def setup(
         raise click.UsageError(f"{option} is for one agent with hooks: {', '.join(HARNESSES)}")
     if agent is None:
         if looks or not (yes or dry_run or answers or typed("deadline") or (interactive() and not session.json)):
-            _look(session)
+            _print_agents(session)
             return 0
         from ormahctl.commands import guided as steps
 
@@ -121,7 +120,7 @@ def _connect(session: Session, harness: Harness, deadline: int, *, dry_run: bool
     """Print the changes of an agent's settings, make them if the person agrees, and offer the paragraph of its
     instructions file. Return the exit status."""
     words = entry.server_command(session.socket_path)
-    changes = connect.plans(harness, socket=entry.socket_option(session.socket_path), deadline=deadline, server=words)
+    changes = connect.plan(harness, socket=entry.socket_option(session.socket_path), deadline=deadline, server=words)
     text = None
     if instructions:
         text = paragraph.plan(harness.name, harness.instructions(), entry.program(session.socket_path))
@@ -131,11 +130,11 @@ def _connect(session: Session, harness: Harness, deadline: int, *, dry_run: bool
     else:
         for change in changes:
             change.make()
-        entry.wire(harness.name, entry.program(session.socket_path))
+        entry.store_program(harness.name, entry.program(session.socket_path))
         if not session.json:
             _print_connected(session, harness, changes)
         if text is not None:
-            _offer(session, harness, text, yes=yes)
+            _offer_paragraph(session, harness, text, yes=yes)
     if session.json:
         others = [change_fields(change, dry_run=dry_run) for change in changes[1:]]
         about = text and {"file": str(text.path), "changed": text.changed, "state": text.state}
@@ -152,7 +151,7 @@ def change_fields(change: SettingsChange, *, dry_run: bool = False) -> dict[str,
     return fields | ({"dry_run": True, "diff": "\n".join(diff(change))} if dry_run else {})
 
 
-def _offer(session: Session, harness: Harness, change: Paragraph, *, yes: bool) -> None:
+def _offer_paragraph(session: Session, harness: Harness, change: Paragraph, *, yes: bool) -> None:
     """Ask whether to add or renew the paragraph of an instructions file, and do so if the person agrees or `yes` is given.
     Without a terminal and `yes`, print a hint instead."""
     if change.changed and not (yes or interactive()):
@@ -161,9 +160,9 @@ def _offer(session: Session, harness: Harness, change: Paragraph, *, yes: bool) 
             render.note(f"to have {change.path.name} tell the agent how to use its memory: {words}", label="hint")
         return
     question = f"Have {change.path.name} tell the agent how to use its memory?"
-    if change.state in _STAYS:
+    if change.state in _KEPT_PARAGRAPHS:
         if not session.json:
-            render.note(_STAYS[change.state], label=str(change.path))
+            render.note(_KEPT_PARAGRAPHS[change.state], label=str(change.path))
     elif agreed([change], dry_run=False, yes=yes, quiet=session.json, question=question):
         change.make()
         if not session.json and change.changed:
@@ -179,25 +178,25 @@ def _print_connected(session: Session, harness: Harness, changes: Sequence[Setti
     for change in changed:
         renewed = change.replaced or change.server == "renewed"
         render.out(f"{'renewed' if renewed else 'connected'} {title}  {render.line(str(change.path))}")
-        render.out(f"  {', '.join(entries(change))}")
+        render.out(f"  {', '.join(entry_names(change))}")
     sys.stdout.flush()
     if changed:
         render.note(harness.after, label="next")
-    warn(harness, changes)
+    warn_of_obstacles(harness, changes)
     if harness.found() is None:
         render.note(f"{harness.title} ({harness.program}) was not found on this machine")
-    phase, _, mend = daemon(session)
+    phase, _, mend = daemon_status(session)
     if phase is None:
         render.note(mend or "the daemon does not run; a session that begins starts it, or now: ormahctl up")
 
 
-def entries(change: SettingsChange) -> list[str]:
+def entry_names(change: SettingsChange) -> list[str]:
     """Return the names of the entries that a change adds, renews or removes."""
     hooks = [*change.added, *change.replaced, *change.removed]
     return [*hooks, *(["MCP server"] if change.server in {"added", "renewed", "removed"} else [])]
 
 
-def warn(harness: Harness, changes: Sequence[SettingsChange]) -> None:
+def warn_of_obstacles(harness: Harness, changes: Sequence[SettingsChange]) -> None:
     """Print what keeps the agent from using the entries in its settings, such as hooks that are switched off."""
     for change in changes:
         path = render.line(str(change.path))
@@ -214,7 +213,7 @@ def _add_server(session: Session, name: str, *, dry_run: bool, yes: bool) -> int
     it has none. Return the exit status."""
     agent = agents.AGENTS[name]
     words = entry.server_command(session.socket_path)
-    status = look.standing(agent, socket=None, server=words)
+    status = connections.agent_status(agent, socket=None, server=words)
     command = agent.adding(words)
     asks = command is not None and status.state != "yes" and not (dry_run or yes)
     if asks and not interactive():
@@ -231,11 +230,11 @@ def _add_server(session: Session, name: str, *, dry_run: bool, yes: bool) -> int
         render.out(f"connected {render.paint(agent.title, 'bold')}  by {shlex.join((command or [])[:3])} …")
         render.note(agent.after, label="next")
     else:
-        paste(agent, words)
+        print_snippet(agent, words)
     return 0
 
 
-def paste(agent: Agent, words: Sequence[str]) -> None:
+def print_snippet(agent: Agent, words: Sequence[str]) -> None:
     """Print the entry that a person adds to an agent's settings."""
     render.out(f"add this to {render.line(str(agent.server_file()))}, then {agent.after}:")
     render.out(agent.snippet(words))
@@ -245,28 +244,28 @@ def paste(agent: Agent, words: Sequence[str]) -> None:
 # ---------------------------------------------------------------- looking
 
 
-def _look(session: Session) -> None:
+def _print_agents(session: Session) -> None:
     socket, server = entry.socket_option(session.socket_path), entry.server_command(session.socket_path)
-    standings = [look.standing(agent, socket=socket, server=server) for agent in agents.AGENTS.values()]
-    phase, vault, trouble = daemon(session)
+    statuses = [connections.agent_status(agent, socket=socket, server=server) for agent in agents.AGENTS.values()]
+    phase, vault, trouble = daemon_status(session)
     if session.json:
         found = []
-        for standing in standings:
-            answer = standing.answer
+        for status in statuses:
+            answer = status.answer
             reply = answer and {"ok": answer.ok, "ms": round(answer.ms, 1), "trouble": answer.trouble}
-            fields: dict[str, Any] = {"agent": standing.agent.name, "found": standing.found}
-            fields |= {"connected": standing.state in {"yes", "outdated"}, "state": standing.state}
-            fields |= {"file": str(standing.file), "events": standing.events, "server": standing.server}
-            found.append(fields | {"trouble": standing.trouble, "mend": standing.mend, "answer": reply})
+            fields: dict[str, Any] = {"agent": status.agent.name, "found": status.found}
+            fields |= {"connected": status.state in {"yes", "outdated"}, "state": status.state}
+            fields |= {"file": str(status.file), "events": status.events, "server": status.server}
+            found.append(fields | {"trouble": status.trouble, "mend": status.mend, "answer": reply})
         daemon_state = {"phase": phase, "vault": vault, "socket": str(session.socket_path), "trouble": trouble}
         render.emit({"agents": found, "daemon": daemon_state, "service": units.installed()})
         return
     rows = []
-    for standing in standings:
-        state = "cannot be read" if standing.state == "unreadable" else standing.state
-        tools = "another's" if standing.server == "foreign" else standing.server
-        row = [standing.agent.name, "yes" if standing.found else "no", state, _answer(standing), tools]
-        rows.append([*row, short(standing.file)])
+    for status in statuses:
+        state = "cannot be read" if status.state == "unreadable" else status.state
+        tools = "another's" if status.server == "foreign" else status.server
+        row = [status.agent.name, "yes" if status.found else "no", state, _answer_text(status), tools]
+        rows.append([*row, short_path(status.file)])
     render.table(["agent", "found", "connected", "hook", "tools", "file"], rows)
     if phase is None:
         how = f"{render.paint('does not run', 'yellow')}  {render.line(trouble or 'start it: ormahctl up')}"
@@ -277,25 +276,25 @@ def _look(session: Session) -> None:
     none = none or "not installed; to have the daemon from login on: ormahctl setup service"
     render.out(f"service {'starts the daemon when you log in' if units.installed() else none}")
     sys.stdout.flush()
-    for standing in standings:
-        if standing.trouble:
-            render.note(standing.trouble + (f" ({standing.mend})" if standing.mend else ""), label=standing.agent.name)
-        elif standing.state == "outdated":
+    for status in statuses:
+        if status.trouble:
+            render.note(status.trouble + (f" ({status.mend})" if status.mend else ""), label=status.agent.name)
+        elif status.state == "outdated":
             what = "its entries are of another installation or other settings; renew them"
-            render.note(f"{what}: {standing.mend}", label=standing.agent.name)
-        if standing.answer is not None and not standing.answer.ok:
-            render.note(f"its hook {standing.answer.trouble}", label=standing.agent.name)
-    ready = next((standing.agent.name for standing in standings if standing.state == "no" and standing.found), None)
+            render.note(f"{what}: {status.mend}", label=status.agent.name)
+        if status.answer is not None and not status.answer.ok:
+            render.note(f"its hook {status.answer.trouble}", label=status.agent.name)
+    ready = next((status.agent.name for status in statuses if status.state == "no" and status.found), None)
     if ready is not None:
         render.note(f"to connect one: ormahctl setup {ready}", label="hint")
 
 
-def _answer(standing: Standing) -> str:
-    if standing.answer is None:
+def _answer_text(status: AgentStatus) -> str:
+    if status.answer is None:
         return "-"
-    if not standing.answer.ok:
+    if not status.answer.ok:
         return "fails"
-    return f"{'ok' if standing.answer.output else 'runs'}, {standing.answer.ms:.0f} ms"
+    return f"{'ok' if status.answer.output else 'runs'}, {status.answer.ms:.0f} ms"
 
 
 # ---------------------------------------------------------------- uninstall
@@ -325,18 +324,18 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     ]
     texts = [paragraph.removal(program.name) for program in chosen]
     paragraphs = [change for found, _ in texts for change in found]
-    connected = [name for name in look.connected() if name in {other.name for other in chosen} - set(agents.HARNESSES)]
+    connected = [name for name in connections.connected() if name not in HARNESSES and agents.AGENTS[name] in chosen]
     # only what is ours goes, and setup brings it back: a person who means all agents is asked, a script is not
     sure = yes or agent is not None or not interactive()
     if agreed([*changes, *paragraphs, *units], dry_run=dry_run, yes=sure, quiet=session.json):
         if units:
             service.remove(units)
-        entry.take_back([*changes, *paragraphs])
+        entry.make_restores([*changes, *paragraphs])
         for program in chosen:
-            entry.wire(program.name, None)
+            entry.store_program(program.name, None)
     elif not dry_run:
         return DECLINED
-    vault, _ = vault_now(session)
+    vault, _ = current_vault(session)
     removed = [change.path for change in paragraphs if change.changed]
     if session.json:
         rows = [change_fields(change, dry_run=dry_run) for change in changes]

@@ -92,12 +92,12 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
     if connections.out or connections.incoming:
         render.out()
     for edge in connections.out:
-        render.out(_edge("→", edge))
+        render.out(_edge_line("→", edge))
     for edge in connections.incoming:
-        render.out(_edge("←", edge))
+        render.out(_edge_line("←", edge))
 
 
-def _edge(arrow: str, edge: Edge) -> str:
+def _edge_line(arrow: str, edge: Edge) -> str:
     reason = f"  ({render.line(edge.reason)})" if edge.reason else ""
     title = render.cut(render.line(edge.title or "?"), 70)
     return f"{arrow} {edge.edge} {edge.short_id}  {title}  {edge.weight:.2f}{reason}"

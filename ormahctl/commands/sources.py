@@ -43,13 +43,13 @@ def sources(
         raise click.UsageError("sources list, add DIR with its options, or remove DIR")
     if folder is None:
         listed = session.client.call("ingest.sources", SourcesParams(), SourcesResult)
-        render.emit(listed) if session.json else _table(listed.sources)
+        render.emit(listed) if session.json else _print_sources(listed.sources)
         return
     if what == "add":
         done, running = add(session, folder, "global" if everywhere else space or "", **globs)
     else:
         done = json.loads(offline.answer("sources", "remove", "--", os.path.expanduser(folder)))
-        running = _taken_up(session)
+        running = _reload_daemon(session)
     if session.json:
         render.emit(done | {"running": running})
         return
@@ -69,10 +69,10 @@ def add(
     patterns += [word for glob in exclude for word in ("--exclude", glob)]
     place = os.path.abspath(os.path.expanduser(folder))
     done: dict[str, Any] = json.loads(offline.answer("sources", "add", "--space", space, *patterns, "--", place))
-    return done, _taken_up(session)
+    return done, _reload_daemon(session)
 
 
-def _taken_up(session: Session) -> bool:
+def _reload_daemon(session: Session) -> bool:
     """Have a running daemon take up the configuration, and return whether there is one."""
     try:
         session.client.call("ingest.sources", SourcesParams(reload=True), SourcesResult)
@@ -81,7 +81,7 @@ def _taken_up(session: Session) -> bool:
     return True
 
 
-def _table(listed: Sequence[SourceListed]) -> None:
+def _print_sources(listed: Sequence[SourceListed]) -> None:
     if not listed:
         render.note("no folder is a source; name one: ormahctl sources add DIR --space S")
         return

@@ -34,7 +34,7 @@ def spaces(session: Session, name: str | None) -> None:
             render.out(f"the project here ({render.line(given.key)}) belongs to the space {render.line(given.space)}")
         return
     found = session.client.call("agent.spaces", NoParams(), SpacesResult)
-    render.partial(found.degraded)
+    render.warn_of_unread_vault(found.degraded)
     if session.json:
         render.emit(found)
         return
@@ -48,7 +48,7 @@ def spaces(session: Session, name: str | None) -> None:
         render.out(f"here: {render.line(found.here)} ({render.line(found.project)})")
 
 
-def unknown_spaces(named: Iterable[str], counts: Mapping[str, int]) -> None:
+def warn_of_unknown_spaces(named: Iterable[str], counts: Mapping[str, int]) -> None:
     """Print a note for each named space that has no memories, with the space that was probably meant."""
     for name in named:
         if name not in counts and name.casefold() != GLOBAL:
@@ -57,7 +57,7 @@ def unknown_spaces(named: Iterable[str], counts: Mapping[str, int]) -> None:
             render.note(f"no memory is in a space '{name}'{asked}")
 
 
-def new_space(session: Session, name: str) -> None:
+def warn_of_similar_space(session: Session, name: str) -> None:
     """Print a note if a memory is the first one of its space and another space has a similar name."""
     known = space_counts(session)
     meant = near(name, [space for space in known if space not in (name, GLOBAL)])

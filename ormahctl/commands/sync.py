@@ -56,7 +56,7 @@ def sync(
         url = words[1]
         if url and not url.startswith("-") and not _ADDRESS.match(url):
             url = os.path.abspath(paths.expand(Path(url)))  # the daemon runs in another folder
-        return _setup(session, url, replace=replace, yes=yes)
+        return _set_up_remote(session, url, replace=replace, yes=yes)
     if resolve is not None:
         params = api.ResolveConflictParams(name=resolve.strip())
         resolved = session.client.call("admin.sync_resolve", params, api.ResolveConflictResult)
@@ -94,13 +94,13 @@ def _print_sync(done: api.SyncResult) -> None:
 def _print_replaced(replaced: api.ConflictItem) -> None:
     """Print which texts of this machine were replaced, by which machine, and how to restore them."""
     render.note(f"{replaced.path}, by the sync on {replaced.by or 'another machine'}:", label="replaced")
-    for field, side, text in _differing(replaced):
+    for field, side, text in _differing_texts(replaced):
         if side != "base":
             render.aside(f"  {render.line(field)}  {'yours' if side == 'ours' else 'now  '}  {text}")
     render.note(f"ormahctl sync --take-back {(replaced.node or replaced.op)[:8]}", label="hint")
 
 
-def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> int:
+def _set_up_remote(session: Session, url: str, *, replace: bool, yes: bool) -> int:
     params = api.SyncSetupParams(url=url, replace=replace, ask=not yes)
     done = session.follow("syncing", "admin.sync_setup", params, api.SyncSetupResult)
     if done.state == "would_join":
@@ -129,12 +129,12 @@ def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> int:
     return 0
 
 
-def show_conflict(conflict: api.ConflictItem) -> None:
+def print_conflict(conflict: api.ConflictItem) -> None:
     """Print one conflict: what each side says where they differ, and the paths of all versions."""
     name = f"{render.paint(conflict.node[:8], 'bold')}  " if conflict.node else ""
     render.out(f"{name}{render.line(conflict.path)}")
     render.out(f"  {render.line(conflict.what)}")
-    for field, side, text in _differing(conflict):
+    for field, side, text in _differing_texts(conflict):
         mark = "  (in the vault)" if side == conflict.kept else ""
         render.out(f"    {render.line(field)}  {SIDES.get(side, side):6}  {text}{mark}")
     for side, file in conflict.files.items():
@@ -142,7 +142,7 @@ def show_conflict(conflict: api.ConflictItem) -> None:
         render.out(render.paint(f"  {SIDES.get(side, side):6}  {commit}  {render.line(file)}", "dim"))
 
 
-def _differing(conflict: api.ConflictItem) -> Iterator[tuple[str, str, str]]:
+def _differing_texts(conflict: api.ConflictItem) -> Iterator[tuple[str, str, str]]:
     """Yield (field, version, text) of a conflict, each text without the lines that all versions have."""
     for field, values in conflict.values.items():
         texts = {side: (text or "").split("\n") for side, text in values.items()}

@@ -145,12 +145,12 @@ def import_(session: Session, file: BinaryIO | str) -> int:
     tally = Tally()
     try:
         with Bar("importing") as bar:
-            _work(session, file, tally, bar, begun)
+            _send_batches(session, file, tally, bar, begun)
     except KeyboardInterrupt:
-        _how_far(tally, "stopped")
+        _print_progress(tally, "stopped")
         return INTERRUPTED
     except OrmahError as exc:
-        _how_far(tally, "broken off")
+        _print_progress(tally, "broken off")
         exc.message = exc.message.replace("nothing was changed", "nothing of this batch was taken in")
         raise
     tally.failed.sort(key=lambda failure: failure.line)
@@ -159,11 +159,11 @@ def import_(session: Session, file: BinaryIO | str) -> int:
         fields = {"added": tally.added, "skipped": tally.skipped, "failed": tally.failed, "run": tally.run}
         render.emit(fields | {"redacted": tally.redacted, "seconds": round(seconds, 3)})
     else:
-        _report(session, tally, seconds)
+        _print_outcome(session, tally, seconds)
     return FAILED if tally.failed else 0
 
 
-def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float) -> None:
+def _send_batches(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float) -> None:
     """Send the batches in order."""
     try:
         status = os.fstat(file.fileno())
@@ -178,13 +178,13 @@ def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float
         bar.set(tally.size, total, f"{render.count(answered, 'memory', 'memories')}, {rate:,.0f}/s")
 
 
-def _how_far(tally: Tally, how: str) -> None:
+def _print_progress(tally: Tally, how: str) -> None:
     counts = f"{render.count(tally.added, 'memory', 'memories')} added, {tally.skipped:,} skipped"
     render.note(f"{how} after line {tally.line:,}: {counts}, {len(tally.failed):,} failed")
     render.note("the same command goes on from there: what is stored is skipped", label="hint")
 
 
-def _report(session: Session, tally: Tally, seconds: float) -> None:
+def _print_outcome(session: Session, tally: Tally, seconds: float) -> None:
     rate = (tally.added + tally.skipped) / max(seconds, 0.001)
     render.out(
         f"{render.count(tally.added, 'memory', 'memories')} added, {tally.skipped:,} skipped, "
@@ -212,7 +212,7 @@ def export(session: Session) -> None:
     client, stream = session.client, sys.stdout.buffer
     number, after = 0, None
     with Bar("exporting") as bar:
-        total = client.call("admin.stats", StatsParams(), StatsResult).total_nodes if bar.seen else None
+        total = client.call("admin.stats", StatsParams(), StatsResult).total_nodes if bar.visible else None
         while True:
             page = client.call("admin.export", ExportParams(after=after, limit=PAGE), ExportResult)
             stream.writelines(render.encode(item, pretty=False).encode() + b"\n" for item in page.items)

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.commands.history import show_op
+from ormahctl.commands.history import print_op
 from ormahctl.options import DAYS
 from ormahctl.registry import Verb
 from ormahctl.session import Session, interactive, pass_session
@@ -68,7 +68,7 @@ def undo(
     if (job is None) != (since is None):
         raise click.UsageError("--job and --since go together")
     if not (commits or run or job):
-        last = _last(session)
+        last = _confirmed_last_change(session)
         if last is None:
             return DECLINED
         commits = (last,)
@@ -103,7 +103,7 @@ def undo(
     return CONFLICT
 
 
-def _last(session: Session) -> str | None:
+def _confirmed_last_change(session: Session) -> str | None:
     """Show the last change that can be undone, and ask whether to undo it. Return its commit, or None for no.
 
     Raises BadRequest with the command to type if nobody can be asked.
@@ -119,7 +119,7 @@ def _last(session: Session) -> str | None:
             hint=f"ormahctl undo {found.commit[:8]}",
         )
     op = session.client.call("history.show", api.ShowOpParams(op=found.commit, limit=CHANGED), api.ShowOpResult)
-    show_op(op)
+    print_op(op)
     return found.commit if click.confirm("Undo it?", err=True) else None
 
 

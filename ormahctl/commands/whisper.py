@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.commands.spaces import GLOBAL, space_counts, unknown_spaces
+from ormahctl.commands.spaces import GLOBAL, space_counts, warn_of_unknown_spaces
 from ormahctl.options import limit_option, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import PERSON, Session, pass_session, space
@@ -20,7 +20,7 @@ from ormahd import api
 WORDS: Final = tomllib.loads(resources.files(__package__).joinpath("whisper.toml").read_text("utf-8"))
 SILENCES: Final[dict[str, str]] = WORDS["silence"]
 EVIDENCE: Final[dict[str, Any]] = WORDS["evidence"]
-LEAST, SPOKEN = 6, 2
+EXPLAINED, REASONS = 6, 2
 """Number of memories that are explained (`--json` has all), and of reasons for and against each."""
 WORTH, DECIDES = 0.3, 9.0
 """In log odds: the least effect that is worth a word, and that of what decides alone."""
@@ -53,7 +53,7 @@ def whisper(
     if not prompt:
         if explain or session_id:
             raise click.UsageError("--explain and --session go with a PROMPT")
-        _list(session, named, limit)
+        _print_log(session, named, limit)
         return
     where = space() if named is None else None if named == GLOBAL else named
     params = api.WhisperParams(
@@ -75,15 +75,15 @@ def whisper(
             back = f"ormahctl show {node.short_id} brings it back"
             render.note(f"{name} ({node.short_id}), {which}, would have spoken; {back}")
         if named is not None:
-            unknown_spaces([named], space_counts(session))
+            warn_of_unknown_spaces([named], space_counts(session))
     if explain and isinstance(found.trace, dict):
-        _explain(found.trace)
+        _print_explanation(found.trace)
         if found.event:
             render.out(f"\nIf another memory was needed: ormahctl feedback ID +1 --event {found.event}")
-    render.degraded(found.degraded)
+    render.warn_of_missing_parts(found.degraded)
 
 
-def _explain(trace: dict[str, Any]) -> None:
+def _print_explanation(trace: dict[str, Any]) -> None:
     """Print how the prompt was understood, then of each memory, most relevant first, what became of it and why."""
     place = f"the project {render.line(trace['space'])}" if trace["space"] else "no project"
     understood = [WORDS["intents"][kind] for kind in trace.get("intents", ()) if kind in WORDS["intents"]]
@@ -95,20 +95,20 @@ def _explain(trace: dict[str, Any]) -> None:
     rows = [*trace.get("candidates", ()), *trace.get("preferences", ())]
     for row in sorted(rows, key=lambda row: (row["shown"] is None, -row["relevance"])):
         found.setdefault(row["node_id"], row)
-    for row in list(found.values())[:LEAST]:
+    for row in list(found.values())[:EXPLAINED]:
         title = render.cut(render.line(row["title"] or ""), 60)
         render.out(f"\n{render.paint(row['node_id'][:8], 'bold')}  {title}", hang=10)
-        render.out(f"  {render.line(fate(row, trace['weights']))}", hang=0)
-    if len(found) > LEAST:
-        render.out(f"\nand {len(found) - LEAST} more (--json)")
+        render.out(f"  {render.line(outcome_text(row, trace['weights']))}", hang=0)
+    if len(found) > EXPLAINED:
+        render.out(f"\nand {len(found) - EXPLAINED} more (--json)")
 
 
-def fate(row: Mapping[str, Any], weights: Mapping[str, float]) -> str:
+def outcome_text(row: Mapping[str, Any], weights: Mapping[str, float]) -> str:
     """Return what became of a memory, its chance and its gate, and what spoke for and against it, in words.
 
     `row`: a candidate of a trace; `weights`: those in the trace.
     """
-    parts = weighed(row, weights)
+    parts = evidence_effects(row, weights)
     stage, _, reason = (row["dropped"] or "").partition(": ")
     low = reason.startswith("relevance")
     words: dict[str, list[str]] = {"for": [], "against": []}
@@ -121,11 +121,11 @@ def fate(row: Mapping[str, Any], weights: Mapping[str, float]) -> str:
     if parts.keys().isdisjoint(("verdict", "time")):
         text += f": {_percent(row['relevance'])} likely to be needed; "
         text += f"from {_percent(row.get('gate', 0.0))} {'others are' if row['shown'] == 'exploring' else 'it is'} told"
-    reasons = [f"{side.capitalize()}: {'; '.join(found[:SPOKEN])}" for side, found in words.items() if found]
+    reasons = [f"{side.capitalize()}: {'; '.join(found[:REASONS])}" for side, found in words.items() if found]
     return ". ".join([text, *reasons])
 
 
-def weighed(row: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, float]:
+def evidence_effects(row: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, float]:
     """Return {evidence: what it adds to the log odds of a memory, compared to its usual value}, if that is `WORTH` it."""
     parts = {
         part["name"]: part["odds"] - weights.get(part["name"], 1.0) * EVIDENCE[part["name"]].get("usual", 0.0)
@@ -145,7 +145,7 @@ PROMPT = 160
 """Number of characters of a prompt that are shown."""
 
 
-def _list(session: Session, named: str | None, limit: int) -> None:
+def _print_log(session: Session, named: str | None, limit: int) -> None:
     """Print the last prompts, of all spaces or of the space `named`."""
     found = session.client.call(
         "agent.whispers", api.WhispersParams(space=named, limit=limit), api.WhispersResult
@@ -156,14 +156,14 @@ def _list(session: Session, named: str | None, limit: int) -> None:
     for number, logged in enumerate(found):
         if number:
             render.out()
-        _print(logged)
+        _print_logged(logged)
     if not found:
         render.note("no prompt was logged yet")
         if named is not None:
-            unknown_spaces([named], space_counts(session))
+            warn_of_unknown_spaces([named], space_counts(session))
 
 
-def _print(logged: api.WhisperedPrompt) -> None:
+def _print_logged(logged: api.WhisperedPrompt) -> None:
     facts = [logged.agent.removeprefix("agent:"), render.line(logged.space or "global")]
     if logged.session_id:
         facts.append(f"session {render.cut(render.line(logged.session_id), 12)}")

@@ -91,7 +91,7 @@ def fix(session: Session, error: tuple[str, ...], limit: int, space: str | None)
         _print_source(render.moment(answer.time, day=True), answer)
 
 
-def about_file(session: Session, path: str, limit: int) -> None:
+def print_about_file(session: Session, path: str, limit: int) -> None:
     """Print the prompts under which a file was edited, and the memories that name it."""
     found = ask(session, "file", path, None, limit, nothing=f"nothing was said or decided about {path}")
     for number, exchange in enumerate(found.exchanges, 1):

@@ -20,7 +20,7 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.commands.spaces import new_space
+from ormahctl.commands.spaces import warn_of_similar_space
 from ormahctl.options import EDGE, GUARD, SHARE, TIER, TYPE, TYPES, LinkType, OneOf, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session, space
@@ -43,7 +43,7 @@ def print_remarks(redacted: Sequence[str], demoted: Sequence[str]) -> None:
         render.note(f"core is full; moved to working: {ids}")
 
 
-def close_to(near: Sequence[api.Near], newer: str) -> None:
+def print_close(near: Sequence[api.Near], newer: str) -> None:
     """Print the memories that are close to the one just written (short id `newer`), and the command to type if it
     replaces one."""
     for node in near:
@@ -66,7 +66,7 @@ def peek(session: Session, node_id: str) -> api.NodeResult:
     return session.client.call("agent.get", api.NodeParams(node_id=node_id, touch=False), api.NodeResult)
 
 
-def written(session: Session, done: api.WriteResult, verb: str, *, before: api.NodeResult | None = None) -> None:
+def print_written(session: Session, done: api.WriteResult, verb: str, *, before: api.NodeResult | None = None) -> None:
     """Print the result of a write. With --json: the node as it is now (or `before`, if it was removed) and the commit."""
     if session.json:
         try:
@@ -146,7 +146,7 @@ def remember(
         _print_context(done)
     print_remarks(done.redacted, done.demoted)
     if space_ is not None:
-        new_space(session, space_)
+        warn_of_similar_space(session, space_)
 
 
 def _print_context(done: api.RememberResult) -> None:
@@ -158,7 +158,7 @@ def _print_context(done: api.RememberResult) -> None:
         if edge.id not in done.replaced:
             title = render.cut(render.line(edge.title or ""), 60)
             render.out(f"  {edge.edge} {edge.short_id} ({edge.weight:.2f})  {title}".rstrip())
-    close_to(done.near, done.short_id)
+    print_close(done.near, done.short_id)
     if "vectors" in done.degraded:
         render.note("neighbours were not looked for: the model is not loaded yet")
 
@@ -226,7 +226,7 @@ def update(
     if not changes and not tags and not untags:
         raise click.UsageError("nothing to change was named")
     params = api.UpdateParams(node_id=node_id, add_tags=list(tags), remove_tags=list(untags), **changes)
-    written(session, session.client.call("agent.update", params, api.WriteResult), "updated")
+    print_written(session, session.client.call("agent.update", params, api.WriteResult), "updated")
 
 
 def file_of(vault: str, path: str) -> Path:
@@ -267,15 +267,15 @@ def edit(session: Session, node_id: str) -> None:
         render.note(f"{node.path} is gone; the daemon takes that in")
         return
     if unchanged:
-        _report(session, node, "unchanged", None)
+        _print_edit(session, node, "unchanged", None)
         return
     session.reconnect()  # the editor may have been open for hours
     try:
-        node, commit = _taken_in(session, node, file)
+        node, commit = _wait_for_edit(session, node, file)
     except Unavailable as exc:
         exc.hint = f"the edit is safe in {file} and is taken in when the daemon runs; {exc.hint or ''}".rstrip("; ")
         raise
-    _report(session, node, "edited", commit)
+    _print_edit(session, node, "edited", commit)
 
 
 def _open_editor(file: Path) -> None:
@@ -298,7 +298,7 @@ def _open_editor(file: Path) -> None:
         )
 
 
-def _taken_in(session: Session, node: api.NodeResult, file: Path) -> tuple[api.NodeResult, str | None]:
+def _wait_for_edit(session: Session, node: api.NodeResult, file: Path) -> tuple[api.NodeResult, str | None]:
     """Wait until the daemon has indexed the present content of the note's file. Return (node, its commit); if that takes too
     long, `node` as it was before, and None."""
     deadline = time.monotonic() + WAIT_SECONDS
@@ -332,7 +332,7 @@ def _refuse_broken(session: Session, node: api.NodeResult) -> None:
             )
 
 
-def _report(session: Session, node: api.NodeResult, word: str, commit: str | None) -> None:
+def _print_edit(session: Session, node: api.NodeResult, word: str, commit: str | None) -> None:
     if session.json:
         render.emit(fields(node) | {"changed": word != "unchanged", "commit": commit})
         return
@@ -355,7 +355,7 @@ def outdated(session: Session, node_id: str, reason: str | None, by: str | None,
     """Mark the memory ID as no longer valid. It stays in the vault, but searches no longer find it."""
     params = api.OutdatedParams(node_id=node_id, reason=reason, revoke=revoke, by=by)
     verb = "valid again" if revoke else "outdated"
-    written(session, session.client.call("agent.outdated", params, api.WriteResult), verb)
+    print_written(session, session.client.call("agent.outdated", params, api.WriteResult), verb)
 
 
 @click.command(
@@ -382,4 +382,4 @@ def connect(
         source_id=source_id, target_id=target_id, edge=edge, weight=weight, reason=reason, remove=remove
     )
     verb = "disconnected" if remove else "connected"
-    written(session, session.client.call("agent.connect", params, api.WriteResult), verb)
+    print_written(session, session.client.call("agent.connect", params, api.WriteResult), verb)

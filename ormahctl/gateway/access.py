@@ -73,20 +73,20 @@ class WebAccess:
     def redeem(self, secret: str) -> str | None:
         """Begin a browser session for `secret`, the secret of a link, which can then not be used again. Return the
         value of the session cookie; None if `secret` is not valid."""
-        found = next((link for link in self._links if _same(link, secret)), None)
+        found = next((link for link in self._links if _equal_secrets(link, secret)), None)
         if found is None or self._links.pop(found) < time.monotonic():
             return None
         return self._signed(secrets.token_urlsafe(32))
 
     def has_session(self, value: str) -> bool:
-        return _same(self._signed(value.partition(".")[0]), value)
+        return _equal_secrets(self._signed(value.partition(".")[0]), value)
 
     def _signed(self, session: str) -> str:
         """Return the value of a session's cookie. It holds as long as the token, and needs no list of sessions."""
         return f"{session}.{hmac.new(self.token.encode(), session.encode('utf-8', 'surrogateescape'), 'sha256').hexdigest()}"
 
     def is_token(self, value: str) -> bool:
-        return _same(self.token, value)
+        return _equal_secrets(self.token, value)
 
     def write(self, socket: Path) -> Path:
         """Write the `WebFile` beside the daemon's socket, readable by this user only, and return its path."""
@@ -104,7 +104,7 @@ def web_file(socket: Path) -> Path:
     return socket.with_name(socket.name + SUFFIX)
 
 
-def staying(socket: Path) -> WebFile | None:
+def read_staying_file(socket: Path) -> WebFile | None:
     """Return the `WebFile` of a page that stays; None if there is none."""
     with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
         file = msgspec.json.decode(web_file(socket).read_bytes(), type=WebFile)
@@ -112,5 +112,5 @@ def staying(socket: Path) -> WebFile | None:
     return None
 
 
-def _same(secret: str, other: str) -> bool:
+def _equal_secrets(secret: str, other: str) -> bool:
     return secrets.compare_digest(secret.encode("utf-8", "surrogateescape"), other.encode("utf-8", "surrogateescape"))

@@ -36,7 +36,7 @@ def read(schema: Schema, given: Mapping[str, Any] | None) -> dict[str, Any]:
     missing = [name for name in schema.get("required", ()) if name not in found]
     if missing:
         raise BadRequest(f"the argument '{missing[0]}' is missing", hint=known[missing[0]]["description"])
-    return {name: _value(name, known[name], value) for name, value in found.items() if name in known}
+    return {name: _checked_value(name, known[name], value) for name, value in found.items() if name in known}
 
 
 def _is_misspelt(name: str, wanted: str) -> bool:
@@ -52,13 +52,13 @@ def _is_misspelt(name: str, wanted: str) -> bool:
     return row[-1] <= min(MISSPELT, len(wanted) - 1)
 
 
-def _value(name: str, schema: Schema, given: Any, about: str = "") -> Any:
+def _checked_value(name: str, schema: Schema, given: Any, about: str = "") -> Any:
     kind, about = schema["type"], schema.get("description", about)
-    value: Any = _meant(kind, given)
+    value: Any = _converted(kind, given)
     if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
         raise BadRequest(f"'{name}' is no {kind}: {_quoted(value)}", hint=about)
     if kind == "array":
-        return [_item(f"{name}[{at}]", schema["items"], item, about) for at, item in enumerate(value)]
+        return [_checked_item(f"{name}[{at}]", schema["items"], item, about) for at, item in enumerate(value)]
     if kind == "object":
         return read(schema, value)
     if value not in schema.get("enum", (value,)):
@@ -69,9 +69,9 @@ def _value(name: str, schema: Schema, given: Any, about: str = "") -> Any:
     return value
 
 
-def _item(name: str, schema: Schema, item: Any, about: str) -> Any:
+def _checked_item(name: str, schema: Schema, item: Any, about: str) -> Any:
     if schema["type"] != "object":
-        return _value(name, schema, item, about)
+        return _checked_value(name, schema, item, about)
     # the daemon checks the items of verdicts one by one, and refuses one without the others
     known: Schema = schema["properties"]
     if not isinstance(item, dict):
@@ -79,11 +79,11 @@ def _item(name: str, schema: Schema, item: Any, about: str) -> Any:
     fields = {field: value for field, value in item.items() if value is not None}
     for field in fields.keys() & known.keys():
         with suppress(BadRequest):
-            fields[field] = _value("", known[field], fields[field])
+            fields[field] = _checked_value("", known[field], fields[field])
     return fields
 
 
-def _meant(kind: str, value: Any) -> Any:
+def _converted(kind: str, value: Any) -> Any:
     """Return `value` converted to `kind` if its meaning is certain (`"3"` -> 3), otherwise unchanged."""
     if isinstance(value, str) and kind in {"integer", "number", "array", "object", "boolean"}:
         text = value.strip()

@@ -95,7 +95,7 @@ class DaemonLink:
             except Unavailable as exc:
                 if exc.data.get("reason") not in _STARTABLE:
                     raise
-                patience = PATIENCE if self._begin(exc) else FOREIGN_PATIENCE
+                patience = PATIENCE if self._start_in_thread(exc) else FOREIGN_PATIENCE
                 if time.monotonic() - begun > patience:
                     if self._starting.locked():
                         raise Unavailable(
@@ -140,23 +140,23 @@ class DaemonLink:
                     continue
                 raise
             except OrmahError:
-                self._keep(connection)
+                self._keep_idle(connection)
                 raise
-            self._keep(connection)
+            self._keep_idle(connection)
             if not isinstance(answer, result):
                 raise wire.Incompatible(
                     f"{method}: the answer is no {result.__name__}", hint="restart the daemon: ormahctl restart"
                 )
             return answer
 
-    def _keep(self, connection: wire.ClientConnection) -> None:
+    def _keep_idle(self, connection: wire.ClientConnection) -> None:
         """Keep a connection open for a later call, or close it if `MAX_IDLE` are idle already."""
         if len(self._idle) < MAX_IDLE:
             self._idle.append(connection)
         else:
             connection.close()
 
-    def _begin(self, absent: Unavailable) -> bool:
+    def _start_in_thread(self, absent: Unavailable) -> bool:
         """Start the daemon in a new thread, unless a thread does so already. Return False if it may not be started
         from here. Raise `absent` if a person stopped it."""
         if paths.is_stopped(self.socket):
@@ -165,10 +165,10 @@ class DaemonLink:
         if not autostart.allowed(self.socket):
             return False
         if self._starting.acquire(blocking=False):
-            threading.Thread(target=self._start, daemon=True).start()
+            threading.Thread(target=self._run_start, daemon=True).start()
         return True
 
-    def _start(self) -> None:
+    def _run_start(self) -> None:
         try:
             autostart.start(self.socket)
         except OrmahError as exc:

@@ -134,10 +134,8 @@ class LoopbackGuard:
             await receive()
             await send({"type": "websocket.close", "code": CLOSED, "reason": str(refused)})
             return
-        reads = "text/html" in Headers(scope=scope).get("accept", "")
-        answer = error_response(refused.status, refused.body)
-        if reads and refused.status == 401:
-            answer = HTMLResponse(self._closed, 401)
+        shows_page = refused.status == 401 and "text/html" in Headers(scope=scope).get("accept", "")
+        answer = HTMLResponse(self._closed, 401) if shows_page else error_response(refused.status, refused.body)
         await answer(scope, receive, _with_headers(send))
 
 

@@ -1,4 +1,4 @@
-"""Run the gateway: accept connections on its own socket, serve each, and end after `REST_SECONDS` without use.
+"""Run the gateway: accept connections on its own socket, serve each, and end after `IDLE_SECONDS` without use.
 
 Sessions of agents and HTTP requests count as use.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import msgspec
 
-from ormahctl.gateway.access import staying
+from ormahctl.gateway.access import read_staying_file
 from ormahctl.gateway.daemon import DaemonLink
 from ormahctl.gateway.listen import BACKLOG, GatewaySocket, is_ours
 from ormahctl.gateway.opening import COMMAND, HEADER, LARGEST, SESSION, Order, OrderResult, read_opening
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ormahctl.gateway")
 
-REST_SECONDS: Final = 600.0
+IDLE_SECONDS: Final = 600.0
 """Seconds without a session or a request after which the gateway ends: starting it again takes about one."""
-LOOK_SECONDS: Final = 5.0
+CHECK_SECONDS: Final = 5.0
 OPENING_SECONDS: Final = 10.0
 """Seconds within which the first frame of a connection must have arrived."""
 HTTP_CONNECTIONS: Final = 200
@@ -47,18 +47,18 @@ class Gateway:
     """Serves the MCP sessions of agents, and HTTP if asked to, for one daemon. Used on the event loop of `run`
     only."""
 
-    def __init__(self, entrance: GatewaySocket, daemon: DaemonLink, *, rest: float = REST_SECONDS) -> None:
-        self.entrance = entrance
+    def __init__(self, listener: GatewaySocket, daemon: DaemonLink, *, idle_seconds: float = IDLE_SECONDS) -> None:
+        self.listener = listener
         self.daemon = daemon
         self.sessions = 0
         self.stays = False
         """Whether it goes on without use."""
         self.port: int | None = None
         """The port on loopback, if an ASGI app is served there."""
-        self._rest = rest
-        self._held = 0
-        self._used = time.monotonic()
-        self._retired = False
+        self._idle_seconds = idle_seconds
+        self._use_count = 0
+        self._last_use = time.monotonic()
+        self._socket_removed = False
         self._done = anyio.Event()
         self._tasks: TaskGroup | None = None
         self._server: asyncio.Server | None = None
@@ -67,9 +67,9 @@ class Gateway:
         """Serve until the gateway was unused too long, a signal comes, or its last session ends after the socket was taken away."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            self._server = await asyncio.start_unix_server(self._welcome, sock=self.entrance.sock, limit=LINE_BYTES)
+            self._server = await asyncio.start_unix_server(self._accept, sock=self.listener.sock, limit=LINE_BYTES)
             tasks.start_soon(self._end_at_signal)
-            tasks.start_soon(self._look)
+            tasks.start_soon(self._watch_use)
             tasks.start_soon(self._reopen)
             await self._done.wait()
             self._close()
@@ -81,14 +81,14 @@ class Gateway:
         self._done.set()
 
     @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
-        """Context manager: keep the gateway from ending during the block, and for `REST_SECONDS` after it."""
-        self._held += 1
+    def in_use(self) -> Iterator[None]:
+        """Context manager: keep the gateway from ending during the block, and for `IDLE_SECONDS` after it."""
+        self._use_count += 1
         try:
             yield
         finally:
-            self._held -= 1
-            self._used = time.monotonic()
+            self._use_count -= 1
+            self._last_use = time.monotonic()
             self._end_if_idle()
 
     async def serve(self, app: ASGIApp, *, port: int = 0) -> int:
@@ -98,7 +98,7 @@ class Gateway:
         assert self._tasks is not None
 
         async def held(scope: Scope, receive: Receive, send: Send) -> None:
-            with self.hold():
+            with self.in_use():
                 await app(scope, receive, send)
 
         # asyncio sets TCP_NODELAY only where the protocol is named: without it each answer waits 40 ms for an ACK
@@ -106,7 +106,7 @@ class Gateway:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("127.0.0.1", port))
         quiet: dict[str, Any] = {"lifespan": "off", "log_config": None, "access_log": False, "server_header": False}
-        config = uvicorn.Config(held, backlog=BACKLOG, http=_bounded(), **quiet)
+        config = uvicorn.Config(held, backlog=BACKLOG, http=_bounded_protocol(), **quiet)
         sock.listen(config.backlog)  # a client that is told the port may be quicker than the server's start
         self._tasks.start_soon(uvicorn.Server(config).serve, [sock])
         self.port = int(sock.getsockname()[1])
@@ -114,15 +114,15 @@ class Gateway:
 
     # ------------------------------------------------------------ connections
 
-    def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert self._tasks is not None
-        self._tasks.start_soon(self._attend, reader, writer)
+        self._tasks.start_soon(self._serve_connection, reader, writer)
 
-    async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection to its end. An exception is logged and ends only this connection."""
         try:
-            with self.hold():
-                await self._opened(reader, writer)
+            with self.in_use():
+                await self._serve_first_frame(reader, writer)
         except* (OSError, EOFError, ValueError, TimeoutError) as exc:  # of a session's tasks too: its agent was killed
             log.debug("a connection ended: %r", exc)
         except* Exception:
@@ -130,7 +130,7 @@ class Gateway:
         finally:
             writer.close()
 
-    async def _opened(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_first_frame(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not is_ours(writer.get_extra_info("socket")):
             log.warning("a process of another user was refused")
             return
@@ -159,28 +159,29 @@ class Gateway:
     def _close(self) -> None:
         if self._server is not None:
             self._server.close()
-        self.entrance.close()
+        self.listener.close()
 
     async def _reopen(self) -> None:
         """Open the page again where it was, if it is to stay (`ormahctl web --stay`)."""
-        if staying(self.daemon.socket) is not None:
+        if read_staying_file(self.daemon.socket) is not None:
             try:
                 await _web(self, {})
             except OrmahError as exc:
                 log.warning("the page that stays cannot be opened: %s", exc.message)
 
     def _end_if_idle(self) -> None:
-        if self._held == 0 and (self._retired or (not self.stays and time.monotonic() - self._used >= self._rest)):
+        idle = not self.stays and time.monotonic() - self._last_use >= self._idle_seconds
+        if self._use_count == 0 and (self._socket_removed or idle):
             self.end()
 
-    async def _look(self) -> None:
+    async def _watch_use(self) -> None:
         """Every few seconds, end the gateway if it is unused. If the socket's file was removed, stop listening, so that
         another gateway can start; open sessions are served to their end."""
         while True:
-            await anyio.sleep(min(LOOK_SECONDS, self._rest))
-            if not self._retired and not self.entrance.intact:
-                log.warning("the socket %s was taken away; the next gateway makes it again", self.entrance.path)
-                self._retired = True
+            await anyio.sleep(min(CHECK_SECONDS, self._idle_seconds))
+            if not self._socket_removed and not self.listener.intact:
+                log.warning("the socket %s was taken away; the next gateway makes it again", self.listener.path)
+                self._socket_removed = True
                 self._close()
             self._end_if_idle()
 
@@ -190,7 +191,7 @@ class Gateway:
                 self.end()
 
 
-def _bounded() -> type[asyncio.Protocol]:
+def _bounded_protocol() -> type[asyncio.Protocol]:
     """Return uvicorn's protocol with a bound: on connections, and on the seconds that one may be silent."""
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 

@@ -62,7 +62,7 @@ def routes(daemon: DaemonLink) -> dict[str, Callable[[Request], Awaitable[Respon
 
     async def conversation(request: Request) -> Response:
         given = await body(request, Conversation)
-        with _file(given.content.encode(), ".txt") as path:
+        with _temporary(given.content.encode(), ".txt") as path:
             who, space = asker(request, given.agent_id), _space(request)
             return await _ingest(
                 daemon, who, api.IngestPathParams(path=str(path), kind="conversation"), space, "content"
@@ -72,7 +72,7 @@ def routes(daemon: DaemonLink) -> dict[str, Callable[[Request], Awaitable[Respon
         if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
             raise BadRequest("a file is sent as multipart/form-data", data={"reason": WRONG_KIND})
         data, name = await _upload(request)
-        with _file(data, PurePath(name).suffix[:SUFFIX_CHARACTERS] or ".txt") as path:
+        with _temporary(data, PurePath(name).suffix[:SUFFIX_CHARACTERS] or ".txt") as path:
             return await _ingest(daemon, asker(request), api.IngestPathParams(path=str(path)), _space(request), name)
 
     return {"/ingest/conversation": conversation, "/ingest/file": file}
@@ -105,16 +105,16 @@ async def _ingest(
         wished = api.IngestDocumentParams(path=given.path, unnamed=True, space=UNSET if space is None else space)
         document = await daemon.call("ingest.file", wished, api.IngestedDocument, asker=who, timeout=None)
         document.path = ""
-        _check(name, document)
+        _raise_if_unread(name, document)
         return as_json(Ingested(document.added, [], document=document))
     archived = api.IngestFileParams(path=given.path, unnamed=True)
     file = await daemon.call("ingest.sessions", archived, api.IngestedFile, asker=who, timeout=None)
     file.path = ""
-    _check(name, file)
+    _raise_if_unread(name, file)
     return as_json(Ingested(file.memories, file.learned, file))
 
 
-def _check(name: str, found: api.IngestedFile | api.IngestedDocument) -> None:
+def _raise_if_unread(name: str, found: api.IngestedFile | api.IngestedDocument) -> None:
     """Raise BadRequest if `found` says that the daemon could not read the text. `name`: the file's name, or `content`
     for a conversation in the request."""
     if found.status not in {"failed", "unknown"}:
@@ -134,7 +134,7 @@ def _space(request: Request) -> str | None:
 
 
 @contextlib.contextmanager
-def _file(data: bytes, suffix: str) -> Iterator[Path]:
+def _temporary(data: bytes, suffix: str) -> Iterator[Path]:
     with tempfile.NamedTemporaryFile(prefix="ormah-", suffix=suffix if suffix.isascii() else ".txt") as file:
         file.write(data)
         file.flush()

@@ -47,7 +47,7 @@ class GatewaySocket(msgspec.Struct):
         self.lock = -1
 
 
-def enter(daemon: Path, lock: int | None) -> GatewaySocket:
+def open_gateway_socket(daemon: Path, lock: int | None) -> GatewaySocket:
     """Listen at the gateway's socket for the daemon's socket `daemon`. `lock`: a descriptor that holds the gateway's
     lock; None: take the lock.
 

@@ -52,8 +52,8 @@ def stream(daemon: DaemonLink) -> Callable[[WebSocket], Awaitable[None]]:
             await socket.close(INVALID if exc.code == "bad_request" else AWAY, exc.message[:100])
             return
         try:
-            await _send(socket, begun)
-            await _relay(socket, connection, streams)
+            await _send_message(socket, begun)
+            await _send_events(socket, connection, streams)
         finally:
             connection.close()
 
@@ -69,7 +69,7 @@ def _subscribe(daemon: DaemonLink, params: SubscribeParams) -> tuple[ClientConne
         raise
 
 
-async def _relay(socket: WebSocket, connection: ClientConnection, streams: anyio.CapacityLimiter) -> None:
+async def _send_events(socket: WebSocket, connection: ClientConnection, streams: anyio.CapacityLimiter) -> None:
     """Send events until the page or the daemon closes its connection. The daemon never waits for a slow page."""
     async with anyio.create_task_group() as tasks:
 
@@ -88,15 +88,15 @@ async def _relay(socket: WebSocket, connection: ClientConnection, streams: anyio
                 event = await anyio.to_thread.run_sync(connection.next_event, LOOK_SECONDS, limiter=streams)
                 quiet = 0.0 if event is not None else quiet + LOOK_SECONDS
                 if event is not None:
-                    await _send(socket, event)
+                    await _send_message(socket, event)
                 elif quiet >= PING_SECONDS:
                     quiet = 0.0
-                    await _send(socket, {"event": "ping"})
+                    await _send_message(socket, {"event": "ping"})
         except (OrmahError, OSError, WebSocketDisconnect):
             tasks.cancel_scope.cancel()
     if socket.application_state is WebSocketState.CONNECTED and socket.client_state is WebSocketState.CONNECTED:
         await socket.close(AWAY, "the daemon went away")
 
 
-async def _send(socket: WebSocket, message: MemoryEvent | SubscribeResult | dict[str, str]) -> None:
+async def _send_message(socket: WebSocket, message: MemoryEvent | SubscribeResult | dict[str, str]) -> None:
     await socket.send_text(msgspec.json.encode(message).decode())

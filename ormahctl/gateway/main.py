@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from ormahctl.gateway.listen import GatewaySocket, enter
+from ormahctl.gateway.listen import GatewaySocket, open_gateway_socket
 from ormahctl.shim.gateway import address
 from ormahd.rpc.wire import OrmahError
 
@@ -30,15 +30,15 @@ def main(words: list[str]) -> int:
     bounded = logging.handlers.RotatingFileHandler(address(words[0]) + ".log", maxBytes=LOG_BYTES, backupCount=1)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", handlers=[bounded])
     try:
-        entrance = enter(daemon, int(words[1]) if len(words) > 1 else None)
+        listener = open_gateway_socket(daemon, int(words[1]) if len(words) > 1 else None)
     except OrmahError as exc:
         sys.stderr.write(f"error: {exc.message}\n")
         return exc.exit_status
-    _serve(daemon, entrance)
+    _run_gateway(daemon, listener)
     return 0
 
 
-def _serve(daemon: Path, entrance: GatewaySocket) -> None:
+def _run_gateway(daemon: Path, listener: GatewaySocket) -> None:
     import anyio
 
     from ormahctl.gateway.daemon import DaemonLink
@@ -48,6 +48,6 @@ def _serve(daemon: Path, entrance: GatewaySocket) -> None:
     gc.enable()
 
     async def run() -> None:
-        await Gateway(entrance, DaemonLink(daemon)).run()
+        await Gateway(listener, DaemonLink(daemon)).run()
 
     anyio.run(run)

@@ -35,7 +35,7 @@ def description(url: str) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.verb.lower()] = _operation(route, schemas)
-    paths["/ingest/conversation"] = {"post": _ingest("Archive a conversation.", _json(_reference(Conversation)))}
+    paths["/ingest/conversation"] = {"post": _ingest("Archive a conversation.", _content(_reference(Conversation)))}
     file = {"type": "string", "contentMediaType": "application/octet-stream"}
     form = {"type": "object", "required": ["file"], "properties": {"file": file}}
     content = {"required": True, "content": {"multipart/form-data": {"schema": form}}}
@@ -72,13 +72,13 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
         "operationId": f"{route.verb.lower()}_{route.path.strip('/').translate(str.maketrans('/-{}', '__  ')).replace(' ', '')}",
         "summary": route.summary,
         "tags": [route.path.split("/")[1]],
-        "responses": {"200": _answer(_reference(route.result)), **_failures()},
+        "responses": {"200": _success_response(_reference(route.result)), **_error_responses()},
     }
     if route.verb == "POST":
         shape: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
         if required:
             shape["required"] = required
-        found["requestBody"] = {**_json(shape), "required": bool(required)}
+        found["requestBody"] = {**_content(shape), "required": bool(required)}
         in_query = [(name, {"type": "string"}) for name in route.default]
     else:
         other = {meaning: name for name, meaning in route.query.items()}
@@ -96,7 +96,7 @@ def _ingest(summary: str, request_body: dict[str, Any]) -> dict[str, Any]:
         "tags": ["ingest"],
         "parameters": [{"name": "default_space", "in": "query", "required": False, "schema": {"type": "string"}}],
         "requestBody": request_body,
-        "responses": {"200": _answer(_reference(Ingested)), **_failures()},
+        "responses": {"200": _success_response(_reference(Ingested)), **_error_responses()},
     }
 
 
@@ -111,14 +111,14 @@ def _reference(shape: type) -> dict[str, str]:
     return {"$ref": REFERENCE.format(name=shape.__name__)}
 
 
-def _json(schema: dict[str, Any]) -> dict[str, Any]:
+def _content(schema: dict[str, Any]) -> dict[str, Any]:
     return {"required": True, "content": {"application/json": {"schema": schema}}}
 
 
-def _answer(schema: dict[str, Any]) -> dict[str, Any]:
+def _success_response(schema: dict[str, Any]) -> dict[str, Any]:
     return {"description": "The result.", "content": {"application/json": {"schema": schema}}}
 
 
-def _failures() -> dict[str, Any]:
+def _error_responses() -> dict[str, Any]:
     answer = {"application/json": {"schema": _reference(ErrorAnswer)}}
     return {str(status): {"description": text, "content": answer} for status, text in ERRORS.items()}

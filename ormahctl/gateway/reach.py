@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from ormahctl.gateway.access import staying
+from ormahctl.gateway.access import read_staying_file
 from ormahctl.gateway.opening import COMMAND, HEADER, Order, OrderResult
 from ormahctl.shim import gateway
 from ormahctl.shim.wire import exactly
@@ -30,7 +30,7 @@ def order(
         Unavailable: there is no gateway, or it does not start or answer. BadRequest: the order failed.
     """
     body = msgspec.json.encode(Order(name, params))
-    answer = _ask(os.fspath(socket), COMMAND + len(body).to_bytes(4, "big") + body, start, seconds)
+    answer = _send_frame(os.fspath(socket), COMMAND + len(body).to_bytes(4, "big") + body, start, seconds)
     outcome = msgspec.json.decode(answer, type=OrderResult)
     if outcome.error is not None:
         raise BadRequest(outcome.error, hint=outcome.hint)
@@ -46,7 +46,7 @@ def status(socket: Path) -> dict[str, object] | None:
 
 def reopen(socket: Path) -> None:
     """Start the gateway of the daemon at `socket` if its page is to stay: it opens the page where it was."""
-    if staying(socket) is not None:
+    if read_staying_file(socket) is not None:
         with contextlib.suppress(OrmahError):  # its log says why; the daemon runs all the same
             order(socket, "status", {})
 
@@ -57,7 +57,7 @@ def stop(socket: Path) -> None:
         order(socket, "stop", {}, start=False)
 
 
-def _ask(socket: str, frame: bytes, start: bool, seconds: float) -> bytes:
+def _send_frame(socket: str, frame: bytes, start: bool, seconds: float) -> bytes:
     deadline, starts = time.monotonic() + seconds, 0
     while True:
         try:
@@ -73,7 +73,7 @@ def _ask(socket: str, frame: bytes, start: bool, seconds: float) -> bytes:
             if answer is not None:
                 return answer
         if starts > 1 or time.monotonic() > deadline:
-            raise Unavailable(f"the gateway does not start: {gateway.complaint(socket) or 'it does not answer'}")
+            raise Unavailable(f"the gateway does not start: {gateway.last_log_line(socket) or 'it does not answer'}")
         time.sleep(POLL_SECONDS)
 
 

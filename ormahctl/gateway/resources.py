@@ -27,12 +27,12 @@ MAINTENANCE: Final = "maintenance"
 _DESCRIPTION: Final = "Decide on memories that may be the same, contradict each other or belong together."
 
 
-async def listed(place: Workplace, ctx: ServerRequestContext[Any]) -> types.ListResourcesResult:
+async def list_resources(place: Workplace, ctx: ServerRequestContext[Any]) -> types.ListResourcesResult:
     try:
         core = ListParams(tiers=["core"], limit=LISTED)
         found = await place.call(ctx, "agent.list", core, ListResult, timeout=LIST_SECONDS)
     except OrmahError as exc:
-        raise _error(types.INTERNAL_ERROR, exc) from exc
+        raise _mcp_error(types.INTERNAL_ERROR, exc) from exc
     return types.ListResourcesResult(
         resources=[
             types.Resource(
@@ -46,7 +46,7 @@ async def listed(place: Workplace, ctx: ServerRequestContext[Any]) -> types.List
     )
 
 
-async def templates(
+async def list_templates(
     _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
 ) -> types.ListResourceTemplatesResult:
     about = "One memory with its connections; id: all of it, or its first 8 characters."
@@ -56,7 +56,7 @@ async def templates(
     return types.ListResourceTemplatesResult(resource_templates=[template])
 
 
-async def read(
+async def read_resource(
     place: Workplace, ctx: ServerRequestContext[Any], params: types.ReadResourceRequestParams
 ) -> types.ReadResourceResult:
     uri = str(params.uri)
@@ -65,16 +65,16 @@ async def read(
     try:
         node = await place.call(ctx, "agent.get", NodeParams(node_id=uri.removeprefix(PREFIX)), NodeResult)
     except OrmahError as exc:
-        raise _error(types.INVALID_PARAMS, exc) from exc
+        raise _mcp_error(types.INVALID_PARAMS, exc) from exc
     text = readable.node(node)
     return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=MIME, text=text)])
 
 
-def _error(code: int, exc: OrmahError) -> MCPError:
+def _mcp_error(code: int, exc: OrmahError) -> MCPError:
     return MCPError(code, exc.message + (f" ({exc.hint})" if exc.hint else ""), {"code": exc.code})
 
 
-async def prompts(
+async def list_prompts(
     _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
 ) -> types.ListPromptsResult:
     return types.ListPromptsResult(
@@ -82,7 +82,7 @@ async def prompts(
     )
 
 
-async def prompt(_ctx: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
+async def get_prompt(_ctx: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
     if params.name != MAINTENANCE:
         raise MCPError(types.INVALID_PARAMS, f"there is no prompt '{params.name[:60]}'; there is: {MAINTENANCE}")
     message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=WORDS["maintenance"]))

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.routing import Route as Endpoint
 
 from ormahctl.gateway import ingest, live, openapi
-from ormahctl.gateway.access import STAY_SECONDS, WebAccess, staying
+from ormahctl.gateway.access import STAY_SECONDS, WebAccess, read_staying_file
 from ormahctl.gateway.exchange import QUICK_SECONDS, answer_error, as_json, asker, body, parameters
 from ormahctl.gateway.guard import LoopbackGuard, error_response
 from ormahctl.gateway.page import views
@@ -33,7 +33,7 @@ log = logging.getLogger("ormahctl.gateway")
 
 Act = Callable[[Request], Awaitable[Response]]
 
-_open: WeakKeyDictionary[Gateway, WebAccess] = WeakKeyDictionary()
+_ACCESS: WeakKeyDictionary[Gateway, WebAccess] = WeakKeyDictionary()
 """{gateway that serves HTTP: access to its port}. A process has one gateway; tests may have more."""
 
 
@@ -55,9 +55,9 @@ async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, 
     wished = params.get("port") or 0
     if not isinstance(wished, int) or not 0 <= wished < 65_536:
         raise BadRequest(f"{wished!r} is no port", hint="a number from 1024 to 65535")
-    access = _open.get(gateway)
+    access = _ACCESS.get(gateway)
     if access is None:
-        before = staying(gateway.daemon.socket)
+        before = read_staying_file(gateway.daemon.socket)
         access = WebAccess(token=before.token if before else None)
         access.stay, wished = (True, wished or before.port) if before else (False, wished)
         try:
@@ -66,7 +66,7 @@ async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, 
             raise BadRequest(
                 f"port {wished} cannot be used: {exc.strerror}", hint="choose another one, or none"
             ) from exc
-        _open[gateway] = access
+        _ACCESS[gateway] = access
     elif wished not in (0, access.port):
         first = "ormahctl web --no-stay, then ormahctl restart" if access.stay else "ormahctl restart"
         raise BadRequest(
@@ -92,11 +92,11 @@ def app(daemon: DaemonLink, access: WebAccess) -> LoopbackGuard:
         endpoints.append(Endpoint(path, act, methods=["POST"]))
     endpoints += [
         *views.routes(daemon, FORMS),
-        Endpoint("/session", _session(access), methods=["POST"]),
+        Endpoint("/session", _session_endpoint(access), methods=["POST"]),
         Endpoint("/openapi.json", description, methods=["GET"]),
         WebSocketRoute("/ui/ws", live.stream(daemon)),
     ]
-    handlers: Any = {OrmahError: answer_error, ClientDisconnect: _hung_up, HTTPException: _no_route, Exception: _fault}
+    handlers: Any = {OrmahError: answer_error, ClientDisconnect: _gone, HTTPException: _not_found, Exception: _failed}
     return LoopbackGuard(Starlette(routes=endpoints, exception_handlers=handlers), access, views.render("closed.html"))
 
 
@@ -110,7 +110,7 @@ def _route(daemon: DaemonLink, route: Route) -> Act:
     return act
 
 
-def _session(access: WebAccess) -> Act:
+def _session_endpoint(access: WebAccess) -> Act:
     async def act(request: Request) -> Response:
         opened = await body(request, OpenedSession)
         session = access.redeem(opened.token)
@@ -124,11 +124,11 @@ def _session(access: WebAccess) -> Act:
     return act
 
 
-async def _hung_up(_request: Request, _exc: ClientDisconnect) -> Response:
+async def _gone(_request: Request, _exc: ClientDisconnect) -> Response:
     return Response(status_code=400)  # nobody reads it
 
 
-async def _no_route(request: Request, exc: HTTPException) -> Response:
+async def _not_found(request: Request, exc: HTTPException) -> Response:
     found = f"{request.method} {request.url.path[:200]}"
     error = ErrorBody(code="not_found", message=f"there is no route {found}", hint="see /openapi.json")
     if "text/html" in request.headers.get("accept", ""):
@@ -136,7 +136,7 @@ async def _no_route(request: Request, exc: HTTPException) -> Response:
     return error_response(exc.status_code, error, exc.headers)
 
 
-async def _fault(request: Request, exc: Exception) -> Response:
+async def _failed(request: Request, exc: Exception) -> Response:
     log.error("%s failed", request.scope.get("path"), exc_info=exc)
     return error_response(
         500, ErrorBody(code="internal", message="the gateway failed at this request; its log says more")

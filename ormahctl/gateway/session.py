@@ -41,13 +41,13 @@ async def serve_session(
         title="Ormah",
         description="Long-term memory for AI agents",
         instructions=tools.WORDS["instructions"],
-        on_list_tools=tools.listed,
-        on_call_tool=lambda ctx, params: tools.called(place, ctx, params),
-        on_list_resources=lambda ctx, _: resources.listed(place, ctx),
-        on_list_resource_templates=resources.templates,
-        on_read_resource=lambda ctx, params: resources.read(place, ctx, params),
-        on_list_prompts=resources.prompts,
-        on_get_prompt=resources.prompt,
+        on_list_tools=tools.list_tools,
+        on_call_tool=lambda ctx, params: tools.call_tool(place, ctx, params),
+        on_list_resources=lambda ctx, _: resources.list_resources(place, ctx),
+        on_list_resource_templates=resources.list_templates,
+        on_read_resource=lambda ctx, params: resources.read_resource(place, ctx, params),
+        on_list_prompts=resources.list_prompts,
+        on_get_prompt=resources.get_prompt,
     )
     server.add_notification_handler(
         "notifications/roots/list_changed", types.NotificationParams, lambda *_: place.forget_roots()
@@ -70,7 +70,7 @@ async def _receive(
     """Pass each line that is a valid message to the server, and answer an invalid line with an error."""
     async with to_server, to_pump:
         while line := await reader.readline():
-            found = understood(line)
+            found = read_message(line)
             if isinstance(found, Refusal):
                 await to_pump.send(SessionMessage(found.error))
             elif found is not None:
@@ -87,7 +87,7 @@ async def _send(writer: asyncio.StreamWriter, from_server: MemoryObjectReceiveSt
 NO_REQUEST: Final = 'this is no JSON-RPC 2.0 request: "jsonrpc" has to be "2.0", "method" a text, "params" an object'
 
 
-_HUGE: Final = re.compile(rb"-?(?<!\d)\d{4000,}(?:\.\d*)?")
+_HUGE_NUMBER: Final = re.compile(rb"-?(?<!\d)\d{4000,}(?:\.\d*)?")
 """Matches a number with more digits than Python reads."""
 
 
@@ -97,7 +97,7 @@ class Refusal(Struct, frozen=True):
     error: types.JSONRPCError
 
 
-def understood(line: bytes) -> types.JSONRPCMessage | Refusal | None:
+def read_message(line: bytes) -> types.JSONRPCMessage | Refusal | None:
     """Return the message in `line`. If `line` is invalid, return the error to answer with, or None if JSON-RPC wants
     no answer, as for an invalid notification or response.
 
@@ -112,16 +112,16 @@ def understood(line: bytes) -> types.JSONRPCMessage | Refusal | None:
     if message is not None and not (isinstance(message, types.JSONRPCNotification) and b'"id"' in line):
         return message
     try:
-        found: Any = json.loads(_HUGE.sub(b"null", line).decode("utf-8").rstrip("\r\n"))
+        found: Any = json.loads(_HUGE_NUMBER.sub(b"null", line).decode("utf-8").rstrip("\r\n"))
         half = LONE_SURROGATE.search(json.dumps(found, ensure_ascii=False))
     except RecursionError:
-        return _refusal(None, types.PARSE_ERROR, "this line is nested too deeply to be read")
+        return _refuse(None, types.PARSE_ERROR, "this line is nested too deeply to be read")
     except UnicodeDecodeError as exc:
-        return _refusal(None, types.PARSE_ERROR, f"this line is no UTF-8 (byte {exc.start + 1})")
+        return _refuse(None, types.PARSE_ERROR, f"this line is no UTF-8 (byte {exc.start + 1})")
     except ValueError as exc:
-        return _refusal(None, types.PARSE_ERROR, f"this line is no JSON: {exc}")
+        return _refuse(None, types.PARSE_ERROR, f"this line is no JSON: {exc}")
     if not isinstance(found, dict):
-        return _refusal(
+        return _refuse(
             None, types.INVALID_REQUEST, "a message is one JSON object; batches of several are not supported"
         )
     if "method" in found and "id" not in found and isinstance(found["method"], str):
@@ -130,14 +130,14 @@ def understood(line: bytes) -> types.JSONRPCMessage | Refusal | None:
         return None
     key = found.get("id")
     known = key if isinstance(key, (int, str)) and not isinstance(key, bool) else None
-    if half is not None or _HUGE.search(line):
+    if half is not None or _HUGE_NUMBER.search(line):
         known = None if isinstance(known, str) and LONE_SURROGATE.search(known) else known
         why = half_of_a_pair(half[0]) if half is not None else "a number in it has too many digits"
-        return _refusal(known, types.PARSE_ERROR, f"this line is no valid JSON: {why}")
+        return _refuse(known, types.PARSE_ERROR, f"this line is no valid JSON: {why}")
     if "id" in found and known is None:
-        return _refusal(None, types.INVALID_REQUEST, "the id of a request is a text or an integer")
-    return _refusal(known, types.INVALID_REQUEST, NO_REQUEST)
+        return _refuse(None, types.INVALID_REQUEST, "the id of a request is a text or an integer")
+    return _refuse(known, types.INVALID_REQUEST, NO_REQUEST)
 
 
-def _refusal(key: int | str | None, code: int, why: str) -> Refusal:
+def _refuse(key: int | str | None, code: int, why: str) -> Refusal:
     return Refusal(types.JSONRPCError(jsonrpc="2.0", id=key, error=types.ErrorData(code=code, message=why)))

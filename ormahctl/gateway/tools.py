@@ -53,7 +53,7 @@ def schema(name: str) -> dict[str, Any]:
     return {"type": "object", "properties": known["properties"]} | required
 
 
-async def listed(
+async def list_tools(
     _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
 ) -> types.ListToolsResult:
     found = []
@@ -78,7 +78,7 @@ async def listed(
     return types.ListToolsResult(tools=found)
 
 
-async def called(
+async def call_tool(
     place: Workplace, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
 ) -> types.CallToolResult:
     """Call a tool and return its answer. Failures are answers with `is_error`; only an unknown tool raises MCPError."""

@@ -53,7 +53,7 @@ class Workplace:
         timeout: float = CALL_SECONDS,  # noqa: ASYNC109 - the daemon's thread ends by it
     ) -> R:
         """Call the daemon for this session's agent, and return the result. Raises OrmahError."""
-        asker = CallingAgent(agent_name(ctx), await self._place(ctx), self._opening.session)
+        asker = CallingAgent(agent_name(ctx), await self._folder(ctx), self._opening.session)
         return await self._daemon.call(method, params, result, asker=asker, timeout=timeout)
 
     def space(self, named: str | None) -> str | UnsetType | None:
@@ -67,7 +67,7 @@ class Workplace:
     async def forget_roots(self) -> None:
         self._roots_asked = False
 
-    async def _place(self, ctx: ServerRequestContext[Any]) -> str | None:
+    async def _folder(self, ctx: ServerRequestContext[Any]) -> str | None:
         """Return the folder that decides the space: the project's, else the working directory, else the client's root.
 
         Desktop clients start their servers in `/` or in the home directory. These do not count, if there is a root.

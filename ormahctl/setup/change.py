@@ -81,7 +81,7 @@ def digest(data: bytes) -> str:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def setup_lock() -> Iterator[None]:
     """Context manager: hold a lock during the block, so that only one setup at a time changes files and records."""
     fd = os.open(paths.private_dir(_directory()), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -124,7 +124,7 @@ class ConfigChange:
             if self.record is not None and self.was is None:
                 self.record.store()
             return
-        with alone():
+        with setup_lock():
             file.write(self.seen, self.after)
             if self.record is not None:
                 self.record.store()
@@ -132,7 +132,7 @@ class ConfigChange:
                 self.was.forget()
 
 
-def take_back(changes: Sequence[ConfigChange]) -> None:
+def make_restores(changes: Sequence[ConfigChange]) -> None:
     """Make changes that remove what an earlier setup added, and delete their records."""
     for change in changes:
         change.make()
@@ -140,9 +140,9 @@ def take_back(changes: Sequence[ConfigChange]) -> None:
             change.was.forget()
 
 
-def whole(owner: str, path: Path, wanted: bytes) -> ConfigChange:
+def plan_whole_file(owner: str, path: Path, wanted: bytes) -> ConfigChange:
     """Return the change that makes `wanted` the whole content of the file at `path`. Its record has the name `owner`,
-    with which `taken_out` can later restore the earlier content."""
+    with which `plan_restores` can later restore the earlier content."""
     seen = file.read(path)
     was = Record.of(owner, seen.real)
     before, existed = seen.data, seen.data is not None
@@ -153,7 +153,7 @@ def whole(owner: str, path: Path, wanted: bytes) -> ConfigChange:
     return ConfigChange(seen, wanted, record, was)
 
 
-def taken_out(owner: str) -> tuple[list[ConfigChange], list[Path]]:
+def plan_restores(owner: str) -> tuple[list[ConfigChange], list[Path]]:
     """Return (changes that restore all files with a record of `owner`, paths of files that are left alone because
     they were edited after setup wrote them)."""
     changes, edited = [], []
@@ -205,7 +205,7 @@ def socket_option(found: Path) -> str | None:
     return os.path.abspath(found)
 
 
-def words(handler: Any) -> list[str]:
+def command_words(handler: Any) -> list[str]:
     """Return the words of the command in `handler`, a hook's entry in an agent's settings; empty if it has no
     command."""
     if not isinstance(handler, Mapping):
@@ -220,28 +220,28 @@ def words(handler: Any) -> list[str]:
     return found + [word for word in more if isinstance(word, str)] if isinstance(more, list) else found
 
 
-def ours(handler: Any) -> bool:
+def is_our_hook(handler: Any) -> bool:
     """Whether `handler`, a hook's entry, runs Ormah's script `ormahctl/hook.py`, with any interpreter, path and
     options."""
-    found = words(handler)
+    found = command_words(handler)
     return "--hook" in found and any(word.endswith(SHIM_END) for word in found)
 
 
-def option(handler: Any, name: str) -> str | None:
+def option_value(handler: Any, name: str) -> str | None:
     """Return the word after the command-line option `name` in the command of `handler`, a hook's entry; None if the
     command does not have this option."""
-    found = words(handler)
+    found = command_words(handler)
     at = found.index(name) + 1 if name in found else len(found)
     return found[at] if at < len(found) else None
 
 
 def deadline_of(handler: Any) -> int:
     """Return the milliseconds after which the hook `handler` gives up."""
-    given = option(handler, "--deadline") or ""
+    given = option_value(handler, "--deadline") or ""
     return int(given) if given.isdecimal() else DEADLINE_MS
 
 
-def named(path: Path) -> bool:
+def mentions_ormah(path: Path) -> bool:
     """Whether the text of the file at `path` contains the path of Ormah's `hook.py`, or the command of our MCP
     server. For settings files that cannot be parsed; what is no regular file contains nothing."""
     try:
@@ -265,7 +265,7 @@ def server_words(entry: Any) -> list[str]:
     return [word for word in both if isinstance(word, str)]
 
 
-def our_server(entry: Any) -> bool:
+def is_our_server(entry: Any) -> bool:
     """Whether `entry`, an MCP server's entry, starts `ormahctl mcp`, of any installation and with any options."""
     found = server_words(entry)
     return "mcp" in found and any(os.path.basename(word) == "ormahctl" for word in found)
@@ -286,11 +286,11 @@ def program(socket: Path) -> str:
     return paths.program("ormahctl") + ("" if given is None else f" --socket {shlex.quote(given)}")
 
 
-def wire(agent: str, program: str | None) -> None:
+def store_program(agent: str, program: str | None) -> None:
     """Store by which shell command a connected agent calls ormahctl, for texts that the daemon makes for it; None:
     the agent is no longer connected."""
     stored = paths.wiring_file()
-    with alone():
+    with setup_lock():
         try:
             known = msgspec.json.decode(stored.read_bytes(), type=dict[str, paths.AgentConnection])
         except (FileNotFoundError, msgspec.DecodeError):

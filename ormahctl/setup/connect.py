@@ -59,9 +59,9 @@ class WantedEntries:
     allows: Sequence[str] = ()
     """Tools of our MCP server that the agent may use without asking."""
 
-    def anything(self, document: Document) -> bool:
+    def has_any(self, document: Document) -> bool:
         """Whether `document` has a hook or MCP server of Ormah, which `uninstall` would remove."""
-        return bool(ours(document)) or our_server(document, self.servers) is not None
+        return bool(our_hooks(document)) or our_server(document, self.servers) is not None
 
 
 def read(agent: Agent, path: Path) -> tuple[FileRead, Document]:
@@ -87,7 +87,7 @@ def parse(path: Path, data: bytes) -> Document:
     return Toml.parse(data) if path.suffix == ".toml" else Json.parse(data)
 
 
-def plans(harness: Harness, *, socket: str | None, deadline: int, server: Sequence[str]) -> list[SettingsChange]:
+def plan(harness: Harness, *, socket: str | None, deadline: int, server: Sequence[str]) -> list[SettingsChange]:
     """Plan the hooks and the MCP server of `harness`: one change for each of its files, first the file of the hooks.
 
     `server`: the words that start our MCP server.
@@ -99,7 +99,7 @@ def plans(harness: Harness, *, socket: str | None, deadline: int, server: Sequen
     events = harness.wanted()
     hooks = {event: harness.handler(event, socket=socket, deadline=deadline) for event in events}
     return [
-        _connect(
+        _connect_file(
             harness,
             path,
             WantedEntries(
@@ -113,16 +113,16 @@ def plans(harness: Harness, *, socket: str | None, deadline: int, server: Sequen
     ]
 
 
-def _connect(harness: Harness, path: Path, wanted: WantedEntries) -> SettingsChange:
+def _connect_file(harness: Harness, path: Path, wanted: WantedEntries) -> SettingsChange:
     """Plan the change of one file that adds or renews the entries in `wanted`."""
     seen, document = read(harness, path)
-    hooks, served = ours(document), our_server(document, wanted.servers)
+    hooks, served = our_hooks(document), our_server(document, wanted.servers)
     was = Record.of(harness.name, seen.real)
     known = was if hooks or served is not None else None
     exact = known is not None and known.fits(seen.data)
     start = parse(path, apply(document.data, reverse(known.edits))) if known and exact else document
-    edits, result = _plan(path, start, wanted)
-    now = ours(result)
+    edits, result = _plan_edits(path, start, wanted)
+    now = our_hooks(result)
     # older entries of ours are there, and the file before them is unknown: `uninstall` will only remove our entries
     back = exact or not (hooks or served is not None)
     place = {"agent": harness.name, "file": str(path), "real": str(seen.real)}
@@ -132,17 +132,17 @@ def _connect(harness: Harness, path: Path, wanted: WantedEntries) -> SettingsCha
     return SettingsChange(
         seen=seen,
         after=result.data if edits or seen.data is not None else None,
-        record=remembered if wanted.anything(result) else None,
+        record=remembered if wanted.has_any(result) else None,
         was=was,
         harness=harness,
         added=[event for event in wanted.hooks if event not in hooks],
         replaced=[event for event in wanted.hooks if event in hooks and hooks[event] != now[event]],
         removed=[event for event in hooks if event not in now],
-        server=_served(served, result, wanted),
+        server=_server_state(served, result, wanted),
     )
 
 
-def _served(before: Mapping[str, Any] | None, after: Document, wanted: WantedEntries) -> ServerState:
+def _server_state(before: Mapping[str, Any] | None, after: Document, wanted: WantedEntries) -> ServerState:
     if wanted.servers is None:
         return None
     now = our_server(after, wanted.servers)
@@ -160,40 +160,40 @@ def disconnect(harness: Harness) -> list[SettingsChange]:
     records = {record.real: record for record in Record.all(harness.name)}
     usual = {os.path.realpath(path): path for path in (harness.target(), harness.server_file())}
     places = usual | {real: Path(record.file) for real, record in records.items() if real not in usual}
-    changes = [_without(harness, path, records.get(real)) for real, path in places.items()]
+    changes = [_disconnect_file(harness, path, records.get(real)) for real, path in places.items()]
     return [change for change in changes if change is not None]
 
 
-def _without(harness: Harness, path: Path, was: Record | None) -> SettingsChange | None:
+def _disconnect_file(harness: Harness, path: Path, was: Record | None) -> SettingsChange | None:
     try:
         seen, document = read(harness, path)
     except InvalidSettings:
-        if entry.named(path):
+        if entry.mentions_ormah(path):
             raise
         return None
     same = os.path.realpath(path) == os.path.realpath(harness.server_file())
     wanted = WantedEntries(harness.servers if same or path.suffix == ".toml" else None)
-    if not wanted.anything(document):
+    if not wanted.has_any(document):
         return None
     if was and was.fits(seen.data):
         result = parse(path, apply(document.data, reverse(was.edits)))
         _verify(document, result, wanted)
         after = result.data if was.existed else None
     else:
-        _, result = _plan(path, document, wanted)
+        _, result = _plan_edits(path, document, wanted)
         nothing = was is not None and not was.existed and result.data.strip() in {b"", b"{}"}
         after = None if nothing else result.data
     state: ServerState = None if our_server(document, wanted.servers) is None else "removed"
-    return SettingsChange(seen, after, None, was, harness, [], [], list(ours(document)), state)
+    return SettingsChange(seen, after, None, was, harness, [], [], list(our_hooks(document)), state)
 
 
 # ---------------------------------------------------------------- the plan
 
 
-def ours(document: Document) -> Handlers:
+def our_hooks(document: Document) -> Handlers:
     """Return {event: Ormah's handlers for it} for a settings file."""
     found: Handlers = {}
-    for place, handler in _places(document):
+    for place, handler in _our_places(document):
         found.setdefault(place.event, []).append(handler)
     return found
 
@@ -202,7 +202,7 @@ def our_server(document: Document, servers: str | None) -> Mapping[str, Any] | N
     """Return the entry of our MCP server in the root's object `servers`; None if there is no such object or entry, or
     if the entry of that name starts another program."""
     found = server_entry(document, servers)
-    return found if isinstance(found, Mapping) and entry.our_server(found) else None
+    return found if isinstance(found, Mapping) and entry.is_our_server(found) else None
 
 
 def server_entry(document: Document, servers: str | None) -> Any:
@@ -212,13 +212,13 @@ def server_entry(document: Document, servers: str | None) -> Any:
     return table.get(entry.SERVER) if isinstance(table, Mapping) else None
 
 
-def _places(document: Document) -> list[tuple[HandlerPlace, Mapping[str, Any]]]:
+def _our_places(document: Document) -> list[tuple[HandlerPlace, Mapping[str, Any]]]:
     return [
         (HandlerPlace(event, group, number), handler)
         for event, groups in _events(document)
         for group, place in enumerate(groups)
         for number, handler in enumerate(_handlers(place))
-        if entry.ours(handler)
+        if entry.is_our_hook(handler)
     ]
 
 
@@ -227,14 +227,14 @@ ALLOW = ("permissions", "allow")
 OUR_TOOLS = f"mcp__{entry.SERVER}__"
 
 
-def _rules(value: Mapping[str, Any]) -> Any:
+def _allow_rules(value: Mapping[str, Any]) -> Any:
     permissions = value.get(ALLOW[0])
     return permissions.get(ALLOW[1], []) if isinstance(permissions, Mapping) else []
 
 
-def _allowed(document: Document) -> list[tuple[int, str]]:
+def _our_allow_rules(document: Document) -> list[tuple[int, str]]:
     """Return (number in the list, rule) for the rules that name a tool of our MCP server."""
-    rules = _rules(document.value) if isinstance(document, Json) else None
+    rules = _allow_rules(document.value) if isinstance(document, Json) else None
     found = enumerate(rules if isinstance(rules, list) else [])
     return [(number, rule) for number, rule in found if isinstance(rule, str) and rule.startswith(OUR_TOOLS)]
 
@@ -253,12 +253,12 @@ def _handlers(group: Any) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _plan(path: Path, start: Document, wanted: WantedEntries) -> tuple[list[Splice], Document]:
+def _plan_edits(path: Path, start: Document, wanted: WantedEntries) -> tuple[list[Splice], Document]:
     """Return the edits after which Ormah's entries are exactly `wanted`, and the resulting document."""
     edits: list[Splice] = []
     now = start
     if isinstance(now, Json):
-        places = [place for place, _ in _places(start)]
+        places = [place for place, _ in _our_places(start)]
         for place in reversed(places):
             if place.event not in wanted.hooks or any(other.event == place.event and other < place for other in places):
                 made = now.drop(place)
@@ -270,16 +270,16 @@ def _plan(path: Path, start: Document, wanted: WantedEntries) -> tuple[list[Spli
                     f'{path}: "hooks.{event}" is no list, but {json.dumps(groups, default=str)[:60]}',
                     hint="mend the file, then try again",
                 )
-            places = [place for place, _ in _places(now) if place.event == event]
+            places = [place for place, _ in _our_places(now) if place.event == event]
             group = {**({"matcher": MATCHERS[event]} if event in MATCHERS else {}), "hooks": [handler]}
             made = now.change(places[0], handler) if places else now.append(("hooks", event), group)
             edits, now = edits + made, now.after(made)
-        for number, rule in reversed(_allowed(now)):
+        for number, rule in reversed(_our_allow_rules(now)):
             made = [] if rule in wanted.allows else now.prune((*ALLOW, number))
             edits, now = edits + made, now.after(made)
-        free = isinstance(now.value.get(ALLOW[0], {}), Mapping) and isinstance(_rules(now.value), list)
+        free = isinstance(now.value.get(ALLOW[0], {}), Mapping) and isinstance(_allow_rules(now.value), list)
         for rule in wanted.allows if free else ():
-            made = [] if rule in _rules(now.value) else now.append(ALLOW, rule)
+            made = [] if rule in _allow_rules(now.value) else now.append(ALLOW, rule)
             edits, now = edits + made, now.after(made)
     if wanted.servers is not None:
         made = _plan_server(path, now, wanted.servers, wanted.server)
@@ -320,26 +320,26 @@ def _verify(before: Document, after: Document, wanted: WantedEntries) -> None:
         Conflict: the check failed.
     """
     served = our_server(after, wanted.servers)
-    right = ours(after) == {event: [handler] for event, handler in wanted.hooks.items()}
+    right = our_hooks(after) == {event: [handler] for event, handler in wanted.hooks.items()}
     if served is not None and (wanted.server is None or not wanted.server.items() <= served.items()):
         right = False
-    if not right or _theirs(before, wanted.servers) != _theirs(after, wanted.servers):
+    if not right or _content_of_others(before, wanted.servers) != _content_of_others(after, wanted.servers):
         raise Conflict(
             "the file is written in a way that we cannot edit without touching what others wrote; nothing was changed",
             hint="ormahctl setup AGENT --dry-run on an empty file shows what to add by hand",
         )
 
 
-def _theirs(document: Document, servers: str | None) -> str:
+def _content_of_others(document: Document, servers: str | None) -> str:
     """Return the content of `document` without Ormah's entries, as JSON, in order. Containers of hooks or MCP servers
     that are then empty are left out."""
     value = {
         key: copy.deepcopy(member) if key in {"hooks", servers, ALLOW[0]} else member
         for key, member in document.value.items()
     }
-    for number, _ in reversed(_allowed(document)):
+    for number, _ in reversed(_our_allow_rules(document)):
         del value[ALLOW[0]][ALLOW[1]][number]
-    if _rules(value) == [] and isinstance(value.get(ALLOW[0]), dict):
+    if _allow_rules(value) == [] and isinstance(value.get(ALLOW[0]), dict):
         value[ALLOW[0]].pop(ALLOW[1], None)
         value = {key: member for key, member in value.items() if key != ALLOW[0] or member}
     if our_server(document, servers) is not None:
@@ -348,7 +348,7 @@ def _theirs(document: Document, servers: str | None) -> str:
         del value[str(servers)]
     for event, groups in list(_events(document)):
         others = [
-            {**group, "hooks": [handler for handler in _handlers(group) if not entry.ours(handler)]}
+            {**group, "hooks": [handler for handler in _handlers(group) if not entry.is_our_hook(handler)]}
             if _handlers(group)
             else group
             for group in groups

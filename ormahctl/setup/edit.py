@@ -48,7 +48,7 @@ def read(text: bytes) -> Mapping[str, Any]:
         InvalidSettings: `text` is no JSON object; the message has line and column.
     """
     try:
-        value = json.loads(_decoded(text), parse_constant=_no_constant)
+        value = json.loads(_decoded(text), parse_constant=_refuse_constant)
     except json.JSONDecodeError as exc:
         raise InvalidSettings(f"line {exc.lineno}, column {exc.colno}: {exc.msg[:1].lower()}{exc.msg[1:]}") from None
     except RecursionError:
@@ -68,7 +68,7 @@ def _decoded(text: bytes) -> str:
         raise InvalidSettings(f"line {line}, column {column}: this is no UTF-8") from None
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 

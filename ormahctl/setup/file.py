@@ -107,9 +107,9 @@ def write(seen: FileRead, data: bytes | None) -> None:
             changed.
     """
     real = seen.real
-    before = _writable(seen)
+    before = _check_writable(seen)
     if data is None:
-        _unchanged(seen)
+        _check_unchanged(seen)
         real.unlink(missing_ok=True)
         _sync(real.parent)
         if not os.listdir(real.parent):
@@ -135,7 +135,7 @@ def write(seen: FileRead, data: bytes | None) -> None:
                 shutil.copystat(real, fresh)
                 os.utime(fresh)
             os.fsync(fd)
-        _unchanged(seen)
+        _check_unchanged(seen)
         if before is None:
             os.link(fresh, real)  # unlike a rename, it never replaces a file that appeared meanwhile
             fresh.unlink()
@@ -143,14 +143,14 @@ def write(seen: FileRead, data: bytes | None) -> None:
             fresh.replace(real)
     except FileExistsError:
         fresh.unlink()
-        raise _changed(seen) from None
+        raise _changed_error(seen) from None
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
     _sync(real.parent)
 
 
-def _writable(seen: FileRead) -> os.stat_result | None:
+def _check_writable(seen: FileRead) -> os.stat_result | None:
     """Return the present stat of the file `seen`, or None if it did not exist. Raises Conflict if this user may not
     replace it."""
     if seen.data is None:
@@ -158,7 +158,7 @@ def _writable(seen: FileRead) -> os.stat_result | None:
     try:
         found = seen.real.stat()
     except FileNotFoundError:
-        raise _changed(seen) from None
+        raise _changed_error(seen) from None
     if not found.st_mode & stat.S_IWUSR:
         raise Conflict(f"{seen.real} is read-only", hint=f"if it may be changed: chmod u+w {seen.real}, then try again")
     if found.st_uid != os.geteuid() and os.geteuid() != 0:
@@ -166,12 +166,12 @@ def _writable(seen: FileRead) -> os.stat_result | None:
     return found
 
 
-def _unchanged(seen: FileRead) -> None:
+def _check_unchanged(seen: FileRead) -> None:
     if read(seen.path).data != seen.data:
-        raise _changed(seen)
+        raise _changed_error(seen)
 
 
-def _changed(seen: FileRead) -> Conflict:
+def _changed_error(seen: FileRead) -> Conflict:
     return Conflict(f"{seen.path} was changed by somebody else in the meantime; it was left alone", hint="try again")
 
 

@@ -302,7 +302,7 @@ def add_server(agent: Agent, words: Sequence[str]) -> bool:
     command = agent.adding(words)
     if command is None or shutil.which(command[0]) is None:
         return False
-    done = managers.tool(*command)
+    done = managers.run_tool(*command)
     if done.returncode:
         output = (done.stderr or done.stdout).strip().splitlines()
         raise Unavailable(

@@ -51,7 +51,7 @@ def plan(agent: str, path: Path, program: str) -> Paragraph:
     found = _BLOCK.search(data)
     if found is None and (_BEGUN in data or was is not None):
         return Paragraph(seen, seen.data, was, was, "edited" if _BEGUN in data else "removed")
-    if found is not None and not _untouched(found):
+    if found is not None and not _is_unedited(found):
         return Paragraph(seen, seen.data, was, was, "edited")
     if found is not None and found[0] == wanted:
         return Paragraph(seen, seen.data, was or _record(agent, seen, None, b"", []), was, "there")
@@ -94,7 +94,7 @@ def removal(agent: str) -> tuple[list[ConfigChange], list[Path]]:
         if was.fits(seen.data):
             remaining = apply(data, reverse(was.edits))
             after = remaining if was.existed else None
-        elif found is not None and _untouched(found):
+        elif found is not None and _is_unedited(found):
             inserted = was.edits[-1].inserted if was.edits else b""
             if inserted and data.count(inserted) == 1:
                 remaining = data.replace(inserted, b"")
@@ -107,7 +107,7 @@ def removal(agent: str) -> tuple[list[ConfigChange], list[Path]]:
     return changes, edited
 
 
-def _untouched(found: re.Match[bytes]) -> bool:
+def _is_unedited(found: re.Match[bytes]) -> bool:
     return found[1].decode() == _digest(found[2])
 
 

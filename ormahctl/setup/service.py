@@ -41,17 +41,17 @@ def install(socket: Path) -> list[ConfigChange]:
     """Plan the files that define the service for the daemon at `socket`: systemd units, or the property list for
     launchd."""
     wanted = launchd(socket, os.environ) if managers.MACOS else systemd(socket, os.environ)
-    return [change.whole(OWNER, path, data) for path, data in wanted.items()]
+    return [change.plan_whole_file(OWNER, path, data) for path, data in wanted.items()]
 
 
 def installed() -> bool:
     """Whether the file that defines the service exists."""
-    return managers.plist().is_file() if managers.MACOS else (_units() / managers.UNIT).is_file()
+    return managers.plist_path().is_file() if managers.MACOS else (_units_directory() / managers.UNIT).is_file()
 
 
 def starts_at_login() -> bool:
     """Whether the service manager starts the daemon at login, or at least listens at the daemon's socket."""
-    return installed() if managers.MACOS else any(_units().glob(f"*.wants/{Path(managers.UNIT).stem}.*"))
+    return installed() if managers.MACOS else any(_units_directory().glob(f"*.wants/{Path(managers.UNIT).stem}.*"))
 
 
 def ignored_settings(environ: Mapping[str, str]) -> list[str]:
@@ -69,8 +69,8 @@ def systemd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
     if os.path.abspath(socket) != str(usual):
         listening = listening.replace(_LISTEN, f"ListenStream={_checked(os.path.abspath(socket)).replace('%', '%%')}")
     return {
-        _units() / managers.UNIT: service.replace(_COMMAND, "\n".join(lines)).encode(),
-        _units() / managers.SOCKET_UNIT: listening.encode(),
+        _units_directory() / managers.UNIT: service.replace(_COMMAND, "\n".join(lines)).encode(),
+        _units_directory() / managers.SOCKET_UNIT: listening.encode(),
     }
 
 
@@ -85,13 +85,13 @@ def launchd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
     text = text.replace("<string>@ORMAHD@</string>", words)
     text = text.replace("@SOCKET@", escape(_checked(os.path.abspath(socket))))
     pattern = r"    <key>PATH</key>\n    <string>[^<]*</string>"
-    return {managers.plist(): re.sub(pattern, lambda _: pairs, text).encode()}
+    return {managers.plist_path(): re.sub(pattern, lambda _: pairs, text).encode()}
 
 
 def missing_program() -> str | None:
     """Return what is wrong if the program that the installed service runs is missing, such as `runs PATH, which is not
     there`; None if it is there, or there is no service."""
-    unit = managers.plist() if managers.MACOS else _units() / managers.UNIT
+    unit = managers.plist_path() if managers.MACOS else _units_directory() / managers.UNIT
     text = (file.read(unit).data or b"").decode("utf-8", "replace")
     found = _PROGRAM.search(text)
     program = "" if found is None else next(filter(None, found.groups())).replace("%h", str(paths.home()))
@@ -115,10 +115,10 @@ def _environment(environ: Mapping[str, str], *, homebrew: bool = False) -> dict[
     """Return {variable: value} for the service: those of `PLACES` that are set in `environ`, and a PATH that includes
     git. `homebrew`: include Homebrew's directory."""
     found = {name: os.path.abspath(os.path.expanduser(environ[name])) for name in PLACES if environ.get(name)}
-    return dict(_path(environ, homebrew)) | found
+    return dict(_path_variable(environ, homebrew)) | found
 
 
-def _path(environ: Mapping[str, str], homebrew: bool) -> Iterator[tuple[str, str]]:
+def _path_variable(environ: Mapping[str, str], homebrew: bool) -> Iterator[tuple[str, str]]:
     usual = [HOMEBREW, *SYSTEM_PATH] if homebrew else list(SYSTEM_PATH)
     git = shutil.which("git", path=environ.get("PATH"))
     if git is not None and os.path.dirname(git) not in usual:
@@ -143,7 +143,7 @@ def _checked(text: str) -> str:
     return text
 
 
-def _units() -> Path:
+def _units_directory() -> Path:
     return change.config_home() / "systemd" / "user"
 
 

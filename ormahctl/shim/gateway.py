@@ -71,7 +71,7 @@ def begin(socket: str) -> bool:
     """
     if any(posix.environ.get(name) for name in SANDBOXED):
         raise OSError("the gateway is not running, and is not started from inside a sandbox")
-    _make(socket.rpartition("/")[0] or "/")
+    _make_directory(socket.rpartition("/")[0] or "/")
     lock = take_lock(socket)
     if lock is None:
         return False
@@ -98,7 +98,7 @@ def take_lock(socket: str) -> "int | None":
     return lock
 
 
-def complaint(socket: str) -> str:
+def last_log_line(socket: str) -> str:
     """Return the last line of the gateway's log; "" if there is none."""
     try:
         fd = posix.open(address(socket) + ".log", posix.O_RDONLY | posix.O_CLOEXEC)
@@ -129,8 +129,8 @@ def _spawn(socket: str, lock: int) -> None:
             posix._exit(0)
         posix.chdir("/")
         silent = posix.open("/dev/null", posix.O_RDONLY)
-        begun_anew = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_APPEND | posix.O_NOFOLLOW
-        log = posix.open(address(socket) + ".log", begun_anew, 0o600)
+        log_flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_APPEND | posix.O_NOFOLLOW
+        log = posix.open(address(socket) + ".log", log_flags, 0o600)
         for fd, standard in ((silent, 0), (log, 1), (log, 2)):
             posix.dup2(fd, standard)
         posix.closerange(3, lock)
@@ -141,12 +141,12 @@ def _spawn(socket: str, lock: int) -> None:
         posix._exit(127)
 
 
-def _make(directory: str) -> None:
+def _make_directory(directory: str) -> None:
     """Create `directory` and its missing parents with mode 0700."""
     try:
         posix.mkdir(directory, 0o700)
     except FileExistsError:
         return
     except FileNotFoundError:
-        _make(directory.rpartition("/")[0] or "/")
+        _make_directory(directory.rpartition("/")[0] or "/")
         posix.mkdir(directory, 0o700)

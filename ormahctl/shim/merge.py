@@ -49,7 +49,7 @@ def _merge(words: list[str]) -> int:
             parts.append(file.read())
     body = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
     reply = ask(socket, _KIND, body, DAEMON_SECONDS) if socket and len(body) <= LARGE else None
-    reply = reply or _by_child(body)
+    reply = reply or _ask_child(body)
     if not reply:
         return NOBODY
     end = 5 + int.from_bytes(reply[1:5], "big")
@@ -65,22 +65,22 @@ def _merge(words: list[str]) -> int:
     return status
 
 
-def _by_child(body: bytes) -> bytes:
+def _ask_child(body: bytes) -> bytes:
     """Return the reply of the child process `ormahd merge-driver` to the request `body`; b"" if it fails. The child
     reads all of its input before it answers."""
-    their_input, give = posix.pipe()
-    take, their_output = posix.pipe()
+    child_stdin, to_child = posix.pipe()
+    from_child, child_stdout = posix.pipe()
     root = __file__.rpartition("/ormahctl/")[0]
-    streams = [(posix.POSIX_SPAWN_DUP2, their_input, 0), (posix.POSIX_SPAWN_DUP2, their_output, 1)]
+    streams = [(posix.POSIX_SPAWN_DUP2, child_stdin, 0), (posix.POSIX_SPAWN_DUP2, child_stdout, 1)]
     words = [sys.executable, "-I", "-c", _RUN, root, "merge-driver"]
     child = posix.posix_spawn(sys.executable, words, posix.environ, file_actions=streams)
-    posix.close(their_input)
-    posix.close(their_output)
-    with open(give, "wb", 0) as pipe:
+    posix.close(child_stdin)
+    posix.close(child_stdout)
+    with open(to_child, "wb", 0) as pipe:
         rest = memoryview(body)
         while rest:
             rest = rest[pipe.write(rest) or 0 :]
-    with open(take, "rb", 0) as pipe:
+    with open(from_child, "rb", 0) as pipe:
         reply = pipe.read()
     return reply if posix.waitpid(child, 0)[1] == 0 else b""
 

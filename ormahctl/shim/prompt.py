@@ -25,7 +25,7 @@ _KIND = b"h"
 _JUDGING = b"ORMAH_JUDGING"
 """Environment variable of a session that Ormah runs as its judge (`ormahd.judge.own_sessions`). Its hooks do nothing:
 it gets no memories, and none are made of it."""
-_GROWN = ("Stop", "SessionEnd", "AfterAgent")
+_TRANSCRIPT_EVENTS = ("Stop", "SessionEnd", "AfterAgent")
 """Events after which a transcript has grown. If no daemon answers, `_spool` stores them for the next one."""
 _MAX_SPOOLED = 1_000
 _PIECE = 1 << 20
@@ -49,15 +49,15 @@ def _hook(words: "list[str]") -> None:
         at += 2
     _alarm(options["--deadline"])
     posix.fstat(1)  # raises if stdout is closed: the socket to the daemon would get its number
-    body = _read()
+    body = _read_stdin()
     if body is None or posix.environ.get(_JUDGING):
         return
-    texts = (options["--harness"], event, _where())
+    texts = (options["--harness"], event, _project_or_directory())
     named = b"".join(text.encode("utf-8", "surrogateescape") + b"\0" for text in texts)
     space = posix.environ.get(b"ORMAH_SPACE", b"")
     socket = socket_path(options["--socket"])
     reply = ask(socket, _KIND, named + space + b"\0" + body, None)
-    if reply is None and event in _GROWN:
+    if reply is None and event in _TRANSCRIPT_EVENTS:
         _spool(socket, named + space + b"\0", body)
     if reply is None and event == "SessionStart":
         from ormahctl.shim.start import begin
@@ -80,7 +80,7 @@ def _alarm(deadline: str) -> None:
     _signal.setitimer(_signal.ITIMER_REAL, min(max(given, 1), LONGEST_MS) / 1000)
 
 
-def _read() -> "bytes | None":
+def _read_stdin() -> "bytes | None":
     """Return all of stdin, which is read to its end so that the harness can finish writing; None if it has more than
     `LARGEST_INPUT` bytes."""
     pieces: list[bytes] = []
@@ -97,7 +97,7 @@ def _read() -> "bytes | None":
 def _spool(socket: str, named: bytes, body: bytes) -> None:
     """Store an event in the folder `SOCKET.spool`, where the next daemon finds it. `named`: the fields before the
     JSON. Of the JSON `body` only the session's id and the transcript's path are stored, not what was said."""
-    fields = [name + b": " + value for name in (b'"session_id"', b'"transcript_path"') if (value := _value(body, name))]
+    fields = [name + b": " + value for name in (b'"session_id"', b'"transcript_path"') if (value := _field(body, name))]
     if len(fields) < 2:
         return
     folder = socket + ".spool"
@@ -113,7 +113,7 @@ def _spool(socket: str, named: bytes, body: bytes) -> None:
     posix.rename(name + ".part", name)
 
 
-def _value(body: bytes, name: bytes) -> bytes:
+def _field(body: bytes, name: bytes) -> bytes:
     """Return the string value of the field `name` in the JSON object `body`, with its quotes; b"" if there is none."""
     at = body.find(name)
     while at > 0 and body[at - 1 : at] == b"\\":  # part of a string value, not a field
@@ -138,7 +138,7 @@ def _write(reply: bytes) -> None:
             _signal.sigtimedwait((), 0.001)
 
 
-def _where() -> str:
+def _project_or_directory() -> str:
     """Return `project=FOLDER` if the harness names the folder in which the session began; otherwise the path of the
     working directory."""
     for name in (b"CLAUDE_PROJECT_DIR", b"GEMINI_PROJECT_DIR"):

@@ -86,7 +86,7 @@ class Pump:
 
     def run(self) -> None:
         try:  # noqa: SIM105 - `contextlib` is no builtin
-            self._reach()
+            self._connect()
         except OSError:
             pass  # the first request says what is wrong
         parent, lines = posix.getppid(), Lines()
@@ -94,7 +94,7 @@ class Pump:
             if select.select([0], [], [], WATCH)[0]:
                 data = posix.read(0, PIECE)
                 if not data:
-                    self._farewell()
+                    self._wait_for_answers()
                     return
                 for line in lines.add(data):
                     self._forward(line)
@@ -108,10 +108,10 @@ class Pump:
             self.initialized = line
         for _ in range(STARTS):
             try:
-                channel = self.channel or self._reach()
+                channel = self.channel or self._connect()
             except OSError as exc:
                 if asks:
-                    self._refuse(key, (exc.strerror or str(exc)).strip())
+                    self._send_error(key, (exc.strerror or str(exc)).strip())
                 return
             with self.lock:
                 if self.channel is not channel:
@@ -135,10 +135,10 @@ class Pump:
                 self.channel = None if not sent and self.channel is channel else self.channel
             if sent:
                 if open_still:
-                    self._refuse(key, "it ended")
+                    self._send_error(key, "it ended")
                 return
 
-    def _reach(self) -> _socket.socket:
+    def _connect(self) -> _socket.socket:
         """Connect to the gateway, which is started if none runs, begin a session, and return the connection. Raises
         OSError with what is wrong."""
         deadline, starts = time.monotonic() + PATIENCE, 0
@@ -146,21 +146,21 @@ class Pump:
             if gateway.begin(self.socket):
                 starts += 1
             if starts > STARTS or time.monotonic() > deadline:
-                raise OSError(gateway.complaint(self.socket) or "it does not answer")
+                raise OSError(gateway.last_log_line(self.socket) or "it does not answer")
             time.sleep(RETRY)
         with self.lock:
             self.channel, self.dropping = channel, self.greeted
         channel.sendall(opening() + (self.hello + self.initialized if self.greeted else b""))
-        _thread.start_new_thread(self._carry, (channel,))
+        _thread.start_new_thread(self._forward_answers, (channel,))
         return channel
 
-    def _carry(self, channel: _socket.socket) -> None:
+    def _forward_answers(self, channel: _socket.socket) -> None:
         """Pass the gateway's lines to the agent until the connection ends; then answer open requests with an error."""
         try:
             lines = Lines()
-            while data := _received(channel):
+            while data := _receive(channel):
                 for line in lines.add(data):
-                    if self._answers(line):
+                    if self._note_answer(line):
                         self._write(line)
             with self.lock:
                 self.channel = None if self.channel is channel else self.channel
@@ -169,13 +169,13 @@ class Pump:
                 ]
                 for key in lost:
                     del self.waiting[key]
-            complaint = gateway.complaint(self.socket)
+            complaint = gateway.last_log_line(self.socket)
             for key in lost:
-                self._refuse(key, "it ended" + (f" ({complaint})" if complaint else ""))
+                self._send_error(key, "it ended" + (f" ({complaint})" if complaint else ""))
         except OSError:
             posix._exit(0)  # the agent is gone
 
-    def _answers(self, line: bytes) -> bool:
+    def _note_answer(self, line: bytes) -> bool:
         """Note which request a line of the gateway answers. Return False for the answer to a repeated handshake."""
         message = read(line)
         key = message.get("id")
@@ -189,7 +189,7 @@ class Pump:
             self.waiting.pop(key, None)
         return True
 
-    def _farewell(self) -> None:
+    def _wait_for_answers(self) -> None:
         """Pass on what the gateway still answers, after the end of the input."""
         end = time.monotonic() + FAREWELL
         while self.waiting and time.monotonic() < end:
@@ -199,7 +199,7 @@ class Pump:
         while self.channel is not None and time.monotonic() < end:
             time.sleep(RETRY)
 
-    def _refuse(self, key: object, why: str) -> None:
+    def _send_error(self, key: object, why: str) -> None:
         identifier = _json.encode_basestring_ascii(key) if isinstance(key, str) else str(key)
         text = _json.encode_basestring_ascii(
             f"Ormah's gateway cannot be reached: {why}. The memories are safe. Try again; the gateway's log is "
@@ -215,7 +215,7 @@ class Pump:
                 line = line[posix.write(1, line) :]
 
 
-def _received(channel: _socket.socket) -> bytes:
+def _receive(channel: _socket.socket) -> bytes:
     try:
         return channel.recv(PIECE)
     except OSError:
@@ -273,11 +273,11 @@ def opening() -> bytes:
     except OSError:  # it was removed
         cwd = b""
     fields = [cwd, posix.environ.get(b"ORMAH_SPACE", b"")]
-    fields.append(_first(b"CLAUDE_PROJECT_DIR", b"GEMINI_PROJECT_DIR"))
-    fields.append(_first(b"CLAUDE_CODE_SESSION_ID", b"CODEX_THREAD_ID", b"GEMINI_SESSION_ID"))
+    fields.append(_first_variable(b"CLAUDE_PROJECT_DIR", b"GEMINI_PROJECT_DIR"))
+    fields.append(_first_variable(b"CLAUDE_CODE_SESSION_ID", b"CODEX_THREAD_ID", b"GEMINI_SESSION_ID"))
     body = b"".join(field + b"\0" for field in fields)
     return b"p" + len(body).to_bytes(4, "big") + body
 
 
-def _first(*names: bytes) -> bytes:
+def _first_variable(*names: bytes) -> bytes:
     return next((value for name in names if (value := posix.environ.get(name, b""))), b"")

@@ -16,16 +16,16 @@ def socket_path(flag: str) -> str:
     or `ORMAH_VAULT`, else the default."""
     given = flag or _variable("ORMAH_SOCKET") or _variable("ORMAH_DAEMON_SOCKET")
     if given:
-        return _expanded(given)
+        return _expand_home(given)
     vault = _variable("ORMAH_VAULT") or _variable("ORMAH_VAULT_PATH")
-    return f"{_runtime()}/{_of(_expanded(vault)) if vault else _NAME}"
+    return f"{_runtime_directory()}/{_socket_name(_expand_home(vault)) if vault else _NAME}"
 
 
 def configured_socket(flag: str) -> str:
     """Return the absolute path of the daemon's socket as `ormahd.paths.find_socket` finds it, `config.toml` included.
     `flag`: the value of `--socket`, or ""."""
     given = flag or _variable("ORMAH_SOCKET") or _variable("ORMAH_DAEMON_SOCKET")
-    path = _expanded(given) if given else _expected(_settings())
+    path = _expand_home(given) if given else _default_socket(_settings())
     return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
 
 
@@ -35,11 +35,11 @@ def of_vault(vault: str, usual: str) -> str:
     from posixpath import realpath
 
     if not vault or (usual and realpath(vault) == realpath(usual)):
-        return f"{_runtime()}/{_NAME}"
-    return f"{_runtime()}/{_of(vault, usual)}"
+        return f"{_runtime_directory()}/{_NAME}"
+    return f"{_runtime_directory()}/{_socket_name(vault, usual)}"
 
 
-def _runtime() -> str:
+def _runtime_directory() -> str:
     """Return the directory in which the daemons' sockets are."""
     for base in (_variable("XDG_RUNTIME_DIR"), f"/run/user/{posix.getuid()}"):
         try:
@@ -47,32 +47,32 @@ def _runtime() -> str:
                 return f"{base.rstrip('/')}/ormah"
         except (OSError, ValueError):
             continue
-    return _base("XDG_STATE_HOME", "~/.local/state") + "/ormah/run"
+    return _xdg_directory("XDG_STATE_HOME", "~/.local/state") + "/ormah/run"
 
 
-def _base(name: str, usual: str) -> str:
+def _xdg_directory(name: str, usual: str) -> str:
     """Return the directory that the XDG variable `name` names. If it is not set or a relative path, return `usual`
     (on macOS `~/Library/Application Support`)."""
     given = _variable(name)
     if given.startswith("/"):
         return given.rstrip("/")
-    return _expanded("~/Library/Application Support" if sys.platform == "darwin" else usual)
+    return _expand_home("~/Library/Application Support" if sys.platform == "darwin" else usual)
 
 
-def _of(vault: str, usual: str = "") -> str:
+def _socket_name(vault: str, usual: str = "") -> str:
     """Return the file name of the daemon's socket for `vault`. `usual`: the vault whose socket has the plain name;
     "": the default vault. Rarely needed, so it imports only here."""
     from hashlib import sha256
     from posixpath import realpath
 
     root = realpath(vault)
-    if root == realpath(usual or _base("XDG_DATA_HOME", "~/.local/share") + "/ormah/vault"):
+    if root == realpath(usual or _xdg_directory("XDG_DATA_HOME", "~/.local/share") + "/ormah/vault"):
         return _NAME
     key = sha256(root.encode(sys.getfilesystemencoding(), "surrogateescape")).hexdigest()[:8]
     return f"ormahd-{key}.sock"
 
 
-def _expanded(path: str) -> str:
+def _expand_home(path: str) -> str:
     if path != "~" and not path.startswith("~/"):
         return path
     home = _variable("HOME")
@@ -102,14 +102,14 @@ _OFF = ("0", "false", "no", "off", "f", "n")
 def begin(socket: str) -> bytes | None:
     """Start the daemon in the background if that is allowed, without waiting. Return a notice for the person, or None."""
     settings = _settings()
-    if _expected(settings) != socket or any(posix.environ.get(name) for name in _SANDBOXED):
+    if _default_socket(settings) != socket or any(posix.environ.get(name) for name in _SANDBOXED):
         return None
     given = _variable("ORMAH_DAEMON_AUTOSTART") or str(_table(settings, "daemon").get("autostart", ""))
     if given.strip().lower() in _OFF:
         return None
-    if _stopped(socket):
+    if _is_stopped(socket):
         return STOPPED
-    if _connects(socket):  # it hangs, or answers too late: another one would not help
+    if _accepts_connection(socket):  # it hangs, or answers too late: another one would not help
         return None
     root = __file__.rpartition("/ormahctl/")[0]
     # The harness's streams are closed in the daemon: their reader would otherwise wait for its end.
@@ -126,7 +126,7 @@ def begin(socket: str) -> bytes | None:
 def _settings() -> dict[str, object]:
     """Return the content of `config.toml`; empty if it does not exist or cannot be read."""
     given = _variable("ORMAH_CONFIG")
-    file = given or _base("XDG_CONFIG_HOME", "~/.config") + "/ormah/config.toml"
+    file = given or _xdg_directory("XDG_CONFIG_HOME", "~/.config") + "/ormah/config.toml"
     try:
         fd = posix.open(file, posix.O_RDONLY | posix.O_CLOEXEC)
         try:
@@ -148,19 +148,19 @@ def _table(settings: dict[str, object], name: str) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _expected(settings: dict[str, object]) -> str:
+def _default_socket(settings: dict[str, object]) -> str:
     """Return the path of the socket that `ormahd.paths.find_socket` finds if neither `--socket` nor `ORMAH_SOCKET` is
     given."""
     socket = _table(settings, "daemon").get("socket")
     if isinstance(socket, str) and socket:
-        return _expanded(socket)
+        return _expand_home(socket)
     vault = _table(settings, "vault").get("path")
-    usual = _expanded(vault) if isinstance(vault, str) and vault else ""
-    given = _expanded(_variable("ORMAH_VAULT") or _variable("ORMAH_VAULT_PATH"))
+    usual = _expand_home(vault) if isinstance(vault, str) and vault else ""
+    given = _expand_home(_variable("ORMAH_VAULT") or _variable("ORMAH_VAULT_PATH"))
     return of_vault(given or usual, usual)
 
 
-def _stopped(socket: str) -> bool:
+def _is_stopped(socket: str) -> bool:
     """Whether a person stopped the daemon at `socket` after the machine booted, as in `ormahd.paths.is_stopped`."""
     import time
 
@@ -172,7 +172,7 @@ def _stopped(socket: str) -> bool:
     return marked > time.time() - time.clock_gettime(clock)
 
 
-def _connects(socket: str) -> bool:
+def _accepts_connection(socket: str) -> bool:
     import _socket
 
     channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

@@ -18,9 +18,9 @@ import pytest
 from ormahctl.gateway import host, reach
 from ormahctl.gateway.daemon import DaemonLink
 from ormahctl.gateway.host import Gateway
-from ormahctl.gateway.listen import enter
+from ormahctl.gateway.listen import open_gateway_socket
 from ormahctl.gateway.opening import LARGEST
-from ormahctl.setup import standing
+from ormahctl.setup import connections
 from ormahctl.shim import gateway
 from ormahd import __version__
 from ormahd.rpc.wire import BadRequest, Conflict
@@ -42,9 +42,9 @@ def during(
     """Run a gateway while `act` runs in a thread; it must end by itself, or by `act`. Until `first` is done it does not rest."""
 
     async def both() -> None:
-        serving = Gateway(enter(place, None), DaemonLink(place), rest=rest)
+        serving = Gateway(open_gateway_socket(place, None), DaemonLink(place), idle_seconds=rest)
         async with anyio.create_task_group() as tasks:
-            with serving.hold():
+            with serving.in_use():
                 tasks.start_soon(serving.run)
                 await anyio.to_thread.run_sync(first)
             await anyio.to_thread.run_sync(act, serving)
@@ -99,26 +99,26 @@ def test_only_this_user_may_enter(place: Path) -> None:
     during(place, act)
     place.parent.chmod(0o777)
     with pytest.raises(BadRequest, match="others may write"):
-        enter(place, None)
+        open_gateway_socket(place, None)
 
 
 def test_there_is_one(place: Path) -> None:
     def act(_: Gateway) -> None:
         with pytest.raises(Conflict, match="another gateway"):
-            enter(place, None)
+            open_gateway_socket(place, None)
         assert gateway.begin(os.fspath(place)) is False
         reach.stop(place)
         reach.stop(place)
 
     during(place, act)
-    enter(place, None).close()
+    open_gateway_socket(place, None).close()
 
 
 def test_what_is_no_socket_is_left_alone(place: Path) -> None:
     file = Path(gateway.address(os.fspath(place)))
     file.write_text("a person's")
     with pytest.raises(BadRequest, match="no socket"):
-        enter(place, None)
+        open_gateway_socket(place, None)
     assert file.read_text() == "a person's"
 
 
@@ -164,14 +164,14 @@ def test_doctor_names_one_of_another_version(place: Path, monkeypatch: pytest.Mo
 
     def act(_: object) -> None:
         try:
-            (found,) = [one for one in standing.findings(None, place) if "gateway" in one.what]
+            (found,) = [one for one in connections.findings(None, place) if "gateway" in one.what]
             assert found.what == f"the gateway is version 0.0.9, and {__version__} is installed"
             assert found.mend == "ormahctl restart"
         finally:
             reach.stop(place)
 
     during(place, act)
-    assert [one for one in standing.findings(None, place) if "gateway" in one.what] == [], "it rests"
+    assert [one for one in connections.findings(None, place) if "gateway" in one.what] == [], "it rests"
 
 
 def test_the_routes_are_closed_after_a_rest(place: Path) -> None:

@@ -38,14 +38,14 @@ async def fields(visit: Visit) -> dict[str, str]:
     return {name: values[-1].replace("\r\n", "\n") for name, values in found.items()}
 
 
-def to(address: str) -> Response:
+def redirect(address: str) -> Response:
     return RedirectResponse(address, 303)
 
 
 async def remember(visit: Visit) -> Response:
     given = await fields(visit)
     done = await visit.ask("agent.remember", content=given.get("content", ""), space=given.get("space") or None)
-    return to(f"/m/{done.node_id}")
+    return redirect(f"/m/{done.node_id}")
 
 
 async def edit(visit: Visit) -> Response:
@@ -67,25 +67,23 @@ async def edit(visit: Visit) -> Response:
         edited = views.as_fields(node) | own
         clash = changed_words(node.content, edited["content"]) if isinstance(exc, Conflict) else None
         return await views.editing(visit, node, edited, error=error, clash=clash, status=STATUS.get(error.code, 500))
-    return to(f"/m/{node.id}")
+    return redirect(f"/m/{node.id}")
 
 
 async def outdated(visit: Visit) -> Response:
     given = await fields(visit)
     node_id = visit.request.path_params["node_id"]
     by = given.get("other", "").strip() or given.get("by") or None
-    if given.get("revoke"):
-        await visit.ask("agent.outdated", node_id=node_id, revoke=True)
-    else:
-        await visit.ask("agent.outdated", node_id=node_id, reason=given.get("reason") or None, by=by)
-    return to(f"/m/{node_id}")
+    marked = {"revoke": True} if given.get("revoke") else {"reason": given.get("reason") or None, "by": by}
+    await visit.ask("agent.outdated", node_id=node_id, **marked)
+    return redirect(f"/m/{node_id}")
 
 
 async def forget(visit: Visit) -> Response:
     await fields(visit)
     node_id = visit.request.path_params["node_id"]
     await visit.ask("agent.forget", node_id=node_id)
-    return to(f"/m/{node_id}")
+    return redirect(f"/m/{node_id}")
 
 
 async def undo(visit: Visit) -> Response:
@@ -93,7 +91,7 @@ async def undo(visit: Visit) -> Response:
     given = await fields(visit)
     done = await visit.ask("history.undo", ops=[visit.request.path_params["op"]], force=bool(given.get("force")))
     op = done.undone[0]
-    return to(f"/m/{op.nodes[0]}" if len(op.nodes) == 1 else f"/changes/{op.commit[:12]}")
+    return redirect(f"/m/{op.nodes[0]}" if len(op.nodes) == 1 else f"/changes/{op.commit[:12]}")
 
 
 async def resolve(visit: Visit) -> Response:
@@ -108,7 +106,7 @@ async def resolve(visit: Visit) -> Response:
     }
     text = wording if action == "approved" else {}
     await visit.ask("agent.resolve_proposal", proposal_id=proposal, action=action, keep=keep or None, **text)
-    return to("/waiting")
+    return redirect("/waiting")
 
 
 async def settle(visit: Visit) -> Response:
@@ -116,15 +114,15 @@ async def settle(visit: Visit) -> Response:
     given = await fields(visit)
     method = "admin.sync_take_back" if given.get("action") == "mine" else "admin.sync_resolve"
     settled = {conflict.path for conflict in (await visit.ask(method, name=given.get("name", ""))).settled}
-    visit.desk.findings = [finding for finding in visit.desk.findings if finding.path not in settled]
-    return to("/waiting")
+    visit.shared.findings = [finding for finding in visit.shared.findings if finding.path not in settled]
+    return redirect("/waiting")
 
 
 async def examine(visit: Visit) -> Response:
     """Ask the doctor now, who also mends what needs no decision if the form asks for it."""
     given = await fields(visit)
-    await visit.desk.examined(visit, fix=bool(given.get("fix")))
-    return to("/waiting?kind=finding")
+    await visit.shared.examined(visit, fix=bool(given.get("fix")))
+    return redirect("/waiting?kind=finding")
 
 
 async def judge(visit: Visit) -> Response:
@@ -135,7 +133,7 @@ async def judge(visit: Visit) -> Response:
     done = await visit.ask("agent.feedback", node_id=given.get("node_id", ""), signal=signal, event=event)
     word = "useful" if signal > 0 else "not useful"
     effect = f"Noted as {word} for prompts like “{done.prompt}”." if done.counted else "It was judged so before."
-    return to(f"/whispers?judged={done.commit or ''}&effect={quote(effect)}#{event}")
+    return redirect(f"/whispers?judged={done.commit or ''}&effect={quote(effect)}#{event}")
 
 
 async def undo_all(visit: Visit) -> Response:
@@ -145,7 +143,7 @@ async def undo_all(visit: Visit) -> Response:
     done = await visit.ask("history.undo", LONG_SECONDS, **wish)
     refused = len({conflict.op for conflict in done.conflicts})
     effect = f"{count(len(done.undone), 'change')} undone" + f", {refused} left alone for later edits" * bool(refused)
-    return to(f"/changes?{urlencode({'run': done.run if done.undone else '', 'effect': effect})}")
+    return redirect(f"/changes?{urlencode({'run': done.run if done.undone else '', 'effect': effect})}")
 
 
 async def job(visit: Visit) -> Response:
@@ -154,10 +152,11 @@ async def job(visit: Visit) -> Response:
     if action == "run":
         ran = await visit.ask("admin.run_task", LONG_SECONDS, name=name)
         effect = {"effect": f"{name}: {f'failed: {ran.error}' if ran.error else outcome(ran, dry_run=False)}"}
-        return to(f"/changes?{urlencode({'run': ran.run} | effect)}" if ran.commits else f"/health?{urlencode(effect)}")
+        path, query = ("/changes", {"run": ran.run} | effect) if ran.commits else ("/health", effect)
+        return redirect(f"{path}?{urlencode(query)}")
     method = "admin.pause" if action == "pause" else "admin.resume"
     await (visit.ask(f"{method}_all") if name == "all" else visit.ask(method, name=name))
-    return to("/health")
+    return redirect("/health")
 
 
 async def purge(visit: Visit) -> Response:

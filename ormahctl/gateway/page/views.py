@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute, Route
 
 from ormahctl.commands.judge import SAYS
 from ormahctl.commands.maintenance import outcome
-from ormahctl.commands.whisper import fate
+from ormahctl.commands.whisper import outcome_text
 from ormahctl.gateway.daemon import DaemonLink
 from ormahctl.gateway.exchange import QUICK_SECONDS, STATUS, asker
 from ormahctl.gateway.page import words
@@ -77,25 +77,25 @@ View = Callable[["Visit"], Awaitable[Response]]
 class Visit:
     """One request of a person for a page: calls of the daemon, and the answer."""
 
-    def __init__(self, desk: Desk, request: Request) -> None:
-        self.desk = desk
+    def __init__(self, shared: SharedState, request: Request) -> None:
+        self.shared = shared
         self.request = request
 
     async def ask(self, method: str, seconds: float = QUICK_SECONDS, /, **params: Any) -> Any:
         """Call a method of the daemon, and return its result within `seconds`. Raises OrmahError."""
         kind, result = METHODS[method]
-        return await self.desk.daemon.call(method, kind(**params), result, asker=asker(self.request), timeout=seconds)
+        return await self.shared.daemon.call(method, kind(**params), result, asker=asker(self.request), timeout=seconds)
 
     async def counts(self) -> StatsResult:
         """Return the numbers of the vault. If they are older than `COUNTED_SECONDS` they are counted again: of a large vault
         that takes longer than a page may, so the next visit gets the new ones."""
-        asked, found = self.desk.counts
+        asked, found = self.shared.counts
         if found is None:
             return await self._count()
-        if time.monotonic() - asked > COUNTED_SECONDS and (self.desk.counting is None or self.desk.counting.done()):
-            self.desk.counting = asyncio.create_task(self._recount())
-            await asyncio.wait({self.desk.counting}, timeout=COUNTED_WAIT_S)
-        return self.desk.counts[1] or found
+        if time.monotonic() - asked > COUNTED_SECONDS and (self.shared.counting is None or self.shared.counting.done()):
+            self.shared.counting = asyncio.create_task(self._recount())
+            await asyncio.wait({self.shared.counting}, timeout=COUNTED_WAIT_S)
+        return self.shared.counts[1] or found
 
     async def _recount(self) -> None:
         with suppress(OrmahError):  # a daemon that is down is said by the page's other questions
@@ -103,7 +103,7 @@ class Visit:
 
     async def _count(self) -> StatsResult:
         found: StatsResult = await self.ask("admin.stats", days=STRIP_DAYS, tags=TAGS)
-        self.desk.counts = (time.monotonic(), found)
+        self.shared.counts = (time.monotonic(), found)
         return found
 
     async def spaces(self) -> dict[str, int]:
@@ -119,7 +119,7 @@ class Visit:
         return answer(self.request, render(template, path=self.request.url.path, **values), status)
 
 
-class Desk:
+class SharedState:
     """What all visits share: the daemon, and the last findings of its doctor."""
 
     def __init__(self, daemon: DaemonLink) -> None:
@@ -130,13 +130,13 @@ class Desk:
         self.counts: tuple[float, StatsResult | None] = (0.0, None)
         """When the vault was counted last, and what came of it."""
         self.counting: asyncio.Task[None] | None = None
-        self._looked = -DOCTOR_SECONDS
-        self._look: asyncio.Task[None] | None = None
+        self._asked = -DOCTOR_SECONDS
+        self._asking: asyncio.Task[None] | None = None
 
     def examine(self, visit: Visit) -> None:
         """Ask the doctor again in the background, if its last findings are old."""
-        if time.monotonic() - self._looked >= DOCTOR_SECONDS and (self._look is None or self._look.done()):
-            self._look = asyncio.create_task(self._examine(visit))
+        if time.monotonic() - self._asked >= DOCTOR_SECONDS and (self._asking is None or self._asking.done()):
+            self._asking = asyncio.create_task(self._examine(visit))
 
     async def _examine(self, visit: Visit) -> None:
         try:
@@ -149,7 +149,7 @@ class Desk:
         """Ask the doctor, and keep what it finds. Raises OrmahError."""
         found = await visit.ask("admin.doctor", fix=fix)
         self.findings = [finding for finding in found.findings if finding.level != "info"]
-        self.checked, self._looked = datetime.now(UTC).isoformat(), time.monotonic()
+        self.checked, self._asked = datetime.now(UTC).isoformat(), time.monotonic()
 
 
 # ---------------------------------------------------------------- templates and files
@@ -199,14 +199,14 @@ def failure(request: Request, error: ErrorBody, status: int) -> Response:
 
 def routes(daemon: DaemonLink, forms: Mapping[str, View]) -> list[BaseRoute]:
     """Return the routes of the page. `forms`: {path that takes a form: function that does what it asks for}."""
-    desk = Desk(daemon)
+    shared = SharedState(daemon)
 
     def endpoint(view: View) -> Callable[[Request], Awaitable[Response]]:
         async def called(request: Request) -> Response:
             if request.scope["ormah_caller"] == "":  # only "/" is open without a session
                 return HTMLResponse(render("closed.html"))
             try:
-                return await view(Visit(desk, request))
+                return await view(Visit(shared, request))
             except OrmahError as exc:
                 body = ErrorBody(code=exc.code, message=exc.message, hint=exc.hint)
                 return failure(request, body, STATUS.get(exc.code, 500))
@@ -260,14 +260,14 @@ class WaitingItem(msgspec.Struct, frozen=True):
 
 async def waiting_now(visit: Visit) -> list[WaitingItem]:
     """Return all that waits for the person: conflicts, findings, then proposals."""
-    visit.desk.examine(visit)
+    visit.shared.examine(visit)
     proposals, conflicts = await asyncio.gather(visit.ask("agent.proposals"), visit.ask("admin.sync_conflicts"))
     items = [
         WaitingItem("conflict", f"{conflict.path}: {conflict.what}", "/waiting?kind=conflict", conflict)
         for conflict in conflicts.conflicts
     ]
     known = {conflict.path for conflict in conflicts.conflicts}  # the doctor finds a conflict too
-    for finding in visit.desk.findings:
+    for finding in visit.shared.findings:
         if finding.path not in known:
             what = f"{finding.path}: {finding.what}" if finding.path else finding.what
             items.append(WaitingItem("finding", what, "/waiting?kind=finding", finding))
@@ -347,7 +347,7 @@ async def memory(visit: Visit) -> Response:
     life, whispered, turns, nearby = await asyncio.gather(
         visit.ask("history.life", node_id=node.id, limit=LIFE_ROWS),
         visit.ask("agent.whispers", node_id=node.id, limit=5),
-        around(visit, node),
+        source_turns(visit, node),
         visit.ask("ui.graph", near=node.id, limit=SMALL_MAP, placed=False),
     )
     edges = [("→", edge) for edge in node.connections.out] + [("←", edge) for edge in node.connections.incoming]
@@ -357,7 +357,7 @@ async def memory(visit: Visit) -> Response:
         "memory.html",
         node=node,
         life=life.versions,
-        at=opened(visit, life.versions),
+        at=opened_version(visit, life.versions),
         whispers=whispered.whispers,
         turns=turns,
         kinds=kinds,
@@ -370,17 +370,17 @@ async def forgotten(visit: Visit, node_id: str) -> Response:
     """A memory that is not there any more: its history, from which it can be brought back."""
     life = await visit.ask("history.life", node_id=node_id, limit=LIFE_ROWS)
     return visit.page(
-        "forgotten.html", status=404, life=life.versions, at=opened(visit, life.versions), node_id=life.node_id
+        "forgotten.html", status=404, life=life.versions, at=opened_version(visit, life.versions), node_id=life.node_id
     )
 
 
-def opened(visit: Visit, versions: list[Any]) -> int | None:
+def opened_version(visit: Visit, versions: list[Any]) -> int | None:
     """Return the index of the version that the address opens (`?at=OP`), or None."""
     wanted = visit.request.query_params.get("at")
     return next((at for at, version in enumerate(versions) if wanted and version.commit.startswith(wanted)), None)
 
 
-async def around(visit: Visit, node: NodeResult) -> Any:
+async def source_turns(visit: Visit, node: NodeResult) -> Any:
     """Return the session that a memory was learned from, with the turns around it, and its turn; None if there is none."""
     if node.said_in is None:
         return None
@@ -457,7 +457,7 @@ async def waiting(visit: Visit) -> Response:
         rows = (await visit.ask("agent.proposals", status="all")).proposals
         past, listed = [row for row in rows if row.status != "pending"], []
     return visit.page(
-        "waiting.html", waits=listed, counts=counts, kind=kind, decided=decided, past=past, checked=visit.desk.checked
+        "waiting.html", waits=listed, counts=counts, kind=kind, decided=decided, past=past, checked=visit.shared.checked
     )
 
 
@@ -473,7 +473,7 @@ async def whispers(visit: Visit) -> Response:
     return visit.page("whispers.html", rows=found, older=older, judged=judged, effect=effect)
 
 
-async def bench(visit: Visit) -> Response:
+async def try_whisper(visit: Visit) -> Response:
     """What a prompt would be answered with now, and each candidate's numbers."""
     given = visit.request.query_params
     prompt, space = given.get("q", ""), given.get("space") or None
@@ -482,7 +482,7 @@ async def bench(visit: Visit) -> Response:
     )
     trace = found.trace if found and isinstance(found.trace, dict) else {}
     best = sorted(trace.get("candidates", []), key=lambda candidate: -candidate["relevance"])[:BENCH_ROWS]
-    rows = [(candidate, fate(candidate, trace["weights"])) for candidate in best]
+    rows = [(candidate, outcome_text(candidate, trace["weights"])) for candidate in best]
     names = sorted((await visit.spaces()).keys() - {"global"})
     return visit.page("bench.html", prompt=prompt, space=space, found=found, rows=rows, spaces=names)
 
@@ -537,10 +537,11 @@ async def session(visit: Visit) -> Response:
 
 async def health(visit: Visit) -> Response:
     """The jobs, and each part of the daemon with a word of state and the mend."""
-    visit.desk.examine(visit)
+    visit.shared.examine(visit)
     found = await visit.ask("admin.health")
     state, effect = STATES.get(found.phase, found.phase), visit.request.query_params.get("effect")
-    return visit.page("health.html", health=found, state=state, says=SAYS, effect=effect, findings=visit.desk.findings)
+    about = {"state": state, "says": SAYS, "effect": effect, "findings": visit.shared.findings}
+    return visit.page("health.html", health=found, **about)
 
 
 async def job(visit: Visit) -> Response:
@@ -570,7 +571,7 @@ async def purge(visit: Visit) -> Response:
 # ---------------------------------------------------------------- map
 
 
-async def picture(visit: Visit) -> Response:
+async def memory_map(visit: Visit) -> Response:
     """All memories as a map, the surroundings of one, or a chain between two; and the same as a list."""
     given = {name: value for name, value in visit.request.query_params.items() if value.strip()}
     chosen = {name: given.get(name, "") for name in ("type", "tier", "space", "until", "near", "to", "page")}
@@ -590,8 +591,8 @@ VIEWS: Final[Mapping[str, View]] = {
     "/search": search,
     "/waiting": waiting,
     "/whispers": whispers,
-    "/whispers/try": bench,
-    "/map": picture,
+    "/whispers/try": try_whisper,
+    "/map": memory_map,
     "/m/{node_id}/edit": edit,
     "/m/{node_id}/outdated": outdated,
     "/m/{node_id}": memory,

@@ -24,7 +24,7 @@ from rapidfuzz.distance import Indel
 from ormahctl.commands.sessions import project
 from ormahctl.commands.whisper import SILENCES
 from ormahctl.gateway.readable import named
-from ormahctl.render import count, lasting, line, past, safe, size
+from ormahctl.render import count, is_past, lasting, line, safe, size
 from ormahd.api import GraphResult, OpResult
 
 TEXT_CHARACTERS: Final = 60_000
@@ -85,14 +85,14 @@ def environment() -> Environment:
         "month": lambda text: f"{datetime.fromisoformat(f'{text}-01'):%B %Y}",
         "prompts": lambda day_counts: day_counts.whispers + day_counts.silences,
     }
-    found.tests |= {"past": past, "editable": editable, "day": re.compile(r"\d{4}-\d\d-\d\d").fullmatch}
+    found.tests |= {"past": is_past, "editable": editable, "day": re.compile(r"\d{4}-\d\d-\d\d").fullmatch}
     return found
 
 
 # ---------------------------------------------------------------- times and names
 
 
-def _local(text: str) -> datetime:
+def _local_time(text: str) -> datetime:
     found = datetime.fromisoformat(text)
     return (found.replace(tzinfo=UTC) if found.tzinfo is None else found).astimezone()
 
@@ -101,7 +101,7 @@ def day(text: str | None) -> str:
     """Return the day of an ISO time for a heading: Today, Yesterday, or `Thursday 26 November`."""
     if not text:
         return "Without a time"
-    time, now = _local(text), datetime.now().astimezone()
+    time, now = _local_time(text), datetime.now().astimezone()
     if time.date() in (now.date(), now.date() - timedelta(days=1)):
         return "Today" if time.date() == now.date() else "Yesterday"
     return f"{time:%A} {time.day} {time:%B}" + (f" {time.year}" if time.year != now.year else "")
@@ -112,7 +112,7 @@ def when(text: str | None, style: str = "") -> Markup:
     if not text:
         return Markup("–")
     try:
-        time, now = _local(text), datetime.now().astimezone()
+        time, now = _local_time(text), datetime.now().astimezone()
     except ValueError:
         return escape(line(text))
     if style == "ago":
@@ -156,7 +156,7 @@ def markdown(text: str) -> Markup:
     return Markup(_MARKDOWN.render(safe(text[:TEXT_CHARACTERS])))  # noqa: S704 - made without raw HTML
 
 
-def _renderer() -> MarkdownIt:
+def _markdown_renderer() -> MarkdownIt:
     found = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 20}).enable(
         ["table", "strikethrough"]
     )
@@ -173,7 +173,7 @@ def _renderer() -> MarkdownIt:
 
 
 _OUTSIDE: Final = re.compile("(?:https?|mailto):", re.IGNORECASE)
-_MARKDOWN: Final = _renderer()
+_MARKDOWN: Final = _markdown_renderer()
 
 
 def editable(text: str) -> bool:
@@ -217,8 +217,8 @@ def diff(text: str) -> Iterator[DiffLine]:
         yield DiffLine(how, escape(field[2:] if how != "field" else field))
     at = body + (lines[body : body + 1] == ["content:"])
     while at < len(lines):
-        removed = _run(lines, at, "-")
-        added = _run(lines, at + len(removed), "+")
+        removed = _lines_with_sign(lines, at, "-")
+        added = _lines_with_sign(lines, at + len(removed), "+")
         if not removed and not added:
             how = "where" if lines[at].startswith("@@") else "same"
             yield DiffLine(how, escape("" if how == "where" else lines[at][1:]))
@@ -234,7 +234,7 @@ def diff(text: str) -> Iterator[DiffLine]:
         at += len(removed) + len(added)
 
 
-def _run(lines: list[str], at: int, sign: str) -> list[str]:
+def _lines_with_sign(lines: list[str], at: int, sign: str) -> list[str]:
     """Return the lines from `at` on that begin with `sign`, without it."""
     found = []
     while at < len(lines) and lines[at].startswith(sign):

@@ -7,7 +7,7 @@ import json
 import mcp_types as types
 import pytest
 
-from ormahctl.gateway.session import Refusal, understood
+from ormahctl.gateway.session import Refusal, read_message
 from tests.tables import rows
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -19,7 +19,7 @@ NESTED = (DEEP, f'{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":{DEEP}
     [*rows(__file__, "what_is_no_message_is_answered"), *((line, -32700, "deeply", None) for line in NESTED)],
 )
 def test_what_is_no_message_is_answered(line: str, code: int, said: str, key: int | str | None) -> None:
-    found = understood(line.encode("latin-1"))
+    found = read_message(line.encode("latin-1"))
     assert isinstance(found, Refusal)
     sent = json.loads(found.error.model_dump_json(by_alias=True, exclude_unset=True))
     assert (sent["error"]["code"], sent["id"]) == (code, key)
@@ -39,11 +39,11 @@ def test_what_is_no_message_is_answered(line: str, code: int, said: str, key: in
     ],
 )
 def test_messages_are_passed_on(line: bytes, kind: type) -> None:
-    assert isinstance(understood(line), kind)
+    assert isinstance(read_message(line), kind)
 
 
 @pytest.mark.parametrize(
     "line", [b'{"jsonrpc":"2.0","method":"x","params":[1]}', b'{"jsonrpc":"2.0","id":7.5,"result":{}}', b'{"error":1}']
 )
 def test_a_wrong_notification_or_answer_gets_none(line: bytes) -> None:
-    assert understood(line) is None
+    assert read_message(line) is None

@@ -42,7 +42,7 @@ WORDS = ["/home/ada/.local/bin/ormahctl", "mcp"]
 
 def planned(harness: Harness, *, deadline: int = 500, socket: str | None = None) -> connect.SettingsChange:
     """The change of the file that has the hooks."""
-    return connect.plans(harness, socket=socket, deadline=deadline, server=WORDS)[0]
+    return connect.plan(harness, socket=socket, deadline=deadline, server=WORDS)[0]
 
 
 def setup(harness: Harness, *, deadline: int = 500, socket: str | None = None) -> connect.SettingsChange:
@@ -53,7 +53,7 @@ def setup(harness: Harness, *, deadline: int = 500, socket: str | None = None) -
 
 def uninstall(harness: Harness) -> list[connect.SettingsChange]:
     changes = connect.disconnect(harness)
-    entry.take_back(changes)
+    entry.make_restores(changes)
     return changes
 
 

@@ -241,7 +241,7 @@ def test_entries_that_came_with_the_file_are_taken_out_too(home: Path) -> None:
     "command", ["beep", "/x/ormahctl/hook.py --merge", "python myhook.py --hook Stop", "'unclosed", None, 3]
 )
 def test_what_others_run_is_not_ours(command: Any) -> None:
-    assert not entry.ours({"type": "command", "command": command})
+    assert not entry.is_our_hook({"type": "command", "command": command})
 
 
 # ---------------------------------------------------------------- what is written
@@ -258,7 +258,7 @@ def test_each_event_is_handed_over_by_its_name(home: Path) -> None:
     for harness in HARNESSES.values():
         setup(harness, socket="/some where/s.sock")
         for event, (handler,) in ours(harness.target()).items():
-            words, deadline = entry.words(handler), "150" if event in MATCHERS else "500"
+            words, deadline = entry.command_words(handler), "150" if event in MATCHERS else "500"
             assert words[1:4] == ["-I", "-S", str(entry.SHIM)]
             assert words[4:] == [
                 "--hook", event, "--harness", harness.name, "--socket", "/some where/s.sock", "--deadline", deadline, "2>/dev/null", "||", "true"

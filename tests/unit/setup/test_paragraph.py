@@ -31,7 +31,7 @@ def write(path: Path, program: str = "ormahctl") -> paragraph.State:
 
 def take_out() -> list[Path]:
     changes, edited = paragraph.removal("claude-code")
-    entry.take_back(changes)
+    entry.make_restores(changes)
     return edited
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ormahctl import managers
-from ormahctl.setup import connect, harness, standing
+from ormahctl.setup import connect, connections, harness
 from ormahctl.setup.edit import Json
 from ormahctl.setup.harness import AGENTS, HARNESSES
 from ormahd.rpc.wire import Conflict, Unavailable
@@ -41,7 +41,7 @@ def content(home: Path) -> dict[str, bytes]:
 
 
 def connected(agent: str, words: list[str] = WORDS) -> list[connect.SettingsChange]:
-    changes = connect.plans(HARNESSES[agent], socket=None, deadline=500, server=words)
+    changes = connect.plan(HARNESSES[agent], socket=None, deadline=500, server=words)
     for change in changes:
         change.make()
     return changes
@@ -141,15 +141,15 @@ def test_a_snippet_is_seen_once_it_was_pasted(home: Path, agent: str, name: str,
     put(home, {name: mine})
     one = AGENTS[agent]
     assert one.server_file() == home / name
-    state = standing.standing(one, socket=None, server=WORDS)
+    state = connections.agent_status(one, socket=None, server=WORDS)
     assert (state.state, state.server, state.found) == ("no", "no", str(one.home()))
     snippet = json.loads(one.snippet(WORDS))
     (home / name).write_text(json.dumps(dict(Json.parse(mine.encode()).value) | snippet))
-    assert standing.standing(one, socket=None, server=WORDS).state == "yes"
-    assert standing.connected() == {agent: [snippet[one.servers]["ormah"]]}
-    assert standing.standing(one, socket=None, server=["/new/ormahctl", "mcp"]).state == "outdated"
+    assert connections.agent_status(one, socket=None, server=WORDS).state == "yes"
+    assert connections.connected() == {agent: [snippet[one.servers]["ormah"]]}
+    assert connections.agent_status(one, socket=None, server=["/new/ormahctl", "mcp"]).state == "outdated"
     (home / name).write_text("{oops")
-    assert standing.standing(one, socket=None, server=WORDS).state == "unreadable"
+    assert connections.agent_status(one, socket=None, server=WORDS).state == "unreadable"
 
 
 @pytest.mark.parametrize(

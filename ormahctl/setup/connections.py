@@ -22,7 +22,7 @@ from ormahctl.setup import change as entry
 from ormahctl.setup import harness as agents
 from ormahctl.setup import service
 from ormahctl.setup.change import Record
-from ormahctl.setup.connect import Handlers, our_server, ours, read, server_entry
+from ormahctl.setup.connect import Handlers, our_hooks, our_server, read, server_entry
 from ormahctl.setup.harness import Agent, Harness
 from ormahd import __version__
 from ormahd.api import CHECK_SESSION, Finding
@@ -52,7 +52,7 @@ class HookAnswer:
 
 
 @dataclass(frozen=True)
-class Standing:
+class AgentStatus:
     agent: Agent
     found: str | None
     state: Literal["yes", "no", "outdated", "unreadable"]
@@ -69,7 +69,7 @@ class Standing:
 
 def entries(agent: Agent) -> tuple[Handlers, Mapping[str, Any] | None]:
     """Return (Ormah's hooks in the agent's settings, its entry of our MCP server). Raises InvalidSettings."""
-    hooks = ours(read(agent, agent.target())[1]) if isinstance(agent, Harness) else {}
+    hooks = our_hooks(read(agent, agent.target())[1]) if isinstance(agent, Harness) else {}
     return hooks, our_server(read(agent, agent.server_file())[1], agent.servers)
 
 
@@ -101,7 +101,7 @@ def lost() -> dict[str, Path]:
     return found
 
 
-def standing(agent: Agent, *, socket: str | None, server: Sequence[str]) -> Standing:
+def agent_status(agent: Agent, *, socket: str | None, server: Sequence[str]) -> AgentStatus:
     """Return whether and how an agent is connected, after a trial run of its hook.
 
     `socket` and `server`: the value of `--socket` and the words of the MCP server that setup would write now.
@@ -111,12 +111,12 @@ def standing(agent: Agent, *, socket: str | None, server: Sequence[str]) -> Stan
         hooks, served = entries(agent)
         named = server_entry(read(agent, agent.server_file())[1], agent.servers)
     except OrmahError as exc:
-        return Standing(agent, agent.found(), "unreadable", path, trouble=exc.message, mend=exc.hint)
+        return AgentStatus(agent, agent.found(), "unreadable", path, trouble=exc.message, mend=exc.hint)
     has: Literal["yes", "no", "outdated", "foreign"] = "no" if named is None else "foreign"
     if served is not None:
         has = "yes" if agent.server(server).items() <= served.items() else "outdated"
     if not hooks and served is None:
-        return Standing(agent, agent.found(), "no", path, server=has)
+        return AgentStatus(agent, agent.found(), "no", path, server=has)
     right, answer, trouble = has in {"yes", "foreign"}, None, None
     if isinstance(agent, Harness):
         handler = next((hooks[event][0] for event in PROMPTS if event in hooks), None)
@@ -128,7 +128,7 @@ def standing(agent: Agent, *, socket: str | None, server: Sequence[str]) -> Stan
         trouble = f"hooks are switched off: {off}" if off else untrusted() if agent.name == "codex" else None
     state: Literal["yes", "outdated"] = "yes" if right else "outdated"
     mend = None if right else f"ormahctl setup {agent.name}"
-    return Standing(agent, agent.found(), state, path, list(hooks), has, answer, trouble, mend)
+    return AgentStatus(agent, agent.found(), state, path, list(hooks), has, answer, trouble, mend)
 
 
 def ask_hook(handler: Mapping[str, Any]) -> HookAnswer:
@@ -199,7 +199,7 @@ def untrusted() -> str | None:
     try:
         reply = converse(["codex", "app-server"], calls, {2}, CODEX_SECONDS).get(2, {})
         listed = [hook for group in reply["result"]["data"] for hook in group["hooks"]]
-        states = {str(hook["trustStatus"]) for hook in listed if entry.ours({"command": hook.get("command")})}
+        states = {str(hook["trustStatus"]) for hook in listed if entry.is_our_hook({"command": hook.get("command")})}
     except (OSError, KeyError, TypeError):
         return None
     if "modified" in states:
@@ -264,7 +264,7 @@ def findings(daemon: str | None, socket: Path) -> list[Finding]:
         what = "the service is installed and not enabled, so it does not start at login"
         mend = "enable it: ormahctl setup service --yes; or take it out: ormahctl uninstall service"
         found.append(Finding(level="info", what=what, mend=mend))
-    found += _gateway(socket)
+    found += _gateway_findings(socket)
     agents_found = connected()
     for agent, found_entries in agents_found.items():
         for trouble in dict.fromkeys(
@@ -281,7 +281,7 @@ def findings(daemon: str | None, socket: Path) -> list[Finding]:
     return found
 
 
-def _gateway(socket: Path) -> list[Finding]:
+def _gateway_findings(socket: Path) -> list[Finding]:
     """Return what is wrong with the gateway. It is no problem if none runs."""
     try:
         found = reach.order(socket, "status", {}, start=False, seconds=GATEWAY_SECONDS)
@@ -298,9 +298,9 @@ def _gateway(socket: Path) -> list[Finding]:
 def _troubles(settings_entry: Mapping[str, Any]) -> Iterator[str]:
     """Yield problems of `one`, the settings entry of a hook or MCP server, as sentences with `AGENT` in place of the
     agent's name."""
-    served = entry.our_server(settings_entry)
+    served = entry.is_our_server(settings_entry)
     what, words = (
-        ("MCP server", entry.server_words(settings_entry)) if served else ("hooks", entry.words(settings_entry))
+        ("MCP server", entry.server_words(settings_entry)) if served else ("hooks", entry.command_words(settings_entry))
     )
     shims = [word for word in words if word.endswith(entry.SHIM_END)]
     missing = [word for word in (words[0], *shims) if os.path.isabs(word) and not os.path.isfile(word)]
