@@ -164,12 +164,8 @@ def up(session: Session) -> None:
     reach.reopen(socket)
     hello = started.hello
     if session.json:
-        fields = {
-            "started": started.how != "running",
-            "how": started.how,
-            "phase": hello.phase,
-            "version": hello.version,
-        }
+        fields = {"started": started.how != "running", "how": started.how}
+        fields |= {"phase": hello.phase, "version": hello.version}
         render.emit(fields | {"vault": hello.vault, "vault_id": hello.vault_id, "socket": str(socket)})
     else:
         word = "is running already" if started.how == "running" else f"is up ({started.how})"

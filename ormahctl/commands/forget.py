@@ -150,5 +150,5 @@ def _print_beyond(done: PurgeResult) -> None:
         for command in remote.push:
             sys.stderr.write(f"  {render.line(command)}\n")
     if not done.dry_run:
-        copies = "clone them anew (a pull from one brings it back); so do backups and snapshots of the disk"
-        render.note(f"other clones and machines still hold it: {copies}", label="copies")
+        clones = "other clones hold it still, and a pull from one brings it back: replace them by new clones"
+        render.note(f"{clones}. Backups and snapshots of the disk hold it still too", label="copies")

@@ -6,6 +6,7 @@ proposals without a terminal.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -100,7 +101,8 @@ def _print_queue(queue: _Queue) -> None:
     for item in queue.items:
         _print_item(item)
         if isinstance(item, api.ConflictItem):
-            render.out(f"  put it right, then: ormahctl sync --resolve {render.line(item.node or item.path)[:36]}")
+            name = render.safe(shlex.quote(item.node or item.path))
+            render.out(f"  put it right, then: ormahctl sync --resolve {name}")
             render.out()
     if not queue.items:
         render.out("nothing waits for you")

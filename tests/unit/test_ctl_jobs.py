@@ -111,6 +111,10 @@ def waiting(desk: Desk, *rows: api.ProposalRow, behind: int = 0) -> None:
 
 def test_what_waits_is_one_list_and_harmless(desk: Desk) -> None:
     waiting(desk, proposal(), behind=3)
+    conflicts = desk.answers["admin.sync_conflicts"].conflicts
+    conflicts.append(
+        msgspec.structs.replace(conflicts[0], node=None, path="global/fact/2026-11/a picture of the tea.pdf")
+    )
     done = desk.ctl("review")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -122,10 +126,11 @@ def test_what_waits_is_one_list_and_harmless(desk: Desk) -> None:
     assert lines[15] == "contradiction: two"
     assert lines[17].startswith("  2. Node 22 \\x1b")
     assert lines[19:22] == [f"{A[:8]}  a/b.md", "  two texts", f"  put it right, then: ormahctl sync --resolve {A}"]
+    assert "  put it right, then: ormahctl sync --resolve 'global/fact/2026-11/a picture of the tea.pdf'" in lines
     assert "error: c.md: broken" in lines
     assert "3 more proposals behind these" in done.stderr
     found = json.loads(desk.ctl("--json", "review").stdout)
-    assert [len(found[name]) for name in ("proposals", "contradictions", "conflicts")] == [1, 1, 1]
+    assert [len(found[name]) for name in ("proposals", "contradictions", "conflicts")] == [1, 1, 2]
     assert [one["level"] for one in found["findings"]][:1] == ["error"]
 
 
