@@ -54,6 +54,8 @@ def start(socket: Path) -> HelloResult:
 
 @contextmanager
 def _start_lock(socket: Path) -> Iterator[None]:
+    """Context manager: hold a lock on the file `SOCKET.starting` during the block, so that one process at a time
+    starts the daemon at `socket`. Waits until other processes release the lock."""
     paths.private_dir(socket.parent)
     fd = os.open(socket.with_name(f"{socket.name}.starting"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -27,6 +27,8 @@ class SettingVerb(Verb):
     """A command that reads a negative number as an argument, not as an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert `--` before the arguments if one of them is a negative number, so that click does not read that
+        number as an option. Options are moved before the `--`."""
         if "--" not in args and any(NEGATIVE.fullmatch(word) for word in args):
             options = [word for word in args if word.startswith("-") and not NEGATIVE.fullmatch(word)]
             args = [*options, "--", *(word for word in args if word not in options)]
@@ -80,6 +82,8 @@ def config(session: Session, what: str, key: str | None, value: str | None) -> i
 
 
 def _print_settings(found: Mapping[str, Any]) -> None:
+    """Print all settings: first those that the configuration file or the environment sets, with their origin and
+    default, then those that have their default. `found`: the output of `ormahd config show --json`."""
     settings: Mapping[str, Mapping[str, Any]] = found["settings"]
     chosen = {key: setting for key, setting in settings.items() if setting["origin"] != "default"}
     render.out(f"# {render.line(found['file'])}")
@@ -98,11 +102,12 @@ def _print_settings(found: Mapping[str, Any]) -> None:
 
 
 def _print_setting(key: str, setting: Mapping[str, Any], remark: str) -> None:
+    """Print one setting with its value, and `remark` as a comment after it."""
     render.out(f"{render.paint(key, 'bold')} = {_value(setting['value'])}  {render.paint(f'# {remark}', 'dim')}")
 
 
 def _value(value: Any) -> str:
-    """Return a value for JSON; an unset setting is omitted."""
+    """Return a setting's value as JSON in one line; `unset` for None."""
     return "unset" if value is None else render.line(json.dumps(value, ensure_ascii=False))
 
 

@@ -89,7 +89,8 @@ def status(session: Session, verbose: bool, project_only: bool) -> None:
 
 
 def _print_last_stop(session: Session) -> None:
-    """Print where the last session in this project stopped."""
+    """Print where the last session in this project stopped: the person's last request, edited files, the failed
+    command with its error, and the open question."""
     found = session.client.call("agent.where", NoParams(), WhereResult, timeout=SECONDS)
     if session.json:
         render.emit(found)
@@ -107,7 +108,8 @@ def _print_last_stop(session: Session) -> None:
 
 
 def _print_troubles(health: HealthResult) -> None:
-    """Print what does not work, or not fully."""
+    """Print a row for each problem: git being busy, sources that cannot be read, failed or paused jobs, the judge,
+    missing parts of the search."""
     if health.busy:
         _row("git", render.paint(f"busy: {render.line(health.busy)}; writes are refused meanwhile", "yellow"))
     for source in health.sources:
@@ -134,6 +136,7 @@ def _print_troubles(health: HealthResult) -> None:
 
 
 def _print_sync(sync: SyncHealth) -> None:
+    """Print how the synchronisation with the remote is: offline, failed, or when it last ran and how often it runs."""
     if sync.offline_since is not None:
         since = f"offline since {render.moment(sync.offline_since)}; what is new here follows"
         _row("sync", render.paint(f"{render.line(sync.remote)} is {since}", "yellow"))
@@ -146,12 +149,13 @@ def _print_sync(sync: SyncHealth) -> None:
 
 
 def warn_of_other_version(version: str) -> None:
-    """Print a note if the daemon has another version than this command."""
+    """Print a note if `version`, the running daemon's, differs from the version of this command."""
     if version != __version__:
         render.note(f"the daemon is version {version}, this command {__version__}; restart it: ormahctl restart")
 
 
 def _row(name: str, text: str) -> None:
+    """Print one row of `status`: a heading of at most 9 columns, then the text."""
     render.out(f"{render.pad(name, 9)} {text}", hang=10)
 
 
@@ -226,7 +230,7 @@ def restart(session: Session) -> None:
 
 
 def _refuse_faults() -> None:
-    """Raise BadRequest if the settings are invalid, so that the daemon could not start again."""
+    """Raise BadRequest if the settings are invalid. A daemon that stops now could not start again with them."""
     findings = json.loads(offline.answer("config", "check", "--json", fine=(0, 1)))["findings"]
     faults = [finding for finding in findings if finding["level"] == "error"]
     if faults:

@@ -68,6 +68,14 @@ def forget(session: Session, node_id: str | None, purge: bool, texts: tuple[str,
 
 
 def _purge(session: Session, node_id: str | None, texts: list[str], dry_run: bool, yes: bool) -> int:
+    """Purge a memory, or exact texts, from the whole history, after a preview and a question. Return the exit
+    status: `DECLINED` if the person answers no.
+
+    With `dry_run` only the preview is printed. With `yes` nothing is asked or previewed.
+
+    Raises:
+        UsageError: neither memory nor text is named, or there is no terminal to ask on.
+    """
     if node_id is None and not texts:
         raise click.UsageError("name a memory (ID) or a text (--text)")
     asks = not (yes or dry_run)
@@ -98,7 +106,8 @@ def _purge(session: Session, node_id: str | None, texts: list[str], dry_run: boo
 
 
 def _print_plan(session: Session, would: PurgeResult) -> None:
-    """Print what would be done, a line for each place."""
+    """Print what a purge would remove, with a line for each place: the memory, its note, other files, stores beside
+    the history. `would`: the result of the dry run."""
     if would.node_id is not None:
         try:
             node = peek(session, would.node_id)
@@ -117,15 +126,19 @@ def _print_plan(session: Session, would: PurgeResult) -> None:
 
 
 def _first_paths(paths: list[str]) -> str:
+    """Return the first `MAX_LISTED` paths, separated by commas, and the number of the others."""
     more = f" and {len(paths) - MAX_LISTED:,} more" if len(paths) > MAX_LISTED else ""
     return ", ".join(paths[:MAX_LISTED]) + more
 
 
 def _removed_counts(done: PurgeResult) -> str:
+    """Return what a purge removed (or would remove) beside the history, as `sessions 3, log 2`; `nothing` if that is
+    empty."""
     return ", ".join(f"{name} {count:,}" for name, count in done.kept.items()) or "nothing"
 
 
 def _print_outcome(done: PurgeResult) -> None:
+    """Print what a purge rewrote and removed, and the size of the repository before and after."""
     what = render.paint(done.node_id[:8], "bold") if done.node_id else "the text"
     render.out(f"purged {what}: {done.commits:,} of {render.count(done.commits_total, 'commit')} written anew")
     if done.kept:
@@ -139,7 +152,8 @@ def _print_outcome(done: PurgeResult) -> None:
 
 
 def _print_beyond(done: PurgeResult) -> None:
-    """Print what the purge does not reach: files left alone, remotes, other copies."""
+    """Print on stderr what a purge does not reach: files that it left alone, remotes with the commands to push to
+    them, other clones and backups."""
     for remainder in done.left[:MAX_LISTED]:
         render.note(f"{remainder.path} {remainder.why}", label="left")
     if len(done.left) > MAX_LISTED:
@@ -151,4 +165,4 @@ def _print_beyond(done: PurgeResult) -> None:
             sys.stderr.write(f"  {render.line(command)}\n")
     if not done.dry_run:
         clones = "other clones hold it still, and a pull from one brings it back: replace them by new clones"
-        render.note(f"{clones}. Backups and snapshots of the disk hold it still too", label="copies")
+        render.note(f"{clones}. Backups and snapshots of the disk hold it too", label="copies")

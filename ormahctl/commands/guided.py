@@ -86,14 +86,14 @@ class SetupDone:
 
 
 def own_name() -> str:
-    """Return the person's name: of git, else of the account."""
+    """Return the person's name: from git's global configuration, else from the account."""
     done = subprocess.run(["git", "config", "--global", "user.name"], capture_output=True, text=True, check=False)
     full = pwd.getpwuid(os.getuid()).pw_gecos.partition(",")[0]
     return done.stdout.strip() or full.strip() or getpass.getuser()
 
 
 def transcript_totals() -> tuple[int, int]:
-    """Return number and bytes of the transcripts that agents keep on this machine."""
+    """Return the number of transcripts that agents keep on this machine, and their size in bytes."""
     sizes = [
         file.stat().st_size
         for _, folder in paths.transcript_folders()
@@ -105,10 +105,11 @@ def transcript_totals() -> tuple[int, int]:
 
 
 def named_agents(text: str) -> list[str]:
-    """Return the agents that a person names: names, `all` for those on this machine, or `none`.
+    """Return the agents in `text`: names separated by commas or blanks. `all` stands for the agents that are found
+    on this machine, `none` for no agent.
 
     Raises:
-        BadRequest: one of them does not exist.
+        BadRequest: a name is unknown.
     """
     if text in {"all", "none"}:
         return [agent.name for agent in agents.AGENTS.values() if agent.found()] if text == "all" else []
@@ -123,8 +124,13 @@ def named_agents(text: str) -> list[str]:
 
 
 def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline: int) -> SetupChoices:
-    """Return the choices: those that options name (`answers`), and for the others the person's answers, or the
-    defaults. `asks`: whether a person answers."""
+    """Return what to set up. An option in `answers` decides its question. The other questions are put to the person
+    if `asks` is set, and otherwise get their defaults. `deadline`: milliseconds after which a hook gives up.
+
+    Raises:
+        Conflict: an option names another folder than that of the existing vault.
+        BadRequest: an option names an unknown agent.
+    """
     found = named_agents("all")
     vault, settled = services.current_vault(session)
     files, size = transcript_totals()
@@ -200,10 +206,14 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
 
 
 def _prompt(question: str, default: str) -> str:
+    """Ask a question on the terminal, and return the answer without surrounding blanks. `default`: the answer for
+    Enter."""
     return str(click.prompt(question, default=default)).strip()
 
 
 def _ask_agents(head: str, names: Sequence[str]) -> list[str]:
+    """Ask which agents to connect until the answer is valid, and return their names. `head`: the question's number,
+    to be printed before it. `names`: the agents that are found."""
     render.out(f"{head} Agents on this machine: {', '.join(names)}. Their settings get Ormah's entries.")
     while True:
         try:
@@ -216,7 +226,12 @@ def _ask_agents(head: str, names: Sequence[str]) -> list[str]:
 
 
 def plan_changes(session: Session, chosen: SetupChoices) -> list[SettingsChange]:
-    """Return the changes of the agents' settings. Raises before anything is changed if one cannot be edited."""
+    """Return the planned changes of the settings files of the chosen agents that have hooks.
+
+    Raises:
+        InvalidSettings: a settings file cannot be parsed.
+        Conflict: a settings file cannot be edited.
+    """
     socket = entry.socket_option(session.socket_path)
     words = entry.server_command(session.socket_path)
     return [
@@ -228,7 +243,7 @@ def plan_changes(session: Session, chosen: SetupChoices) -> list[SettingsChange]
 
 
 def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
-    """Do everything that `chosen` asks for, and print each step."""
+    """Set up everything that was chosen, and print each step. Return what was changed; its `checks` are still empty."""
     done = SetupDone(changes=plan_changes(session, chosen))
     if chosen.vault is not None:
         offline.answer("config", "set", "vault.path", str(chosen.vault))
@@ -281,7 +296,7 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
 
 
 def _start_daemon(session: Session, chosen: SetupChoices) -> str:
-    """Start the daemon, by the service manager if that was chosen. Return how it runs now."""
+    """Start the daemon, as a service if that was chosen. Return a sentence about how it runs, with its version."""
     socket = session.socket_path
     if chosen.service:
         changes = units.install(socket)
@@ -297,7 +312,7 @@ def _start_daemon(session: Session, chosen: SetupChoices) -> str:
 
 
 def _name_self_node(session: Session, name: str) -> None:
-    """Give the self node its name."""
+    """Set the title and the text of the self node to the person's name, unless it has that title already."""
     _wait_until_ready(session)
     persons = api.ListParams(types=["person"], tags=["about_self"], limit=100)
     found = session.client.call("agent.list", persons, api.ListResult).memories
@@ -308,7 +323,8 @@ def _name_self_node(session: Session, name: str) -> None:
 
 
 def _wait_until_ready(session: Session) -> None:
-    """Wait until the daemon has loaded its model. It answers before that too, but searches by words alone."""
+    """Wait up to `READY_SECONDS` until the daemon has loaded its model. Before that, it answers but searches by
+    words alone."""
     until = time.monotonic() + READY_SECONDS
     while time.monotonic() < until:
         hello = supervise.hello(session.socket_path)
@@ -318,6 +334,7 @@ def _wait_until_ready(session: Session) -> None:
 
 
 def _print_step(session: Session, head: str, text: str) -> None:
+    """Print one line of the report: a heading and a text. Prints nothing with `--json`."""
     if not session.json:
         render.out(f"{render.paint(render.pad(head, COLUMN), 'bold')}{text}", hang=COLUMN)
         sys.stdout.flush()
@@ -327,8 +344,8 @@ def _print_step(session: Session, head: str, text: str) -> None:
 
 
 def check(session: Session, chosen: SetupChoices) -> dict[str, HookAnswer]:
-    """Send a prompt through the hook of each chosen agent, and a call through the MCP server. Return {what was checked:
-    how it answered}."""
+    """Send a prompt through the hook of each chosen agent, and a call through the MCP server. Return `{what was
+    checked: how it answered}`, such as `hook of codex` or `MCP server`."""
     _wait_until_ready(session)
     found = {f"hook of {name}": _check_hook(HARNESSES[name]) for name in chosen.agents if name in HARNESSES}
     if chosen.agents:
@@ -337,7 +354,8 @@ def check(session: Session, chosen: SetupChoices) -> dict[str, HookAnswer]:
 
 
 def _check_hook(harness: Harness) -> HookAnswer:
-    """Send a prompt by the hook of the agent's settings to the daemon."""
+    """Run the agent's prompt hook as its settings have it, and return how it answered. A hook that prints nothing
+    has failed, because the daemon then did not get the prompt."""
     hooks, _ = connections.entries(harness)
     answer = connections.ask_hook(next(hooks[event][0] for event in connections.PROMPTS if event in hooks))
     if answer.ok and answer.output:
@@ -349,7 +367,8 @@ def _check_hook(harness: Harness) -> HookAnswer:
 
 
 def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
-    """Carry out the choices and check them. Return the exit status: 1 if a check failed."""
+    """Carry out the choices, check the result, and print a report. Return the exit status: `FAILED` if a check
+    failed. With `dry_run`, only print what would be changed."""
     if dry_run:
         return _print_plan(session, chosen)
     done = carry_out(session, chosen)
@@ -394,7 +413,7 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
 
 
 def _print_plan(session: Session, chosen: SetupChoices) -> int:
-    """Print what `run` would change, without changing anything. Return the exit status 0."""
+    """Print what `run` would change, without changing anything. Return 0, the exit status."""
     changes = plan_changes(session, chosen)
     vault = chosen.vault or services.current_vault(session)[0]
     if session.json:

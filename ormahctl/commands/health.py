@@ -48,8 +48,9 @@ def doctor(session: Session, fix: bool, judge: bool) -> int:
 
 
 def examine(session: Session, *, fix: bool) -> list[api.Finding]:
-    """Return what is wrong with vault, index, git, models and the settings of agents. A daemon that is down is not
-    started."""
+    """Return what is wrong with the vault, the index, git, the models and the agents' settings. With `fix`, problems
+    that need no decision are mended first. If the daemon is down, it is not started; a child process examines
+    instead."""
     session.may_start = False
     daemon = None
     try:
@@ -68,6 +69,7 @@ def examine(session: Session, *, fix: bool) -> list[api.Finding]:
 
 
 def print_findings(findings: list[api.Finding]) -> None:
+    """Print each finding with its level, its place (path and line) and what is wrong, and below it how to mend it."""
     for finding in findings:
         line = f":{finding.line}" if finding.line else ""
         place = f"{render.line(finding.path)}{line}: " if finding.path else ""
@@ -135,7 +137,12 @@ def logs(session: Session) -> None:
 
 
 def _log_file(session: Session) -> Path:
-    """Return the path of the log, from the daemon, or if it is down computed from the vault."""
+    """Return the path of the daemon's log. If the daemon does not answer, compute the path from the configured
+    vault.
+
+    Raises:
+        NotFound: there is no vault.
+    """
     session.may_start = False
     try:
         file = session.client.call("admin.health", api.NoParams(), api.HealthResult, timeout=SECONDS).log_file

@@ -17,7 +17,7 @@ _LABEL = 8
 
 
 def print_op(op: api.ShowOpResult) -> None:
-    """Print an op in full: its data, its reason, then each note that it changed."""
+    """Print one op in full: its data, its reason, and the difference of each note that it changed."""
     _print_heading(op)
     render.out()
     render.out(f"{render.count(op.total, 'file')} changed" if op.total else "no file of the vault changed")
@@ -31,7 +31,7 @@ def print_op(op: api.ShowOpResult) -> None:
 
 
 def print_versions(found: api.LifeResult, limit: int) -> None:
-    """Print the versions of a memory, newest first."""
+    """Print the versions of one memory, newest first. `limit`: the number of versions that was asked for."""
     if found.versions:
         newest = next((version.change for version in found.versions if version.change is not None), None)
         if newest is not None:
@@ -51,6 +51,7 @@ def print_versions(found: api.LifeResult, limit: int) -> None:
 
 
 def _print_heading(op: api.OpResult) -> None:
+    """Print an op's subject, commit, time, source and kind, by which op it was undone, and its reason."""
     render.out(render.paint(render.line(op.subject), "bold"))
     facts = {"commit": op.commit[:8], "when": render.moment(op.time), "who": op.source}
     facts |= {"kind": op.kind or "(a commit by hand)", "undone": f"by {op.undone_by[:8]}" if op.undone_by else ""}
@@ -64,6 +65,7 @@ def _print_heading(op: api.OpResult) -> None:
 
 
 def _print_version(version: api.VersionResult) -> None:
+    """Print one version of a memory: the op that made it, that op's reason, and the difference of the note."""
     when, commit = render.moment(version.time), render.paint(version.commit[:8], "dim")
     who = render.cut(render.line(version.source), 40)
     render.out(f"{when}  {commit}  {render.line(version.kind or '-')}  {who}  {render.line(version.subject)}")
@@ -83,12 +85,15 @@ def _print_version(version: api.VersionResult) -> None:
 
 
 def _print_reason(op: api.OpResult) -> None:
+    """Print the body of an op's commit message, indented. Prints nothing if there is none."""
     text = op.body.strip()
     for line in render.safe(text).split("\n") if text else ():
         render.out(f"  {line}".rstrip())
 
 
 def _print_note(note: api.NoteChange) -> None:
+    """Print how an op changed one note: the kind of change, id, title, path (with the old one if it was moved), and
+    the difference."""
     word = render.paint(render.pad(render.line(note.change), _LABEL), _COLOURS.get(note.change, "dim"))
     name = f"{note.node_id[:8]}  " if note.node_id else ""
     title = "" if note.title == note.path else render.line(note.title)
@@ -101,6 +106,7 @@ def _print_note(note: api.NoteChange) -> None:
 
 
 def _print_diff(note: api.NoteChange) -> None:
+    """Print the difference of a note with added lines green and removed lines red."""
     for line in note.diff.split("\n") if note.diff else []:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
         text = render.safe(line)
@@ -172,6 +178,7 @@ def history(
 
 
 def _print_listed(op: api.OpResult) -> None:
+    """Print one op of a list as one row: time, commit, kind, source, subject, and whether it was undone."""
     undone = render.paint("  (undone)", "yellow") if op.undone_by else ""
     kind = render.pad(render.line(op.kind or "-"), 11)
     who = render.pad(render.cut(render.line(op.source), 24), 18)

@@ -28,6 +28,8 @@ class HookVerb(Verb):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
+        """Parse the arguments as click does. After wrong usage, or if a person started the command without
+        arguments, print what it is for and raise Exit with status 0."""
         if not args and _is_typed():
             _print_explanation()
             raise click.exceptions.Exit(0)
@@ -83,11 +85,12 @@ def statusline(session: Session) -> None:
 
 
 def _is_typed() -> bool:
-    """Whether a person started it: a harness gives no terminal as stdin."""
+    """Whether a person typed the command: stdin is a terminal, which harnesses never pass."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _print_explanation() -> None:
+    """Print a note that says who runs this command, and what a person may want instead."""
     render.note(
         "an agent's program runs this at its events and hands it JSON on stdin; there is nothing to type. "
         'To connect an agent: ormahctl setup. To see what would be whispered: ormahctl whisper "a prompt"'

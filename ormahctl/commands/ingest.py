@@ -118,8 +118,8 @@ class _ReadFiles(NamedTuple):
 
 
 def _print_outcome(session: Session, read: _ReadFiles, path: str | None, seconds: float) -> int:
-    """Print what became of the files in `read`, and return the exit status. `path`: what was named on the command line;
-    `seconds`: how long it took."""
+    """Print what became of the files in `read`, and return the exit status: `FAILED` if one could not be read.
+    `path`: what was named on the command line, where `-` is standard input. `seconds`: how long reading took."""
     files, texts = read.files, read.documents
     named: list[api.IngestedFile | api.IngestedDocument] = [*files, *texts]
     for file in named if path == "-" else ():
@@ -141,8 +141,15 @@ def _print_outcome(session: Session, read: _ReadFiles, path: str | None, seconds
 def _read_path(
     session: Session, path: str, read: _ReadFiles, kind: str, space: str | UnsetType | None, *, dry_run: bool
 ) -> bool:
-    """Read a file, a folder or standard input, and add what came of each file to `read`. With `dry_run`, print instead
-    which files these are. Return whether `read` has something to report."""
+    """Read a file, a folder or standard input (`-`), and add the result for each file to `read`. Return True if
+    `read` is then to be reported.
+
+    `kind`: `conversation` or `document`; "": the daemon decides. `space`: for the memories of documents; UNSET: that
+    of the document's project. With `dry_run`, print which files would be read, and return False.
+
+    Raises:
+        UsageError: `space` is given for a conversation.
+    """
     with _path_to_read(path) as (place, unnamed), Bar("reading") as bar:
         params = api.IngestPathParams(path=place, kind=kind)
         found = session.client.call("ingest.look", params, api.IngestPathResult, timeout=READ_SECONDS)
@@ -167,7 +174,7 @@ def _read_path(
 
 
 def _print_files(session: Session, found: api.IngestPathResult) -> None:
-    """Print which files would be read."""
+    """Print which files would be read, first conversations, then documents."""
     if session.json:
         render.emit(found)
         return
@@ -183,7 +190,9 @@ def _print_files(session: Session, found: api.IngestPathResult) -> None:
 
 
 def _backfill(session: Session, path: str | None, read: _ReadFiles, *, dry_run: bool) -> bool:
-    """Archive past sessions. Return whether `read` has something to report."""
+    """Archive past sessions that are found below `path` (None: in the folders of all agents), and add the result for
+    each file to `read`. Return True if `read` is then to be reported; False after a dry run, or if there is nothing
+    to archive or the person declined."""
     found = _survey(session, path)
     if dry_run:
         render.emit(found) if session.json else _print_survey(found)
@@ -201,7 +210,11 @@ def _backfill(session: Session, path: str | None, read: _ReadFiles, *, dry_run: 
 
 
 def _survey(session: Session, folder: str | None) -> api.PastResult:
-    """Return the past sessions below `folder` (None: the folders of all agents) that can be archived."""
+    """Return the past sessions below `folder` (None: in the folders of all agents) that can be archived.
+
+    Raises:
+        NotFound: there is no home directory to look in.
+    """
     named = [] if folder is None else [str(Path(folder).absolute())]
     folders = named or [str(place) for _, place in paths.transcript_folders()]
     if not folders:
@@ -210,7 +223,7 @@ def _survey(session: Session, folder: str | None) -> api.PastResult:
 
 
 def _confirm_archiving(session: Session, found: api.PastResult) -> bool:
-    """Return whether to begin archiving. Prints how much there is, and asks if stdin is a terminal."""
+    """Print how much there is to archive, and return whether to begin. The person is asked if stdin is a terminal."""
     if not session.json:
         _print_survey(found)
     if not found.files:
@@ -224,7 +237,7 @@ def _confirm_archiving(session: Session, found: api.PastResult) -> bool:
 
 
 def _print_survey(found: api.PastResult) -> None:
-    """Print where past sessions are, how many, and how large."""
+    """Print for each folder how many transcripts it has, how large they are, and how many of them are to be read."""
     rows = [
         [folder.path, f"{folder.files:,}", render.size(folder.bytes), folder.trouble or f"{folder.fresh:,}"]
         for folder in found.folders
@@ -240,7 +253,7 @@ def _print_survey(found: api.PastResult) -> None:
 
 
 def _stop_backfill(session: Session) -> None:
-    """Stop a backfill in the background."""
+    """Stop the backfill that runs in the background, and print how far it came."""
     before = session.client.call("ingest.backfill", api.BackfillParams(), api.BackfillResult)
     found = session.client.call("ingest.backfill", api.BackfillParams(action="stop"), api.BackfillResult)
     if session.json:
@@ -255,8 +268,10 @@ def _stop_backfill(session: Session) -> None:
 
 @contextmanager
 def _path_to_read(path: str) -> Iterator[tuple[str, bool]]:
-    """Return the absolute path to read, and whether it is a temporary file. Standard input is copied to one, because
-    the daemon must be able to read it twice."""
+    """Context manager: yield (the absolute path to read, whether it is a temporary file).
+
+    Standard input (`-`) is copied to a temporary file, because the daemon must be able to read it twice.
+    """
     if path != "-":
         yield os.path.realpath(path), False
         return
@@ -271,7 +286,11 @@ def _path_to_read(path: str) -> Iterator[tuple[str, bool]]:
 def _archive(
     session: Session, files: Sequence[str], bar: Bar, read: _ReadFiles, *, unnamed: bool = False, source: str = "ingest"
 ) -> None:
-    """Archive files, one after the other, and add what came of each to `read`."""
+    """Archive `files` one after the other, show the progress on `bar`, and add the result for each to `read`. A file
+    that was deleted meanwhile counts as failed.
+
+    `unnamed`: the path is that of a temporary file, so it must not be stored. `source`: `ingest` or `backfill`.
+    """
     for number, path in enumerate(files):
         name = Path(path).name
 
@@ -295,7 +314,8 @@ def _archive(
 
 
 def _totals(files: Sequence[api.Result]) -> dict[str, Any]:
-    """Return the sums of all numbers of these files, also of those that are counted by kind or reason."""
+    """Return `{name of a number: its sum over all files}`. Numbers that are counted by kind or by reason are summed
+    for each kind: `{name: {kind: sum}}`."""
     sums: dict[str, Any] = {}
     for file in files:
         for name, value in msgspec.to_builtins(file).items():
@@ -307,6 +327,8 @@ def _totals(files: Sequence[api.Result]) -> dict[str, Any]:
 
 
 def _print_progress(read: _ReadFiles, how: str) -> None:
+    """Print on stderr how far an ingest came that did not end: files read, turns archived, memories added. `how`:
+    what ended it, such as `stopped`."""
     added = _totals(read.files).get("added", 0) + sum(read.begun.values())
     memories = _totals(read.documents).get("added", 0)
     came = f"{render.count(added, 'turn')} archived, {render.count(memories, 'memory', 'memories')} added"
@@ -317,7 +339,8 @@ def _print_progress(read: _ReadFiles, how: str) -> None:
 
 
 def _print_conversations(files: Sequence[api.IngestedFile], seconds: float) -> None:
-    """Print what became of conversations."""
+    """Print what became of conversations: turns archived, and how many were skipped for which reason. `seconds`: how
+    long it took."""
     sums = _totals(files)
     lasted = f"({render.count(len(files), 'file')}, {render.lasting(seconds)})"
     if sums.get("added"):
@@ -337,7 +360,7 @@ def _print_conversations(files: Sequence[api.IngestedFile], seconds: float) -> N
 
 
 def _print_documents(files: Sequence[api.IngestedDocument]) -> None:
-    """Print what became of the sections of documents."""
+    """Print how many sections of documents became memories, and the command that takes them back."""
     sums = _totals(files)
     counts = f"{render.count(sums['added'], 'memory', 'memories')} added, {sums['known']:,} known already"
     render.out(f"{render.count(sums['sections'], 'section')} of {render.count(len(files), 'document')}: {counts}")
@@ -349,7 +372,8 @@ def _print_documents(files: Sequence[api.IngestedDocument]) -> None:
 
 
 def _print_faults(files: Sequence[api.IngestedFile] | Sequence[api.IngestedDocument]) -> None:
-    """Print which secrets were redacted, and which files could not be read."""
+    """Print on stderr which secrets were redacted, which files could not be read, and how many files of unknown
+    kinds were skipped."""
     if redacted := _totals(files).get("redacted"):
         kinds = ", ".join(f"{render.line(kind)} ({number:,})" for kind, number in sorted(redacted.items()))
         render.note(f"taken out before anything was kept: {kinds}", label="secret")
@@ -365,4 +389,6 @@ def _print_faults(files: Sequence[api.IngestedFile] | Sequence[api.IngestedDocum
 def _failed_files(
     files: Sequence[api.IngestedFile] | Sequence[api.IngestedDocument],
 ) -> list[api.IngestedFile | api.IngestedDocument]:
+    """Return the files that could not be read. A file of an unknown format counts only if it is the only one: in a
+    folder such files are skipped."""
     return [file for file in files if file.status == "failed" or (file.status == "unknown" and len(files) == 1)]

@@ -14,7 +14,8 @@ ANSWER_LINES = 12
 
 
 def judge_lines(judge: JudgeHealth) -> list[tuple[str, str]]:
-    """Return what there is to say of a judge, as (heading, text): first who it is and what it cost, then what is wrong."""
+    """Return (heading, text) for each line about the judge: first its name and today's cost, then what is wrong with
+    it."""
     last = f"last answer {render.moment(judge.answered)}" if judge.answered else "no answer yet"
     cost = f"today {judge.calls:,} of {judge.calls_a_day:,} calls, {judge.tokens:,} of {judge.tokens_a_day:,} tokens"
     found = [("judge", f"{render.line(judge.name)} ({judge.kind}), {last}; {cost}")]
@@ -40,6 +41,7 @@ def test_judge(session: Session) -> int:
 
 
 def _print_trial(done: JudgeTestResult) -> None:
+    """Print the judge's answer to the test question, whether it can be used, and what the question cost."""
     who = f"{render.line(done.name)} ({done.kind})"
     if not done.answer:
         render.out(render.paint(f"{who} gave no answer: {render.line(done.why or '?')}", "red"))
@@ -58,6 +60,7 @@ def _print_trial(done: JudgeTestResult) -> None:
 
 
 def _verdict_line(done: JudgeTestResult) -> str:
+    """Return a sentence that says whether the judge's answer has the right form and the right verdict."""
     if not done.usable:
         return render.paint(f"this cannot be used: {render.line(done.why or '?')}", "red")
     repaired = " after one repair" if done.calls > 1 else ""

@@ -62,6 +62,7 @@ def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -
 
 
 def _print_jobs(session: Session) -> None:
+    """Print a table of the jobs with their last and next runs, and the error of each job that failed."""
     tasks = session.client.call("admin.tasks", api.NoParams(), api.TasksResult).tasks
     if session.json:
         render.emit(tasks)
@@ -81,6 +82,8 @@ def _print_jobs(session: Session) -> None:
 
 
 def _run_jobs(session: Session, name: str, dry_run: bool, force: bool) -> int:
+    """Run the job `name`, or all jobs, and print what each did. Return the exit status: `FAILED` if a job failed.
+    With `force`, the limits of one run do not hold."""
     if name == ALL:
         every = api.RunAllParams(dry_run=dry_run, force=force)
         done = session.follow("at work", "admin.run_all", every, api.RunAllResult, timeout=RUN_SECONDS).results
@@ -99,7 +102,8 @@ def _run_jobs(session: Session, name: str, dry_run: bool, force: bool) -> int:
 
 
 def _print_run(ran: api.RunTaskResult, dry_run: bool) -> None:
-    """Print a line for each job; below it what a dry run would do, and what was dropped and why."""
+    """Print what one job did. Below it, print what a dry run would do, and which changes were dropped for which
+    reason."""
     text = outcome(ran, dry_run=dry_run)
     if ran.error:
         text = render.paint(f"failed: {render.line(ran.error)}", "red") + (f" ({text})" if ran.applied else "")
@@ -113,7 +117,8 @@ def _print_run(ran: api.RunTaskResult, dry_run: bool) -> None:
 
 
 def outcome(ran: api.RunTaskResult, *, dry_run: bool) -> str:
-    """Return what a run of a job did, or would do, in a few words, without its error."""
+    """Return how many proposals of a job's run were applied, wait for a person or were skipped, in a few words. With
+    `dry_run`: how many would be. The job's error is not in it."""
     if dry_run:
         would = ran.proposals - ran.asked - ran.skipped
         parts = [f"{would} would be done"] if would > 0 else []
@@ -151,7 +156,12 @@ def maintenance(session: Session, words: tuple[str, ...]) -> None:
 
 
 def _read_verdicts(path: str) -> dict[str, Any]:
-    """Return the verdicts in the JSON file `path`. Raises UsageError if it has none."""
+    """Return the verdicts in the JSON file `path` (`-`: stdin). The object may be the verdicts themselves, or have
+    them in `results` beside their `receipt`; the receipt is then moved into them.
+
+    Raises:
+        UsageError: the file has no JSON object.
+    """
     file = click.File("rb").convert(path, None, click.get_current_context())
     if file.isatty():
         sys.stderr.write("reading JSON from the terminal; end with Ctrl-D\n")

@@ -43,7 +43,7 @@ DROPPED = 20
 
 
 def print_explanation(found: api.RecallResult) -> None:
-    """Print the traces below the results, under the daemon's names."""
+    """Print the trace of each result, then the trace of the whole search, with the daemon's names for the numbers."""
     for number, hit in enumerate(found.results, 1):
         if isinstance(hit.trace, dict):
             render.out()
@@ -180,7 +180,7 @@ def recall(
 
 
 def _print_newest(session: Session, params: api.ListParams) -> None:
-    """Print the newest memories that fit."""
+    """Print the newest memories that the filters in `params` let through."""
     found = session.client.call("agent.list", params, api.ListResult)
     render.warn_of_unread_vault(found.degraded)
     if session.json:
@@ -209,6 +209,8 @@ def _print_listed(memory: api.ListedMemory) -> None:
 
 
 def _emit_json(found: api.RecallResult, has_results: bool) -> int:
+    """Print a search's result as JSON, without the text that it has for agents. Return the exit status: 0 if
+    `has_results`, else `NOTHING`."""
     fields = msgspec.to_builtins(found)
     fields.pop("text")
     render.emit(fields)
@@ -216,7 +218,7 @@ def _emit_json(found: api.RecallResult, has_results: bool) -> int:
 
 
 def _print_exchanges(session: Session, found: api.RecallResult, text: str) -> int:
-    """Print what the archive of sessions has."""
+    """Print the exchanges of archived sessions that were found for the query `text`. Return the exit status."""
     exchanges = found.exchanges if isinstance(found.exchanges, list) else []
     if session.json:
         return _emit_json(found, bool(exchanges))
@@ -229,6 +231,8 @@ def _print_exchanges(session: Session, found: api.RecallResult, text: str) -> in
 
 
 def _print_hit(number: int, hit: api.RecallHit, full: bool) -> None:
+    """Print one result: its number and title, its type, tier, space, id and score, and below these its text. `full`:
+    print the whole text, not only a snippet of it."""
     content = hit.content if full else hit.excerpt or hit.content[:EXCERPT]  # nothing but data has no excerpt
     title, _, rest = (hit.title, "", content) if hit.title else content.strip().partition("\n")
     room = render.columns() - len(f"{number}. ") if render.is_terminal(sys.stdout) else 200

@@ -139,7 +139,7 @@ def test_remotes_are_told_and_a_sync_does_not_bring_it_back(house: House) -> Non
     done = house.ctl("forget", "--purge", going, "--yes")
     assert done.returncode == 0, done.stderr
     assert "has the old history" in done.stderr
-    assert "Backups and snapshots of the disk hold it still too" in done.stderr
+    assert "Backups and snapshots of the disk hold it too" in done.stderr
     [command] = [line.strip() for line in done.stderr.splitlines() if line.startswith("  git push")]
     synced = house.ctl("sync")
     assert synced.returncode == 4
