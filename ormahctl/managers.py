@@ -142,8 +142,10 @@ def lingers() -> bool:
 
 
 def launchd_domain() -> str:
+    """Return the name of launchd's domain for the services of this user."""
     return f"gui/{os.getuid()}"
 
 
 def plist_path() -> Path:
+    """Return the path of launchd's property list for the service."""
     return paths.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"

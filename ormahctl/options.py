@@ -51,6 +51,7 @@ class OneOf(click.Choice[str]):
     """Type of a parameter: one of several words. The error for another word names the most similar one."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return `value` unchanged. Raises Unknown if it is not one of the words."""
         if value not in self.choices:
             raise Unknown(value, self.choices, param, ctx)
         return value
@@ -75,6 +76,7 @@ class NamedFolder(click.Path):
     the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path as click converts it. Fails for empty text."""
         if value == "":
             self.fail("it is empty; `.` is the folder here", param, ctx)
         return super().convert(value, param, ctx)
@@ -86,6 +88,7 @@ class LinkType(click.ParamType[Link]):
     name = "EDGE:ID"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Link:
+        """Return the `Link` that `value`, an `EDGE:ID`, names. Fails for another form, or an unknown edge."""
         edge, colon, target = value.partition(":")
         if not colon or not target.strip():
             self.fail(f"'{value}' is not EDGE:ID, such as supports:1a2b3c4d", param, ctx)

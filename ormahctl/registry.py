@@ -51,6 +51,7 @@ class CommandContext(click.Context):
     """A click context that formats help to fit the terminal's width."""
 
     def make_formatter(self) -> click.HelpFormatter:
+        """Return a formatter of help text that is as wide as the terminal, at most `HELP_COLUMNS`."""
         return click.HelpFormatter(width=min(HELP_COLUMNS, render.columns()) - 2)
 
 
@@ -87,6 +88,7 @@ class Verb(click.Command):
         return remaining
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples below the help, each in one line that can be copied."""
         if self.example:
             with formatter.section("Example"):
                 for example in self.example.splitlines():
@@ -96,6 +98,7 @@ class Verb(click.Command):
 
 
 def _json(context: click.Context, _: click.Parameter, value: bool) -> None:
+    """Note that the command was given `--json`. A callback of click."""
     if value:
         context.ensure_object(Session).json = True
 
@@ -106,9 +109,11 @@ class Verbs(click.Group):
     context_class = CommandContext
 
     def list_commands(self, _: click.Context) -> list[str]:
+        """Return the names of all commands, in the order of the help."""
         return _COMMANDS
 
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command; None if there is none of this name."""
         if cmd_name not in _MODULES:
             return None
         module = importlib.import_module(f"ormahctl.commands.{_MODULES[cmd_name]}")
@@ -117,6 +122,7 @@ class Verbs(click.Group):
         return command
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands into the help. The global options are written only by `help --all`."""
         if ctx.ensure_object(Session).all_commands:
             super().format_options(ctx, formatter)
         else:
@@ -133,6 +139,7 @@ class Verbs(click.Group):
                 formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the last lines of the help: the exit statuses for `help --all`, else how to get more help."""
         formatter.write_paragraph()
         if ctx.ensure_object(Session).all_commands:
             formatter.write_text(EXITS)
@@ -141,6 +148,11 @@ class Verbs(click.Group):
 
 
 def _agent_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    """Return the caller's name: the value of `--agent`, or the default (`caller_name`). A callback of click.
+
+    Raises:
+        BadParameter: the name is blank.
+    """
     if value is None:
         return caller_name()
     if not value.strip():

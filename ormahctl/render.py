@@ -58,8 +58,8 @@ def width(text: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """Return `text`, or if it is wider than `columns` its beginning and an ellipsis. The cut is between two words if
-    that keeps more than 60 % of the room."""
+    """Return `text`, or if it is wider than `columns` its beginning with an ellipsis. It is cut between two words,
+    unless that would remove more than 40 % of the room."""
     if width(text) <= columns:
         return text
     from rich.cells import set_cell_size
@@ -72,6 +72,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def pad(text: str, columns: int, *, right: bool = False) -> str:
+    """Return `text` with blanks added up to `columns`: after it, or with `right` before it."""
     space = " " * max(0, columns - width(text))
     return space + text if right else text + space
 
@@ -90,7 +91,7 @@ def moment(text: str | None, *, day: bool = False) -> str:
 
 
 def is_past(text: str | None) -> bool:
-    """Whether the ISO time `text` is in the past. False if `text` is no time."""
+    """Whether the ISO time `text` is in the past. False if `text` is no time, or None."""
     try:
         time = datetime.fromisoformat(text or "")
     except ValueError:
@@ -99,6 +100,7 @@ def is_past(text: str | None) -> bool:
 
 
 def size(count: float) -> str:
+    """Return a number of bytes as text, with a unit that fits: `3.4 MB`."""
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
@@ -107,6 +109,7 @@ def size(count: float) -> str:
 
 
 def lasting(seconds: float) -> str:
+    """Return a duration as text, with a unit that fits: `3.4 s`, `12 min`, `5 days`."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     if seconds < 3600:
@@ -117,6 +120,8 @@ def lasting(seconds: float) -> str:
 
 
 def count(number: int, singular: str, many: str | None = None) -> str:
+    """Return a number with its noun: `1 memory`, `1,200 memories`. `many`: the plural, if it is not `singular` and
+    an s."""
     return f"{number:,} {singular if number == 1 else many or singular + 's'}"
 
 
@@ -124,11 +129,13 @@ def count(number: int, singular: str, many: str | None = None) -> str:
 
 
 def is_terminal(stream: TextIO) -> bool:
+    """Whether `stream` is a terminal."""
     return stream.isatty()
 
 
 def has_colours(stream: TextIO) -> bool:
-    """Whether to print colours: on a terminal, unless `NO_COLOR` is set (no-color.org) or `TERM` is `dumb`."""
+    """Whether to print colours on `stream`: it is a terminal, `NO_COLOR` is not set (no-color.org), and `TERM` is
+    not `dumb`."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -140,6 +147,7 @@ def columns() -> int:
 
 
 def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
+    """Return `text` with the codes of a colour, or of `bold` or `dim`, if `stream` has colours (None: stdout)."""
     if not has_colours(sys.stdout if stream is None else stream):
         return text
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
@@ -174,6 +182,7 @@ def aside(text: str) -> None:
 
 
 def _write(stream: TextIO, text: str, hang: int) -> None:
+    """Write `text` and a line end to `stream`. On a terminal, each of its lines is wrapped (`wrapped`)."""
     if not is_terminal(stream):
         stream.write(text + "\n")
         return
@@ -182,8 +191,8 @@ def _write(stream: TextIO, text: str, hang: int) -> None:
 
 
 def wrapped(text: str, room: int, hang: int = 2) -> list[str]:
-    """Return a line as several lines of at most `room` columns, broken between words; a longer word (a link, a path)
-    stays whole.
+    """Return `text`, one line, as several lines of at most `room` columns, broken between words. A longer word, such
+    as a link or a path, is not broken.
 
     `hang`: columns by which the second and further lines are indented more than the first.
     """
@@ -205,6 +214,8 @@ def wrapped(text: str, room: int, hang: int = 2) -> list[str]:
 
 
 def warn_of_missing_parts(parts: Sequence[str]) -> None:
+    """Write notes to stderr about what a search went without, such as vectors. `parts`: the field `degraded` of the
+    answer."""
     if "period" in parts:
         note("no memory is of that time: found by the words")
     if without := [part for part in parts if part != "period"]:
@@ -214,8 +225,8 @@ def warn_of_missing_parts(parts: Sequence[str]) -> None:
 
 
 def warn_of_unread_vault(parts: Sequence[str]) -> None:
-    """Write a warning to stderr that an answer may be incomplete, if `parts` has `index`: the daemon has not read all
-    of the vault yet. `parts`: the field `degraded` of the answer."""
+    """Write a note to stderr that an answer may be incomplete, if `parts` has `index`: the daemon has not read the
+    whole vault yet. `parts`: the field `degraded` of the answer."""
     if "index" in parts:
         note("the daemon is still reading the vault, so this may not be all of it; see: ormahctl status")
 
@@ -265,7 +276,8 @@ def facts(found: Mapping[str, Any], prefix: str = "") -> None:
 
 
 def in_words(value: Any) -> str:
-    """Return a value of `facts` in words."""
+    """Return a value from a trace (`facts`) as text: yes or no, numbers with at most four decimals, lists separated
+    by commas."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
@@ -292,6 +304,7 @@ class Bar:
         return self._drawn is not None
 
     def __enter__(self) -> Self:
+        """Draw the bar, if stderr is a terminal with colours."""
         if has_colours(sys.stderr):
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -324,5 +337,6 @@ class Bar:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Remove the bar."""
         if self._drawn is not None:
             self._drawn.stop()

@@ -26,6 +26,8 @@ INTERNAL = 70
 
 @dataclass(frozen=True, slots=True)
 class Failure:
+    """An error as it is reported to a person or a program: a code, a sentence, and what to do next."""
+
     code: str
     message: str
     hint: str | None = None
@@ -44,6 +46,7 @@ class Failure:
 
     @classmethod
     def internal(cls, exc: Exception) -> Failure:
+        """Return the failure for an exception that is a bug in this program."""
         return cls(
             "internal",
             f"ormahctl failed: {type(exc).__name__}: {exc}",
@@ -89,8 +92,8 @@ PROGRAM = "ormahctl"
 
 
 def run(args: Sequence[str]) -> int:
-    """Run the command in `args` and return its exit status (DESIGN section 12). KeyboardInterrupt and BrokenPipeError
-    are passed on."""
+    """Run the command in `args` and return its exit status. Every failure is reported, except KeyboardInterrupt and
+    BrokenPipeError, which are passed on."""
     for stream in (sys.stdout, sys.stderr):  # UTF-8 in every locale (`LC_ALL=C` in cron, containers)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

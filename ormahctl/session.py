@@ -65,6 +65,7 @@ class Client:
         return answer
 
     def close(self) -> None:
+        """Close the connection."""
         self._connection.close()
 
 
@@ -83,13 +84,15 @@ that agent are refused, so that nothing it does becomes a memory."""
 
 
 def caller_name() -> str:
-    """Return the caller's name to use if `--agent` is not given: that of the agent in whose shell the command runs,
-    otherwise `person`."""
+    """Return the caller's name if `--agent` is not given: the name of the agent in whose shell the command runs, or
+    `person`."""
     return next((agent for variable, agent in AGENT_SHELLS.items() if os.environ.get(variable)), PERSON)
 
 
 @dataclass
 class Session:
+    """The global options of a command, and its connection to the daemon, which is opened when it is first needed."""
+
     json: bool = False
     socket: str | None = None
     agent: str = field(default_factory=caller_name)
@@ -143,6 +146,12 @@ class Session:
         self._client = None
 
     def _start(self, socket: Path, absent: wire.Unavailable) -> None:
+        """Start the daemon, and warn if its version differs from this command's. `absent`: the error that no daemon
+        answers.
+
+        Raises:
+            Unavailable: the daemon may not be started automatically (this is `absent`), or does not start.
+        """
         from ormahctl import autostart
         from ormahctl.commands.daemon import warn_of_other_version
         from ormahd import paths
@@ -157,6 +166,7 @@ class Session:
 
     @property
     def socket_path(self) -> Path:
+        """The path of the daemon's socket: that of `--socket`, else from the environment or the configuration."""
         from ormahd import paths
 
         return paths.find_socket(self.socket)
@@ -166,10 +176,12 @@ pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
 def space(named: str | None = None, is_global: bool = False) -> str | UnsetType | None:
-    """Return the space for a call: `named`, else `ORMAH_SPACE`, else UNSET. For UNSET the daemon detects the space from
-    the working directory.
+    """Return the space to pass in a call: `named`, else `ORMAH_SPACE`. Return None for memories without a space:
+    with `is_global`, or for `ORMAH_SPACE=global`. Return UNSET if nothing names a space; the daemon then finds it
+    from the working directory.
 
-    None stands for memories without a space: with `is_global` (`--global`), or for `ORMAH_SPACE=global`.
+    Raises:
+        UsageError: both `named` and `is_global` are given, or `ORMAH_SPACE` is not UTF-8.
     """
     if named is not None and is_global:
         raise click.UsageError("--space and --global exclude each other")

@@ -53,6 +53,7 @@ def hello(socket: Path, timeout: float = HELLO_SECONDS) -> HelloResult | None:
 
 
 def _hello_if_answered(socket: Path) -> HelloResult | None:
+    """Return the daemon's reply to `hello`; None if no daemon listens, or if it does not answer within 2 seconds."""
     try:
         return hello(socket, timeout=2.0)
     except Unavailable:
@@ -66,7 +67,7 @@ def version(socket: Path) -> str | None:
 
 
 def nobody_listens(socket: Path) -> bool:
-    """Whether no process accepts connections at `socket`."""
+    """Whether no process accepts connections at `socket`. False if that cannot be determined."""
     with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
@@ -83,6 +84,8 @@ def nobody_listens(socket: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Started:
+    """A daemon that runs. `hello`: its reply."""
+
     hello: HelloResult
     how: str
     """What started the daemon: systemd, launchd or detached; or running, if it ran already."""
@@ -168,8 +171,8 @@ def stop(socket: Path, *, seconds: float = STOP_SECONDS) -> int | None:
 
 
 def _daemon_pid(socket: Path) -> int:
-    """Return the daemon's process id from its reply to `admin.health`. If the call fails, return the process that
-    listens at `socket`, or raise the error if that is no ormahd."""
+    """Return the daemon's process id, from its reply to `admin.health`. If that call fails, return the id of the
+    process that listens at `socket`, if that is ormahd. Otherwise raise the error of the call."""
     try:
         with closing(Client.open(socket, agent=PERSON)) as client:
             return client.call("admin.health", NoParams(), HealthResult, timeout=HELLO_SECONDS).pid
@@ -187,8 +190,8 @@ def _daemon_pid(socket: Path) -> int:
 
 
 def _listener_pid(socket: Path) -> int | None:
-    """Ask the kernel for the id of the process that listens at `socket`. None if it is another user's or unknown. Under
-    socket activation it is the service manager's."""
+    """Return the id of the process that listens at `socket`, from the kernel. None if the process is another user's,
+    or unknown. Under socket activation it is the id of the service manager."""
     with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
         probe.settimeout(HELLO_SECONDS)
         try:
@@ -199,7 +202,7 @@ def _listener_pid(socket: Path) -> int | None:
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether the process runs. A zombie counts as ended."""
+    """Whether the process `pid` runs. A process that ended and was not waited for (a zombie) does not count."""
     try:
         os.kill(pid, 0)
         state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[:1]

@@ -30,6 +30,7 @@ class When(click.ParamType[str]):
         self.end = end
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the time that `value` means, as ISO 8601 with an offset. Fails if it means no time."""
         found = self.read(value)
         if found is None:
             self.fail(
@@ -72,6 +73,7 @@ class When(click.ParamType[str]):
         return self._day(found) if whole else found.astimezone()
 
     def _day(self, day: datetime) -> datetime:
+        """Return the first instant of `day` in the local time zone; with `end`, the last one."""
         return datetime.combine(day.date(), time.max if self.end else time.min).astimezone()
 
 
@@ -85,6 +87,8 @@ class TimeOrCommit(When):
         super().__init__(end=True)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return `value` in lower case if it is an id, else the time that it means. An id of letters only that is
+        also a word for a time counts as the time."""
         text = value.strip().lower()
         name = _ID.fullmatch(text) and not _AGO.fullmatch(text)
         if name and (re.search(r"\d", text) or self.read(text) is None):
@@ -102,6 +106,8 @@ class TimeOrRevision(When):
         super().__init__(end=True)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the time that `value` means; if it means none, or is digits only, return it unchanged, as a
+        revision."""
         if _DAY.match(value.strip()):
             return super().convert(value, param, ctx)
         found = None if _DIGITS.fullmatch(value.strip()) else self.read(value)
@@ -109,8 +115,8 @@ class TimeOrRevision(When):
 
 
 def locale_language(category: str) -> str:
-    """Return the language of the locale by two or three letters, for `category` (`LC_TIME`, `LC_MESSAGES`); "en" if it
-    names none."""
+    """Return the language of the locale as two or three letters, such as `de`. `category`: the variable that
+    decides, `LC_TIME` or `LC_MESSAGES`. Return "en" if the locale names no language."""
     named = next((os.environ[name] for name in ("LC_ALL", category, "LANG") if os.environ.get(name)), "")
     language = re.split(r"[_.@]", named)[0].lower()
     return "en" if language in ("", "c", "posix") else language

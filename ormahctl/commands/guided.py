@@ -25,7 +25,7 @@ from ormahctl import managers, offline, render, supervise
 from ormahctl.commands import service as services
 from ormahctl.commands.service import short_path
 from ormahctl.commands.setup import change_fields, entry_names, print_snippet, warn_of_obstacles
-from ormahctl.commands.sources import add
+from ormahctl.commands.sources import add_source
 from ormahctl.obsidian import find_obsidian_vaults
 from ormahctl.session import Session
 from ormahctl.setup import change as entry
@@ -279,7 +279,7 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
     _print_step(session, "daemon", done.service)
     for folder, space in chosen.sources.items():
         try:
-            made, _ = add(session, str(folder), space)
+            made, _ = add_source(session, str(folder), space)
             _print_step(session, "source", f"{short_path(folder)}, space {made['space'] or 'global'}")
         except BadRequest as exc:
             render.note(f"{short_path(folder)} is no source: {exc.message}")

@@ -73,7 +73,8 @@ _Item = api.ProposalRow | api.Tension | api.ConflictItem | api.Finding
 
 @dataclass
 class _Queue:
-    """What waits. `unlisted_count`: number of proposals that are listed once some of these are decided on."""
+    """What waits for a person. `unlisted_count`: the number of proposals beyond `proposals`, which are listed once
+    some of these are decided on."""
 
     proposals: list[api.ProposalRow]
     unlisted_count: int
@@ -83,11 +84,13 @@ class _Queue:
 
     @property
     def items(self) -> list[_Item]:
+        """All items in the order in which they are shown."""
         return [*self.proposals, *self.tensions, *self.conflicts, *self.findings]
 
 
 def _read_queue(session: Session) -> _Queue:
-    """Return what waits. Notices (`info`) of `doctor` are left out: nothing has to be done about them."""
+    """Return what waits for the person. Contradictions that were settled are left out, and findings of the level
+    `info`, because nothing has to be done about them."""
     asked = session.client.call("agent.proposals", api.ProposalsParams(limit=MAX_LISTED), api.ProposalsResult)
     beliefs = session.client.call("agent.insights", api.InsightsParams(limit=MAX_LISTED), api.InsightsResult)
     conflicts = session.client.call("admin.sync_conflicts", api.NoParams(), api.ConflictsResult).conflicts
@@ -98,6 +101,7 @@ def _read_queue(session: Session) -> _Queue:
 
 
 def _print_queue(queue: _Queue) -> None:
+    """Print all items, with the command that decides on them: for a review that cannot ask, as there is no terminal."""
     for item in queue.items:
         _print_item(item)
         if isinstance(item, api.ConflictItem):
@@ -136,6 +140,7 @@ def _go_through(session: Session, queue: _Queue) -> None:
 
 
 def _print_item(item: _Item) -> None:
+    """Print one item, as is usual for its kind."""
     match item:
         case api.ProposalRow():
             _print_proposal(item)
@@ -148,7 +153,7 @@ def _print_item(item: _Item) -> None:
 
 
 def _answers(item: _Item) -> dict[str, str]:
-    """Return {key: what it does, in words} for an item."""
+    """Return `{key on the keyboard: what it does, in words}` for an item. Every item can be skipped."""
     answers: dict[str, str] = {}
     match item:
         case api.ProposalRow():
@@ -167,7 +172,12 @@ def _answers(item: _Item) -> dict[str, str]:
 
 
 def _ask_key(answers: Mapping[str, str]) -> str:
-    """Ask for a key, and return it."""
+    """Print the keys with what they do, and wait until one of them is pressed. Return that key: one of `answers`, or
+    `QUIT`. Enter and the space bar count as `SKIP`.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C or Ctrl-D was pressed.
+    """
     offered = ", ".join(f"{render.paint(key, 'bold')} {what}" for key, what in answers.items())
     render.out(f"{offered}, {render.paint(QUIT, 'bold')} quit")
     while True:
@@ -181,7 +191,7 @@ def _ask_key(answers: Mapping[str, str]) -> str:
 
 
 def _carry_out(session: Session, item: _Item, key: str) -> None:
-    """Do what `key` means for an item (`_answers`)."""
+    """Do for an item what `key` means (`_answers`), and print the result. Does nothing for `SKIP`."""
     match item, key:
         case api.ProposalRow(), "e":
             title, content = _edit_text(item)
@@ -209,6 +219,7 @@ def _carry_out(session: Session, item: _Item, key: str) -> None:
 
 
 def _print_write(done: api.WriteResult, what: str) -> None:
+    """Print one line about a write: what was done (`what`), to which memory, and how to undo it."""
     back = f", undo: ormahctl undo {done.commit[:8]}" if done.commit else ""
     render.out(f"{what}: {done.short_id}{back}")
 
@@ -217,8 +228,12 @@ def _print_write(done: api.WriteResult, what: str) -> None:
 
 
 def _decide(session: Session, action: str, ids: Sequence[str], keep: str | None) -> int:
-    """Approve or reject (`action`) each proposal in a call of its own, so that one failure does not affect the others.
-    Return the exit status. The first failure is raised at the end."""
+    """Approve or reject each proposal of `ids`, as `action` says: `approved` or `rejected`. Return 0, the exit
+    status.
+
+    Each is a call of its own, so that one failure does not affect the others. The first failure is raised at the
+    end, and the others are printed. `keep`: whose text a merge keeps.
+    """
     done: list[api.ResolveProposalResult] = []
     failed: list[OrmahError] = []
     for proposal_id in dict.fromkeys(ids):
@@ -249,16 +264,20 @@ def _resolve(
     title: str | None = None,
     content: str | None = None,
 ) -> api.ResolveProposalResult:
+    """Decide on one proposal, and return the result. `action`: `approved` or `rejected`. `keep`: `newer`, `older` or
+    `both`; None: as proposed. `title`, `content`: the merged memory's, if the person edited them."""
     params = api.ResolveProposalParams(proposal_id=proposal_id, action=action, keep=keep, title=title, content=content)
     return session.client.call("agent.resolve_proposal", params, api.ResolveProposalResult, timeout=SECONDS)
 
 
 def _print_decision(done: api.ResolveProposalResult) -> None:
+    """Print what a decision did, and how to undo it."""
     render.out(render.line(done.text) + (f", undo: ormahctl undo {done.commit[:8]}" if done.commit else ""))
 
 
 def _edit_text(row: api.ProposalRow) -> tuple[str | None, str]:
-    """Open the text that a proposal would leave in the person's editor. Return (title, text) as the person left it."""
+    """Open the text that a proposal would store in the person's editor. Return (title, text) as the person saved
+    them. The text is empty if nothing was saved."""
     title = row.title
     begin = (f"# {title}\n\n" if title else "") + (row.content or "") + "\n"
     text = click.edit(begin, extension=".md", require_save=False) or ""
@@ -269,6 +288,7 @@ def _edit_text(row: api.ProposalRow) -> tuple[str | None, str]:
 
 
 def _print_proposal(row: api.ProposalRow) -> None:
+    """Print a proposal: what it would do, its reason, evidence, memories, and the first lines of its preview."""
     render.out(f"{render.paint(row.short_id, 'bold')}  {render.pad(row.type, 8)}  {render.line(row.proposed_action)}")
     if row.reason:
         render.out(f"  {render.line(row.reason)}")
@@ -293,12 +313,14 @@ def _print_proposal(row: api.ProposalRow) -> None:
 
 
 def _in_words(value: object) -> str:
+    """Return a value of a proposal's evidence as text: a number with two decimals, a list separated by commas."""
     if isinstance(value, float):
         return f"{value:.2f}"
     return ", ".join(map(_in_words, value)) if isinstance(value, list) else str(value)
 
 
 def _print_tension(tension: api.Tension) -> None:
+    """Print a contradiction: its reason, and the two memories, numbered, with the beginnings of their texts."""
     reason = f": {render.line(tension.reason)}" if tension.reason else ""
     render.out(f"{render.paint('contradiction', 'bold')}{reason}")
     for number, end in enumerate((tension.a, tension.b), 1):

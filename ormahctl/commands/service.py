@@ -31,8 +31,9 @@ HELLO_SECONDS = 2.0
 def agreed(
     changes: Sequence[ConfigChange], *, dry_run: bool, yes: bool, quiet: bool, question: str | None = None
 ) -> bool:
-    """Return whether to make the changes. With `dry_run`: print them, unless `quiet`, and return False. With `yes`:
-    return True without asking. Otherwise print them and ask `question`.
+    """Return whether to make the changes. With `dry_run`: print them as diffs and return False. With `yes`, or if
+    nothing would change: return True without asking. Otherwise print the diffs and ask `question`. `quiet`: a dry
+    run prints nothing.
 
     Raises:
         BadRequest: an answer is needed, and there is no terminal to ask at.
@@ -60,7 +61,7 @@ def agreed(
 
 
 def print_diff(change: ConfigChange, stream: TextIO) -> None:
-    """Print a change as a unified diff."""
+    """Print a change of a file to `stream`, as a unified diff with colours."""
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for text in diff(change):
         colour = colours.get(text[:1]) if not text.startswith(("+++", "---")) else "bold"
@@ -69,7 +70,7 @@ def print_diff(change: ConfigChange, stream: TextIO) -> None:
 
 
 def diff(change: ConfigChange) -> list[str]:
-    """Return the lines of a unified diff of the settings file."""
+    """Return the lines, without line ends, of a unified diff between the file as it was read and as it will be."""
     before, after = (
         (data or b"").decode("utf-8", "backslashreplace").splitlines(keepends=True)
         for data in (change.seen.data, change.after)
@@ -90,8 +91,8 @@ def short_path(path: Path) -> str:
 
 
 def daemon_status(session: Session) -> tuple[str | None, str | None, str | None]:
-    """Return (phase, vault, error message) of the daemon. All are None if no daemon answers; if it answers with an error,
-    only the message is set."""
+    """Return (phase, vault, error message) of the daemon. All are None if no daemon answers. If it answers with an
+    error, only the message is set."""
     try:
         hello = supervise.hello(session.socket_path, HELLO_SECONDS)
     except Unavailable as exc:
@@ -100,8 +101,8 @@ def daemon_status(session: Session) -> tuple[str | None, str | None, str | None]
 
 
 def current_vault(session: Session) -> tuple[Path, bool]:
-    """Return the vault's folder, and whether that folder is certain, so that the person need not be asked: it is a vault
-    already, or the running daemon, the environment or the configuration names it."""
+    """Return (the vault's folder, whether that folder is certain). It is certain if it has a vault already, or if
+    the running daemon, the environment or the configuration names it; then the person need not be asked."""
     running = daemon_status(session)[1]
     given = os.environ.get("ORMAH_VAULT") or os.environ.get("ORMAH_VAULT_PATH")
     configured = paths.configured().get("vault")
@@ -110,7 +111,8 @@ def current_vault(session: Session) -> tuple[Path, bool]:
 
 
 def install(session: Session, *, dry_run: bool, yes: bool) -> int:
-    """Write the service's files, enable and start the service. It takes the place of a daemon that was started by hand.
+    """Write the service's files, then enable and start the service, if the person agrees. A daemon that was started
+    by hand is stopped, and the service runs instead. Return the exit status.
 
     Raises:
         Unavailable: this machine has no service manager.
@@ -164,9 +166,10 @@ def warn_of_shell() -> None:
 
 
 def enable(socket: Path, *, changed: bool) -> int | None:
-    """Enable and start the service. Return the pid of a daemon that ran before and was stopped, or None.
+    """Enable and start the service. `changed`: its files are new or were changed. Return the pid of a daemon that
+    ran before and was stopped; None if none was stopped.
 
-    A daemon that was started by hand would keep vault and socket from the service.
+    A daemon that was started by hand has to stop, because it would keep the vault and the socket from the service.
     """
     paths.private_dir(socket.parent)
     stopped = supervise.stop(socket) if changed or managers.service_pid() == 0 else None
@@ -175,7 +178,8 @@ def enable(socket: Path, *, changed: bool) -> int | None:
 
 
 def plan_removal() -> tuple[list[ConfigChange], list[str]]:
-    """Return the changes that restore the files, and the names of files that were edited since and are left alone."""
+    """Return (the changes that restore the files that `install` wrote, the names of files that were edited since and
+    are left alone)."""
     changes, edited = change.plan_restores(service.OWNER)
     return changes, [str(path) for path in edited]
 
@@ -191,7 +195,7 @@ def remove(changes: Sequence[ConfigChange]) -> None:
 
 
 def uninstall(session: Session, *, dry_run: bool, yes: bool) -> int:
-    """Remove the service. Memories and the agents' hooks stay."""
+    """Remove the service, if the person agrees. Memories and the agents' hooks stay. Return the exit status."""
     changes, edited = plan_removal()
     if not agreed(changes, dry_run=dry_run, yes=yes or not interactive(), quiet=session.json):
         if session.json and dry_run:
@@ -209,7 +213,11 @@ def uninstall(session: Session, *, dry_run: bool, yes: bool) -> int:
 
 
 def _run_commands(commands: Sequence[Sequence[str]], *, check: bool = True) -> None:
-    """Run the commands. If `check`, raise Unavailable when one fails; the files stay, and setup can be repeated."""
+    """Run the commands one after the other. With `check`, stop at the first one that fails.
+
+    Raises:
+        Unavailable: a command failed. The service's files stay, so setup can be repeated.
+    """
     for command in commands:
         done = managers.run_tool(*command)
         if check and done.returncode:
@@ -221,6 +229,7 @@ def _run_commands(commands: Sequence[Sequence[str]], *, check: bool = True) -> N
 
 
 def _no_manager_error() -> Unavailable:
+    """Return the error for a machine without a service manager, with a hint for WSL or for containers."""
     what = "systemd is not what runs this machine"
     if managers.is_wsl():
         hint = "put systemd=true under [boot] in /etc/wsl.conf, type wsl --shutdown in Windows, then try again"
@@ -230,5 +239,6 @@ def _no_manager_error() -> Unavailable:
 
 
 def _change_fields(planned: ConfigChange, *, dry_run: bool = False) -> dict[str, Any]:
+    """Return a change of a file as a map for JSON output: `file` and `changed`, for a dry run also `diff`."""
     fields: dict[str, Any] = {"file": str(planned.path), "changed": planned.changed}
     return fields | ({"diff": "\n".join(diff(planned))} if dry_run else {})

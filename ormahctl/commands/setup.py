@@ -117,8 +117,9 @@ def setup(
 
 
 def _connect(session: Session, harness: Harness, deadline: int, *, dry_run: bool, yes: bool, instructions: bool) -> int:
-    """Print the changes of an agent's settings, make them if the person agrees, and offer the paragraph of its
-    instructions file. Return the exit status."""
+    """Show the changes of a harness's settings, and make them if the person agrees. Then offer the paragraph for its
+    instructions file, if `instructions` is set. Return the exit status. `deadline`: milliseconds after which a hook
+    gives up."""
     words = entry.server_command(session.socket_path)
     changes = connect.plan(harness, socket=entry.socket_option(session.socket_path), deadline=deadline, server=words)
     text = None
@@ -145,15 +146,15 @@ def _connect(session: Session, harness: Harness, deadline: int, *, dry_run: bool
 
 
 def change_fields(change: SettingsChange, *, dry_run: bool = False) -> dict[str, Any]:
-    """Return a change as a map for JSON output."""
+    """Return a change of a settings file as a map for JSON output. For a dry run it has the diff too."""
     fields = {"agent": change.harness.name, "file": str(change.path)}
     fields |= {name: getattr(change, name) for name in ("changed", "added", "replaced", "removed", "server")}
     return fields | ({"dry_run": True, "diff": "\n".join(diff(change))} if dry_run else {})
 
 
 def _offer_paragraph(session: Session, harness: Harness, change: Paragraph, *, yes: bool) -> None:
-    """Ask whether to add or renew the paragraph of an instructions file, and do so if the person agrees or `yes` is given.
-    Without a terminal and `yes`, print a hint instead."""
+    """Ask whether to write `change`, the paragraph about Ormah, into an instructions file, and write it if the
+    person agrees. With `yes`, do not ask. Without a terminal and `yes`, print a hint instead."""
     if change.changed and not (yes or interactive()):
         if not session.json:
             words = f"ormahctl setup {shlex.quote(harness.name)} --yes"
@@ -171,6 +172,8 @@ def _offer_paragraph(session: Session, harness: Harness, change: Paragraph, *, y
 
 
 def _print_connected(session: Session, harness: Harness, changes: Sequence[SettingsChange]) -> None:
+    """Print which entries were added or renewed in a harness's settings files, what the person has to do next, and
+    what keeps the hooks from working."""
     title = render.paint(harness.title, "bold")
     changed = [change for change in changes if change.changed]
     if not changed:
@@ -191,13 +194,15 @@ def _print_connected(session: Session, harness: Harness, changes: Sequence[Setti
 
 
 def entry_names(change: SettingsChange) -> list[str]:
-    """Return the names of the entries that a change adds, renews or removes."""
+    """Return the names of the entries that a change adds, renews or removes: events that have hooks, and `MCP
+    server`."""
     hooks = [*change.added, *change.replaced, *change.removed]
     return [*hooks, *(["MCP server"] if change.server in {"added", "renewed", "removed"} else [])]
 
 
 def warn_of_obstacles(harness: Harness, changes: Sequence[SettingsChange]) -> None:
-    """Print what keeps the agent from using the entries in its settings, such as hooks that are switched off."""
+    """Print what keeps the agent from using Ormah's entries: another MCP server of the same name, or hooks that are
+    switched off."""
     for change in changes:
         path = render.line(str(change.path))
         if change.server == "foreign":
@@ -209,8 +214,8 @@ def warn_of_obstacles(harness: Harness, changes: Sequence[SettingsChange]) -> No
 
 
 def _add_server(session: Session, name: str, *, dry_run: bool, yes: bool) -> int:
-    """Have an agent without hooks add the MCP server by its own command, if the person agrees; print what to paste if
-    it has none. Return the exit status."""
+    """Add the MCP server to an agent without hooks by that agent's own command, if the person agrees. If it has no
+    such command, print what to paste into its settings. Return the exit status."""
     agent = agents.AGENTS[name]
     words = entry.server_command(session.socket_path)
     status = connections.agent_status(agent, socket=None, server=words)
@@ -235,7 +240,8 @@ def _add_server(session: Session, name: str, *, dry_run: bool, yes: bool) -> int
 
 
 def print_snippet(agent: Agent, words: Sequence[str]) -> None:
-    """Print the entry that a person adds to an agent's settings."""
+    """Print the entry that a person adds to an agent's settings, and the file to add it to. `words`: the command of
+    the MCP server."""
     render.out(f"add this to {render.line(str(agent.server_file()))}, then {agent.after}:")
     render.out(agent.snippet(words))
     render.note("`ormahctl setup --list` and `ormahctl doctor` see whether it is there", label="hint")
@@ -245,6 +251,8 @@ def print_snippet(agent: Agent, words: Sequence[str]) -> None:
 
 
 def _print_agents(session: Session) -> None:
+    """Print a table of all agents, with how each is connected and whether its hook answers. Below it, print the
+    state of the daemon and the service, and what is wrong."""
     socket, server = entry.socket_option(session.socket_path), entry.server_command(session.socket_path)
     statuses = [connections.agent_status(agent, socket=socket, server=server) for agent in agents.AGENTS.values()]
     phase, vault, trouble = daemon_status(session)
@@ -290,6 +298,8 @@ def _print_agents(session: Session) -> None:
 
 
 def _answer_text(status: AgentStatus) -> str:
+    """Return how an agent's hook answered, in a word with the milliseconds: `ok`; `runs` if no daemon answered the
+    hook; `fails`; `-` if there is no hook."""
     if status.answer is None:
         return "-"
     if not status.answer.ok:

@@ -98,6 +98,7 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
 
 
 def _edge_line(arrow: str, edge: Edge) -> str:
+    """Return one connection of a memory as a line. `arrow`: its direction."""
     reason = f"  ({render.line(edge.reason)})" if edge.reason else ""
     title = render.cut(render.line(edge.title or "?"), 70)
     return f"{arrow} {edge.edge} {edge.short_id}  {title}  {edge.weight:.2f}{reason}"

@@ -46,7 +46,7 @@ def sources(
         render.emit(listed) if session.json else _print_sources(listed.sources)
         return
     if what == "add":
-        done, running = add(session, folder, "global" if everywhere else space or "", **globs)
+        done, running = add_source(session, folder, "global" if everywhere else space or "", **globs)
     else:
         done = json.loads(offline.answer("sources", "remove", "--", os.path.expanduser(folder)))
         running = _reload_daemon(session)
@@ -61,10 +61,15 @@ def sources(
     render.note(f"it is read {when}, and never written; how far it is: ormahctl sources")
 
 
-def add(
+def add_source(
     session: Session, folder: str, space: str, include: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> tuple[dict[str, Any], bool]:
-    """Add a source. `space`: empty: its default; `global`: none. Return ({"path", "space"}, whether a daemon runs)."""
+    """Add a folder to the sources, in the configuration. Return ({"path": folder, "space": space}, whether a daemon
+    runs).
+
+    `space`: "": the default, from the folder's repository or name; `global`: none. `include` and `exclude`: patterns
+    as in .gitignore.
+    """
     patterns = [word for glob in include for word in ("--include", glob)]
     patterns += [word for glob in exclude for word in ("--exclude", glob)]
     place = os.path.abspath(os.path.expanduser(folder))
@@ -73,7 +78,7 @@ def add(
 
 
 def _reload_daemon(session: Session) -> bool:
-    """Have a running daemon take up the configuration, and return whether there is one."""
+    """Have a running daemon read the list of sources again. Return False if no daemon runs."""
     try:
         session.client.call("ingest.sources", SourcesParams(reload=True), SourcesResult)
     except Unavailable:
@@ -82,6 +87,7 @@ def _reload_daemon(session: Session) -> bool:
 
 
 def _print_sources(listed: Sequence[SourceListed]) -> None:
+    """Print a table of the sources, and on stderr the files that could not be read."""
     if not listed:
         render.note("no folder is a source; name one: ormahctl sources add DIR --space S")
         return

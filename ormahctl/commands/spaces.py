@@ -49,7 +49,8 @@ def spaces(session: Session, name: str | None) -> None:
 
 
 def warn_of_unknown_spaces(named: Iterable[str], counts: Mapping[str, int]) -> None:
-    """Print a note for each named space that has no memories, with the space that was probably meant."""
+    """Print a note for each space of `named` that has no memories, with the names that were probably meant.
+    `counts`: `{space: number of its memories}`."""
     for name in named:
         if name not in counts and name.casefold() != GLOBAL:
             meant = near(name, [known for known in counts if known != GLOBAL])
@@ -58,7 +59,8 @@ def warn_of_unknown_spaces(named: Iterable[str], counts: Mapping[str, int]) -> N
 
 
 def warn_of_similar_space(session: Session, name: str) -> None:
-    """Print a note if a memory is the first one of its space and another space has a similar name."""
+    """Print a note if the memory just stored is the first one of the space `name`, and another space has a similar
+    name."""
     known = space_counts(session)
     meant = near(name, [space for space in known if space not in (name, GLOBAL)])
     if known.get(name, 0) == 1 and meant:

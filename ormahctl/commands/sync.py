@@ -75,6 +75,8 @@ def sync(
 
 
 def _print_sync(done: api.SyncResult) -> None:
+    """Print how many commits a sync fetched and pushed, the conflicts that it found, and the texts that another
+    machine replaced."""
     place = f"{render.line(done.remote)}/{render.line(done.branch)}"
     if not (done.pulled or done.pushed):
         render.out(f"nothing new, here and at {place}")
@@ -92,7 +94,7 @@ def _print_sync(done: api.SyncResult) -> None:
 
 
 def _print_replaced(replaced: api.ConflictItem) -> None:
-    """Print which texts of this machine were replaced, by which machine, and how to restore them."""
+    """Print which texts of this machine the sync on another machine replaced, and the command that restores them."""
     render.note(f"{replaced.path}, by the sync on {replaced.by or 'another machine'}:", label="replaced")
     for field, side, text in _differing_texts(replaced):
         if side != "base":
@@ -101,6 +103,14 @@ def _print_replaced(replaced: api.ConflictItem) -> None:
 
 
 def _set_up_remote(session: Session, url: str, *, replace: bool, yes: bool) -> int:
+    """Set the vault's remote to `url`, and sync with it. Return the exit status: `DECLINED` if the person does not
+    want to join the vault that the remote holds.
+
+    `replace`: replace another configured remote. `yes`: join without asking.
+
+    Raises:
+        UsageError: the remote holds another vault, and there is no terminal to ask on.
+    """
     params = api.SyncSetupParams(url=url, replace=replace, ask=not yes)
     done = session.follow("syncing", "admin.sync_setup", params, api.SyncSetupResult)
     if done.state == "would_join":
@@ -130,7 +140,7 @@ def _set_up_remote(session: Session, url: str, *, replace: bool, yes: bool) -> i
 
 
 def print_conflict(conflict: api.ConflictItem) -> None:
-    """Print one conflict: what each side says where they differ, and the paths of all versions."""
+    """Print one conflict: the text of each version where they differ, and the paths of all versions."""
     name = f"{render.paint(conflict.node[:8], 'bold')}  " if conflict.node else ""
     render.out(f"{name}{render.line(conflict.path)}")
     render.out(f"  {render.line(conflict.what)}")
@@ -143,7 +153,8 @@ def print_conflict(conflict: api.ConflictItem) -> None:
 
 
 def _differing_texts(conflict: api.ConflictItem) -> Iterator[tuple[str, str, str]]:
-    """Yield (field, version, text) of a conflict, each text without the lines that all versions have."""
+    """Yield (field, version, text) for each version of each field in conflict. Lines that all versions have are left
+    out of the texts; a text without other lines is `-`."""
     for field, values in conflict.values.items():
         texts = {side: (text or "").split("\n") for side, text in values.items()}
         same = set.intersection(*map(set, texts.values()))

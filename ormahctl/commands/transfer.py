@@ -36,7 +36,8 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass
 class Batch:
-    """Lines of an import. `numbers[i]`: the number of `lines[i]` in the file. `end`: bytes read up to the last line."""
+    """Lines of an import that are sent together. `numbers[i]` is the number of `lines[i]` in the file. `size`: bytes
+    of the lines. `end`: bytes of the file that were read up to the last line."""
 
     numbers: list[int] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
@@ -45,8 +46,8 @@ class Batch:
 
 
 def batches(file: BinaryIO, failed: list[ImportFailure]) -> Iterator[Batch]:
-    """Yield the lines of `file` in batches, without blank ones. Lines that are no text or too long are added to
-    `failed`."""
+    """Yield the lines of `file` in batches that fit one frame. Blank lines are left out. Lines that are no UTF-8 or
+    too long are added to `failed`."""
     batch, number, read = Batch(), 0, 0
     while raw := file.readline(LINE_BYTES + 1):
         number += 1
@@ -77,6 +78,7 @@ def batches(file: BinaryIO, failed: list[ImportFailure]) -> Iterator[Batch]:
 
 
 def _skip_line(file: BinaryIO) -> int:
+    """Read the rest of a line without storing it. Return the number of bytes read."""
     skipped = 0
     while piece := file.readline(CHUNK):
         skipped += len(piece)
@@ -94,7 +96,8 @@ MAX_LISTED = 20
 
 @dataclass
 class Tally:
-    """The result of an import so far. `line`: the last line whose batch was answered."""
+    """The result of an import so far. `line`: number of the last line whose batch was answered. `size`: bytes of the
+    file up to that line."""
 
     added: int = 0
     skipped: int = 0
@@ -105,6 +108,8 @@ class Tally:
     size: int = 0
 
     def add(self, batch: Batch, done: ImportResult) -> None:
+        """Add the daemon's answer for `batch`. Its failures count lines from the start of the batch; here they get
+        their number in the file."""
         self.added += done.added
         self.skipped += done.skipped
         self.redacted += done.redacted
@@ -120,6 +125,7 @@ class FileOrFolder(click.File):
     """A file to read, `-`, or the path of a folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path if it names a folder, else the opened file."""
         return value if isinstance(value, str) and os.path.isdir(value) else super().convert(value, param, ctx)
 
 
@@ -164,7 +170,8 @@ def import_(session: Session, file: BinaryIO | str) -> int:
 
 
 def _send_batches(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float) -> None:
-    """Send the batches in order."""
+    """Send the lines of `file` in batches, add each answer to `tally`, and show the progress on `bar`. `begun`: when
+    the import began (`time.monotonic`)."""
     try:
         status = os.fstat(file.fileno())
         total = status.st_size if stat.S_ISREG(status.st_mode) else None
@@ -179,12 +186,15 @@ def _send_batches(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begu
 
 
 def _print_progress(tally: Tally, how: str) -> None:
+    """Print on stderr how far an import came that did not end. `how`: what ended it, such as `stopped`."""
     counts = f"{render.count(tally.added, 'memory', 'memories')} added, {tally.skipped:,} skipped"
     render.note(f"{how} after line {tally.line:,}: {counts}, {len(tally.failed):,} failed")
     render.note("the same command goes on from there: what is stored is skipped", label="hint")
 
 
 def _print_outcome(session: Session, tally: Tally, seconds: float) -> None:
+    """Print how many memories were added, skipped or failed, the command that takes the import back, and the first
+    failures."""
     rate = (tally.added + tally.skipped) / max(seconds, 0.001)
     render.out(
         f"{render.count(tally.added, 'memory', 'memories')} added, {tally.skipped:,} skipped, "

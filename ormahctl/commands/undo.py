@@ -104,9 +104,11 @@ def undo(
 
 
 def _confirmed_last_change(session: Session) -> str | None:
-    """Show the last change that can be undone, and ask whether to undo it. Return its commit, or None for no.
+    """Print the last change that can be undone, and ask whether to undo it. Return its commit; None if the person
+    declines, or if there is no such change.
 
-    Raises BadRequest with the command to type if nobody can be asked.
+    Raises:
+        BadRequest: nobody can be asked; the hint is the command to type.
     """
     newest = session.client.call("history.list", api.HistoryParams(limit=LOOKED_AT), api.HistoryResult).ops
     found = next((op for op in newest if op.op and op.undone_by is None and op.kind not in NEVER), None)
@@ -124,7 +126,12 @@ def _confirmed_last_change(session: Session) -> str | None:
 
 
 def _run_of(session: Session, commit: str) -> str:
-    """Return the run that the change `commit` belongs to. The id of a run, as `--json` has it, is returned as it is."""
+    """Return the id of the run that the commit `commit` belongs to. If no change has that name, it counts as the id
+    of a run itself.
+
+    Raises:
+        BadRequest: the change belongs to no run.
+    """
     try:
         found = session.client.call("history.show", api.ShowOpParams(op=commit, limit=1), api.ShowOpResult)
     except NotFound:
@@ -137,6 +144,7 @@ def _run_of(session: Session, commit: str) -> str:
 
 
 def _print_undone(done: api.UndoneOp) -> None:
+    """Print one undone change, the command that redoes it, and what was done to each note."""
     word, redo = ("undone", f", redo: ormahctl undo {done.commit[:8]}") if done.commit else ("would be undone:", "")
     render.out(f"{word} {render.paint(render.line(done.subject).rstrip('.'), 'bold')}{redo}")
     for change in done.changes[:MAX_LISTED]:
@@ -150,6 +158,7 @@ def _print_undone(done: api.UndoneOp) -> None:
 
 
 def _print_conflicts(conflicts: Sequence[api.UndoConflict]) -> None:
+    """Print on stderr, for each conflict, what changed since the op, and what undoing the op would change."""
     before = None
     for conflict in conflicts:
         if (conflict.op, conflict.path) != before:

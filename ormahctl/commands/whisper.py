@@ -84,7 +84,11 @@ def whisper(
 
 
 def _print_explanation(trace: dict[str, Any]) -> None:
-    """Print how the prompt was understood, then of each memory, most relevant first, what became of it and why."""
+    """Print how the daemon understood the prompt. Then print for the `EXPLAINED` most relevant memories whether they
+    were whispered, and why.
+
+    `trace`: that of a whisper with `explain`.
+    """
     place = f"the project {render.line(trace['space'])}" if trace["space"] else "no project"
     understood = [WORDS["intents"][kind] for kind in trace.get("intents", ()) if kind in WORDS["intents"]]
     render.out(f"\nasked from {'; '.join([place, *understood])}", hang=4)
@@ -104,9 +108,10 @@ def _print_explanation(trace: dict[str, Any]) -> None:
 
 
 def outcome_text(row: Mapping[str, Any], weights: Mapping[str, float]) -> str:
-    """Return what became of a memory, its chance and its gate, and what spoke for and against it, in words.
+    """Return in words whether a memory was whispered, its relevance and gate, and the strongest evidence for and
+    against it.
 
-    `row`: a candidate of a trace; `weights`: those in the trace.
+    `row`: a candidate in a trace. `weights`: the weights of evidence in the same trace.
     """
     parts = evidence_effects(row, weights)
     stage, _, reason = (row["dropped"] or "").partition(": ")
@@ -126,7 +131,8 @@ def outcome_text(row: Mapping[str, Any], weights: Mapping[str, float]) -> str:
 
 
 def evidence_effects(row: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, float]:
-    """Return {evidence: what it adds to the log odds of a memory, compared to its usual value}, if that is `WORTH` it."""
+    """Return `{evidence: its effect on a memory's log odds}`, compared to the usual value of that evidence. Effects
+    smaller than `WORTH` are left out. What decides alone, such as a judgement, gets `DECIDES`."""
     parts = {
         part["name"]: part["odds"] - weights.get(part["name"], 1.0) * EVIDENCE[part["name"]].get("usual", 0.0)
         for part in row["parts"]
@@ -138,6 +144,7 @@ def evidence_effects(row: Mapping[str, Any], weights: Mapping[str, float]) -> di
 
 
 def _percent(chance: float) -> str:
+    """Return a probability in per cent, as text."""
     return f"{int(chance * 100)} %" if chance >= 0.01 else "under 1 %"
 
 
@@ -146,7 +153,8 @@ PROMPT = 160
 
 
 def _print_log(session: Session, named: str | None, limit: int) -> None:
-    """Print the last prompts, of all spaces or of the space `named`."""
+    """Print the last `limit` prompts, newest first, each with the memories that were whispered for it. `named`: only
+    those of this space."""
     found = session.client.call(
         "agent.whispers", api.WhispersParams(space=named, limit=limit), api.WhispersResult
     ).whispers
@@ -164,6 +172,8 @@ def _print_log(session: Session, named: str | None, limit: int) -> None:
 
 
 def _print_logged(logged: api.WhisperedPrompt) -> None:
+    """Print one logged prompt: its time, agent and session, the prompt, and the whispered memories or the reason of
+    the silence."""
     facts = [logged.agent.removeprefix("agent:"), render.line(logged.space or "global")]
     if logged.session_id:
         facts.append(f"session {render.cut(render.line(logged.session_id), 12)}")

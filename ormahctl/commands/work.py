@@ -21,10 +21,12 @@ IN_SPACE = click.option("--space", metavar="NAME", help="In this project, not th
 def ask(
     session: Session, kind: Literal["how", "fix", "file"], query: str, named: str | None, limit: int, *, nothing: str
 ) -> WorkResult:
-    """Return the daemon's answer, to be printed for a person. `nothing`: what to say if it is empty.
+    """Return the daemon's answer about archived sessions, to be printed for a person. With `--json` it is printed
+    here. `kind`: commands that worked (`how`), fixes of an error, or what was said about a file. `nothing`: the note
+    if nothing is found.
 
     Raises:
-        Exit: the answer was printed as JSON, or is empty.
+        Exit: the answer was printed as JSON, or nothing is found.
     """
     params = WorkParams(kind=kind, query=query, space=space(named), limit=limit)
     found = session.client.call("agent.work", params, WorkResult)
@@ -101,7 +103,7 @@ def print_about_file(session: Session, path: str, limit: int) -> None:
 
 
 def _print_source(facts: str, answer: WorkedCommand | KnownFix) -> None:
-    """Print `facts`, and the session and the prompt of an answer."""
+    """Print `facts` with the session and turn of an answer, and below it the prompt of that turn."""
     place = f"session {render.line(answer.session)[:SESSION_ID]} turn {answer.turn}"
     render.out("   " + render.paint(f"{facts} · {place}", "dim"), hang=0)
     render.out("   " + render.paint(f"asked: {render.line(answer.asked)}", "dim"), hang=0)

@@ -29,12 +29,14 @@ from ormahd.rpc.wire import BadRequest, InvalidNote, NotFound, Unavailable
 
 
 def print_done(verb: str, short_id: str, commit: str | None, *, space: str | None = None) -> None:
-    """Print the one line about a write: what was done to which memory, and the command that takes it back."""
+    """Print one line about a write: what was done (`verb`), to which memory, and the command that undoes it."""
     back = f", undo: ormahctl undo {commit[:8]}" if commit else ""
     render.out(f"{verb} {render.paint(short_id, 'bold')}{f' in {render.line(space)}' if space else ''}{back}")
 
 
 def print_remarks(redacted: Sequence[str], demoted: Sequence[str]) -> None:
+    """Print on stderr which kinds of secrets were redacted, and which memories left the tier core because it was
+    full. `demoted`: their ids."""
     if redacted:
         kinds = ", ".join(sorted(set(redacted)))
         render.note(f"taken out before anything was written: {kinds}", label="secret")
@@ -44,8 +46,8 @@ def print_remarks(redacted: Sequence[str], demoted: Sequence[str]) -> None:
 
 
 def print_close(near: Sequence[api.Near], newer: str) -> None:
-    """Print the memories that are close to the one just written (short id `newer`), and the command to type if it
-    replaces one."""
+    """Print the memories that are close to the one just written, whose short id is `newer`. If there are any, print
+    the command that marks the closest one as replaced."""
     for node in near:
         render.out(f"  close to {node.short_id}  {node.created[:10]}  {render.cut(render.line(node.content), 60)}")
     if near:
@@ -67,7 +69,8 @@ def peek(session: Session, node_id: str) -> api.NodeResult:
 
 
 def print_written(session: Session, done: api.WriteResult, verb: str, *, before: api.NodeResult | None = None) -> None:
-    """Print the result of a write. With --json: the node as it is now (or `before`, if it was removed) and the commit."""
+    """Print the result of a write. With `--json`, print the commit and the node as it is now; or `before`, if the
+    write removed the node."""
     if session.json:
         try:
             node = fields(before or peek(session, done.node_id))
@@ -150,7 +153,8 @@ def remember(
 
 
 def _print_context(done: api.RememberResult) -> None:
-    """Print a memory's file and connections, and the memories close to it."""
+    """Print what `--verbose` adds: the memory's file, what it replaces, its connections, and the memories close to
+    it."""
     render.out(f"  {render.line(done.path or '')}")
     for node_id in done.replaced:
         render.out(f"  replaces {node_id[:8]}")
@@ -230,7 +234,8 @@ def update(
 
 
 def file_of(vault: str, path: str) -> Path:
-    """Return the file of a memory or of a section of a source, whose path is absolute and ends with `:` and a line."""
+    """Return the file of a memory in the vault `vault`. The path of a section of a source is absolute and ends with
+    `:` and a line, which are removed."""
     return Path(path.rpartition(":")[0]) if path.startswith("/") else Path(vault) / path
 
 
@@ -279,6 +284,11 @@ def edit(session: Session, node_id: str) -> None:
 
 
 def _open_editor(file: Path) -> None:
+    """Open a file in the person's editor (VISUAL, EDITOR, or vi on a terminal), and wait until the editor ends.
+
+    Raises:
+        BadRequest: there is no editor, it cannot be started, or it ended with an error.
+    """
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("vi" if sys.stdin.isatty() else "")
     if not command:
         raise BadRequest("there is no terminal to edit on", hint="ormahctl update ID --content TEXT")
@@ -299,8 +309,12 @@ def _open_editor(file: Path) -> None:
 
 
 def _wait_for_edit(session: Session, node: api.NodeResult, file: Path) -> tuple[api.NodeResult, str | None]:
-    """Wait until the daemon has indexed the present content of the note's file. Return (node, its commit); if that takes too
-    long, `node` as it was before, and None."""
+    """Wait until the daemon has indexed the note's file as it is now. Return (node, the commit of the edit). After
+    `WAIT_SECONDS`, return `node` as it was before, and None.
+
+    Raises:
+        InvalidNote: the edit made the note unreadable.
+    """
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         try:
@@ -333,6 +347,7 @@ def _refuse_broken(session: Session, node: api.NodeResult) -> None:
 
 
 def _print_edit(session: Session, node: api.NodeResult, word: str, commit: str | None) -> None:
+    """Print what became of an edit: `word`, `edited` or `unchanged`, and its commit."""
     if session.json:
         render.emit(fields(node) | {"changed": word != "unchanged", "commit": commit})
         return
