@@ -37,6 +37,7 @@ class WebFile(msgspec.Struct):
 
     @property
     def port(self) -> int:
+        """The port in `url`."""
         return int(self.url.rstrip("/").rpartition(":")[2])
 
 
@@ -59,6 +60,7 @@ class WebAccess:
 
     @property
     def url(self) -> str:
+        """The address of the page."""
         return f"http://127.0.0.1:{self.port}/"
 
     def new_link(self) -> str:
@@ -71,21 +73,24 @@ class WebAccess:
         return f"{self.url}#t={secret}"
 
     def redeem(self, secret: str) -> str | None:
-        """Begin a browser session for `secret`, the secret of a link, which can then not be used again. Return the
-        value of the session cookie; None if `secret` is not valid."""
+        """Begin a browser session for `secret`, which is then used up. Return the value of the session's cookie;
+        None if `secret` belongs to no valid link."""
         found = next((link for link in self._links if _equal_secrets(link, secret)), None)
         if found is None or self._links.pop(found) < time.monotonic():
             return None
         return self._signed(secrets.token_urlsafe(32))
 
     def has_session(self, value: str) -> bool:
+        """Whether `value` is the cookie of a browser session."""
         return _equal_secrets(self._signed(value.partition(".")[0]), value)
 
     def _signed(self, session: str) -> str:
-        """Return the value of a session's cookie. It holds as long as the token, and needs no list of sessions."""
+        """Return the cookie's value for a session: `session` with its signature by the token. It is valid as long as
+        the token, so that no list of sessions is needed."""
         return f"{session}.{hmac.new(self.token.encode(), session.encode('utf-8', 'surrogateescape'), 'sha256').hexdigest()}"
 
     def is_token(self, value: str) -> bool:
+        """Whether `value` is the token."""
         return _equal_secrets(self.token, value)
 
     def write(self, socket: Path) -> Path:
@@ -101,11 +106,13 @@ class WebAccess:
 
 
 def web_file(socket: Path) -> Path:
+    """Return the path of the `WebFile` for the daemon's socket `socket`."""
     return socket.with_name(socket.name + SUFFIX)
 
 
 def read_staying_file(socket: Path) -> WebFile | None:
-    """Return the `WebFile` of a page that stays; None if there is none."""
+    """Return the `WebFile` of the daemon's socket if it says that the page stays open; else None, also if there is
+    no readable file."""
     with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
         file = msgspec.json.decode(web_file(socket).read_bytes(), type=WebFile)
         return file if file.stay and file.port else None
@@ -113,4 +120,6 @@ def read_staying_file(socket: Path) -> WebFile | None:
 
 
 def _equal_secrets(secret: str, other: str) -> bool:
+    """Whether both texts are equal. Takes the same time wherever they differ, so that the time tells nothing about a
+    secret."""
     return secrets.compare_digest(secret.encode("utf-8", "surrogateescape"), other.encode("utf-8", "surrogateescape"))

@@ -23,6 +23,7 @@ MAINTENANCE_SECONDS: Final = 600.0
 
 
 async def remember(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
+    """Store a memory, and return what was stored and which similar memories exist."""
     space = place.space(given.pop("space", None))
     params = api.RememberParams(**given, space=space)
     done = await place.call(ctx, "agent.remember", params, api.RememberResult)
@@ -30,6 +31,7 @@ async def remember(place: Workplace, ctx: Context, given: dict[str, Any]) -> str
 
 
 async def recall(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
+    """Search the memories, or with `in_sessions` the archived sessions, and return the results."""
     sessions = given.pop("in_sessions", False)
     params = api.RecallParams(**given, sessions=sessions, space=place.space(None))
     found = await place.call(ctx, "agent.recall", params, api.RecallResult, timeout=READ_SECONDS)
@@ -37,6 +39,8 @@ async def recall(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
 
 
 async def recall_work(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
+    """Search what agents did in archived sessions. `given` has one of: how (commands that worked), fix (an error),
+    file (a path)."""
     kinds = [kind for kind in WORK if given.get(kind)]
     if len(kinds) != 1:
         raise BadRequest(
@@ -48,6 +52,7 @@ async def recall_work(place: Workplace, ctx: Context, given: dict[str, Any]) -> 
 
 
 async def recall_node(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
+    """Return one memory in full."""
     found = await place.call(
         ctx, "agent.get", api.NodeParams(node_id=given["node_id"]), api.NodeResult, timeout=READ_SECONDS
     )
@@ -55,6 +60,8 @@ async def recall_node(place: Workplace, ctx: Context, given: dict[str, Any]) -> 
 
 
 async def update(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
+    """Change fields of a memory. `expected`: the memory's digest; the change fails if the memory has another one
+    now."""
     expected = given.pop("expected", None)
     named = given.pop("space", "").strip()
     space = place.space(named) if named else UNSET
@@ -71,6 +78,7 @@ async def update(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
 
 
 async def mark_outdated(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
+    """Mark a memory as outdated. `replaced_by`: the id of the memory that replaces it."""
     by = given.pop("replaced_by", None)
     params = api.OutdatedParams(**given, by=by)
     done = await place.call(ctx, "agent.outdated", params, api.WriteResult)
@@ -78,17 +86,21 @@ async def mark_outdated(place: Workplace, ctx: Context, given: dict[str, Any]) -
 
 
 async def forget(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
+    """Forget a memory."""
     done = await place.call(ctx, "agent.forget", api.ForgetParams(**given), api.WriteResult)
     return readable.written(done)
 
 
 async def submit_feedback(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
+    """Store whether a whispered memory was useful."""
     params = api.FeedbackParams(**{"source": "implicit", **given})
     done = await place.call(ctx, "agent.feedback", params, api.FeedbackResult)
     return safe(done.text)
 
 
 async def run_maintenance(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
+    """Return questions for the agent to judge; or, if `given` has `results`, apply the agent's verdicts and return
+    what that did."""
     results = given.get("results")
     params = api.MaintenanceParams(results=results)
     done = await place.call(ctx, "agent.maintenance", params, api.MaintenanceResult, timeout=MAINTENANCE_SECONDS)
@@ -96,6 +108,7 @@ async def run_maintenance(place: Workplace, ctx: Context, given: dict[str, Any])
 
 
 async def history(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
+    """Return the newest changes of the vault; or, if `given` has `node_id`, the versions of that memory."""
     limit = given.get("limit", CHANGES)
     since = given.get("since")
     if "node_id" in given:
@@ -109,6 +122,7 @@ async def history(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
 
 
 async def undo(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
+    """Undo one change (`op`), or all changes of a run (`run`)."""
     op, run = given.get("op"), given.get("run")
     if (op is None) == (run is None):
         raise BadRequest("give op or run, and not both", hint="history shows the ids of changes")

@@ -23,7 +23,7 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 
 def read(schema: Schema, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the values of `given` that an object of this schema has, without nulls, each checked and converted.
+    """Return the arguments in `given` that `schema` knows, each checked and converted. Nulls count as left out.
 
     Raises:
         BadRequest: an argument is missing, misspelt or invalid; the message names it and what is allowed.
@@ -40,7 +40,8 @@ def read(schema: Schema, given: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _is_misspelt(name: str, wanted: str) -> bool:
-    """Return whether at most `MISSPELT` letters of `wanted`, and not all, were added, left out or exchanged."""
+    """Whether `name` is `wanted` misspelt: at most `MISSPELT` letters were added, left out or exchanged, and not all
+    of `wanted`."""
     if abs(len(name) - len(wanted)) > MISSPELT:
         return False
     # the distance of the part of `name` that was read from each beginning of `wanted`
@@ -53,6 +54,12 @@ def _is_misspelt(name: str, wanted: str) -> bool:
 
 
 def _checked_value(name: str, schema: Schema, given: Any, about: str = "") -> Any:
+    """Return the value of the argument `name`, converted to the type that `schema` wants. `given`: what the agent
+    sent. `about`: a hint for errors, if `schema` has no description.
+
+    Raises:
+        BadRequest: the value has another type, or is not allowed.
+    """
     kind, about = schema["type"], schema.get("description", about)
     value: Any = _converted(kind, given)
     if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
@@ -70,6 +77,8 @@ def _checked_value(name: str, schema: Schema, given: Any, about: str = "") -> An
 
 
 def _checked_item(name: str, schema: Schema, item: Any, about: str) -> Any:
+    """Return one element of a list. An object is converted as far as possible and not refused for its fields: the
+    daemon checks each verdict, and refuses one without the others."""
     if schema["type"] != "object":
         return _checked_value(name, schema, item, about)
     # the daemon checks the items of verdicts one by one, and refuses one without the others
@@ -101,5 +110,6 @@ def _converted(kind: str, value: Any) -> Any:
 
 
 def _quoted(value: Any) -> str:
+    """Return `value` as JSON for an error, cut to 80 characters."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 80 else text[:79] + "…"

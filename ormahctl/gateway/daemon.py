@@ -116,10 +116,13 @@ class DaemonLink:
             log.info("the daemon does not answer yet: %s", exc.message)  # the first call says so to the agent
 
     def close(self) -> None:
+        """Close the idle connections."""
         while self._idle:
             self._idle.pop().close()
 
     def _call(self, method: str, params: Params, result: type[R], asker: CallingAgent, timeout: float | None) -> R:
+        """Call a method on an idle connection, or on a new one, and return the result. Blocks. If the connection was
+        closed, the call is sent again on another one."""
         if getattr(params, "request_id", "") is None:
             params = msgspec.structs.replace(params, request_id=uuid.uuid4().hex)
         again = True
@@ -150,15 +153,15 @@ class DaemonLink:
             return answer
 
     def _keep_idle(self, connection: wire.ClientConnection) -> None:
-        """Keep a connection open for a later call, or close it if `MAX_IDLE` are idle already."""
+        """Store a connection for a later call, or close it if `MAX_IDLE` are stored already."""
         if len(self._idle) < MAX_IDLE:
             self._idle.append(connection)
         else:
             connection.close()
 
     def _start_in_thread(self, absent: Unavailable) -> bool:
-        """Start the daemon in a new thread, unless a thread does so already. Return False if it may not be started
-        from here. Raise `absent` if a person stopped it."""
+        """Start the daemon in a new thread, unless one is starting it already. Return False if it may not be started
+        from here. Raise `absent` if a person stopped the daemon."""
         if paths.is_stopped(self.socket):
             absent.message += "; it was stopped with `ormahctl down`"
             raise absent
@@ -169,6 +172,7 @@ class DaemonLink:
         return True
 
     def _run_start(self) -> None:
+        """Start the daemon, and log an error if that fails. Runs in a thread of its own, which holds `_starting`."""
         try:
             autostart.start(self.socket)
         except OrmahError as exc:

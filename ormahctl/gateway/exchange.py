@@ -41,6 +41,7 @@ PERSON: Final = "person"
 
 
 def as_json(value: Any) -> Response:
+    """Return the HTTP response that has `value` as JSON."""
     return Response(msgspec.json.encode(value), media_type="application/json")
 
 
@@ -51,8 +52,12 @@ async def answer_error(_: Request, error: OrmahError) -> Response:
 
 
 def asker(request: Request, named: str | None = None) -> CallingAgent:
-    """Return who sends the request: the person at the page, or a program. `named`: the program's name in the
-    request's body."""
+    """Return the caller of a request: the person at the page, or a program. `named`: the program's name in the
+    request's body; otherwise the name is taken from the header or the query.
+
+    Raises:
+        BadRequest: the name is too long, or has control characters.
+    """
     if request.scope["ormah_caller"] == PERSON:
         return CallingAgent(PERSON)
     name = named or request.headers.get(AGENT) or request.query_params.get("agent_id") or PROGRAM
@@ -90,10 +95,11 @@ async def read(request: Request, limit: int) -> bytes:
 
 
 async def parameters(route: Route, request: Request) -> Params:
-    """Return the parameters of the route's method: from the path, and from the query or the body. Null stands for the
-    default of a parameter that has one and cannot be null.
+    """Return the parameters of the route's method, from the path, the query and the body. A parameter that is null,
+    and cannot be, gets its default.
 
-    Raises BadRequest: one is unknown, missing or of another type.
+    Raises:
+        BadRequest: a parameter is unknown, missing or of another type.
     """
     inside = {route.renamed.get(name, name): request.path_params[name] for name in route.in_path}
     if route.verb == "POST":

@@ -71,9 +71,12 @@ class LoopbackGuard:
         """The page for a browser without a session."""
 
     def _hosts(self) -> set[str]:
+        """Return the values of the Host header that name this port on loopback."""
         return {f"{host}:{self._access.port}" for host in ("127.0.0.1", "localhost", "[::1]")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request to the app if it is admitted, else answer with an error. Headers for the browser are
+        added to every response."""
         if scope["type"] not in {"http", "websocket"}:
             return
         try:
@@ -84,7 +87,12 @@ class LoopbackGuard:
         await self._app(scope, receive, _with_headers(send))
 
     def _admit(self, scope: Scope) -> str:
-        """Check a request. Return who sent it: `person`, `program`, or "" for a public route. Raises Refused."""
+        """Check a request by the rules of this module. Return its caller: `person`, `program`, or "" for a public
+        route.
+
+        Raises:
+            Refused: the request breaks a rule.
+        """
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts():
@@ -118,8 +126,8 @@ class LoopbackGuard:
     def _same_site(self, headers: Headers, *, unsafe: bool) -> None:
         """Raise Refused if the headers say that a page of another site or port caused the request.
 
-        `unsafe`: raise it also if neither `Sec-Fetch-Site` nor `Origin` is there, unless there is an Authorization
-        header.
+        `unsafe`: the request may change something. It is then also refused if neither `Sec-Fetch-Site` nor `Origin`
+        is there, unless it has an Authorization header.
         """
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         ours = {None, *(f"http://{host}" for host in self._hosts())}
@@ -130,6 +138,8 @@ class LoopbackGuard:
             raise Refused(403, "forbidden", "it does not say which page it comes from", "programs send the token")
 
     async def _refuse(self, refused: Refused, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a refused request: close a WebSocket, show a browser without a session the page about links, and
+        send others the error."""
         if scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": CLOSED, "reason": str(refused)})
@@ -140,6 +150,8 @@ class LoopbackGuard:
 
 
 def _cookies(lines: Iterable[str], name: str) -> list[str]:
+    """Return all values of the cookie `name` in the Cookie headers `lines`. Headers that cannot be parsed are
+    skipped."""
     found = []
     for line in lines:
         try:
@@ -158,6 +170,8 @@ def error_response(status: int, error: ErrorBody, headers: Mapping[str, str] | N
 
 
 def _with_headers(send: Send) -> Send:
+    """Return a `send` that adds `HEADERS` to the start of a response, and then calls `send`."""
+
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)

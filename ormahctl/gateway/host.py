@@ -44,8 +44,8 @@ LINE_BYTES: Final = 64 << 20
 
 
 class Gateway:
-    """Serves the MCP sessions of agents, and HTTP if asked to, for one daemon. Used on the event loop of `run`
-    only."""
+    """Serves MCP sessions of agents for one daemon, and HTTP if asked to. Its methods are called on the event loop
+    of `run` only."""
 
     def __init__(self, listener: GatewaySocket, daemon: DaemonLink, *, idle_seconds: float = IDLE_SECONDS) -> None:
         self.listener = listener
@@ -64,7 +64,8 @@ class Gateway:
         self._server: asyncio.Server | None = None
 
     async def run(self) -> None:
-        """Serve until the gateway was unused too long, a signal comes, or its last session ends after the socket was taken away."""
+        """Serve until `end` is called, a signal comes, or the gateway was unused too long. If the socket's file was
+        removed, also end with the last session."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             self._server = await asyncio.start_unix_server(self._accept, sock=self.listener.sock, limit=LINE_BYTES)
@@ -82,7 +83,8 @@ class Gateway:
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """Context manager: keep the gateway from ending during the block, and for `IDLE_SECONDS` after it."""
+        """Context manager: keep the gateway from ending during the block. Its time without use begins after the
+        block."""
         self._use_count += 1
         try:
             yield
@@ -98,6 +100,7 @@ class Gateway:
         assert self._tasks is not None
 
         async def held(scope: Scope, receive: Receive, send: Send) -> None:
+            """Serve one request, which counts as use of the gateway."""
             with self.in_use():
                 await app(scope, receive, send)
 
@@ -115,6 +118,7 @@ class Gateway:
     # ------------------------------------------------------------ connections
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a new connection in a task of its own."""
         assert self._tasks is not None
         self._tasks.start_soon(self._serve_connection, reader, writer)
 
@@ -131,6 +135,8 @@ class Gateway:
             writer.close()
 
     async def _serve_first_frame(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Read the first frame of a connection, and do what it asks: carry out an order, or serve an MCP session
+        until its end. Other users' connections and malformed frames are dropped."""
         if not is_ours(writer.get_extra_info("socket")):
             log.warning("a process of another user was refused")
             return
@@ -157,12 +163,13 @@ class Gateway:
     # ------------------------------------------------------------ its end
 
     def _close(self) -> None:
+        """Stop listening, and remove the socket's file."""
         if self._server is not None:
             self._server.close()
         self.listener.close()
 
     async def _reopen(self) -> None:
-        """Open the page again where it was, if it is to stay (`ormahctl web --stay`)."""
+        """Serve HTTP again at the same port, if the page is to stay open (`ormahctl web --stay`)."""
         if read_staying_file(self.daemon.socket) is not None:
             try:
                 await _web(self, {})
@@ -170,13 +177,14 @@ class Gateway:
                 log.warning("the page that stays cannot be opened: %s", exc.message)
 
     def _end_if_idle(self) -> None:
+        """End the gateway if nothing uses it, and it was unused long enough or its socket's file was removed."""
         idle = not self.stays and time.monotonic() - self._last_use >= self._idle_seconds
         if self._use_count == 0 and (self._socket_removed or idle):
             self.end()
 
     async def _watch_use(self) -> None:
-        """Every few seconds, end the gateway if it is unused. If the socket's file was removed, stop listening, so that
-        another gateway can start; open sessions are served to their end."""
+        """Every few seconds, end the gateway if it is unused. If the socket's file was removed, stop listening, so
+        that another gateway can start; open sessions are served to their end."""
         while True:
             await anyio.sleep(min(CHECK_SECONDS, self._idle_seconds))
             if not self._socket_removed and not self.listener.intact:
@@ -186,16 +194,20 @@ class Gateway:
             self._end_if_idle()
 
     async def _end_at_signal(self) -> None:
+        """End the gateway at SIGTERM, SIGINT or SIGHUP."""
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async for _ in signals:
                 self.end()
 
 
 def _bounded_protocol() -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol with a bound: on connections, and on the seconds that one may be silent."""
+    """Return uvicorn's protocol with two limits: on the number of connections, and on the seconds for which a
+    connection may be silent."""
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     class Bounded(AutoHTTPProtocol):  # type: ignore[valid-type,misc]
+        """The protocol of one connection, which closes itself if it exceeds a limit."""
+
         def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(transport)
             if len(self.connections) > HTTP_CONNECTIONS:

@@ -61,6 +61,7 @@ def routes(daemon: DaemonLink) -> dict[str, Callable[[Request], Awaitable[Respon
     """Return {path: endpoint} of the HTTP routes that ingest a conversation or a file."""
 
     async def conversation(request: Request) -> Response:
+        """Archive the conversation in the request's body."""
         given = await body(request, Conversation)
         with _temporary(given.content.encode(), ".txt") as path:
             who, space = asker(request, given.agent_id), _space(request)
@@ -69,6 +70,7 @@ def routes(daemon: DaemonLink) -> dict[str, Callable[[Request], Awaitable[Respon
             )
 
     async def file(request: Request) -> Response:
+        """Ingest the file in the request's form."""
         if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
             raise BadRequest("a file is sent as multipart/form-data", data={"reason": WRONG_KIND})
         data, name = await _upload(request)
@@ -115,8 +117,8 @@ async def _ingest(
 
 
 def _raise_if_unread(name: str, found: api.IngestedFile | api.IngestedDocument) -> None:
-    """Raise BadRequest if `found` says that the daemon could not read the text. `name`: the file's name, or `content`
-    for a conversation in the request."""
+    """Raise BadRequest if `found` says that the daemon could not read the text. `name`: the file's name, or
+    `content` for a conversation in the request."""
     if found.status not in {"failed", "unknown"}:
         return
     unknown = found.status == "unknown" or found.error in NO_TEXT
@@ -135,6 +137,8 @@ def _space(request: Request) -> str | None:
 
 @contextlib.contextmanager
 def _temporary(data: bytes, suffix: str) -> Iterator[Path]:
+    """Context manager: yield the path of a temporary file with the content `data`, which only this user can read.
+    `suffix`: the end of its name, by which the daemon knows PDFs."""
     with tempfile.NamedTemporaryFile(prefix="ormah-", suffix=suffix if suffix.isascii() else ".txt") as file:
         file.write(data)
         file.flush()

@@ -48,8 +48,8 @@ class GatewaySocket(msgspec.Struct):
 
 
 def open_gateway_socket(daemon: Path, lock: int | None) -> GatewaySocket:
-    """Listen at the gateway's socket for the daemon's socket `daemon`. `lock`: a descriptor that holds the gateway's
-    lock; None: take the lock.
+    """Listen at the gateway's socket for the daemon's socket `daemon`, and return it. `lock`: a descriptor that
+    holds the gateway's lock; None: take the lock.
 
     Raises:
         Conflict: another gateway serves this daemon.

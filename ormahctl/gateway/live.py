@@ -34,6 +34,7 @@ def stream(daemon: DaemonLink) -> Callable[[WebSocket], Awaitable[None]]:
     streams = anyio.CapacityLimiter(STREAMS)
 
     async def endpoint(socket: WebSocket) -> None:
+        """Subscribe to the daemon's events, and send them until one of the three ends: page, daemon or gateway."""
         try:
             query = socket.query_params
             wished = {"after": query.get("after"), "only": query.getlist("only") or None}
@@ -61,6 +62,8 @@ def stream(daemon: DaemonLink) -> Callable[[WebSocket], Awaitable[None]]:
 
 
 def _subscribe(daemon: DaemonLink, params: SubscribeParams) -> tuple[ClientConnection, SubscribeResult]:
+    """Return (a connection with a subscription to the daemon's events, the daemon's first reply). Blocks. Raises
+    OrmahError."""
     connection = daemon.connect()
     try:
         return connection, connection.call("events.subscribe", params, agent="person", timeout=SECONDS)
@@ -70,7 +73,8 @@ def _subscribe(daemon: DaemonLink, params: SubscribeParams) -> tuple[ClientConne
 
 
 async def _send_events(socket: WebSocket, connection: ClientConnection, streams: anyio.CapacityLimiter) -> None:
-    """Send events until the page or the daemon closes its connection. The daemon never waits for a slow page."""
+    """Send the daemon's events until the page or the daemon closes its connection. The daemon does not wait for a
+    slow page."""
     async with anyio.create_task_group() as tasks:
 
         async def wait_for_end() -> None:
@@ -99,4 +103,5 @@ async def _send_events(socket: WebSocket, connection: ClientConnection, streams:
 
 
 async def _send_message(socket: WebSocket, message: MemoryEvent | SubscribeResult | dict[str, str]) -> None:
+    """Send `message` to the WebSocket as JSON."""
     await socket.send_text(msgspec.json.encode(message).decode())

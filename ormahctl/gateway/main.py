@@ -39,6 +39,7 @@ def main(words: list[str]) -> int:
 
 
 def _run_gateway(daemon: Path, listener: GatewaySocket) -> None:
+    """Run the gateway until it ends. asyncio is imported only here, when the socket listens already."""
     import anyio
 
     from ormahctl.gateway.daemon import DaemonLink

@@ -58,6 +58,7 @@ def description(url: str) -> dict[str, Any]:
 
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of one route. `schemas`: `{name of a Struct: its JSON schema}`."""
     inside = {route.renamed.get(name, name) for name in route.in_path}
     schema = schemas[route.params.__name__]
     properties: dict[str, Any] = {
@@ -91,6 +92,7 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ingest(summary: str, request_body: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of a route that ingests something. `request_body`: its body."""
     return {
         "summary": summary,
         "tags": ["ingest"],
@@ -108,17 +110,21 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reference(shape: type) -> dict[str, str]:
+    """Return the reference to the schema of a Struct."""
     return {"$ref": REFERENCE.format(name=shape.__name__)}
 
 
 def _content(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of a body that is JSON and has the schema `schema`."""
     return {"required": True, "content": {"application/json": {"schema": schema}}}
 
 
 def _success_response(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of a response that has a result with the schema `schema`."""
     return {"description": "The result.", "content": {"application/json": {"schema": schema}}}
 
 
 def _error_responses() -> dict[str, Any]:
+    """Return `{HTTP status: description of the response}` for all errors."""
     answer = {"application/json": {"schema": _reference(ErrorAnswer)}}
     return {str(status): {"description": text, "content": answer} for status, text in ERRORS.items()}

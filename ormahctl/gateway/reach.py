@@ -58,6 +58,12 @@ def stop(socket: Path) -> None:
 
 
 def _send_frame(socket: str, frame: bytes, start: bool, seconds: float) -> bytes:
+    """Send `frame` to the gateway, and return the body of its answer. With `start`, a gateway is started if none
+    runs, at most twice.
+
+    Raises:
+        Unavailable: there is no gateway, or none answers within `seconds`.
+    """
     deadline, starts = time.monotonic() + seconds, 0
     while True:
         try:

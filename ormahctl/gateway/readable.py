@@ -32,6 +32,7 @@ FOUND: Final = {"activated": "found through a connection", "conflict": "contradi
 
 
 def recall(found: api.RecallResult, query: str) -> str:
+    """Return the results of a search as text, each cut so that all fit. `query`: named if nothing was found."""
     if not found.results:
         text = f"No memory found for: {line(query)[:200]}"
     else:
@@ -46,6 +47,7 @@ def recall(found: api.RecallResult, query: str) -> str:
 
 
 def _hit_text(number: int, hit: api.RecallHit, room: int) -> str:
+    """Return one result as text. `room`: the largest number of characters of its content."""
     facts = [hit.type, hit.tier, hit.space or "global", hit.created[:10], f"score {hit.score:.2f}", f"id {hit.id}"]
     facts += [FOUND[hit.source]] if hit.source in FOUND else []
     facts += [f"older than {hit.older_than[:ID_CHARACTERS]}, which seems to replace it"] if hit.older_than else []
@@ -69,6 +71,8 @@ def named(content: str) -> str:
 
 
 def node(found: api.NodeResult) -> str:
+    """Return one memory as text: its fields, content and connections. Long contents and lists of connections are
+    cut."""
     facts = [found.type, found.tier, found.space or "global"]
     facts += [f"confidence {found.confidence:g}", f"source {line(found.source)}"]
     lines = [line(found.title) if found.title else named(found.content), "   " + " · ".join(facts)]
@@ -105,6 +109,8 @@ def written(done: api.RememberResult | api.WriteResult) -> str:
 
 
 def _near_lines(near: Sequence[api.Near], newer: str) -> list[str]:
+    """Return lines about similar memories, with the tool to call if `newer`, the id of the memory just stored,
+    replaces one. Return [] if there are none."""
     if not near:
         return []
     lines = ["Similar memories that exist:"]
@@ -122,6 +128,7 @@ def _near_lines(near: Sequence[api.Near], newer: str) -> list[str]:
 
 
 def history(found: api.HistoryResult, total: int) -> str:
+    """Return a list of changes as text. `total`: how many were asked for."""
     if not found.ops:
         return "No change was found."
     lines = [_op_line(op) for op in found.ops]
@@ -131,6 +138,7 @@ def history(found: api.HistoryResult, total: int) -> str:
 
 
 def life(found: api.LifeResult, total: int) -> str:
+    """Return the versions of a memory as text, with their differences. `total`: how many were asked for."""
     if not found.versions:
         return "No change was found."
     blocks = []
@@ -145,11 +153,13 @@ def life(found: api.LifeResult, total: int) -> str:
 
 
 def _op_line(op: api.OpResult) -> str:
+    """Return one change as a line: commit, time, kind, source, subject, and what undid it."""
     undone = f" (undone by {op.undone_by[:ID_CHARACTERS]})" if op.undone_by else ""
     return f"{op.commit[:ID_CHARACTERS]}  {op.time[:16]}  {op.kind or 'edit'}  {line(op.source)}  {line(op.subject)}{undone}"
 
 
 def undone(done: api.UndoResult) -> str:
+    """Return what an undo did, skipped and could not do, as text of at most `MAX_CHANGES` lines."""
     lines = []
     for op in done.undone:
         lines.append(f"Undone: {line(op.subject)} (to take this back: undo {op.commit[:ID_CHARACTERS]})")
@@ -214,11 +224,13 @@ def batches(issued: api.MaintenanceResult) -> str:
 
 
 def _statement_text(statement: api.ExtractionTurn) -> str:
+    """Return one turn of a session as text, for an agent that reads it for memories."""
     before = " (read before)" if statement.read else ""
     return f"   {statement.turn}. {statement.who}{before} · {(statement.time or '?')[:16]}\n{_indented(statement.text.strip(), 5)}"
 
 
 def _candidate(candidate: api.CandidateNode) -> str:
+    """Return one memory of a question as text."""
     head = f"   {candidate.id}  {candidate.type} · {line(candidate.space or 'global')} · {candidate.created[:10]}"
     cut = "\n   [cut; recall_node has all of it]" if candidate.cut else ""
     title = f"\n   {line(candidate.title)}" if candidate.title else ""
@@ -226,6 +238,7 @@ def _candidate(candidate: api.CandidateNode) -> str:
 
 
 def applied(done: api.MaintenanceResult) -> str:
+    """Return as text what the agent's verdicts changed, and which were refused and why."""
     lines = []
     if isinstance(done.summary, api.MaintenanceCounts):
         found = done.summary
@@ -242,4 +255,5 @@ def applied(done: api.MaintenanceResult) -> str:
 
 
 def _indented(text: str, spaces: int = 3) -> str:
+    """Return `text` with each line indented, and control characters shown as escapes."""
     return "\n".join(" " * spaces + row if row.strip() else "" for row in safe(text).splitlines())

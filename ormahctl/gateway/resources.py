@@ -28,6 +28,7 @@ _DESCRIPTION: Final = "Decide on memories that may be the same, contradict each 
 
 
 async def list_resources(place: Workplace, ctx: ServerRequestContext[Any]) -> types.ListResourcesResult:
+    """Return the core memories, as resources of MCP. Raises MCPError."""
     try:
         core = ListParams(tiers=["core"], limit=LISTED)
         found = await place.call(ctx, "agent.list", core, ListResult, timeout=LIST_SECONDS)
@@ -49,6 +50,7 @@ async def list_resources(place: Workplace, ctx: ServerRequestContext[Any]) -> ty
 async def list_templates(
     _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
 ) -> types.ListResourceTemplatesResult:
+    """Return the template for the address of a memory."""
     about = "One memory with its connections; id: all of it, or its first 8 characters."
     template = types.ResourceTemplate(
         uri_template=PREFIX + "{id}", name="memory", title="A memory", mime_type=MIME, description=about
@@ -59,6 +61,11 @@ async def list_templates(
 async def read_resource(
     place: Workplace, ctx: ServerRequestContext[Any], params: types.ReadResourceRequestParams
 ) -> types.ReadResourceResult:
+    """Return one memory as text.
+
+    Raises:
+        MCPError: the address names no memory.
+    """
     uri = str(params.uri)
     if not uri.startswith(PREFIX):
         raise MCPError(types.INVALID_PARAMS, f"there is no resource '{uri[:100]}'; memories are at {PREFIX}ID")
@@ -71,18 +78,25 @@ async def read_resource(
 
 
 def _mcp_error(code: int, exc: OrmahError) -> MCPError:
+    """Return the daemon's error as an error of MCP with the code `code`."""
     return MCPError(code, exc.message + (f" ({exc.hint})" if exc.hint else ""), {"code": exc.code})
 
 
 async def list_prompts(
     _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
 ) -> types.ListPromptsResult:
+    """Return the prompts: only `maintenance`."""
     return types.ListPromptsResult(
         prompts=[types.Prompt(name=MAINTENANCE, title="Maintain the memories", description=_DESCRIPTION)]
     )
 
 
 async def get_prompt(_ctx: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    """Return the text of a prompt.
+
+    Raises:
+        MCPError: there is no such prompt.
+    """
     if params.name != MAINTENANCE:
         raise MCPError(types.INVALID_PARAMS, f"there is no prompt '{params.name[:60]}'; there is: {MAINTENANCE}")
     message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=WORDS["maintenance"]))

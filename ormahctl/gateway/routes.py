@@ -101,7 +101,10 @@ def app(daemon: DaemonLink, access: WebAccess) -> LoopbackGuard:
 
 
 def _route(daemon: DaemonLink, route: Route) -> Act:
+    """Return the endpoint of a route: it calls the daemon's method, and returns the result as JSON."""
+
     async def act(request: Request) -> Response:
+        """Call the daemon's method with the request's parameters."""
         params = await parameters(route, request)
         timeout = None if route.slow else QUICK_SECONDS
         result = await daemon.call(route.method, params, route.result, asker=asker(request), timeout=timeout)
@@ -111,6 +114,8 @@ def _route(daemon: DaemonLink, route: Route) -> Act:
 
 
 def _session_endpoint(access: WebAccess) -> Act:
+    """Return the endpoint of `POST /session`: it exchanges the secret of a link for the cookie of a browser session."""
+
     async def act(request: Request) -> Response:
         opened = await body(request, OpenedSession)
         session = access.redeem(opened.token)
@@ -125,10 +130,12 @@ def _session_endpoint(access: WebAccess) -> Act:
 
 
 async def _gone(_request: Request, _exc: ClientDisconnect) -> Response:
+    """Return a response to a client that has closed its connection, for Starlette's sake."""
     return Response(status_code=400)  # nobody reads it
 
 
 async def _not_found(request: Request, exc: HTTPException) -> Response:
+    """Return the response for an unknown path or method: a page for a browser, JSON for a program."""
     found = f"{request.method} {request.url.path[:200]}"
     error = ErrorBody(code="not_found", message=f"there is no route {found}", hint="see /openapi.json")
     if "text/html" in request.headers.get("accept", ""):
@@ -137,6 +144,7 @@ async def _not_found(request: Request, exc: HTTPException) -> Response:
 
 
 async def _failed(request: Request, exc: Exception) -> Response:
+    """Log an unexpected exception, and return the response for it."""
     log.error("%s failed", request.scope.get("path"), exc_info=exc)
     return error_response(
         500, ErrorBody(code="internal", message="the gateway failed at this request; its log says more")

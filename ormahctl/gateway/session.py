@@ -78,6 +78,7 @@ async def _receive(
 
 
 async def _send(writer: asyncio.StreamWriter, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    """Write the server's messages to the connection, one JSON object a line."""
     async with from_server:
         async for item in from_server:
             writer.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
@@ -98,8 +99,8 @@ class Refusal(Struct, frozen=True):
 
 
 def read_message(line: bytes) -> types.JSONRPCMessage | Refusal | None:
-    """Return the message in `line`. If `line` is invalid, return the error to answer with, or None if JSON-RPC wants
-    no answer, as for an invalid notification or response.
+    """Return the message in `line`. If `line` is invalid, return the error to answer with. Return None for what
+    JSON-RPC leaves unanswered, such as an invalid notification or response.
 
     The error's id is null if `line` has no readable id. A request whose id is neither text nor integer is refused
     here, because the SDK would take it for a notification and not answer.
@@ -140,4 +141,5 @@ def read_message(line: bytes) -> types.JSONRPCMessage | Refusal | None:
 
 
 def _refuse(key: int | str | None, code: int, why: str) -> Refusal:
+    """Return the error for a line that is refused. `key`: the id of the request; None: it has none that can be read."""
     return Refusal(types.JSONRPCError(jsonrpc="2.0", id=key, error=types.ErrorData(code=code, message=why)))

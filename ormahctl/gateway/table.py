@@ -40,10 +40,12 @@ class Route(msgspec.Struct, frozen=True):
 
     @property
     def params(self) -> type[Params]:
+        """The type of the method's parameters."""
         return METHODS[self.method][0]
 
     @property
     def result(self) -> type[Result]:
+        """The type of the method's result."""
         return METHODS[self.method][1]
 
     @property

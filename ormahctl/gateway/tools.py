@@ -56,6 +56,7 @@ def schema(name: str) -> dict[str, Any]:
 async def list_tools(
     _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
 ) -> types.ListToolsResult:
+    """Return the tools with their descriptions, schemas and hints."""
     found = []
     for name, tool in WORDS["tools"].items():
         hints = types.ToolAnnotations(

@@ -57,20 +57,23 @@ class Workplace:
         return await self._daemon.call(method, params, result, asker=asker, timeout=timeout)
 
     def space(self, named: str | None) -> str | UnsetType | None:
-        """Return the space for a call: `named`, else `ORMAH_SPACE`. Return None if that is `global`: memories without
-        a space. Return UNSET if neither is given: the daemon then detects the space from the folder."""
+        """Return the space for a call: `named`, else `ORMAH_SPACE`. Return None if that is `global`, for memories
+        without a space. Return UNSET if neither is given: the daemon then finds the space from the folder."""
         given = (named or "").strip() or (self._opening.space or "").strip()
         if not given:
             return UNSET
         return None if given.casefold() == GLOBAL else given
 
     async def forget_roots(self) -> None:
+        """Ask the client for its roots again at the next call that needs them."""
         self._roots_asked = False
 
     async def _folder(self, ctx: ServerRequestContext[Any]) -> str | None:
-        """Return the folder that decides the space: the project's, else the working directory, else the client's root.
+        """Return the folder that decides the space: the project's, else the working directory; None if neither is
+        known.
 
-        Desktop clients start their servers in `/` or in the home directory. These do not count, if there is a root.
+        Desktop clients start their servers in `/` or in the home directory. The first root that the client names, if
+        any, then counts instead.
         """
         place = self._opening.project or self._opening.cwd
         if self._opening.space or (place is not None and place not in self._nowhere):

@@ -65,24 +65,29 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return next((record for record in cls.all(agent) if record.real == str(real)), None)
 
     def store(self) -> None:
+        """Write the record into the state directory; it replaces an earlier one for the same file."""
         paths.private_dir(_directory())
         file.write(file.read(self._path), msgspec.json.encode(self))
 
     def forget(self) -> None:
+        """Delete the record."""
         self._path.unlink(missing_ok=True)
 
     @property
     def _path(self) -> Path:
+        """The file of the record. Its name has the agent and a digest of the changed file's path."""
         return _directory() / f"{self.agent}-{digest(os.fsencode(self.real))[:8]}.json"
 
 
 def digest(data: bytes) -> str:
+    """Return the sha256 of `data` in hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
 @contextmanager
 def setup_lock() -> Iterator[None]:
-    """Context manager: hold a lock during the block, so that only one setup at a time changes files and records."""
+    """Context manager: hold a lock during the block, so that one setup at a time changes files and records. Waits
+    for the lock."""
     fd = os.open(paths.private_dir(_directory()), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -92,13 +97,15 @@ def setup_lock() -> Iterator[None]:
 
 
 def _directory() -> Path:
+    """Return the directory of the records."""
     return paths.setup_dir()
 
 
 @dataclass(frozen=True)
 class ConfigChange:
-    """A planned change of one file; `make` carries it out. `seen`: the file as it was read for the plan. `after`: its
-    new bytes; None: the file is removed. `was`: the stored record of an earlier change, if there is one."""
+    """A planned change of one file; `make` carries it out. `seen`: the file as it was read for the plan. `after`:
+    its new bytes; None: the file is to be removed. `was`: the stored record of an earlier change; None: there is
+    none."""
 
     seen: FileRead
     after: bytes | None
@@ -108,10 +115,12 @@ class ConfigChange:
 
     @property
     def path(self) -> Path:
+        """The path of the file, as it was named."""
         return self.seen.path
 
     @property
     def changed(self) -> bool:
+        """Whether the change alters the file."""
         return self.seen.data != self.after
 
     def make(self) -> None:
@@ -133,7 +142,7 @@ class ConfigChange:
 
 
 def make_restores(changes: Sequence[ConfigChange]) -> None:
-    """Make changes that remove what an earlier setup added, and delete their records."""
+    """Make changes that restore files, and delete the records of what setup had changed in them."""
     for change in changes:
         change.make()
         if change.was is not None:
@@ -141,8 +150,8 @@ def make_restores(changes: Sequence[ConfigChange]) -> None:
 
 
 def plan_whole_file(owner: str, path: Path, wanted: bytes) -> ConfigChange:
-    """Return the change that makes `wanted` the whole content of the file at `path`. Its record has the name `owner`,
-    with which `plan_restores` can later restore the earlier content."""
+    """Return the change that makes `wanted` the whole content of the file at `path`. It has a record with the name
+    `owner`, from which `plan_restores` can restore the earlier content."""
     seen = file.read(path)
     was = Record.of(owner, seen.real)
     before, existed = seen.data, seen.data is not None
@@ -154,8 +163,8 @@ def plan_whole_file(owner: str, path: Path, wanted: bytes) -> ConfigChange:
 
 
 def plan_restores(owner: str) -> tuple[list[ConfigChange], list[Path]]:
-    """Return (changes that restore all files with a record of `owner`, paths of files that are left alone because
-    they were edited after setup wrote them)."""
+    """Return (the changes that restore all files with a record of `owner`, the paths of files that were edited
+    since). Files that were edited are left alone."""
     changes, edited = [], []
     for was in Record.all(owner):
         seen = file.read(Path(was.file))
@@ -180,8 +189,12 @@ removed environment), and harnesses take a 2 as "block the prompt"."""
 
 
 def command(event: str, harness: str, *, socket: str | None, deadline: int) -> str:
-    """Return the shell command of the hook for `event`. `socket`: the daemon's socket if it is not the default;
-    `deadline` in milliseconds."""
+    """Return the shell command of the hook for `event`. `socket`: the daemon's socket; None: the hook finds it
+    without an option. `deadline`: milliseconds after which the hook gives up.
+
+    Raises:
+        BadRequest: a path in the command is not UTF-8.
+    """
     words = [sys.executable, "-I", "-S", str(SHIM), "--hook", event, "--harness", harness]
     if socket is not None:
         words += ["--socket", socket]
@@ -221,29 +234,30 @@ def command_words(handler: Any) -> list[str]:
 
 
 def is_our_hook(handler: Any) -> bool:
-    """Whether `handler`, a hook's entry, runs Ormah's script `ormahctl/hook.py`, with any interpreter, path and
-    options."""
+    """Whether `handler`, a hook's entry in an agent's settings, runs Ormah's script `hook.py`. The interpreter, the
+    path and the options do not matter."""
     found = command_words(handler)
     return "--hook" in found and any(word.endswith(SHIM_END) for word in found)
 
 
 def option_value(handler: Any, name: str) -> str | None:
-    """Return the word after the command-line option `name` in the command of `handler`, a hook's entry; None if the
-    command does not have this option."""
+    """Return the value of the option `name` in the command of `handler`, a hook's entry; None if the command has no
+    such option."""
     found = command_words(handler)
     at = found.index(name) + 1 if name in found else len(found)
     return found[at] if at < len(found) else None
 
 
 def deadline_of(handler: Any) -> int:
-    """Return the milliseconds after which the hook `handler` gives up."""
+    """Return the milliseconds after which the hook `handler` gives up, from its command; the default if its command
+    does not say."""
     given = option_value(handler, "--deadline") or ""
     return int(given) if given.isdecimal() else DEADLINE_MS
 
 
 def mentions_ormah(path: Path) -> bool:
-    """Whether the text of the file at `path` contains the path of Ormah's `hook.py`, or the command of our MCP
-    server. For settings files that cannot be parsed; what is no regular file contains nothing."""
+    """Whether the file at `path` contains the path of `hook.py` or the command of our MCP server, as text. For
+    settings files that cannot be parsed. False if it is no regular file, or cannot be read."""
     try:
         data = file.read(path).data or b""
     except (OSError, OrmahError):
@@ -266,7 +280,8 @@ def server_words(entry: Any) -> list[str]:
 
 
 def is_our_server(entry: Any) -> bool:
-    """Whether `entry`, an MCP server's entry, starts `ormahctl mcp`, of any installation and with any options."""
+    """Whether `entry`, an MCP server's entry, starts `ormahctl mcp`. The path of `ormahctl` and the options do not
+    matter."""
     found = server_words(entry)
     return "mcp" in found and any(os.path.basename(word) == "ormahctl" for word in found)
 
@@ -287,8 +302,8 @@ def program(socket: Path) -> str:
 
 
 def store_program(agent: str, program: str | None) -> None:
-    """Store by which shell command a connected agent calls ormahctl, for texts that the daemon makes for it; None:
-    the agent is no longer connected."""
+    """Store the shell command by which the agent calls ormahctl. The daemon uses it in texts for that agent. None:
+    the agent is no longer connected, so its command is removed."""
     stored = paths.wiring_file()
     with setup_lock():
         try:

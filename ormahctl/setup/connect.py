@@ -47,10 +47,10 @@ class SettingsChange(ConfigChange):
 
 @dataclass(frozen=True)
 class WantedEntries:
-    """The hooks and the MCP server of Ormah that a settings file should have.
+    """The hooks and the MCP server of Ormah that a settings file is to have.
 
-    `servers`: the key in the file's root under which MCP servers are; None if they are in another file. `server`: the
-    entry of our MCP server; None: the file should have none. `hooks`: {event: handler}.
+    `servers`: the key under which the file has MCP servers; None if they are in another file. `server`: the entry of
+    our MCP server; None: there is to be none. `hooks`: `{event: handler}`.
     """
 
     servers: str | None
@@ -60,7 +60,7 @@ class WantedEntries:
     """Tools of our MCP server that the agent may use without asking."""
 
     def has_any(self, document: Document) -> bool:
-        """Whether `document` has a hook or MCP server of Ormah, which `uninstall` would remove."""
+        """Whether `document` has a hook or MCP server of Ormah, which `uninstall` would have to remove."""
         return bool(our_hooks(document)) or our_server(document, self.servers) is not None
 
 
@@ -88,12 +88,14 @@ def parse(path: Path, data: bytes) -> Document:
 
 
 def plan(harness: Harness, *, socket: str | None, deadline: int, server: Sequence[str]) -> list[SettingsChange]:
-    """Plan the hooks and the MCP server of `harness`: one change for each of its files, first the file of the hooks.
+    """Return the changes that connect `harness`: one for each of its files, first for the file of the hooks.
 
-    `server`: the words that start our MCP server.
+    `socket`: the value of `--socket` for the hooks; None: no such option. `deadline`: milliseconds after which a
+    hook gives up. `server`: the words of the command of our MCP server.
 
     Raises:
-        InvalidSettings: a file cannot be read. Conflict: it cannot be edited.
+        InvalidSettings: a file cannot be read or parsed.
+        Conflict: a file cannot be edited.
     """
     target, servers = harness.target(), harness.server_file()
     events = harness.wanted()
@@ -114,7 +116,7 @@ def plan(harness: Harness, *, socket: str | None, deadline: int, server: Sequenc
 
 
 def _connect_file(harness: Harness, path: Path, wanted: WantedEntries) -> SettingsChange:
-    """Plan the change of one file that adds or renews the entries in `wanted`."""
+    """Return the change of one settings file after which Ormah's entries in it are exactly `wanted`."""
     seen, document = read(harness, path)
     hooks, served = our_hooks(document), our_server(document, wanted.servers)
     was = Record.of(harness.name, seen.real)
@@ -143,6 +145,8 @@ def _connect_file(harness: Harness, path: Path, wanted: WantedEntries) -> Settin
 
 
 def _server_state(before: Mapping[str, Any] | None, after: Document, wanted: WantedEntries) -> ServerState:
+    """Return what a change does to the entry of our MCP server. `before`: that entry before the change; None: there
+    was none. `after`: the document after the change."""
     if wanted.servers is None:
         return None
     now = our_server(after, wanted.servers)
@@ -152,10 +156,11 @@ def _server_state(before: Mapping[str, Any] | None, after: Document, wanted: Wan
 
 
 def disconnect(harness: Harness) -> list[SettingsChange]:
-    """Plan the removal of Ormah's hooks and MCP server from every file of `harness`.
+    """Return the changes that remove Ormah's hooks and MCP server from every file of `harness`. Files without an
+    entry of Ormah are left out.
 
     Raises:
-        InvalidSettings: a file that names the shim cannot be parsed.
+        InvalidSettings: a file that names Ormah cannot be parsed.
     """
     records = {record.real: record for record in Record.all(harness.name)}
     usual = {os.path.realpath(path): path for path in (harness.target(), harness.server_file())}
@@ -165,6 +170,12 @@ def disconnect(harness: Harness) -> list[SettingsChange]:
 
 
 def _disconnect_file(harness: Harness, path: Path, was: Record | None) -> SettingsChange | None:
+    """Return the change that removes Ormah's entries from one file; None if it has none. `was`: the record of the
+    file; if the file is still as setup wrote it, its old content is restored.
+
+    Raises:
+        InvalidSettings: the file names Ormah, and cannot be parsed.
+    """
     try:
         seen, document = read(harness, path)
     except InvalidSettings:
@@ -191,7 +202,7 @@ def _disconnect_file(harness: Harness, path: Path, was: Record | None) -> Settin
 
 
 def our_hooks(document: Document) -> Handlers:
-    """Return {event: Ormah's handlers for it} for a settings file."""
+    """Return `{event: entries of Ormah's hooks for it}` for a settings file."""
     found: Handlers = {}
     for place, handler in _our_places(document):
         found.setdefault(place.event, []).append(handler)
@@ -199,20 +210,21 @@ def our_hooks(document: Document) -> Handlers:
 
 
 def our_server(document: Document, servers: str | None) -> Mapping[str, Any] | None:
-    """Return the entry of our MCP server in the root's object `servers`; None if there is no such object or entry, or
-    if the entry of that name starts another program."""
+    """Return the entry of our MCP server under the key `servers`. None if there is no such entry, or if it starts
+    another program."""
     found = server_entry(document, servers)
     return found if isinstance(found, Mapping) and entry.is_our_server(found) else None
 
 
 def server_entry(document: Document, servers: str | None) -> Any:
-    """Return the entry that has the name of our MCP server in the root's object `servers`, whatever program it
-    starts; None if there is none."""
+    """Return the entry with the name of our MCP server under the key `servers`, whatever program it starts; None if
+    there is none. `servers` may be None, for a file without servers."""
     table = document.value.get(servers) if servers is not None else None
     return table.get(entry.SERVER) if isinstance(table, Mapping) else None
 
 
 def _our_places(document: Document) -> list[tuple[HandlerPlace, Mapping[str, Any]]]:
+    """Return (place, handler) for each hook of Ormah in a settings file, in the file's order."""
     return [
         (HandlerPlace(event, group, number), handler)
         for event, groups in _events(document)
@@ -228,20 +240,22 @@ OUR_TOOLS = f"mcp__{entry.SERVER}__"
 
 
 def _allow_rules(value: Mapping[str, Any]) -> Any:
+    """Return the value of `permissions.allow` in Claude Code's settings: a list of rules, unless the person wrote
+    something else. Return [] if it is missing."""
     permissions = value.get(ALLOW[0])
     return permissions.get(ALLOW[1], []) if isinstance(permissions, Mapping) else []
 
 
 def _our_allow_rules(document: Document) -> list[tuple[int, str]]:
-    """Return (number in the list, rule) for the rules that name a tool of our MCP server."""
+    """Return (index in the list, rule) for each rule in `permissions.allow` that names a tool of our MCP server."""
     rules = _allow_rules(document.value) if isinstance(document, Json) else None
     found = enumerate(rules if isinstance(rules, list) else [])
     return [(number, rule) for number, rule in found if isinstance(rule, str) and rule.startswith(OUR_TOOLS)]
 
 
 def _events(document: Document) -> Iterator[tuple[str, list[Any]]]:
-    """Yield (event, its groups of handlers) of a JSON file. Members of `hooks` that are no events are skipped
-    (Gemini's `enabled`)."""
+    """Yield (event, its groups of handlers) for a JSON settings file. Members of `hooks` that are no lists, such as
+    Gemini's `enabled`, are skipped."""
     hooks = document.value.get("hooks") if isinstance(document, Json) else None
     for event, groups in hooks.items() if isinstance(hooks, Mapping) else ():
         if isinstance(groups, list):
@@ -249,12 +263,19 @@ def _events(document: Document) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _handlers(group: Any) -> list[Any]:
+    """Return the list of handlers in a group of hooks; [] if `group` does not have the expected form."""
     found = group.get("hooks") if isinstance(group, Mapping) else None
     return found if isinstance(found, list) else []
 
 
 def _plan_edits(path: Path, start: Document, wanted: WantedEntries) -> tuple[list[Splice], Document]:
-    """Return the edits after which Ormah's entries are exactly `wanted`, and the resulting document."""
+    """Return (the edits after which Ormah's entries are exactly `wanted`, the document after these edits). `path`:
+    the file, for errors.
+
+    Raises:
+        InvalidSettings: hooks or servers do not have the expected form.
+        Conflict: the file cannot be edited without touching other entries.
+    """
     edits: list[Splice] = []
     now = start
     if isinstance(now, Json):
@@ -296,11 +317,8 @@ def _plan_edits(path: Path, start: Document, wanted: WantedEntries) -> tuple[lis
 
 
 def _plan_server(path: Path, now: Document, servers: str, wanted: Mapping[str, Any] | None) -> list[Splice]:
-    """Return the edits after which our MCP server's entry in the object `servers` is `wanted`, or is gone if `wanted`
-    is None.
-
-    An entry of that name that starts another program is left alone.
-    """
+    """Return the edits after which the entry of our MCP server is `wanted`, or is removed if `wanted` is None. An
+    entry of the same name that starts another program is left alone."""
     table = now.value.get(servers, {})
     if wanted is not None and not isinstance(table, Mapping):
         raise InvalidSettings(f'{path}: "{servers}" is no object, but {json.dumps(table, default=str)[:60]}')
@@ -314,7 +332,7 @@ def _plan_server(path: Path, now: Document, servers: str, wanted: Mapping[str, A
 
 
 def _verify(before: Document, after: Document, wanted: WantedEntries) -> None:
-    """Check that `after` has exactly the entries of Ormah in `wanted`, and otherwise the same content as `before`.
+    """Check that `after` has exactly Ormah's entries in `wanted`, and apart from them the same content as `before`.
 
     Raises:
         Conflict: the check failed.
@@ -331,8 +349,8 @@ def _verify(before: Document, after: Document, wanted: WantedEntries) -> None:
 
 
 def _content_of_others(document: Document, servers: str | None) -> str:
-    """Return the content of `document` without Ormah's entries, as JSON, in order. Containers of hooks or MCP servers
-    that are then empty are left out."""
+    """Return the content of `document` without Ormah's entries, as JSON text, to be compared. Objects and lists that
+    are empty without these entries are left out."""
     value = {
         key: copy.deepcopy(member) if key in {"hooks", servers, ALLOW[0]} else member
         for key, member in document.value.items()

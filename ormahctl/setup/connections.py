@@ -53,6 +53,10 @@ class HookAnswer:
 
 @dataclass(frozen=True)
 class AgentStatus:
+    """How one agent is connected. `found`: where its program or settings are on this machine; None if it is not
+    installed. `state`: whether it has Ormah's entries (`outdated`: they are not those that setup would write now).
+    `file`: the settings file. `mend`: the command that mends `trouble`."""
+
     agent: Agent
     found: str | None
     state: Literal["yes", "no", "outdated", "unreadable"]
@@ -68,14 +72,18 @@ class AgentStatus:
 
 
 def entries(agent: Agent) -> tuple[Handlers, Mapping[str, Any] | None]:
-    """Return (Ormah's hooks in the agent's settings, its entry of our MCP server). Raises InvalidSettings."""
+    """Return (Ormah's hooks in the agent's settings, its entry of our MCP server or None).
+
+    Raises:
+        InvalidSettings: a settings file cannot be read.
+    """
     hooks = our_hooks(read(agent, agent.target())[1]) if isinstance(agent, Harness) else {}
     return hooks, our_server(read(agent, agent.server_file())[1], agent.servers)
 
 
 def connected() -> dict[str, list[Mapping[str, Any]]]:
-    """Return {agent: Ormah's handlers and MCP server in its settings} for every connected agent. An agent whose
-    settings file cannot be read is left out."""
+    """Return `{agent: entries of Ormah's hooks and MCP server in its settings}` for every connected agent. An agent
+    whose settings cannot be read is left out."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for agent in agents.AGENTS.values():
         try:
@@ -89,8 +97,8 @@ def connected() -> dict[str, list[Mapping[str, Any]]]:
 
 
 def lost() -> dict[str, Path]:
-    """Return {agent: its settings file} where an entry that setup wrote is not there any more: an agent that runs may
-    write back what it read before."""
+    """Return `{agent: its settings file}` for agents whose settings lost an entry that setup wrote. This happens if
+    a running agent writes back settings that it read earlier."""
     found = {}
     for agent in agents.HARNESSES.values():
         with contextlib.suppress(OrmahError):  # a file that cannot be read is named by `setup`
@@ -102,9 +110,9 @@ def lost() -> dict[str, Path]:
 
 
 def agent_status(agent: Agent, *, socket: str | None, server: Sequence[str]) -> AgentStatus:
-    """Return whether and how an agent is connected, after a trial run of its hook.
+    """Return whether and how an agent is connected. Its hook is run once, to see whether it answers.
 
-    `socket` and `server`: the value of `--socket` and the words of the MCP server that setup would write now.
+    `socket` and `server`: the value of `--socket`, and the words of the MCP server, that setup would write now.
     """
     path = agent.target() if isinstance(agent, Harness) else agent.server_file()
     try:
@@ -132,8 +140,8 @@ def agent_status(agent: Agent, *, socket: str | None, server: Sequence[str]) -> 
 
 
 def ask_hook(handler: Mapping[str, Any]) -> HookAnswer:
-    """Run the command of `handler` as a harness does, by a shell, with a prompt that the daemon answers and does not log.
-    Unlike a harness, read its stderr."""
+    """Run the command of `handler`, a hook's entry, by a shell as a harness does, and return how it answered. The
+    daemon answers the prompt and does not log it. Unlike a harness, this reads the command's stderr."""
     command = str(handler["command"]).removesuffix(entry.GUARD)
     event = {"prompt": "Is Ormah connected to this agent?", "session_id": CHECK_SESSION, "cwd": os.getcwd()}
     limit = entry.deadline_of(handler) / 1000 + entry.SPARE_SECONDS
@@ -156,7 +164,7 @@ def ask_hook(handler: Mapping[str, Any]) -> HookAnswer:
 
 
 def ask_server(words: Sequence[str]) -> HookAnswer:
-    """Start the MCP server as an agent does, shake hands, and call the tool `recall`."""
+    """Start the MCP server as an agent does, call the tool `recall`, and return whether both worked."""
     about = {
         "protocolVersion": "2025-11-25",
         "capabilities": {},
@@ -212,8 +220,12 @@ def untrusted() -> str | None:
 def converse(
     words: Sequence[str], calls: Sequence[Mapping[str, Any]], ids: set[int], seconds: float
 ) -> dict[int, dict[str, Any]]:
-    """Start a program that reads and writes JSON-RPC in lines, send `calls`, and return {id: reply} for those of `ids`
-    that it answers within `seconds`. Raises OSError if it cannot be started."""
+    """Start a program that speaks JSON-RPC in lines, send `calls`, and return `{id: reply}`. The wait ends when all
+    `ids` are answered, or after `seconds`.
+
+    Raises:
+        OSError: the program cannot be started.
+    """
     replies: dict[int, dict[str, Any]] = {}
     process = subprocess.Popen(
         list(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
@@ -282,7 +294,8 @@ def findings(daemon: str | None, socket: Path) -> list[Finding]:
 
 
 def _gateway_findings(socket: Path) -> list[Finding]:
-    """Return what is wrong with the gateway. It is no problem if none runs."""
+    """Return what is wrong with the gateway: that it does not answer, or has another version. Return [] if none
+    runs."""
     try:
         found = reach.order(socket, "status", {}, start=False, seconds=GATEWAY_SECONDS)
     except Unavailable as exc:
@@ -296,8 +309,8 @@ def _gateway_findings(socket: Path) -> list[Finding]:
 
 
 def _troubles(settings_entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield problems of `one`, the settings entry of a hook or MCP server, as sentences with `AGENT` in place of the
-    agent's name."""
+    """Yield what is wrong with `settings_entry`, the entry of a hook or MCP server, as sentences. `AGENT` stands for
+    the agent's name."""
     served = entry.is_our_server(settings_entry)
     what, words = (
         ("MCP server", entry.server_words(settings_entry)) if served else ("hooks", entry.command_words(settings_entry))

@@ -61,6 +61,7 @@ def read(text: bytes) -> Mapping[str, Any]:
 
 
 def _decoded(text: bytes) -> str:
+    """Return `text` decoded as UTF-8. Raises InvalidSettings, with line and column, if it is something else."""
     try:
         return text.decode()
     except UnicodeDecodeError as exc:
@@ -69,11 +70,12 @@ def _decoded(text: bytes) -> str:
 
 
 def _refuse_constant(name: str) -> Any:
+    """Raise ValueError for NaN and Infinity, which Python's parser accepts and JSON does not have."""
     raise ValueError(f"{name} is no JSON")
 
 
 def tree(text: bytes) -> Node:
-    """Return the root node, with all positions, of a text that `read` accepts."""
+    """Return the root node of a JSON text that `read` accepts, with the positions of all values."""
     root = Node(None, 0, 0, len(text))
     open_nodes = [root]
     kinds = [b"["]
@@ -142,7 +144,8 @@ class Json:
     # ---------------------------------------------------------------- hooks
 
     def append(self, path: Sequence[str], value: Any) -> list[Splice]:
-        """Return edits that add `value` at the end of the list at `path`, which is created if missing."""
+        """Return the edits that add `value` at the end of the list at `path`. The list, and objects on the way to
+        it, are created if missing."""
         for end, key in enumerate(path):
             if not self._has(*path[: end + 1]):
                 made: Any = [value]
@@ -152,7 +155,8 @@ class Json:
         return self._insert(tuple(path), None, value)
 
     def prune(self, path: Path) -> list[Splice]:
-        """Return edits that remove the value at `path`, and the containers that then are empty."""
+        """Return the edits that remove the value at `path`, and also the objects and lists that are empty without
+        it."""
         while len(path) > 1 and len(self._at(path[:-1])) == 1:
             path = path[:-1]
         return self._remove(path)
@@ -186,6 +190,7 @@ class Json:
 
     @staticmethod
     def _path(place: HandlerPlace) -> Path:
+        """Return the path of the handler at `place`, as keys and indexes from the root."""
         return ("hooks", place.event, place.group, "hooks", place.number)
 
     # ---------------------------------------------------------------- any JSON
@@ -195,9 +200,11 @@ class Json:
         return self.parse(apply(self.data, edits)) if edits else self
 
     def _has(self, *path: str) -> bool:
+        """Whether the object that contains `path` has its last key."""
         return path[-1] in self._at(path[:-1])
 
     def _at(self, path: Path) -> Any:
+        """Return the value at `path`. Raises KeyError or IndexError if there is none."""
         value: Any = self.value
         for step in path:
             value = value[step]
@@ -205,6 +212,7 @@ class Json:
 
     @cached_property
     def _root(self) -> Node:
+        """The node of the whole document, with the positions of all values."""
         return tree(self.plain)
 
     def _node(self, path: Path) -> Node:
@@ -243,6 +251,7 @@ class Json:
         return edits
 
     def _replace(self, path: Path, value: Any) -> list[Splice]:
+        """Return the edit that replaces the value at `path` by `value`."""
         node = self._node(path)
         return [Splice(node.at, self.data[node.at : node.end], self._text(value, self._indent(node.at)))]
 
@@ -275,10 +284,12 @@ class Json:
 
     @cached_property
     def _newline(self) -> bytes:
+        """The line end that the file uses."""
         return b"\r\n" if b"\r\n" in self.data else b"\n"
 
     @cached_property
     def _unit(self) -> bytes:
+        """The white space by which the file indents one level; `UNIT` if it does not show it."""
         children = self._root.children if self.value else []
         return (self._own_indent(children[0]) if children else None) or UNIT
 
@@ -289,11 +300,12 @@ class Json:
         return line if b"\n" in self.data[: node.start] and not line.strip(b" \t") else None
 
     def _indent(self, at: int) -> bytes:
-        """Return the white space at the start of the line that contains the byte `at`."""
+        """Return the white space at the start of the line that contains the byte at position `at`."""
         line = self.data[self.data.rfind(b"\n", 0, at) + 1 : at]
         return line[: len(line) - len(line.lstrip(b" \t"))]
 
     def _text(self, value: Any, indent: bytes) -> bytes:
+        """Return `value` as JSON in the file's style. `indent`: the white space before its second and further lines."""
         text = json.dumps(value, ensure_ascii=False, indent=self._unit.decode()).encode()
         return text.replace(b"\n", self._newline + indent)
 
@@ -349,7 +361,12 @@ class Toml:
         return [Splice(start, self.data[start:end], b"")]
 
     def _span(self, table: str, name: str) -> tuple[int, int]:
-        """Return begin and end of the table `table.name` and its own tables, without the empty lines after them."""
+        """Return (start, end) of the table `table.name` with its subtables, as positions of bytes. Empty lines after
+        it are not included.
+
+        Raises:
+            Conflict: the table is written in another form, such as in one line.
+        """
         words = re.escape(f"{table}.{name}".encode())
         found = re.search(rb"(?m)^[ \t]*\[%s\][^\n]*(?:\n(?![ \t]*\[(?!%s\.))[^\n]*)*" % (words, words), self.data)
         if found is None:

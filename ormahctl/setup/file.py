@@ -99,8 +99,8 @@ def read(path: Path) -> FileRead:
 
 
 def write(seen: FileRead, data: bytes | None) -> None:
-    """Replace the content of the file `seen` by `data` durably, or remove the file, and its folder if that is then empty, if
-    `data` is None. Missing directories are created.
+    """Replace the content of the file `seen` by `data`, durably. Missing directories are created. If `data` is None,
+    remove the file, and its directory if that is then empty.
 
     Raises:
         Conflict: the file has changed since it was read, is read-only, or belongs to another user. Nothing was
@@ -151,8 +151,11 @@ def write(seen: FileRead, data: bytes | None) -> None:
 
 
 def _check_writable(seen: FileRead) -> os.stat_result | None:
-    """Return the present stat of the file `seen`, or None if it did not exist. Raises Conflict if this user may not
-    replace it."""
+    """Return the present stat of the file `seen`; None if it did not exist when it was read.
+
+    Raises:
+        Conflict: the file was removed meanwhile, or this user may not replace it.
+    """
     if seen.data is None:
         return None
     try:
@@ -167,15 +170,18 @@ def _check_writable(seen: FileRead) -> os.stat_result | None:
 
 
 def _check_unchanged(seen: FileRead) -> None:
+    """Raise Conflict if the file no longer has the content with which it was read."""
     if read(seen.path).data != seen.data:
         raise _changed_error(seen)
 
 
 def _changed_error(seen: FileRead) -> Conflict:
+    """Return the error for a file that another program has changed meanwhile."""
     return Conflict(f"{seen.path} was changed by somebody else in the meantime; it was left alone", hint="try again")
 
 
 def _sync(directory: Path) -> None:
+    """Write the entries of `directory` to the disk (fsync), so that a rename in it survives a crash."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

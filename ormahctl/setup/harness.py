@@ -99,6 +99,7 @@ class Harness(Agent):
         return self.home() / "settings.json"
 
     def server_file(self) -> Path:
+        """Return the file that holds MCP servers: the same as that of the hooks."""
         return self.target()
 
     def wanted(self) -> tuple[str, ...]:
@@ -139,6 +140,8 @@ def named_directory(variable: str, usual: str) -> Path:
 
 
 class ClaudeCode(Harness):
+    """Claude Code: hooks in `settings.json`, MCP servers in `.claude.json`."""
+
     name = "claude-code"
     title = "Claude Code"
     program = "claude"
@@ -149,6 +152,7 @@ class ClaudeCode(Harness):
     reads = "CLAUDE.md"
 
     def home(self) -> Path:
+        """Return the directory `$CLAUDE_CONFIG_DIR`, or `.claude` in the home directory."""
         return named_directory("CLAUDE_CONFIG_DIR", ".claude")
 
     def server_file(self) -> Path:
@@ -157,10 +161,13 @@ class ClaudeCode(Harness):
         return (self.home() if os.environ.get("CLAUDE_CONFIG_DIR") else paths.home()) / ".claude.json"
 
     def off(self) -> str | None:
+        """Return `disableAllHooks` if that setting is true, else None."""
         return "disableAllHooks" if settings(self.target()).get("disableAllHooks") is True else None
 
 
 class Codex(Harness):
+    """Codex: hooks in `hooks.json`, MCP servers in `config.toml`."""
+
     name = "codex"
     title = "Codex"
     program = "codex"
@@ -171,12 +178,15 @@ class Codex(Harness):
     after = "Codex runs new hooks once you trust them: it asks when it starts, or type /hooks"
 
     def home(self) -> Path:
+        """Return the directory `$CODEX_HOME`, or `.codex` in the home directory."""
         return named_directory("CODEX_HOME", ".codex")
 
     def target(self) -> Path:
+        """Return the file that has hooks."""
         return self.home() / "hooks.json"
 
     def server_file(self) -> Path:
+        """Return the file that has MCP servers and features."""
         return self.home() / "config.toml"
 
     def instructions(self) -> Path:
@@ -185,6 +195,7 @@ class Codex(Harness):
         return instead if instead.is_file() else super().instructions()
 
     def off(self) -> str | None:
+        """Return the feature by which hooks are switched off in `config.toml`; None if there is none."""
         features = settings(self.server_file()).get("features")
         for key in ("hooks", "codex_hooks"):
             if isinstance(features, Mapping) and features.get(key) is False:
@@ -193,6 +204,8 @@ class Codex(Harness):
 
 
 class Gemini(Harness):
+    """Gemini CLI: hooks and MCP servers in `settings.json`."""
+
     name = "gemini"
     title = "Gemini CLI"
     program = "gemini"
@@ -216,10 +229,12 @@ class Gemini(Harness):
         return self.home() / (self.reads if not plain or self.reads in plain else plain[0])
 
     def handler(self, event: str, *, socket: str | None, deadline: int) -> dict[str, Any]:
+        """Return the settings entry of the hook for `event`. It has a name, and its timeout is in milliseconds."""
         made = super().handler(event, socket=socket, deadline=deadline)
         return {"name": "ormah", **made, "timeout": made["timeout"] * 1000}
 
     def off(self) -> str | None:
+        """Return the setting by which the person switched off all hooks, or that of Ormah; None if there is none."""
         for table in ("hooksConfig", "hooks"):
             group = settings(self.target()).get(table)
             if not isinstance(group, Mapping):
@@ -233,17 +248,22 @@ class Gemini(Harness):
 
 
 class Cursor(Agent):
+    """Cursor: MCP servers only."""
+
     name = program = "cursor"
     title = "Cursor"
     place = (".cursor", "mcp.json")
 
 
 class OpenCode(Agent):
+    """OpenCode: MCP servers only, which its own command adds."""
+
     name = program = "opencode"
     title = "OpenCode"
     servers = "mcp"
 
     def home(self) -> Path:
+        """Return the directory `opencode` in the directory of configurations."""
         return entry.config_home() / "opencode"
 
     def server_file(self) -> Path:
@@ -252,9 +272,11 @@ class OpenCode(Agent):
         return next((path for path in known if path.is_file()), known[1])
 
     def server(self, words: Sequence[str]) -> dict[str, Any]:
+        """Return the settings entry of an MCP server. The command is one list of words."""
         return {"type": "local", "command": list(words)}
 
     def adding(self, words: Sequence[str]) -> list[str]:
+        """Return the command of OpenCode that adds the server `words`."""
         return ["opencode", "mcp", "add", entry.SERVER, "--", *words]
 
 
@@ -262,11 +284,14 @@ class DesktopProgram(Agent):
     """Describes a program whose settings are with those of desktop programs."""
 
     def home(self) -> Path:
+        """Return the directory of the program's settings, which depends on the system."""
         base = paths.home() / "Library" / "Application Support" if managers.MACOS else entry.config_home()
         return base / self.place[0]
 
 
 class ClaudeDesktop(DesktopProgram):
+    """Claude Desktop: MCP servers only."""
+
     name = program = "claude-desktop"
     title = "Claude Desktop"
     place = ("Claude", "claude_desktop_config.json")
@@ -274,6 +299,8 @@ class ClaudeDesktop(DesktopProgram):
 
 
 class VsCode(DesktopProgram):
+    """VS Code: MCP servers only, which its own command adds."""
+
     name = "vscode"
     title = "VS Code"
     program = "code"
@@ -283,6 +310,7 @@ class VsCode(DesktopProgram):
     after = "VS Code asks once whether you trust the server: start it in the chat's tools"
 
     def adding(self, words: Sequence[str]) -> list[str]:
+        """Return the command of VS Code that adds the server `words`."""
         return ["code", "--add-mcp", json.dumps({"name": entry.SERVER, **self.server(words)})]
 
 

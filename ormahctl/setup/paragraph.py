@@ -39,8 +39,8 @@ class Paragraph(ConfigChange):
 
 
 def plan(agent: str, path: Path, program: str) -> Paragraph:
-    """Plan to write Ormah's paragraph into the instructions file at `path`. `program`: the shell command for ormahctl
-    that the paragraph names."""
+    """Return the change that writes Ormah's paragraph into the instructions file at `path`, or brings it up to date.
+    `Paragraph.state` says what it does. `program`: the shell command for ormahctl that the paragraph names."""
     seen = file.read(path)
     data = seen.data or b""
     was = Record.of(owner(agent), seen.real)
@@ -77,7 +77,8 @@ def block(program: str, newline: bytes = b"\n") -> bytes:
 
 
 def _record(agent: str, seen: file.FileRead, was: Record | None, after: bytes, edits: Sequence[Splice]) -> Record:
-    """Return the record of a paragraph. `after`: the file's bytes, if the edits can be reversed one by one."""
+    """Return the record of a paragraph that was written into the file `seen`. `was`: the earlier record. `after`:
+    the file's bytes after the change; b"" if the edits cannot be reversed one by one."""
     existed = was.existed if was else seen.data is not None
     place = {"agent": owner(agent), "file": str(seen.path), "real": str(seen.real)}
     return Record(**place, existed=existed, after=change.digest(after) if after else "", edits=tuple(edits))
@@ -108,6 +109,8 @@ def removal(agent: str) -> tuple[list[ConfigChange], list[Path]]:
 
 
 def _is_unedited(found: re.Match[bytes]) -> bool:
+    """Whether the paragraph `found` (a match of `_BLOCK`) has the digest in its first comment, so that no person has
+    edited it."""
     return found[1].decode() == _digest(found[2])
 
 

@@ -119,6 +119,8 @@ def _environment(environ: Mapping[str, str], *, homebrew: bool = False) -> dict[
 
 
 def _path_variable(environ: Mapping[str, str], homebrew: bool) -> Iterator[tuple[str, str]]:
+    """Yield ("PATH", value) if the service needs another PATH than systemd sets, because git is elsewhere. For
+    launchd (`homebrew`), which has no usable default, always yield it."""
     usual = [HOMEBREW, *SYSTEM_PATH] if homebrew else list(SYSTEM_PATH)
     git = shutil.which("git", path=environ.get("PATH"))
     if git is not None and os.path.dirname(git) not in usual:
@@ -138,14 +140,17 @@ def _quoted(word: str, *, command: bool = False) -> str:
 
 
 def _checked(text: str) -> str:
+    """Return `text` unchanged. Raises BadRequest if it has control characters, which no service's file can hold."""
     if not text.isprintable():
         raise BadRequest(f"{text!r} has characters that no service's file can hold", hint="give that path another name")
     return text
 
 
 def _units_directory() -> Path:
+    """Return the directory of this user's systemd units."""
     return change.config_home() / "systemd" / "user"
 
 
 def _template(name: str) -> str:
+    """Return the text of the template `name` of a service's file."""
     return files("ormahctl.setup").joinpath("units", name).read_text("utf-8")

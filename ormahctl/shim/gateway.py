@@ -99,7 +99,7 @@ def take_lock(socket: str) -> "int | None":
 
 
 def last_log_line(socket: str) -> str:
-    """Return the last line of the gateway's log; "" if there is none."""
+    """Return the last line of the gateway's log, which says why it ended; "" if there is none."""
     try:
         fd = posix.open(address(socket) + ".log", posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
@@ -142,7 +142,7 @@ def _spawn(socket: str, lock: int) -> None:
 
 
 def _make_directory(directory: str) -> None:
-    """Create `directory` and its missing parents with mode 0700."""
+    """Create `directory` and its missing parents with mode 0700. An existing directory is left as it is."""
     try:
         posix.mkdir(directory, 0o700)
     except FileExistsError:

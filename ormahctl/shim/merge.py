@@ -41,6 +41,12 @@ def main(words: list[str]) -> int:
 
 
 def _merge(words: list[str]) -> int:
+    """Merge one file as `main` says. The three versions are sent to the daemon, or to a child process if the daemon
+    does not answer or they are large.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
     socket, words = (words[1], words[2:]) if words[0] == "--socket" else ("", words)
     base, ours, theirs, _markers, path = words
     parts = [path.encode("utf-8", "surrogateescape")]
@@ -66,8 +72,8 @@ def _merge(words: list[str]) -> int:
 
 
 def _ask_child(body: bytes) -> bytes:
-    """Return the reply of the child process `ormahd merge-driver` to the request `body`; b"" if it fails. The child
-    reads all of its input before it answers."""
+    """Return the reply of the child process `ormahd merge-driver` to `body`; b"" if it fails. The child reads all of
+    its input before it answers, so writing before reading cannot block for ever."""
     child_stdin, to_child = posix.pipe()
     from_child, child_stdout = posix.pipe()
     root = __file__.rpartition("/ormahctl/")[0]
@@ -86,8 +92,8 @@ def _ask_child(body: bytes) -> bytes:
 
 
 def _write(name: str, data: bytes) -> None:
-    """Write `data` to the file `name` whole or not at all: if the disk is full, git's text merge still needs the old
-    content."""
+    """Replace the content of the file `name` by `data`, or leave it unchanged. If the disk is full, git's text merge
+    still needs the old content."""
     fresh = name + ".ormah"
     try:
         with open(fresh, "wb", 0) as file:

@@ -41,6 +41,8 @@ def main(words: "list[str]") -> int:
 
 
 def _hook(words: "list[str]") -> None:
+    """Send stdin to the daemon and print the reply. If no daemon answers: store the event for the next one if its
+    transcript has grown, start the daemon at the start of a session, and print a notice to the person."""
     event = words[0]
     options = {"--harness": "", "--socket": "", "--deadline": str(DEADLINE_MS)}
     at = 1
@@ -114,7 +116,8 @@ def _spool(socket: str, named: bytes, body: bytes) -> None:
 
 
 def _field(body: bytes, name: bytes) -> bytes:
-    """Return the string value of the field `name` in the JSON object `body`, with its quotes; b"" if there is none."""
+    """Return the string value of the field `name` in the JSON object `body`, with its quotes; b"" if there is none.
+    `name` includes its quotes."""
     at = body.find(name)
     while at > 0 and body[at - 1 : at] == b"\\":  # part of a string value, not a field
         at = body.find(name, at + 1)
@@ -130,6 +133,7 @@ def _field(body: bytes, name: bytes) -> bytes:
 
 
 def _write(reply: bytes) -> None:
+    """Write `reply` to stdout, also if that is a pipe that does not block."""
     rest = memoryview(reply)
     while rest:
         try:
@@ -139,8 +143,8 @@ def _write(reply: bytes) -> None:
 
 
 def _project_or_directory() -> str:
-    """Return `project=FOLDER` if the harness names the folder in which the session began; otherwise the path of the
-    working directory."""
+    """Return `project=FOLDER` if the harness names the folder in which the session began. Otherwise return the
+    working directory; "" if that was removed."""
     for name in (b"CLAUDE_PROJECT_DIR", b"GEMINI_PROJECT_DIR"):
         folder = posix.environ.get(name, b"")
         if folder.startswith(b"/"):

@@ -85,6 +85,7 @@ class Pump:
         self.writing = _thread.allocate_lock()
 
     def run(self) -> None:
+        """Forward the agent's lines until its input ends, or the process that started this one has ended."""
         try:  # noqa: SIM105 - `contextlib` is no builtin
             self._connect()
         except OSError:
@@ -139,8 +140,12 @@ class Pump:
                 return
 
     def _connect(self) -> _socket.socket:
-        """Connect to the gateway, which is started if none runs, begin a session, and return the connection. Raises
-        OSError with what is wrong."""
+        """Connect to the gateway, begin a session, and return the connection. If no gateway runs, one is started. A
+        thread then passes the gateway's lines to the agent.
+
+        Raises:
+            OSError: the gateway does not answer within `PATIENCE` seconds; the message has its last log line.
+        """
         deadline, starts = time.monotonic() + PATIENCE, 0
         while (channel := gateway.connect(self.socket)) is None:
             if gateway.begin(self.socket):
@@ -155,7 +160,8 @@ class Pump:
         return channel
 
     def _forward_answers(self, channel: _socket.socket) -> None:
-        """Pass the gateway's lines to the agent until the connection ends; then answer open requests with an error."""
+        """Pass the gateway's lines to the agent until the connection ends. Then answer the requests that were open
+        on it with an error."""
         try:
             lines = Lines()
             while data := _receive(channel):
@@ -176,7 +182,8 @@ class Pump:
             posix._exit(0)  # the agent is gone
 
     def _note_answer(self, line: bytes) -> bool:
-        """Note which request a line of the gateway answers. Return False for the answer to a repeated handshake."""
+        """Mark the request that `line` answers as answered. Return whether to pass `line` to the agent: False for
+        the answer to a repeated `initialize`."""
         message = read(line)
         key = message.get("id")
         if "method" in message or not isinstance(key, (int, str)):
@@ -190,7 +197,7 @@ class Pump:
         return True
 
     def _wait_for_answers(self) -> None:
-        """Pass on what the gateway still answers, after the end of the input."""
+        """Pass on what the gateway still answers after the end of the input, for at most `FAREWELL` seconds."""
         end = time.monotonic() + FAREWELL
         while self.waiting and time.monotonic() < end:
             time.sleep(RETRY)
@@ -200,6 +207,7 @@ class Pump:
             time.sleep(RETRY)
 
     def _send_error(self, key: object, why: str) -> None:
+        """Answer the agent's request `key` with an error. `why`: what is wrong with the gateway."""
         identifier = _json.encode_basestring_ascii(key) if isinstance(key, str) else str(key)
         text = _json.encode_basestring_ascii(
             f"Ormah's gateway cannot be reached: {why}. The memories are safe. Try again; the gateway's log is "
@@ -210,12 +218,14 @@ class Pump:
         )
 
     def _write(self, line: bytes) -> None:
+        """Write one line to the agent. The threads take turns."""
         with self.writing:
             while line:
                 line = line[posix.write(1, line) :]
 
 
 def _receive(channel: _socket.socket) -> bytes:
+    """Return the next bytes from `channel`; b"" if the connection has ended or failed."""
     try:
         return channel.recv(PIECE)
     except OSError:
@@ -280,4 +290,5 @@ def opening() -> bytes:
 
 
 def _first_variable(*names: bytes) -> bytes:
+    """Return the value of the first environment variable of `names` that is set; b"" if none is."""
     return next((value for name in names if (value := posix.environ.get(name, b""))), b"")

@@ -30,8 +30,8 @@ def configured_socket(flag: str) -> str:
 
 
 def of_vault(vault: str, usual: str) -> str:
-    """Return the path of the daemon's socket for `vault`. `usual`: the vault that the configuration names. For both,
-    "" means the default vault."""
+    """Return the path of the daemon's socket for `vault`. `usual`: the vault that the configuration names. An empty
+    text stands for the default vault, in both."""
     from posixpath import realpath
 
     if not vault or (usual and realpath(vault) == realpath(usual)):
@@ -40,7 +40,7 @@ def of_vault(vault: str, usual: str) -> str:
 
 
 def _runtime_directory() -> str:
-    """Return the directory in which the daemons' sockets are."""
+    """Return the directory that holds the daemons' sockets."""
     for base in (_variable("XDG_RUNTIME_DIR"), f"/run/user/{posix.getuid()}"):
         try:
             if base and posix.stat(base).st_mode & 0o170000 == 0o040000:  # a directory
@@ -51,8 +51,8 @@ def _runtime_directory() -> str:
 
 
 def _xdg_directory(name: str, usual: str) -> str:
-    """Return the directory that the XDG variable `name` names. If it is not set or a relative path, return `usual`
-    (on macOS `~/Library/Application Support`)."""
+    """Return the directory that the XDG variable `name` names. If it is not set, or a relative path, return `usual`;
+    on macOS, return `~/Library/Application Support`."""
     given = _variable(name)
     if given.startswith("/"):
         return given.rstrip("/")
@@ -61,7 +61,7 @@ def _xdg_directory(name: str, usual: str) -> str:
 
 def _socket_name(vault: str, usual: str = "") -> str:
     """Return the file name of the daemon's socket for `vault`. `usual`: the vault whose socket has the plain name;
-    "": the default vault. Rarely needed, so it imports only here."""
+    "": the default vault."""
     from hashlib import sha256
     from posixpath import realpath
 
@@ -73,6 +73,7 @@ def _socket_name(vault: str, usual: str = "") -> str:
 
 
 def _expand_home(path: str) -> str:
+    """Return `path` with the home directory in place of a leading `~`."""
     if path != "~" and not path.startswith("~/"):
         return path
     home = _variable("HOME")
@@ -84,6 +85,7 @@ def _expand_home(path: str) -> str:
 
 
 def _variable(name: str) -> str:
+    """Return the value of an environment variable as text; "" if it is not set."""
     found = posix.environ.get(name.encode(), b"")
     return found.decode(sys.getfilesystemencoding(), "surrogateescape")
 
@@ -100,7 +102,8 @@ _OFF = ("0", "false", "no", "off", "f", "n")
 
 
 def begin(socket: str) -> bytes | None:
-    """Start the daemon in the background if that is allowed, without waiting. Return a notice for the person, or None."""
+    """Start the daemon in the background, without waiting. Return a notice for the person about it; None if it may
+    not be started from here, or listens already."""
     settings = _settings()
     if _default_socket(settings) != socket or any(posix.environ.get(name) for name in _SANDBOXED):
         return None
@@ -144,13 +147,14 @@ def _settings() -> dict[str, object]:
 
 
 def _table(settings: dict[str, object], name: str) -> dict[str, object]:
+    """Return the table `name` of the settings; empty if there is none."""
     found = settings.get(name)
     return found if isinstance(found, dict) else {}
 
 
 def _default_socket(settings: dict[str, object]) -> str:
-    """Return the path of the socket that `ormahd.paths.find_socket` finds if neither `--socket` nor `ORMAH_SOCKET` is
-    given."""
+    """Return the path of the daemon's socket for `settings`, as `ormahd.paths.find_socket` does if neither
+    `--socket` nor `ORMAH_SOCKET` is given."""
     socket = _table(settings, "daemon").get("socket")
     if isinstance(socket, str) and socket:
         return _expand_home(socket)
@@ -173,6 +177,7 @@ def _is_stopped(socket: str) -> bool:
 
 
 def _accepts_connection(socket: str) -> bool:
+    """Whether a process accepts connections at `socket`."""
     import _socket
 
     channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

@@ -39,18 +39,20 @@ async def fields(visit: Visit) -> dict[str, str]:
 
 
 def redirect(address: str) -> Response:
+    """Return the response that leads the browser to `address`."""
     return RedirectResponse(address, 303)
 
 
 async def remember(visit: Visit) -> Response:
+    """Store a memory, and lead to it."""
     given = await fields(visit)
     done = await visit.ask("agent.remember", content=given.get("content", ""), space=given.get("space") or None)
     return redirect(f"/m/{done.node_id}")
 
 
 async def edit(visit: Visit) -> Response:
-    """Change the fields of a memory that the person changed, if it is still as the form showed it. Else show the form
-    again, with what changed meanwhile."""
+    """Change the fields that the person edited, if the memory is still as the form showed it, and lead to the
+    memory. Otherwise show the form again, with what changed meanwhile."""
     given = await fields(visit)
     node = await visit.ask("agent.get", node_id=visit.request.path_params["node_id"], touch=False)
     own = {
@@ -71,6 +73,8 @@ async def edit(visit: Visit) -> Response:
 
 
 async def outdated(visit: Visit) -> Response:
+    """Mark a memory as outdated, or with `revoke` as valid again, and lead to it. `other` or `by`: the id of the
+    memory that replaces it."""
     given = await fields(visit)
     node_id = visit.request.path_params["node_id"]
     by = given.get("other", "").strip() or given.get("by") or None
@@ -80,6 +84,7 @@ async def outdated(visit: Visit) -> Response:
 
 
 async def forget(visit: Visit) -> Response:
+    """Forget a memory, and lead to its page, which then shows the history."""
     await fields(visit)
     node_id = visit.request.path_params["node_id"]
     await visit.ask("agent.forget", node_id=node_id)
@@ -87,7 +92,7 @@ async def forget(visit: Visit) -> Response:
 
 
 async def undo(visit: Visit) -> Response:
-    """Undo one change, and lead to its memory, or to the undo if it was about several."""
+    """Undo one change, and lead to its memory; or to the undo, if the change was about several memories."""
     given = await fields(visit)
     done = await visit.ask("history.undo", ops=[visit.request.path_params["op"]], force=bool(given.get("force")))
     op = done.undone[0]
@@ -95,7 +100,7 @@ async def undo(visit: Visit) -> Response:
 
 
 async def resolve(visit: Visit) -> Response:
-    """Approve or reject a proposal."""
+    """Approve or reject a proposal, with the title and text that the person edited, and lead to what still waits."""
     given = await fields(visit)
     proposal = visit.request.path_params["proposal_id"]
     action, _, keep = given.get("action", "").partition(":")
@@ -110,7 +115,8 @@ async def resolve(visit: Visit) -> Response:
 
 
 async def settle(visit: Visit) -> Response:
-    """Settle a conflict of a sync: the vault's version stays, or this machine's is taken back."""
+    """Settle a conflict of a sync: the vault's version is kept, or this machine's is restored. Lead to what still
+    waits."""
     given = await fields(visit)
     method = "admin.sync_take_back" if given.get("action") == "mine" else "admin.sync_resolve"
     settled = {conflict.path for conflict in (await visit.ask(method, name=given.get("name", ""))).settled}
@@ -119,14 +125,15 @@ async def settle(visit: Visit) -> Response:
 
 
 async def examine(visit: Visit) -> Response:
-    """Ask the doctor now, who also mends what needs no decision if the form asks for it."""
+    """Have the doctor examine the vault now, and lead to the findings. If the form says `fix`, what needs no
+    decision is mended."""
     given = await fields(visit)
     await visit.shared.examined(visit, fix=bool(given.get("fix")))
     return redirect("/waiting?kind=finding")
 
 
 async def judge(visit: Visit) -> Response:
-    """Say whether a memory was useful for the prompt for which it was whispered."""
+    """Store whether a memory was useful for the prompt for which it was whispered, and lead to that prompt."""
     given = await fields(visit)
     event = visit.request.path_params["event"]
     signal = 1 if given.get("signal") == "1" else -1
@@ -137,7 +144,7 @@ async def judge(visit: Visit) -> Response:
 
 
 async def undo_all(visit: Visit) -> Response:
-    """Undo a run, or all that a job did since a time, and lead to the undos."""
+    """Undo a run, or all that a job did since a time, and lead to the list of these undos."""
     given = await fields(visit)
     wish = {name: given.get(name) or None for name in ("run", "job", "since")}
     done = await visit.ask("history.undo", LONG_SECONDS, **wish)
@@ -147,7 +154,7 @@ async def undo_all(visit: Visit) -> Response:
 
 
 async def job(visit: Visit) -> Response:
-    """Run, pause or resume a job; or pause or resume all."""
+    """Run, pause or resume a job, or pause or resume all jobs, and lead to what that changed."""
     action, name = (await fields(visit)).get("action"), visit.request.path_params["job"]
     if action == "run":
         ran = await visit.ask("admin.run_task", LONG_SECONDS, name=name)

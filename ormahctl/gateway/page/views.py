@@ -87,8 +87,9 @@ class Visit:
         return await self.shared.daemon.call(method, kind(**params), result, asker=asker(self.request), timeout=seconds)
 
     async def counts(self) -> StatsResult:
-        """Return the numbers of the vault. If they are older than `COUNTED_SECONDS` they are counted again: of a large vault
-        that takes longer than a page may, so the next visit gets the new ones."""
+        """Return the numbers of the vault. If they are older than `COUNTED_SECONDS`, count them again in the
+        background, and wait for that only `COUNTED_WAIT_S`. Counting a large vault takes longer than a page may, so
+        the next visit gets the new numbers."""
         asked, found = self.shared.counts
         if found is None:
             return await self._count()
@@ -98,10 +99,12 @@ class Visit:
         return self.shared.counts[1] or found
 
     async def _recount(self) -> None:
+        """Count again in the background. An error is ignored, because other calls for the same page show it."""
         with suppress(OrmahError):  # a daemon that is down is said by the page's other questions
             await self._count()
 
     async def _count(self) -> StatsResult:
+        """Ask the daemon for the numbers of the vault, store them, and return them. Raises OrmahError."""
         found: StatsResult = await self.ask("admin.stats", days=STRIP_DAYS, tags=TAGS)
         self.shared.counts = (time.monotonic(), found)
         return found
@@ -111,16 +114,18 @@ class Visit:
         return (await self.counts()).by_space
 
     async def choices(self) -> list[tuple[str, str]]:
-        """Return (space, its name with the number of its memories), to choose from."""
+        """Return (space, its name with the number of its memories) for each space, sorted by name, for a list to
+        choose from."""
         return [(name, f"{line(name)} ({number:,})") for name, number in sorted((await self.spaces()).items())]
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
-        """Return a template as the answer."""
+        """Return the response that has `template`, filled in with `values`."""
         return answer(self.request, render(template, path=self.request.url.path, **values), status)
 
 
 class SharedState:
-    """What all visits share: the daemon, and the last findings of its doctor."""
+    """What all requests share: the connection to the daemon, the numbers of the vault, and the last findings of the
+    doctor."""
 
     def __init__(self, daemon: DaemonLink) -> None:
         self.daemon = daemon
@@ -134,11 +139,13 @@ class SharedState:
         self._asking: asyncio.Task[None] | None = None
 
     def examine(self, visit: Visit) -> None:
-        """Ask the doctor again in the background, if its last findings are old."""
+        """Have the doctor examine the vault in the background, if its last findings are older than `DOCTOR_SECONDS`."""
         if time.monotonic() - self._asked >= DOCTOR_SECONDS and (self._asking is None or self._asking.done()):
             self._asking = asyncio.create_task(self._examine(visit))
 
     async def _examine(self, visit: Visit) -> None:
+        """Ask the doctor, if the daemon has loaded everything. An error is ignored: the page itself shows that the
+        daemon is down, and the next visit asks again."""
         try:
             if (await visit.ask("admin.health")).phase == "ready":  # what is missing while it loads needs nobody
                 await self.examined(visit)
@@ -146,7 +153,8 @@ class SharedState:
             return  # the daemon is down, which the page itself says; the next visit asks again
 
     async def examined(self, visit: Visit, *, fix: bool = False) -> None:
-        """Ask the doctor, and keep what it finds. Raises OrmahError."""
+        """Ask the doctor, and store what it finds, without mere notices. With `fix`, what needs no decision is
+        mended first. Raises OrmahError."""
         found = await visit.ask("admin.doctor", fix=fix)
         self.findings = [finding for finding in found.findings if finding.level != "info"]
         self.checked, self._asked = datetime.now(UTC).isoformat(), time.monotonic()
@@ -172,6 +180,7 @@ def files() -> Mapping[str, tuple[bytes, str]]:
 
 @cache
 def _templates() -> Any:
+    """Return the environment of the templates, with the functions `file` (path of a file of the page) and `now`."""
     found = words.environment()
     paths = {".".join((name := path.split("/")[2].split("."))[:-2] + name[-1:]): path for path in files()}
     found.globals |= {"file": paths.__getitem__, "now": lambda: datetime.now(UTC).isoformat()}
@@ -179,16 +188,19 @@ def _templates() -> Any:
 
 
 def render(template: str, **values: Any) -> str:
+    """Return a template filled in with `values`, as HTML."""
     return str(_templates().get_template(template).render(values))
 
 
 async def _file(request: Request) -> Response:
+    """Return one of the files that the page loads."""
     data, kind = files()[request.url.path]
     return Response(data, media_type=kind, headers={"Cache-Control": "public, max-age=31536000, immutable"})
 
 
 def answer(request: Request, html: str, status: int) -> Response:
-    """Return a page as the answer. For the page's script the status is 200: browsers write others to their console."""
+    """Return the response with a page. If the page's script asks, its status is always 200, because browsers write
+    other statuses to their console."""
     return HTMLResponse(html, 200 if PART in request.headers else status)
 
 
@@ -202,6 +214,8 @@ def routes(daemon: DaemonLink, forms: Mapping[str, View]) -> list[BaseRoute]:
     shared = SharedState(daemon)
 
     def endpoint(view: View) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint that answers with `view`, or with a page that shows the error."""
+
         async def called(request: Request) -> Response:
             if request.scope["ormah_caller"] == "":  # only "/" is open without a session
                 return HTMLResponse(render("closed.html"))
@@ -232,7 +246,7 @@ class Happening(msgspec.Struct, frozen=True):
 
 
 async def today(visit: Visit) -> Response:
-    """What happened last, what waits for the person, and the state of the daemon."""
+    """Return the page that shows what happened last, what waits for the person, and the state of the daemon."""
     health, history, whispers, waits, counts = await asyncio.gather(
         visit.ask("admin.health"),
         visit.ask("history.list", limit=TODAY_ROWS),
@@ -304,7 +318,8 @@ class Chosen(msgspec.Struct, frozen=True):
 
 
 async def search(visit: Visit) -> Response:
-    """Memories that match a query, best first; or all, newest first; or what was said in sessions."""
+    """Return the page with the memories that match a query, best first. Without a query: all memories, newest first.
+    With `sessions`: what was said in archived sessions."""
     given = visit.request.query_params
     chosen = Chosen(**{name: given.get(name, "").strip() for name in Chosen.__struct_fields__})
     if not any(map(str.isalnum, chosen.q)):  # the first signs of a query that is being typed
@@ -338,7 +353,7 @@ async def search(visit: Visit) -> Response:
 
 
 async def memory(visit: Visit) -> Response:
-    """One memory: its text, its connections, where it is from, when it was told, and its history."""
+    """Return the page of one memory: its text, connections, origin, whispers and history."""
     node_id = visit.request.path_params["node_id"]
     try:
         node = await visit.ask("agent.get", node_id=node_id, touch=False)
@@ -367,7 +382,7 @@ async def memory(visit: Visit) -> Response:
 
 
 async def forgotten(visit: Visit, node_id: str) -> Response:
-    """A memory that is not there any more: its history, from which it can be brought back."""
+    """Return the page of a forgotten memory: its history, from which it can be restored."""
     life = await visit.ask("history.life", node_id=node_id, limit=LIFE_ROWS)
     return visit.page(
         "forgotten.html", status=404, life=life.versions, at=opened_version(visit, life.versions), node_id=life.node_id
@@ -381,7 +396,8 @@ def opened_version(visit: Visit, versions: list[Any]) -> int | None:
 
 
 async def source_turns(visit: Visit, node: NodeResult) -> Any:
-    """Return the session that a memory was learned from, with the turns around it, and its turn; None if there is none."""
+    """Return (the session that a memory was learned from, the turns around the one that it comes from, the number of
+    that turn). Return None if it comes from no archived session."""
     if node.said_in is None:
         return None
     try:
@@ -394,7 +410,7 @@ async def source_turns(visit: Visit, node: NodeResult) -> Any:
 
 
 async def change(visit: Visit) -> Response:
-    """One change of the vault: the difference of each note, and what undoing it would do."""
+    """Return the page of one change: the difference of each note, and what undoing the change would do."""
     op = await visit.ask("history.show", op=visit.request.path_params["op"])
     would, refused = None, None
     large = op.total > TRIED_FILES and "would" not in visit.request.query_params
@@ -409,13 +425,14 @@ async def change(visit: Visit) -> Response:
 
 
 async def edit(visit: Visit) -> Response:
-    """The form that changes a memory."""
+    """Return the page with the form that changes a memory."""
     node = await visit.ask("agent.get", node_id=visit.request.path_params["node_id"], touch=False)
     return await editing(visit, node, as_fields(node))
 
 
 async def editing(visit: Visit, node: NodeResult, given: Mapping[str, str], **more: Any) -> Response:
-    """Return the form that changes a memory, with the fields `given`."""
+    """Return the page with the form that changes a memory, filled in with `given`. `more`: values of the template,
+    such as an error."""
     names = (await visit.spaces()).keys() - {"global"}
     was = {name: fingerprint(value) for name, value in as_fields(node).items()}
     values = {"error": None, "clash": None, "status": 200} | more
@@ -423,17 +440,18 @@ async def editing(visit: Visit, node: NodeResult, given: Mapping[str, str], **mo
 
 
 def fingerprint(text: str) -> str:
+    """Return a digest of a field's text. The form contains it, to show which fields the person edited."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def as_fields(node: NodeResult) -> dict[str, str]:
-    """Return the fields of the form that changes a memory, as they stand in it at first."""
+    """Return `{field of the form that changes a memory: its text}` for `node`."""
     texts = {"title": node.title or "", "content": node.content, "type": node.type, "tier": node.tier}
     return {**texts, "space": node.space or "", "tags": ", ".join(node.tags), "confidence": f"{node.confidence:g}"}
 
 
 async def outdated(visit: Visit) -> Response:
-    """The form that marks a memory as outdated, with the memories that may have replaced it."""
+    """Return the page with the form that marks a memory as outdated, and the memories that may have replaced it."""
     node = await visit.ask("agent.get", node_id=visit.request.path_params["node_id"], touch=False)
     query = visit.request.query_params.get("find") or node.title or node.content[:300]
     found = await visit.ask("ui.search", query=query, limit=8)
@@ -446,7 +464,8 @@ async def outdated(visit: Visit) -> Response:
 
 
 async def waiting(visit: Visit) -> Response:
-    """All that waits for the person, each with its decisions; or what was decided (`?status=all`)."""
+    """Return the page with all that waits for the person, each with its decisions. With `?status=all`: with what was
+    decided."""
     given = visit.request.query_params
     kind, decided = given.get("kind", ""), given.get("status") == "all"
     waits = await waiting_now(visit)
@@ -465,7 +484,7 @@ async def waiting(visit: Visit) -> Response:
 
 
 async def whispers(visit: Visit) -> Response:
-    """The prompts of the last days, each with what was told or the reason of the silence."""
+    """Return the page with the last prompts, each with the whispered memories or the reason of the silence."""
     before = visit.request.query_params.get("before")
     found = (await visit.ask("agent.whispers", limit=LIST_ROWS, before=before)).whispers
     older = found[-1].time if len(found) == LIST_ROWS else None
@@ -474,7 +493,7 @@ async def whispers(visit: Visit) -> Response:
 
 
 async def try_whisper(visit: Visit) -> Response:
-    """What a prompt would be answered with now, and each candidate's numbers."""
+    """Return the page that shows what would be whispered for a prompt now, with the numbers of each candidate."""
     given = visit.request.query_params
     prompt, space = given.get("q", ""), given.get("space") or None
     found = (
@@ -491,7 +510,8 @@ async def try_whisper(visit: Visit) -> Response:
 
 
 async def changes(visit: Visit) -> Response:
-    """The history of the vault by day, narrowed by the address; `?at=OP` opens one change in place."""
+    """Return the page with the history of the vault by day, as the address narrows it. `?at=OP` shows one change in
+    full."""
     picked = {name: visit.request.query_params.get(name, "").strip() for name in CHOICES}
     wanted = {name: picked[key] or None for name, key in NARROWED.items()}
     period = {"since": picked["month"] or None, "before": picked["before"] or picked["month"] or None}
@@ -507,7 +527,7 @@ async def changes(visit: Visit) -> Response:
 
 
 async def undoing(visit: Visit) -> Response:
-    """What undoing a run, or all that a job did since a time, would do."""
+    """Return the page that shows what undoing a run would do, or undoing all that a job did since a time."""
     wish = {name: visit.request.query_params.get(name) or None for name in ("run", "job", "since")}
     if wish["since"] and (since := When().read(wish["since"])):
         wish["since"] = since.isoformat()
@@ -516,7 +536,7 @@ async def undoing(visit: Visit) -> Response:
 
 
 async def sessions(visit: Visit) -> Response:
-    """The archived sessions by day, newest first."""
+    """Return the page with the archived sessions by day, newest first."""
     chosen = {name: visit.request.query_params.get(name) or None for name in ("project", "harness", "before")}
     found = await visit.ask("agent.sessions", limit=LIST_ROWS, **chosen)
     days = [(name, list(group)) for name, group in groupby(found.sessions, lambda about: words.day(about.last))]
@@ -525,8 +545,8 @@ async def sessions(visit: Visit) -> Response:
 
 
 async def session(visit: Visit) -> Response:
-    """One session as a dialogue, with the memories made of it beside their turns. `?q=`: only turns with these words.
-    `?at=`: the turn from whose page it is shown."""
+    """Return the page of one session as a dialogue, with the memories made of it. `?q=`: only turns that have these
+    words. `?at=`: begin with the part that has this turn."""
     found = await visit.ask("agent.sessions", session_id=visit.request.path_params["session_id"])
     query, at = (visit.request.query_params.get(name, "") for name in ("q", "at"))
     wanted = query.casefold().split()
@@ -536,7 +556,7 @@ async def session(visit: Visit) -> Response:
 
 
 async def health(visit: Visit) -> Response:
-    """The jobs, and each part of the daemon with a word of state and the mend."""
+    """Return the page with the jobs, and with the state of each part of the daemon and how to mend it."""
     visit.shared.examine(visit)
     found = await visit.ask("admin.health")
     state, effect = STATES.get(found.phase, found.phase), visit.request.query_params.get("effect")
@@ -545,13 +565,13 @@ async def health(visit: Visit) -> Response:
 
 
 async def job(visit: Visit) -> Response:
-    """What a job would do now. Nothing is changed."""
+    """Return the page that shows what a job would do now."""
     ran = await visit.ask("admin.run_task", LONG_SECONDS, name=visit.request.path_params["job"], dry_run=True)
     return visit.page("job.html", ran=ran, would=outcome(ran, dry_run=True))
 
 
 async def beliefs(visit: Visit) -> Response:
-    """What changed, and what contradicts each other."""
+    """Return the page with beliefs that changed, and with memories that contradict each other."""
     found, spaces = await asyncio.gather(
         visit.ask("ui.insights", space=visit.request.query_params.get("space") or None), visit.spaces()
     )
@@ -559,7 +579,7 @@ async def beliefs(visit: Visit) -> Response:
 
 
 async def purge(visit: Visit) -> Response:
-    """What purging a memory would remove, and from where. Nothing is changed."""
+    """Return the page that shows what purging a memory would remove, and from where."""
     would = await visit.ask("admin.purge", LONG_SECONDS, node_id=visit.request.path_params["node_id"], dry_run=True)
     try:
         node = await visit.ask("agent.get", node_id=would.node_id, touch=False)
@@ -572,7 +592,7 @@ async def purge(visit: Visit) -> Response:
 
 
 async def memory_map(visit: Visit) -> Response:
-    """All memories as a map, the surroundings of one, or a chain between two; and the same as a list."""
+    """Return the page with memories as a map, and as a list: all, those around one, or a chain between two."""
     given = {name: value for name, value in visit.request.query_params.items() if value.strip()}
     chosen = {name: given.get(name, "") for name in ("type", "tier", "space", "until", "near", "to", "page")}
     asked: dict[str, Any] = {f"{name}s": [given[name]] for name in ("type", "tier", "space") if name in given}

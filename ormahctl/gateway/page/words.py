@@ -93,6 +93,7 @@ def environment() -> Environment:
 
 
 def _local_time(text: str) -> datetime:
+    """Return an ISO time in the local time zone. Without an offset it counts as UTC."""
     found = datetime.fromisoformat(text)
     return (found.replace(tzinfo=UTC) if found.tzinfo is None else found).astimezone()
 
@@ -126,7 +127,7 @@ def when(text: str | None, style: str = "") -> Markup:
 
 
 def who(source: str) -> str:
-    """Return a source as people name it: `agent:claude-code` is Claude Code, `person` is you, `job:x` the job x."""
+    """Return a source in words: `You` for `person`, `Claude Code` for `agent:claude-code`, `The job x` for `job:x`."""
     kind, _, name = source.partition(":")
     if source == "person":
         return "You"
@@ -136,13 +137,14 @@ def who(source: str) -> str:
 
 
 def did(op: OpResult) -> tuple[str, str]:
-    """Return what the source of an op did, and with what: from its subject, `Update: How we deploy`."""
+    """Return (the verb, the title) of what an op did, from its subject. For `Update: How we deploy` the title is
+    `How we deploy`. A subject of another form is the title, and the verb is a colon."""
     before, _, title = line(op.subject).partition(": ")
     return (f" {VERBS[before]}", title) if before in VERBS else (":", line(op.subject))
 
 
 def sentence(op: OpResult) -> Markup:
-    """Return what an op did as a sentence, its memory linked if it is one."""
+    """Return what an op did as a sentence, with a link to its memory, or to the op if it changed several."""
     single = len(op.nodes) == 1 or (op.kind == "remember" and op.nodes)
     href = f"/m/{op.nodes[0]}" if single else f"/changes/{op.commit[:12]}"
     return Markup('<b>{}</b>{} <a href="{}"><bdi>{}</bdi></a>').format(who(op.source), did(op)[0], href, did(op)[1])
@@ -157,6 +159,8 @@ def markdown(text: str) -> Markup:
 
 
 def _markdown_renderer() -> MarkdownIt:
+    """Return the renderer of markdown: without raw HTML, with images as links, and with links only to the web and to
+    mail addresses."""
     found = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 20}).enable(
         ["table", "strikethrough"]
     )
@@ -192,8 +196,8 @@ def marked(text: str, query: str) -> Markup:
 
 
 def changed_words(before: str, after: str, least: float = 0.0) -> tuple[Markup, Markup]:
-    """Return two texts, the first with its removed words in `<del>`, the second with its added words in `<ins>`. They have
-    no marks if they share less than this part of their words."""
+    """Return (the text `before` with removed words in `<del>`, the text `after` with added words in `<ins>`).
+    `least`: the part of their words that both must share; with less, or if they are very long, nothing is marked."""
     old, new = (WORDS.findall(safe(text)[:TEXT_CHARACTERS]) for text in (before, after))
     kinds = [{word.casefold() for word in text if word.isalnum()} for text in (old, new)]
     if len(old) * len(new) > COMPARED or len(kinds[0] & kinds[1]) < least * max(map(len, kinds)):
@@ -208,7 +212,8 @@ def changed_words(before: str, after: str, least: float = 0.0) -> tuple[Markup, 
 
 
 def diff(text: str) -> Iterator[DiffLine]:
-    """Yield the lines of a `NoteChange.diff`. Of removed lines that added ones follow, the words that differ are marked."""
+    """Yield the lines of a `NoteChange.diff`. Where added lines follow removed lines, the words that differ are
+    marked."""
     lines = safe(text).split("\n")[:DIFF_LINES]
     headless = 0 if lines[0].startswith("@@") else len(lines)
     body: int = lines.index("content:") if "content:" in lines else headless
@@ -255,7 +260,7 @@ def bars(parts: Sequence[Mapping[str, Any]]) -> list[EvidenceBar]:
 
 
 def tally(text: str) -> str:
-    """Return how many words a `NoteChange.diff` adds and removes: `+12 −3 words`."""
+    """Return how many words a `NoteChange.diff` adds and removes, as `+12 −3 words`; "" if it changes none."""
     lines = list(diff(text))
     parts = []
     for sign, how in (("+", "added"), ("−", "removed")):
@@ -268,8 +273,8 @@ def tally(text: str) -> str:
 
 
 def places(node_id: str, nearby: GraphResult) -> dict[str, tuple[float, float]]:
-    """Return {id: (x, y)} for a small map: the memory in the middle, what it is connected to in a ring around it, the rest
-    in a second ring; each in the direction that it has on the large map."""
+    """Return `{id: (x, y)}` for a small map. The memory `node_id` is in the middle, the memories connected to it are
+    in a ring around it, and all others in a second ring. Each has the same direction as on the large map."""
     at = {node.id: (node.x, node.y) for node in nearby.nodes}
     middle = at.pop(node_id, (0.0, 0.0))
     ends = [(edge.source_id, edge.target_id) for edge in nearby.edges]
