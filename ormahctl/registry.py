@@ -79,8 +79,8 @@ class Verb(click.Command):
         """Parse the arguments. Raises UsageError if they break `excludes`."""
         words = list(args)
         remaining = super().parse_args(ctx, args)
-        _, _, order = self.make_parser(ctx).parse_args(words)
-        given = {name for param in order if isinstance(param, click.Option) for name in param.opts}
+        _, _, in_order = self.make_parser(ctx).parse_args(words)
+        given = {name for param in in_order if isinstance(param, click.Option) for name in param.opts}
         for first, *others in self.excludes:
             for other in others:
                 if {first, other} <= given:

@@ -253,9 +253,9 @@ def emit(value: Any) -> None:
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """Print a table. `right`: columns that are aligned to the right. A terminal that is too narrow wraps its lines."""
-    clean = [[line(cell) for cell in row] for row in rows]
-    widths = [max(width(row[at]) for row in [headers, *clean]) for at in range(len(headers))]
-    for number, row in enumerate([headers, *clean]):
+    lines = [[line(cell) for cell in row] for row in rows]
+    widths = [max(width(row[at]) for row in [headers, *lines]) for at in range(len(headers))]
+    for number, row in enumerate([headers, *lines]):
         text = "  ".join(pad(cell, widths[at], right=at in right) for at, cell in enumerate(row)).rstrip()
         raw(text if number else paint(text, "bold"))
 

@@ -61,16 +61,16 @@ class When(click.ParamType[str]):
         import dateparser
         from dateparser.data.languages_info import language_order
 
-        local = now.replace(tzinfo=None)
-        settings = {"RELATIVE_BASE": local, "PREFER_DATES_FROM": "past", "RETURN_AS_TIMEZONE_AWARE": False}
+        now_local = now.replace(tzinfo=None)
+        settings = {"RELATIVE_BASE": now_local, "PREFER_DATES_FROM": "past", "RETURN_AS_TIMEZONE_AWARE": False}
         languages = [
             name for name in dict.fromkeys(("en", locale_language("LC_TIME"))) if name == "en" or name in language_order
         ]
         found = dateparser.parse(text, languages=languages, settings=settings)
         if found is None:
             return None
-        whole = found.time() in (time.min, local.time()) and not re.search(r"\d\s*(h|min|sec)|hour|now", text)
-        return self._day(found) if whole else found.astimezone()
+        is_day = found.time() in (time.min, now_local.time()) and not re.search(r"\d\s*(h|min|sec)|hour|now", text)
+        return self._day(found) if is_day else found.astimezone()
 
     def _day(self, day: datetime) -> datetime:
         """Return the first instant of `day` in the local time zone; with `end`, the last one."""

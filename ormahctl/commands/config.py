@@ -52,6 +52,7 @@ def config(session: Session, what: str, key: str | None, value: str | None) -> i
     `set`: write KEY with VALUE into the configuration file. `default`: a commented file with all defaults. `check`:
     errors in the configuration file and the environment.
     """
+    # set: the daemon's program writes the file, and the new value is shown
     if what == "set":
         if key is None or value is None:
             raise click.UsageError("config set needs a KEY and a VALUE")
@@ -64,10 +65,14 @@ def config(session: Session, what: str, key: str | None, value: str | None) -> i
             if supervise.version(session.socket_path) is not None:
                 render.note("the daemon that runs takes it up after: ormahctl restart")
         return 0
+
+    # show all, default, check: the output of the daemon's program is printed as it is
     if value is not None or (key is not None and what != "show"):
         raise click.UsageError(f"config {what} takes no {'VALUE' if value is not None else 'KEY'}")
     if key is None and (what != "show" or session.json):
         return offline.ask("config", what, *(["--json"] if session.json else []))
+
+    # show with a key: one setting, or those of a group
     found = json.loads(offline.answer("config", "show", "--json", "--", *([] if key is None else [key])))
     if session.json:
         render.emit(found)

@@ -41,6 +41,8 @@ def status(session: Session, verbose: bool, project_only: bool) -> None:
     if project_only:
         _print_last_stop(session)
         return
+
+    # ask the daemon; what setup and gateway know is read without it
     health = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS)
     counted = StatsParams(days=14, tags=20)
     stats = session.client.call("admin.stats", counted, StatsResult) if verbose else None
@@ -52,6 +54,8 @@ def status(session: Session, verbose: bool, project_only: bool) -> None:
     if session.json:
         render.emit(msgspec.to_builtins(health) | both | ({"stats": stats} if verbose else {}))
         return
+
+    # the daemon, its vault and its index
     colour = "green" if health.phase == "ready" and not health.degraded else "yellow"
     since = render.lasting(health.uptime_seconds)
     render.out(f"{render.paint(health.phase, colour)} · ormahd {health.version} · up {since}")
@@ -61,6 +65,8 @@ def status(session: Session, verbose: bool, project_only: bool) -> None:
     if not index.fresh or index.pending_vectors:
         pending = f", {render.count(index.pending_vectors, 'text')} left" if index.pending_vectors else ""
         _row("index", f"catching up{pending}")
+
+    # agents, and what they were told
     _row("agents", f"{', '.join(connected)} connected" if connected else "none is connected: ormahctl setup")
     for agent, file in lost.items():
         _row("agents", render.paint(f"{file} lost Ormah's entry: ormahctl setup {agent}", "yellow"))
@@ -69,11 +75,15 @@ def status(session: Session, verbose: bool, project_only: bool) -> None:
         _row("whispers", f"last {render.moment(health.last_whisper)}, for {agent}")
     else:
         _row("whispers", "none yet")
+
+    # what is learned from sessions, and the other machines
     why = health.learning.why
     more = f", {render.count(health.learning.waiting, 'session')} left to read" if health.learning.waiting else ""
     _row("learning", f"sessions are read by {health.learning.by}{more}" if why is None else f"off: {render.line(why)}")
     if health.sync is not None:
         _print_sync(health.sync)
+
+    # what a person may open or has to decide
     waiting = [render.count(health.proposals, "proposal")] if health.proposals else []
     waiting += [render.count(health.conflicts, "conflict")] if health.conflicts else []
     if gateway and gateway["port"]:

@@ -83,19 +83,23 @@ def _purge(session: Session, node_id: str | None, texts: list[str], dry_run: boo
         raise click.UsageError(
             "a purge cannot be undone, and there is no terminal to ask on: give --yes (or --dry-run)"
         )
+
+    # preview
     params = PurgeParams(node_id=node_id, texts=texts, dry_run=True)
     if asks or dry_run:
-        would = session.follow("purging", "admin.purge", params, PurgeResult, counts=True)
+        plan = session.follow("purging", "admin.purge", params, PurgeResult, counts=True)
         if not session.json:
-            _print_plan(session, would)
+            _print_plan(session, plan)
         elif dry_run:
-            render.emit(would)
+            render.emit(plan)
         if dry_run:
             return 0
         session.reconnect()
     if asks and not click.confirm("This cannot be undone. Purge it?", err=True):
         render.note("nothing was changed")
         return DECLINED
+
+    # purge
     params.dry_run = False
     done = session.follow("purging", "admin.purge", params, PurgeResult, counts=True)
     if session.json:
@@ -105,24 +109,24 @@ def _purge(session: Session, node_id: str | None, texts: list[str], dry_run: boo
     return 0
 
 
-def _print_plan(session: Session, would: PurgeResult) -> None:
+def _print_plan(session: Session, plan: PurgeResult) -> None:
     """Print what a purge would remove, with a line for each place: the memory, its note, other files, stores beside
-    the history. `would`: the result of the dry run."""
-    if would.node_id is not None:
+    the history. `plan`: the result of the dry run."""
+    if plan.node_id is not None:
         try:
-            node = peek(session, would.node_id)
+            node = peek(session, plan.node_id)
             title = render.cut(render.line(node.title or node.content), 60)
         except NotFound:
             title = "(forgotten already)"
-        render.out(f"memory    {would.node_id[:8]}  {title}")
-        render.out(f"its note  {render.count(would.versions, 'version')}  {_first_paths(would.paths)}".rstrip())
-    if would.others:
+        render.out(f"memory    {plan.node_id[:8]}  {title}")
+        render.out(f"its note  {render.count(plan.versions, 'version')}  {_first_paths(plan.paths)}".rstrip())
+    if plan.others:
         render.out(
-            f"others    {render.count(len(would.others), 'file')} had it in some version  {_first_paths(would.others)}"
+            f"others    {render.count(len(plan.others), 'file')} had it in some version  {_first_paths(plan.others)}"
         )
-    render.out(f"beside    {_removed_counts(would)}")
+    render.out(f"beside    {_removed_counts(plan)}")
     sys.stdout.flush()
-    _print_beyond(would)
+    _print_beyond(plan)
 
 
 def _first_paths(paths: list[str]) -> str:

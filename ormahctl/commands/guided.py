@@ -131,10 +131,13 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
         Conflict: an option names another folder than that of the existing vault.
         BadRequest: an option names an unknown agent.
     """
+    # what is on this machine; these are also the defaults of the questions
     found = named_agents("all")
     vault, settled = services.current_vault(session)
     files, size = transcript_totals()
     can_serve = managers.state() == "answers" and not units.installed()
+
+    # options and defaults; the answers below replace the latter
     given = SetupChoices(
         agents=named_agents(answers.get("agents", "all")),
         vault=answers["vault"].expanduser().absolute() if "vault" in answers else None,
@@ -149,6 +152,8 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
             f"there is a vault already: {vault}",
             hint=f"to use the other one from now on: ormahctl config set vault.path {given.vault}",
         )
+
+    # which questions remain: what no option decided, where there is something to choose
     offered = [folder for folder in find_obsidian_vaults() if folder not in paths.configured_sources()] if asks else []
     settings = json.loads(offline.answer("config", "show", "--json"))["settings"] if asks else {}
     readers = [name for name in found if name in READERS and shutil.which(READERS[name])]
@@ -165,6 +170,8 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
     if open_questions:
         count = render.count(len(open_questions), "question")
         render.out(f"{render.paint('Setting up Ormah.', 'bold')} {count}; Enter takes what is in brackets.")
+
+    # ask them, each with its number
     for number, topic in enumerate(open_questions, 1):
         render.out()
         head = render.paint(f"{number}/{len(open_questions)}", "dim")
@@ -245,6 +252,8 @@ def plan_changes(session: Session, chosen: SetupChoices) -> list[SettingsChange]
 def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
     """Set up everything that was chosen, and print each step. Return what was changed; its `checks` are still empty."""
     done = SetupDone(changes=plan_changes(session, chosen))
+
+    # settings, before the daemon is started with them
     if chosen.vault is not None:
         offline.answer("config", "set", "vault.path", str(chosen.vault))
     running = services.daemon_status(session)[0] is not None
@@ -255,6 +264,8 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
         offline.answer("config", "set", "judge.command", READERS[chosen.reader])
         title = HARNESSES[chosen.reader].title
         _print_step(session, "reader", f"{title} reads finished sessions; `ormahctl status` shows what it cost")
+
+    # harnesses, by their settings files
     for change in done.changes:
         change.make()
         if change.changed or change.server != "foreign":
@@ -263,6 +274,8 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
             what = [render.count(hooks, "hook")] if hooks else []
             what += ["MCP server"] if "MCP server" in names else []
             _print_step(session, change.harness.name, f"{', '.join(what) or 'as it was'}  {short_path(change.path)}")
+
+    # other agents, by their own command or by the person
     words = entry.server_command(session.socket_path)
     for agent in (agents.AGENTS[name] for name in chosen.agents):
         if isinstance(agent, Harness):
@@ -273,6 +286,8 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
             _print_step(session, agent.name, f"MCP server  {short_path(agent.server_file())}")
         else:
             done.pasted.append(agent)
+
+    # the daemon, and what needs it: sources, name, past sessions
     done.service = _start_daemon(session, chosen)
     done.vault = services.daemon_status(session)[1] or ""
     _print_step(session, "vault", short_path(Path(done.vault)))
@@ -375,6 +390,8 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
     done.checks = check(session, chosen)
     status = FAILED if any(not answer.ok for answer in done.checks.values()) else 0
     words = entry.server_command(session.socket_path)
+
+    # report as JSON
     if session.json:
         checks = [
             {"what": what, "ok": answer.ok, "ms": round(answer.ms, 1), "trouble": answer.trouble}
@@ -385,6 +402,8 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
         pasted = {agent.name: agent.snippet(words) for agent in done.pasted}
         render.emit(found | {"sessions": chosen.past, "reader": chosen.reader, "checks": checks, "to_paste": pasted})
         return status
+
+    # report for a person: the checks, and what hinders agents
     for what, answer in done.checks.items():
         how = f"answers in {answer.ms:.0f} ms" if answer.ok else render.paint(answer.trouble or "fails", "red")
         _print_step(session, "checked", f"{what} {how}")
@@ -396,6 +415,8 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
     render.out()
     for agent in done.pasted:
         print_snippet(agent, words)
+
+    # what the person does next; agents with the same sentence share a line
     afterwards: dict[str, list[str]] = {}
     for harness in dict.fromkeys(change.harness for change in done.changes if change.changed):
         afterwards.setdefault(harness.after, []).append(harness.name)

@@ -143,6 +143,8 @@ def history(
     prints everything that a change did.
     """
     narrowed = any(value is not None for value in (source, space, since, before))
+
+    # one change
     if words[:1] == ("show",):
         if len(words) != 2 or narrowed:
             wrong = "no filter" if len(words) == 2 else "one commit"
@@ -153,6 +155,8 @@ def history(
         else:
             print_op(change)
         return
+
+    # versions of one memory; filters other than times need the list of changes
     if len(words) > 1:
         raise click.UsageError("give one ID, or: show COMMIT")
     node_id = words[0] if words else None
@@ -164,6 +168,8 @@ def history(
         else:
             print_versions(found, limit)
         return
+
+    # changes
     params = api.HistoryParams(node_id=node_id, source=source, space=space, since=since, before=before, limit=limit)
     ops = session.client.call("history.list", params, api.HistoryResult).ops
     if session.json:

@@ -76,6 +76,7 @@ def ingest(
 
     Exit status 2 if a file could not be read, or has an unknown format.
     """
+    # check how the options fit together
     if stops:
         if path is not None:
             raise click.UsageError("--stop takes no file or folder: it stops the backfill that is under way")
@@ -85,6 +86,8 @@ def ingest(
         raise click.UsageError("name a file, a folder or -, or give --backfill for all past sessions of your agents")
     if past and path == "-":
         raise click.UsageError("--backfill looks in folders, and not in standard input")
+
+    # read; an interruption still reports what was read
     begun = time.monotonic()
     read = _ReadFiles([], [], {}, [])
     try:

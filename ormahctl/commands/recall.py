@@ -117,11 +117,14 @@ def recall(
     Without QUERY: the newest memories; with --sessions, the newest sessions. Memories of the current project (or of
     ORMAH_SPACE) are preferred. Exit status 1 if nothing is found.
     """
+    # with --files: about one file
     if files is not None:
         if query:
             raise click.UsageError("--files goes without a QUERY")
         print_about_file(session, files, min(limit, MAX_RESULTS))
         return 0
+
+    # without a query: a list
     filters: dict[str, Any] = {name: list(values) or None for name, values in narrowing.items()}
     filters |= {"created_after": after, "created_before": before}
     if not query:
@@ -132,6 +135,8 @@ def recall(
             return 0
         _print_newest(session, api.ListParams(limit=limit, **filters))
         return 0
+
+    # search, and once more when a daemon that has just begun has its model
     text = text_or_stdin(" ".join(query), "the query")
     params = api.RecallParams(
         query=text,
@@ -157,6 +162,8 @@ def recall(
         found = session.follow("looking back", "agent.recall", params, api.RecallResult, timeout=PAST_SECONDS)
     if sessions:
         return _print_exchanges(session, found, text)
+
+    # print; in JSON, long texts are cut like the excerpts that a person sees
     if session.json:
         for hit in found.results:
             if not full and hit.source != "id" and len(hit.content) > EXCERPT:

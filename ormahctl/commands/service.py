@@ -117,6 +117,7 @@ def install(session: Session, *, dry_run: bool, yes: bool) -> int:
     Raises:
         Unavailable: this machine has no service manager.
     """
+    # plan the files, and ask
     state = managers.state()
     if state == "none":
         raise _no_manager_error()
@@ -130,11 +131,15 @@ def install(session: Session, *, dry_run: bool, yes: bool) -> int:
         return 0 if dry_run else DECLINED
     for planned in changes:
         planned.make()
+
+    # without a reachable service manager, the person runs its commands after the next login
     stopped = enable(socket, changed=changed) if state == "answers" else None
     if session.json:
         done = {"started": state == "answers", "stopped": stopped, "commands": commands}
         render.emit({"files": [_change_fields(planned) for planned in changes], **done})
         return 0
+
+    # report what was done, and what the person may do
     word = "is" if not changed else "is now"
     render.out(f"ormahd {word} a service of {'launchd' if managers.MACOS else 'systemd'}: it starts when you log in")
     for planned in changes:

@@ -43,6 +43,7 @@ def list_sessions(session: Session, limit: int) -> None:
 
 def print_session(found: SessionsResult) -> None:
     """Print a session with its turns, and the memories made of it."""
+    # where and with which agent the session was held
     about: SessionInfo = found.sessions[0]
     render.out(render.paint(render.line(about.title or about.id), "bold"))
     facts = [about.harness, render.line(about.cwd or "no project"), render.count(about.turns, "turn")]
@@ -51,12 +52,16 @@ def print_session(found: SessionsResult) -> None:
     if about.source:
         render.out(render.paint(f"from {render.line(about.source)}", "dim"), hang=0)
     render.raw(render.paint(f"open: {render.line(about.open)}", "dim"))
+
+    # memories that were made of it
     if found.memories:
         render.out()
         render.out(f"{render.count(len(found.memories), 'memory', 'memories')} made of it:")
     for made in found.memories:
         where = f"  turn {made.turn}" if made.turn else ""
         render.out(f"  {made.short_id}  {made.type}  {render.line(made.title or '-')}{where}")
+
+    # turns, each with what the agent then ran and edited
     for statement in found.turns:
         render.out()
         person, when = statement.role == "user", render.moment(statement.time)

@@ -256,6 +256,8 @@ def _print_agents(session: Session) -> None:
     socket, server = entry.socket_option(session.socket_path), entry.server_command(session.socket_path)
     statuses = [connections.agent_status(agent, socket=socket, server=server) for agent in agents.AGENTS.values()]
     phase, vault, trouble = daemon_status(session)
+
+    # as JSON
     if session.json:
         found = []
         for status in statuses:
@@ -268,6 +270,8 @@ def _print_agents(session: Session) -> None:
         daemon_state = {"phase": phase, "vault": vault, "socket": str(session.socket_path), "trouble": trouble}
         render.emit({"agents": found, "daemon": daemon_state, "service": units.installed()})
         return
+
+    # as a table
     rows = []
     for status in statuses:
         state = "cannot be read" if status.state == "unreadable" else status.state
@@ -275,6 +279,8 @@ def _print_agents(session: Session) -> None:
         row = [status.agent.name, "yes" if status.found else "no", state, _answer_text(status), tools]
         rows.append([*row, short_path(status.file)])
     render.table(["agent", "found", "connected", "hook", "tools", "file"], rows)
+
+    # daemon and service
     if phase is None:
         how = f"{render.paint('does not run', 'yellow')}  {render.line(trouble or 'start it: ormahctl up')}"
     else:
@@ -292,6 +298,8 @@ def _print_agents(session: Session) -> None:
             render.note(f"{what}: {status.mend}", label=status.agent.name)
         if status.answer is not None and not status.answer.ok:
             render.note(f"its hook {status.answer.trouble}", label=status.agent.name)
+
+    # an agent that could be connected
     ready = next((status.agent.name for status in statuses if status.state == "no" and status.found), None)
     if ready is not None:
         render.note(f"to connect one: ormahctl setup {ready}", label="hint")
@@ -327,6 +335,8 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     """
     if agent == SERVICE:
         return service.uninstall(session, dry_run=dry_run, yes=yes)
+
+    # plan: service, settings of harnesses, paragraphs; other agents are only named
     units, edited = service.plan_removal() if agent is None else ([], [])
     chosen = [agents.AGENTS[agent]] if agent else list(agents.AGENTS.values())
     changes = [
@@ -345,6 +355,8 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
             entry.store_program(program.name, None)
     elif not dry_run:
         return DECLINED
+
+    # report as JSON
     vault, _ = current_vault(session)
     removed = [change.path for change in paragraphs if change.changed]
     if session.json:
@@ -358,6 +370,8 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
         return 0
     if dry_run:
         return 0
+
+    # report for a person: what was removed, what stays, and why
     for change in changes:
         suffix = "" if change.after is not None else "  (the file was ours alone, and is gone)"
         title = render.paint(change.harness.title, "bold")

@@ -30,6 +30,7 @@ from ormahd.rpc.wire import BadRequest, NotFound
 @pass_session
 def show(session: Session, node_id: str, as_of: str | None) -> None:
     """Print the memory ID, the path of its note and its connections; or the archived session ID."""
+    # a memory, or if there is none of this id, a session
     params = NodeParams(node_id=node_id, as_of=as_of)
     if as_of is not None:
         node = session.follow("looking back", "agent.get", params, NodeResult, timeout=PAST_SECONDS)
@@ -51,6 +52,8 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
         return
     if isinstance(node.as_of, AsOf):
         print_as_of(node.as_of)
+
+    # what it is, and since when
     if node.title:
         render.out(render.paint(render.line(node.title), "bold"), hang=0)
     render.out(" · ".join([node.type, node.tier, render.line(node.space or "global"), node.id]))
@@ -65,12 +68,16 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
     if node.access_count:
         accessed, used = render.count(node.access_count, "time"), render.count(node.use_count, "time")
         render.out(f"found {accessed}, last on {render.moment(node.last_accessed)}; used {used}")
+
+    # where it is, and where it is from
     if node.tags:
         render.out("tags: " + ", ".join(map(render.line, node.tags)))
     render.out(render.paint(render.line(node.path), "dim"))
     if node.said_in:
         origin = f"said in a session: ormahctl show {render.line(node.said_in.rpartition('#')[0])}"
         render.out(render.paint(origin, "dim"), hang=0)
+
+    # whether it still holds
     if node.valid_until:
         why = f": {render.line(node.outdated_reason)}" if node.outdated_reason else ""
         render.out(render.paint(f"outdated since {render.moment(node.valid_until)}{why}", "yellow"))
@@ -80,6 +87,8 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
         render.out(render.paint(render.line(node.stale), "yellow"))
     if node.rejected:
         render.out(render.paint(render.line(node.rejected), "yellow"))
+
+    # what it applies to
     for name, values in (("paths", node.paths), ("commands", node.commands), ("evidence", node.evidence)):
         if values:
             render.out(f"{name}: {', '.join(map(render.line, values))}")
@@ -87,6 +96,8 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
         waits = f" (waits, because another than you wrote this: ormahctl update {node.short_id} --guard {node.guard})"
         render.out(f"guard: {node.guard}{waits if node.guard_waits else ''}", hang=0)
     render.out()
+
+    # text and connections
     render.out(render.safe(node.content), hang=0)
     connections = node.connections
     if connections.out or connections.incoming:

@@ -61,12 +61,12 @@ def warn_of_unknown_spaces(named: Iterable[str], counts: Mapping[str, int]) -> N
 def warn_of_similar_space(session: Session, name: str) -> None:
     """Print a note if the memory just stored is the first one of the space `name`, and another space has a similar
     name."""
-    known = space_counts(session)
-    meant = near(name, [space for space in known if space not in (name, GLOBAL)])
-    if known.get(name, 0) == 1 and meant:
+    counts = space_counts(session)
+    similar = near(name, [space for space in counts if space not in (name, GLOBAL)])
+    if counts.get(name, 0) == 1 and similar:
         render.note(
-            f"it is the first memory of the space '{name}'; if you meant {render.line(meant[0])}: "
-            f"ormahctl update ID --space {render.line(meant[0])}"
+            f"it is the first memory of the space '{name}'; if you similar {render.line(similar[0])}: "
+            f"ormahctl update ID --space {render.line(similar[0])}"
         )
 
 

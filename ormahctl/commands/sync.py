@@ -113,6 +113,8 @@ def _set_up_remote(session: Session, url: str, *, replace: bool, yes: bool) -> i
     """
     params = api.SyncSetupParams(url=url, replace=replace, ask=not yes)
     done = session.follow("syncing", "admin.sync_setup", params, api.SyncSetupResult)
+
+    # the remote holds another vault: nothing was done yet
     if done.state == "would_join":
         what = f"{render.line(done.url)} holds another vault, with {render.count(done.memories, 'memory', 'memories')}"
         if session.json or not interactive():
@@ -128,6 +130,8 @@ def _set_up_remote(session: Session, url: str, *, replace: bool, yes: bool) -> i
         row = msgspec.to_builtins(done)
         render.emit({**{name: value for name, value in row.items() if name != "synced"}, **(row["synced"] or {})})
         return 0
+
+    # report
     what = {
         "empty": "the remote was empty and has this vault now",
         "ours": "the remote has this vault already",
@@ -157,9 +161,9 @@ def _differing_texts(conflict: api.ConflictItem) -> Iterator[tuple[str, str, str
     out of the texts; a text without other lines is `-`."""
     for field, values in conflict.values.items():
         texts = {side: (text or "").split("\n") for side, text in values.items()}
-        same = set.intersection(*map(set, texts.values()))
+        shared_lines = set.intersection(*map(set, texts.values()))
         for side, lines in texts.items():
-            differing = " / ".join(text for text in lines if text.strip() and text not in same)
+            differing = " / ".join(text for text in lines if text.strip() and text not in shared_lines)
             yield field, side, render.cut(render.line(differing), TEXT_COLUMNS) or "-"
 
 

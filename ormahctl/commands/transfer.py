@@ -37,23 +37,23 @@ _BOM = b"\xef\xbb\xbf"
 @dataclass
 class Batch:
     """Lines of an import that are sent together. `numbers[i]` is the number of `lines[i]` in the file. `size`: bytes
-    of the lines. `end`: bytes of the file that were read up to the last line."""
+    of the lines. `bytes_read`: bytes of the file up to the end of the last line."""
 
     numbers: list[int] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     size: int = 0
-    end: int = 0
+    bytes_read: int = 0
 
 
 def batches(file: BinaryIO, failed: list[ImportFailure]) -> Iterator[Batch]:
     """Yield the lines of `file` in batches that fit one frame. Blank lines are left out. Lines that are no UTF-8 or
     too long are added to `failed`."""
-    batch, number, read = Batch(), 0, 0
+    batch, number, bytes_read = Batch(), 0, 0
     while raw := file.readline(LINE_BYTES + 1):
         number += 1
-        read += len(raw)
+        bytes_read += len(raw)
         if len(raw) > LINE_BYTES and not raw.endswith(b"\n"):
-            read += _skip_line(file)
+            bytes_read += _skip_line(file)
             failed.append(ImportFailure(line=number, error=f"longer than {LINE_BYTES:,} bytes"))
             continue
         if number == 1:
@@ -72,7 +72,7 @@ def batches(file: BinaryIO, failed: list[ImportFailure]) -> Iterator[Batch]:
         batch.numbers.append(number)
         batch.lines.append(text)
         batch.size += len(raw)
-        batch.end = read
+        batch.bytes_read = bytes_read
     if batch.lines:
         yield batch
 
@@ -104,8 +104,8 @@ class Tally:
     redacted: int = 0
     failed: list[ImportFailure] = field(default_factory=list)
     run: str | None = None
-    line: int = 0
-    size: int = 0
+    last_line: int = 0
+    bytes_read: int = 0
 
     def add(self, batch: Batch, done: ImportResult) -> None:
         """Add the daemon's answer for `batch`. Its failures count lines from the start of the batch; here they get
@@ -114,11 +114,11 @@ class Tally:
         self.skipped += done.skipped
         self.redacted += done.redacted
         for failure in done.failed:
-            place = failure.line - 1
-            number = batch.numbers[place] if 0 <= place < len(batch.numbers) else failure.line
+            index = failure.line - 1
+            number = batch.numbers[index] if 0 <= index < len(batch.numbers) else failure.line
             self.failed.append(ImportFailure(line=number, error=failure.error))
         self.run = self.run or done.run
-        self.line, self.size = batch.numbers[-1], batch.end
+        self.last_line, self.bytes_read = batch.numbers[-1], batch.bytes_read
 
 
 class FileOrFolder(click.File):
@@ -182,13 +182,13 @@ def _send_batches(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begu
         tally.add(batch, session.client.call("admin.import", params, ImportResult, timeout=BATCH_SECONDS))
         answered = tally.added + tally.skipped
         rate = answered / max(time.monotonic() - begun, 0.001)
-        bar.set(tally.size, total, f"{render.count(answered, 'memory', 'memories')}, {rate:,.0f}/s")
+        bar.set(tally.bytes_read, total, f"{render.count(answered, 'memory', 'memories')}, {rate:,.0f}/s")
 
 
 def _print_progress(tally: Tally, how: str) -> None:
     """Print on stderr how far an import came that did not end. `how`: what ended it, such as `stopped`."""
     counts = f"{render.count(tally.added, 'memory', 'memories')} added, {tally.skipped:,} skipped"
-    render.note(f"{how} after line {tally.line:,}: {counts}, {len(tally.failed):,} failed")
+    render.note(f"{how} after line {tally.last_line:,}: {counts}, {len(tally.failed):,} failed")
     render.note("the same command goes on from there: what is stored is skipped", label="hint")
 
 

@@ -63,6 +63,7 @@ def undo(
 
     Later edits are kept. If they conflict, nothing is changed and the versions are shown. An undo can be undone too.
     """
+    # which changes
     if commits and (run or job):
         raise click.UsageError(f"a COMMIT and {'--run' if run else '--job'} exclude each other")
     if (job is None) != (since is None):
@@ -74,6 +75,8 @@ def undo(
         commits = (last,)
     run = run and _run_of(session, run)
     params = api.UndoParams(ops=list(commits), run=run, job=job, since=since, force=force, dry_run=dry_run)
+
+    # undo them
     try:
         done = session.follow("undoing", "history.undo", params, api.UndoResult, timeout=None)
     except Conflict as exc:
@@ -84,6 +87,8 @@ def undo(
     if session.json:
         render.emit(done)
         return CONFLICT if done.conflicts else 0
+
+    # what was undone and skipped
     for op in done.undone:
         _print_undone(op)
     if done.run and len(done.undone) > 1 and not dry_run:
@@ -95,6 +100,8 @@ def undo(
         render.note("there was nothing to undo")
     if not done.conflicts:
         return 0
+
+    # what was refused
     _print_conflicts(done.conflicts)
     refused = render.count(len({conflict.op for conflict in done.conflicts}), "change was", "changes were")
     render.note(f"{refused} left alone, because of later ones", label="error")

@@ -55,6 +55,8 @@ def whisper(
             raise click.UsageError("--explain and --session go with a PROMPT")
         _print_log(session, named, limit)
         return
+
+    # ask for a whisper
     where = space() if named is None else None if named == GLOBAL else named
     params = api.WhisperParams(
         prompt=text_or_stdin(" ".join(prompt), "the prompt"), space=where, session_id=session_id, explain=explain
@@ -63,19 +65,25 @@ def whisper(
     if session.json:
         render.emit(msgspec.to_builtins(found))
         return
+
+    # the whisper, or why there is none
     if found.text:
         render.out(found.text)
     else:
         better = f"; the space {render.line(found.better_space)} fits better" if found.better_space else ""
         render.note(f"no whisper: {SILENCES.get(found.silence or '', found.silence)}{better}")
         if found.resting is not None:
-            node, number = found.resting, found.archived
+            node, archived_count = found.resting, found.archived
             name = render.cut(render.line(node.title or "untitled"), 60)
-            which = "the only archived memory" if number == 1 else f"one of {number:,} archived memories"
+            which = (
+                "the only archived memory" if archived_count == 1 else f"one of {archived_count:,} archived memories"
+            )
             back = f"ormahctl show {node.short_id} brings it back"
             render.note(f"{name} ({node.short_id}), {which}, would have spoken; {back}")
         if named is not None:
             warn_of_unknown_spaces([named], space_counts(session))
+
+    # how it came about
     if explain and isinstance(found.trace, dict):
         _print_explanation(found.trace)
         if found.event:

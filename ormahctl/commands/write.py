@@ -253,6 +253,7 @@ def edit(session: Session, node_id: str) -> None:
 
     What you save is committed under your name, and can be found at once.
     """
+    # open the file
     node = peek(session, node_id)
     hello = session.client.call("hello", api.HelloParams(client="ormahctl"), api.HelloResult)
     file = file_of(hello.vault, node.path)
@@ -263,6 +264,8 @@ def edit(session: Session, node_id: str) -> None:
             f"{file}: {exc.strerror}", hint="the vault is elsewhere, or the note was moved; try again"
         ) from exc
     _open_editor(file)
+
+    # a file of a source is not in the vault
     if node.path.startswith("/"):
         render.note("it is a file of yours: what you saved is found in a moment, and Ormah commits nothing of it")
         return
@@ -274,6 +277,8 @@ def edit(session: Session, node_id: str) -> None:
     if unchanged:
         _print_edit(session, node, "unchanged", None)
         return
+
+    # wait until the daemon has indexed the edit
     session.reconnect()  # the editor may have been open for hours
     try:
         node, commit = _wait_for_edit(session, node, file)

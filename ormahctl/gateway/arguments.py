@@ -47,9 +47,9 @@ def _is_misspelt(name: str, wanted: str) -> bool:
     # the distance of the part of `name` that was read from each beginning of `wanted`
     row = list(range(len(wanted) + 1))
     for number, letter in enumerate(name, 1):
-        above, row = row, [number]
+        previous_row, row = row, [number]
         for at, other in enumerate(wanted):
-            row.append(min(row[at] + 1, above[at + 1] + 1, above[at] + (letter != other)))
+            row.append(min(row[at] + 1, previous_row[at + 1] + 1, previous_row[at] + (letter != other)))
     return row[-1] <= min(MISSPELT, len(wanted) - 1)
 
 

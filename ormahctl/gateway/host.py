@@ -212,16 +212,17 @@ def _bounded_protocol() -> type[asyncio.Protocol]:
             super().connection_made(transport)
             if len(self.connections) > HTTP_CONNECTIONS:
                 transport.abort()
-            self.loop.call_later(OPENING_SECONDS, self.look, None)
+            self.loop.call_later(OPENING_SECONDS, self.close_if_silent, None)
 
-        def look(self, before: Any) -> None:
-            """Close the connection if it only waits for the client since the last look, at which `before` was its last
-            request. A WebSocket is no longer among `connections`."""
+        def close_if_silent(self, before: Any) -> None:
+            """Close the connection if it only waited for the client since the last call. `before`: the request that
+            the last call saw. Otherwise call this again later, unless the connection has become a WebSocket, which is
+            not among `connections`."""
             waits = before is None or before.response_complete or before.more_body
             if self in self.connections and self.cycle is before and waits:
                 self.transport.close()
             elif self in self.connections:
-                self.loop.call_later(OPENING_SECONDS, self.look, self.cycle)
+                self.loop.call_later(OPENING_SECONDS, self.close_if_silent, self.cycle)
 
     return Bounded
 

@@ -76,9 +76,10 @@ def _refuse_constant(name: str) -> Any:
 
 def tree(text: bytes) -> Node:
     """Return the root node of a JSON text that `read` accepts, with the positions of all values."""
-    root = Node(None, 0, 0, len(text))
-    open_nodes = [root]
-    kinds = [b"["]
+    # a list around the text, so that the root is the child of a node as all others are
+    container = Node(None, 0, 0, len(text))
+    open_nodes = [container]
+    brackets = [b"["]
     key: tuple[str, int] | None = None
     for found in _TOKEN.finditer(text):
         token, at = found[0], found.start()
@@ -86,8 +87,8 @@ def tree(text: bytes) -> Node:
             continue
         if token in b"]}":
             open_nodes.pop().end = found.end()
-            kinds.pop()
-        elif kinds[-1] == b"{" and key is None:
+            brackets.pop()
+        elif brackets[-1] == b"{" and key is None:  # the next value is that of this key
             key = json.loads(token), at
         else:
             name, start = key if key is not None else (None, at)
@@ -96,8 +97,8 @@ def tree(text: bytes) -> Node:
             key = None
             if token in b"[{":
                 open_nodes.append(node)
-                kinds.append(token)
-    return root.children[0]
+                brackets.append(token)
+    return container.children[0]
 
 
 Path = tuple[str | int, ...]

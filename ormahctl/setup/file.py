@@ -159,14 +159,14 @@ def _check_writable(seen: FileRead) -> os.stat_result | None:
     if seen.data is None:
         return None
     try:
-        found = seen.real.stat()
+        status = seen.real.stat()
     except FileNotFoundError:
         raise _changed_error(seen) from None
-    if not found.st_mode & stat.S_IWUSR:
+    if not status.st_mode & stat.S_IWUSR:
         raise Conflict(f"{seen.real} is read-only", hint=f"if it may be changed: chmod u+w {seen.real}, then try again")
-    if found.st_uid != os.geteuid() and os.geteuid() != 0:
-        raise Conflict(f"{seen.real} belongs to user {found.st_uid}, not to you", hint="run this as its owner")
-    return found
+    if status.st_uid != os.geteuid() and os.geteuid() != 0:
+        raise Conflict(f"{seen.real} belongs to user {status.st_uid}, not to you", hint="run this as its owner")
+    return status
 
 
 def _check_unchanged(seen: FileRead) -> None:

@@ -121,13 +121,13 @@ def _environment(environ: Mapping[str, str], *, homebrew: bool = False) -> dict[
 def _path_variable(environ: Mapping[str, str], homebrew: bool) -> Iterator[tuple[str, str]]:
     """Yield ("PATH", value) if the service needs another PATH than systemd sets, because git is elsewhere. For
     launchd (`homebrew`), which has no usable default, always yield it."""
-    usual = [HOMEBREW, *SYSTEM_PATH] if homebrew else list(SYSTEM_PATH)
+    directories = [HOMEBREW, *SYSTEM_PATH] if homebrew else list(SYSTEM_PATH)
     git = shutil.which("git", path=environ.get("PATH"))
-    if git is not None and os.path.dirname(git) not in usual:
-        usual.insert(0, os.path.dirname(git))
+    if git is not None and os.path.dirname(git) not in directories:
+        directories.insert(0, os.path.dirname(git))
     elif not homebrew:
         return  # the PATH that systemd sets is enough
-    yield "PATH", ":".join(usual)
+    yield "PATH", ":".join(directories)
 
 
 def _quoted(word: str, *, command: bool = False) -> str:

@@ -154,14 +154,14 @@ def _table(settings: dict[str, object], name: str) -> dict[str, object]:
 
 def _default_socket(settings: dict[str, object]) -> str:
     """Return the path of the daemon's socket for `settings`, as `ormahd.paths.find_socket` does if neither
-    `--socket` nor `ORMAH_SOCKET` is given."""
+    `--socket` nor `ORMAH_SOCKET` is environment_vault."""
     socket = _table(settings, "daemon").get("socket")
     if isinstance(socket, str) and socket:
         return _expand_home(socket)
     vault = _table(settings, "vault").get("path")
-    usual = _expand_home(vault) if isinstance(vault, str) and vault else ""
-    given = _expand_home(_variable("ORMAH_VAULT") or _variable("ORMAH_VAULT_PATH"))
-    return of_vault(given or usual, usual)
+    configured_vault = _expand_home(vault) if isinstance(vault, str) and vault else ""
+    environment_vault = _expand_home(_variable("ORMAH_VAULT") or _variable("ORMAH_VAULT_PATH"))
+    return of_vault(environment_vault or configured_vault, usual=configured_vault)
 
 
 def _is_stopped(socket: str) -> bool:

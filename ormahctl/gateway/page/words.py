@@ -187,8 +187,8 @@ def editable(text: str) -> bool:
 
 def marked(text: str, query: str) -> Markup:
     """Return a text with the words of `query` in `<mark>`, by the beginnings of words."""
-    telling = [word for word in re.findall(r"\w{3,}", query) if not COMMON.fullmatch(word)][:20]
-    words = [re.escape(word[: max(4, len(word) - 2)]) for word in telling]
+    searched = [word for word in re.findall(r"\w{3,}", query) if not COMMON.fullmatch(word)][:20]
+    words = [re.escape(word[: max(4, len(word) - 2)]) for word in searched]
     pieces = re.split(rf"\b((?:{'|'.join(words)})\w*)", safe(text), flags=re.IGNORECASE) if words else [safe(text)]
     return Markup().join(
         Markup("<mark>{}</mark>").format(piece) if at % 2 else escape(piece) for at, piece in enumerate(pieces)
