@@ -57,12 +57,15 @@ class Failure:
 
 def from_click(exc: click.ClickException, args: Sequence[str]) -> Failure:
     """Return the failure for an error of click, with a hint that fits the mistake and the command in `args`."""
+    # in general: what click says, and where the help is
     context = exc.ctx if isinstance(exc, click.UsageError) else None
     begun = f"{PROGRAM} {args[0]}" if args and args[0] in cli.list_commands(click.Context(cli)) else PROGRAM
     path = context.command_path if context else begun  # click names no command where an option lacks its value
     hint = f"see: {path} --help"
     message = exc.format_message().rstrip(".")
     message = message[:1].lower() + message[1:]
+
+    # a hint for the mistakes that are likely
     if isinstance(exc, Unknown):
         hint = f"did you mean {' or '.join(exc.meant)}?" if exc.meant else hint
     elif isinstance(exc, click.NoSuchOption):

@@ -49,6 +49,7 @@ def review(session: Session, words: tuple[str, ...], keep: str | None) -> int:
     `approve` and `reject` decide on proposals by their ids. `ormahctl undo` undoes an approved change. A rejected change
     is not proposed again until one of its memories is edited.
     """
+    # with words: decide on proposals
     if words and words[0] not in DECISIONS:
         raise Unknown(words[0], DECISIONS, None, None)
     if len(words) == 1:
@@ -57,6 +58,8 @@ def review(session: Session, words: tuple[str, ...], keep: str | None) -> int:
         raise click.UsageError("--keep belongs to: approve ID")
     if words:
         return _decide(session, DECISIONS[words[0]], words[1:], keep)
+
+    # without: all that waits
     queue = _read_queue(session)
     if session.json:
         fields = {"proposals": queue.proposals, "contradictions": queue.tensions, "conflicts": queue.conflicts}

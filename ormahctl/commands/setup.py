@@ -90,6 +90,7 @@ def setup(
     uninstall` takes everything out again, and never a memory. With neither AGENT nor options, and no terminal, it
     does the same as --list.
     """
+    # check how the options fit together
     answers = {name: value for name, value in guided.items() if value not in (None, ())}
     if looks and agent is not None:
         raise click.UsageError(f"--list shows all agents, and takes none: leave {agent} out")
@@ -99,6 +100,8 @@ def setup(
     if (no_instructions or (agent is not None and typed("deadline"))) and agent not in HARNESSES:
         option = "--no-instructions" if no_instructions else "--deadline"
         raise click.UsageError(f"{option} is for one agent with hooks: {', '.join(HARNESSES)}")
+
+    # without an agent: show the state, or the guided set-up
     if agent is None:
         if looks or not (yes or dry_run or answers or typed("deadline") or (interactive() and not session.json)):
             _print_agents(session)

@@ -123,8 +123,11 @@ class DaemonLink:
     def _call(self, method: str, params: Params, result: type[R], asker: CallingAgent, timeout: float | None) -> R:
         """Call a method on an idle connection, or on a new one, and return the result. Blocks. If the connection was
         closed, the call is sent again on another one."""
+        # by this id the daemon recognises a change that is sent again
         if getattr(params, "request_id", "") is None:
             params = msgspec.structs.replace(params, request_id=uuid.uuid4().hex)
+
+        # one more try on another connection, if this one was closed
         again = True
         while True:
             try:

@@ -93,6 +93,7 @@ class LoopbackGuard:
         Raises:
             Refused: the request breaks a rule.
         """
+        # host and path
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts():
@@ -100,12 +101,16 @@ class LoopbackGuard:
         raw = (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0].decode("latin-1")
         if not raw.startswith("/") or len(raw) > LONGEST_PATH or ODD_PATH.search(raw):
             raise Refused(400, "bad_request", "the path is not in its plain form")
+
+        # the page that caused the request; typing the address opens "/" from anywhere
         socket = scope["type"] == "websocket"
         method = "GET" if socket else scope["method"]
         opens_page = raw == "/" and method in SAFE and headers.get("sec-fetch-mode") == "navigate"
         token = headers.get("authorization")
         if not opens_page:
             self._same_site(headers, unsafe=socket or (method not in SAFE and token is None))
+
+        # who sent it
         person = any(
             self._access.has_session(cookie) for cookie in _cookies(headers.getlist("cookie"), self._access.cookie)
         )

@@ -28,10 +28,13 @@ class ErrorAnswer(msgspec.Struct):
 
 def description(url: str) -> dict[str, Any]:
     """Return the OpenAPI document (3.1) for the routes at `url`."""
+    # schemas of all types
     shapes: set[type] = {ErrorAnswer, Conversation, Ingested}
     shapes |= {shape for route in ROUTES for shape in (route.params, route.result)}
     ordered = sorted(shapes, key=lambda shape: shape.__name__)
     _, schemas = msgspec.json.schema_components(ordered, ref_template=REFERENCE)
+
+    # the routes
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.verb.lower()] = _operation(route, schemas)
@@ -41,6 +44,8 @@ def description(url: str) -> dict[str, Any]:
     content = {"required": True, "content": {"multipart/form-data": {"schema": form}}}
     summary = "Archive a transcript or an export, or make memories of a document."
     paths["/ingest/file"] = {"post": _ingest(summary, content)}
+
+    # parameters are described with their route, not as a schema
     ours = {route.params.__name__ for route in ROUTES}
     used = {name: schema for name, schema in schemas.items() if name not in ours}
     token = {"type": "http", "scheme": "bearer", "description": "From the file that `ormahctl web` names."}
@@ -59,6 +64,7 @@ def description(url: str) -> dict[str, Any]:
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     """Return the description of one route. `schemas`: `{name of a Struct: its JSON schema}`."""
+    # parameters that are not in the path
     inside = {route.renamed.get(name, name) for name in route.in_path}
     schema = schemas[route.params.__name__]
     properties: dict[str, Any] = {
@@ -69,6 +75,8 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in route.in_path
     ]
+
+    # the rest is in the body or in the query
     found: dict[str, Any] = {
         "operationId": f"{route.verb.lower()}_{route.path.strip('/').translate(str.maketrans('/-{}', '__  ')).replace(' ', '')}",
         "summary": route.summary,

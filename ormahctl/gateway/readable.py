@@ -73,11 +73,14 @@ def named(content: str) -> str:
 def node(found: api.NodeResult) -> str:
     """Return one memory as text: its fields, content and connections. Long contents and lists of connections are
     cut."""
+    # what it is
     facts = [found.type, found.tier, found.space or "global"]
     facts += [f"confidence {found.confidence:g}", f"source {line(found.source)}"]
     lines = [line(found.title) if found.title else named(found.content), "   " + " · ".join(facts)]
     lines += [f"   id {found.id}", f"   created {found.created}, updated {found.updated}", f"   digest {found.digest}"]
     lines += [f"   tags: {', '.join(map(line, found.tags))}"] if found.tags else []
+
+    # whether it holds, and what it applies to
     if found.valid_until:
         reason = f": {line(found.outdated_reason)}" if found.outdated_reason else ""
         lines.append(f"   outdated since {found.valid_until}{reason}")
@@ -87,6 +90,8 @@ def node(found: api.NodeResult) -> str:
     for name, patterns in (("paths", found.paths), ("commands", found.commands)):
         lines += [f"   {name}: {', '.join(map(line, patterns))}"] if patterns else []
     lines += [f"   guard: {found.guard}"] if found.guard else []
+
+    # text and connections
     content = found.content.strip()
     lines += ["", _indented(content[:NODE_CHARACTERS])]
     if len(content) > NODE_CHARACTERS:
@@ -196,6 +201,8 @@ _SESSIONS: Final = (
 def batches(issued: api.MaintenanceResult) -> str:
     """Return the questions of two-phase maintenance as text, with the receipt and how to answer."""
     blocks: list[str] = []
+
+    # pairs
     for name, heading in _HEADINGS.items():
         pairs: Sequence[api.CandidatePair] = getattr(issued, name) or ()
         blocks += [heading] if pairs else []
@@ -203,10 +210,14 @@ def batches(issued: api.MaintenanceResult) -> str:
             f"{number}. similarity {pair.similarity:.2f}\n{_candidate(pair.node_a)}\n{_candidate(pair.node_b)}"
             for number, pair in enumerate(pairs, 1)
         ]
+
+    # clusters
     clusters = issued.consolidation_clusters if isinstance(issued.consolidation_clusters, list) else []
     blocks += [_CLUSTERS] if clusters else []
     for number, cluster in enumerate(clusters, 1):
         blocks.append("\n".join([f"{number}. {count(len(cluster), 'memory', 'memories')}", *map(_candidate, cluster)]))
+
+    # parts of sessions
     read = issued.extraction_batches if isinstance(issued.extraction_batches, list) else []
     blocks += [_SESSIONS] if read else []
     blocks += [

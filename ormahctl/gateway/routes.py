@@ -52,6 +52,7 @@ async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, 
     Raises:
         BadRequest: the port cannot be used.
     """
+    # serve HTTP, at the port and with the token of the page that stays, if there is one
     wished = params.get("port") or 0
     if not isinstance(wished, int) or not 0 <= wished < 65_536:
         raise BadRequest(f"{wished!r} is no port", hint="a number from 1024 to 65535")
@@ -73,6 +74,8 @@ async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, 
             f"the page is open at {access.url} already",
             hint=f"for a link to it there: ormahctl web; to have it at port {wished}, first: {first}",
         )
+
+    # tell programs where it is
     access.stay = gateway.stays = bool(params.get("stay", access.stay))
     try:
         file = access.write(gateway.daemon.socket)

@@ -106,6 +106,8 @@ def read_message(line: bytes) -> types.JSONRPCMessage | Refusal | None:
     here, because the SDK would take it for a notification and not answer.
     """
     line = line.removeprefix(codecs.BOM_UTF8)
+
+    # a valid message; what has an id is a request, which the SDK may take for a notification
     try:
         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
@@ -121,6 +123,8 @@ def read_message(line: bytes) -> types.JSONRPCMessage | Refusal | None:
         return _refuse(None, types.PARSE_ERROR, f"this line is no UTF-8 (byte {exc.start + 1})")
     except ValueError as exc:
         return _refuse(None, types.PARSE_ERROR, f"this line is no JSON: {exc}")
+
+    # JSON, and no message
     if not isinstance(found, dict):
         return _refuse(
             None, types.INVALID_REQUEST, "a message is one JSON object; batches of several are not supported"
@@ -129,6 +133,8 @@ def read_message(line: bytes) -> types.JSONRPCMessage | Refusal | None:
         return message
     if "method" not in found and ("result" in found or "error" in found):
         return None
+
+    # a request: name its id in the error, if that can be read
     key = found.get("id")
     known = key if isinstance(key, (int, str)) and not isinstance(key, bool) else None
     if half is not None or _HUGE_NUMBER.search(line):

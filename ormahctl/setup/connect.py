@@ -122,6 +122,8 @@ def _connect_file(harness: Harness, path: Path, wanted: WantedEntries) -> Settin
     was = Record.of(harness.name, seen.real)
     known = was if hooks or served is not None else None
     exact = known is not None and known.fits(seen.data)
+
+    # plan from the file as it was before setup, if that is known: then its style holds
     start = parse(path, apply(document.data, reverse(known.edits))) if known and exact else document
     edits, result = _plan_edits(path, start, wanted)
     now = our_hooks(result)
@@ -279,11 +281,14 @@ def _plan_edits(path: Path, start: Document, wanted: WantedEntries) -> tuple[lis
     edits: list[Splice] = []
     now = start
     if isinstance(now, Json):
+        # remove hooks that are not wanted, and all but the first of each event; from the end, so that places hold
         places = [place for place, _ in _our_places(start)]
         for place in reversed(places):
             if place.event not in wanted.hooks or any(other.event == place.event and other < place for other in places):
                 made = now.drop(place)
                 edits, now = edits + made, now.after(made)
+
+        # add or replace the wanted hooks
         for event, handler in wanted.hooks.items():
             groups = now.value.get("hooks", {}).get(event, [])
             if not isinstance(groups, list):
@@ -295,6 +300,8 @@ def _plan_edits(path: Path, start: Document, wanted: WantedEntries) -> tuple[lis
             group = {**({"matcher": MATCHERS[event]} if event in MATCHERS else {}), "hooks": [handler]}
             made = now.change(places[0], handler) if places else now.append(("hooks", event), group)
             edits, now = edits + made, now.after(made)
+
+        # the same for rules that allow tools
         for number, rule in reversed(_our_allow_rules(now)):
             made = [] if rule in wanted.allows else now.prune((*ALLOW, number))
             edits, now = edits + made, now.after(made)
@@ -302,6 +309,8 @@ def _plan_edits(path: Path, start: Document, wanted: WantedEntries) -> tuple[lis
         for rule in wanted.allows if free else ():
             made = [] if rule in _allow_rules(now.value) else now.append(ALLOW, rule)
             edits, now = edits + made, now.after(made)
+
+    # the entry of the MCP server
     if wanted.servers is not None:
         made = _plan_server(path, now, wanted.servers, wanted.server)
         edits.extend(made)
@@ -351,19 +360,26 @@ def _verify(before: Document, after: Document, wanted: WantedEntries) -> None:
 def _content_of_others(document: Document, servers: str | None) -> str:
     """Return the content of `document` without Ormah's entries, as JSON text, to be compared. Objects and lists that
     are empty without these entries are left out."""
+    # a copy of what is changed below
     value = {
         key: copy.deepcopy(member) if key in {"hooks", servers, ALLOW[0]} else member
         for key, member in document.value.items()
     }
+
+    # rules that allow tools of ours
     for number, _ in reversed(_our_allow_rules(document)):
         del value[ALLOW[0]][ALLOW[1]][number]
     if _allow_rules(value) == [] and isinstance(value.get(ALLOW[0]), dict):
         value[ALLOW[0]].pop(ALLOW[1], None)
         value = {key: member for key, member in value.items() if key != ALLOW[0] or member}
+
+    # our MCP server
     if our_server(document, servers) is not None:
         del value[str(servers)][entry.SERVER]
     if value.get(str(servers)) == {}:
         del value[str(servers)]
+
+    # our hooks, and groups that have no other
     for event, groups in list(_events(document)):
         others = [
             {**group, "hooks": [handler for handler in _handlers(group) if not entry.is_our_hook(handler)]}

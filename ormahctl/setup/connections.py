@@ -114,6 +114,7 @@ def agent_status(agent: Agent, *, socket: str | None, server: Sequence[str]) -> 
 
     `socket` and `server`: the value of `--socket`, and the words of the MCP server, that setup would write now.
     """
+    # what the settings have
     path = agent.target() if isinstance(agent, Harness) else agent.server_file()
     try:
         hooks, served = entries(agent)
@@ -125,6 +126,8 @@ def agent_status(agent: Agent, *, socket: str | None, server: Sequence[str]) -> 
         has = "yes" if agent.server(server).items() <= served.items() else "outdated"
     if not hooks and served is None:
         return AgentStatus(agent, agent.found(), "no", path, server=has)
+
+    # whether that is what setup would write, and whether it works
     right, answer, trouble = has in {"yes", "foreign"}, None, None
     if isinstance(agent, Harness):
         handler = next((hooks[event][0] for event in PROMPTS if event in hooks), None)
@@ -232,6 +235,8 @@ def converse(
     )
     assert process.stdin is not None
     assert process.stdout is not None
+
+    # send the calls, and read lines until all are answered
     until = time.monotonic() + seconds
     rest = b""
     try:

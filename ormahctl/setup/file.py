@@ -115,6 +115,8 @@ def write(seen: FileRead, data: bytes | None) -> None:
         if not os.listdir(real.parent):
             real.parent.rmdir()
         return
+
+    # a new file beside it, with the same owner and mode
     try:
         real.parent.mkdir(parents=True, exist_ok=True)
         fresh = real.with_name(f".{real.name}.{secrets.token_hex(4)}.ormah")

@@ -46,6 +46,8 @@ def plan(agent: str, path: Path, program: str) -> Paragraph:
     was = Record.of(owner(agent), seen.real)
     if b"\0" in data or data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return Paragraph(seen, seen.data, was, was, "unreadable")
+
+    # what must be left alone
     newline = b"\r\n" if b"\r\n" in data else b"\n"
     wanted = block(program, newline)
     found = _BLOCK.search(data)
@@ -60,6 +62,8 @@ def plan(agent: str, path: Path, program: str) -> Paragraph:
         after = data[: found.start()] + wanted + data[found.end() :]
         edits = [Splice(0, b"", edit.inserted.replace(found[0], wanted)) for edit in (was.edits if was else ())]
         return Paragraph(seen, after, _record(agent, seen, was, b"", edits), was, "renewed")
+
+    # write it at the end of the file, as that is without an earlier paragraph
     before = data if was is None else apply(data, reverse(was.edits))
     apart = b"" if not before or before.endswith(newline * 2) else newline if before.endswith(newline) else newline * 2
     edits = [Splice(len(before), b"", apart + wanted + newline)]

@@ -43,6 +43,7 @@ def main(words: "list[str]") -> int:
 def _hook(words: "list[str]") -> None:
     """Send stdin to the daemon and print the reply. If no daemon answers: store the event for the next one if its
     transcript has grown, start the daemon at the start of a session, and print a notice to the person."""
+    # the command line
     event = words[0]
     options = {"--harness": "", "--socket": "", "--deadline": str(DEADLINE_MS)}
     at = 1
@@ -54,11 +55,15 @@ def _hook(words: "list[str]") -> None:
     body = _read_stdin()
     if body is None or posix.environ.get(_JUDGING):
         return
+
+    # the frame: harness, event, folder and space, each ended by NUL, then the JSON
     texts = (options["--harness"], event, _project_or_directory())
     named = b"".join(text.encode("utf-8", "surrogateescape") + b"\0" for text in texts)
     space = posix.environ.get(b"ORMAH_SPACE", b"")
     socket = socket_path(options["--socket"])
     reply = ask(socket, _KIND, named + space + b"\0" + body, None)
+
+    # no daemon answered
     if reply is None and event in _TRANSCRIPT_EVENTS:
         _spool(socket, named + space + b"\0", body)
     if reply is None and event == "SessionStart":

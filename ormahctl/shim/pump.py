@@ -107,6 +107,8 @@ class Pump:
         asks = isinstance(method, str) and isinstance(key, (int, str))
         if method == "notifications/initialized":
             self.initialized = line
+
+        # send it on the connection, or on a new one if that ends meanwhile
         for _ in range(STARTS):
             try:
                 channel = self.channel or self._connect()

@@ -326,6 +326,8 @@ async def search(visit: Visit) -> Response:
         chosen = msgspec.structs.replace(chosen, q="")
     narrowing = chosen.narrowing()
     whole = {name: value for name, value in narrowing.items() if name.startswith("created")}
+
+    # one of: archived sessions, an earlier state, a search, a list
     if chosen.q and chosen.sessions:
         asked = visit.ask("agent.recall", query=chosen.q, sessions=True, limit=SEARCH_ROWS, **whole)
     elif chosen.q and chosen.as_of:
@@ -338,6 +340,8 @@ async def search(visit: Visit) -> Response:
         number = int(chosen.page) if chosen.page.isdecimal() else 1
         asked = visit.ask("agent.list", limit=LIST_ROWS, skip=LIST_ROWS * (number - 1), **narrowing)
     found, counts = await asyncio.gather(asked, visit.counts())
+
+    # the address of the next page, and the tags to choose from
     older = None
     if not chosen.q and found.total > number * LIST_ROWS:
         fields = {**msgspec.structs.asdict(chosen), "page": number + 1}
