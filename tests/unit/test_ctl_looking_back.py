@@ -22,8 +22,8 @@ def change(**more: object) -> NoteChange:
 
 
 def test_nothing_from_the_vault_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    history.show_op(ShowOpResult(**FIELDS, notes=[change()], total=2))
-    history.show_life(LifeResult(node_id="1a2b3c4d-0000", versions=[VersionResult(**FIELDS, change=change())]), 1)
+    history.print_op(ShowOpResult(**FIELDS, notes=[change()], total=2))
+    history.print_versions(LifeResult(node_id="1a2b3c4d-0000", versions=[VersionResult(**FIELDS, change=change())]), 1)
     printed = capsys.readouterr()
     for stream in printed:
         assert not {"\x1b", "\x07", "\u202e"} & set(stream)
@@ -34,10 +34,10 @@ def test_nothing_from_the_vault_steers_the_terminal(capsys: pytest.CaptureFixtur
 
 def test_what_is_too_much_or_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     plain = FIELDS | {"kind": None, "op": None, "run": None, "undone_by": None, "body": ""}
-    history.show_op(ShowOpResult(**plain, notes=[change(diff="", cut=True)], total=1))
-    history.show_op(ShowOpResult(**plain, notes=[], total=0))
-    history.show_life(LifeResult(node_id="x", versions=[VersionResult(**plain, change=None)]), 50)
-    history.show_life(LifeResult(node_id="x", versions=[]), 50)
+    history.print_op(ShowOpResult(**plain, notes=[change(diff="", cut=True)], total=1))
+    history.print_op(ShowOpResult(**plain, notes=[], total=0))
+    history.print_versions(LifeResult(node_id="x", versions=[VersionResult(**plain, change=None)]), 50)
+    history.print_versions(LifeResult(node_id="x", versions=[]), 50)
     printed = capsys.readouterr()
     for line in ("    (too much to show)", "kind    (a commit by hand)", "no file of the vault changed"):
         assert line in printed.out.split("\n")

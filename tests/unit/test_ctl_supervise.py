@@ -25,18 +25,18 @@ def place() -> Iterator[Path]:
 
 
 def test_nobody_listens(place: Path) -> None:
-    assert supervise.silent(place)
+    assert supervise.nobody_listens(place)
     assert supervise.hello(place) is None
     with socket.socket(socket.AF_UNIX) as left_behind:
         left_behind.bind(str(place))
-    assert supervise.silent(place)
+    assert supervise.nobody_listens(place)
     assert supervise.hello(place) is None
     assert supervise.stop(place) is None
 
 
 def test_somebody_answers() -> None:
     with open_desk() as desk:
-        assert not supervise.silent(desk.socket)
+        assert not supervise.nobody_listens(desk.socket)
         answer = supervise.hello(desk.socket)
         assert answer is not None
         assert answer.phase == "ready"
@@ -52,7 +52,7 @@ def test_somebody_listens_and_says_nothing(place: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(place))
         listening.listen(8)
-        assert not supervise.silent(place)
+        assert not supervise.nobody_listens(place)
         with pytest.raises(Unavailable) as raised:
             supervise.hello(place, timeout=0.2)
         assert raised.value.data["reason"] == "hanging"
@@ -67,11 +67,11 @@ def test_only_a_daemon_of_ours_is_ended_by_its_socket(place: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", script, str(place)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"there\n"
-        assert supervise._peer(place) == process.pid
+        assert supervise._listener_pid(place) == process.pid
         os.kill(process.pid, signal.SIGSTOP)
         try:
             with pytest.raises(Unavailable):
-                supervise._pid(place)
+                supervise._daemon_pid(place)
             assert process.poll() is None
         finally:
             process.kill()
@@ -79,13 +79,13 @@ def test_only_a_daemon_of_ours_is_ended_by_its_socket(place: Path) -> None:
 
 def test_a_process_that_ended_but_was_not_fetched_is_not_alive() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    assert supervise._alive(process.pid)
+    assert supervise._is_alive(process.pid)
     assert process.stdin is not None
     process.stdin.close()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # ended, and left as it is
-    assert not supervise._alive(process.pid)
+    assert not supervise._is_alive(process.pid)
     process.wait()
-    assert not supervise._alive(process.pid)
+    assert not supervise._is_alive(process.pid)
 
 
 def test_what_a_program_said() -> None:
