@@ -35,13 +35,13 @@ def known_vaults() -> list[Path]:
 def find_obsidian_vaults() -> list[Path]:
     """Return `known_vaults`, then further folders of the person that Obsidian has opened."""
     found = dict.fromkeys(known_vaults())
-    for top in (paths.home(), paths.home() / CLOUD):
-        for place, folders, _ in os.walk(top):
+    for start in (paths.home(), paths.home() / CLOUD):
+        for place, folders, _ in os.walk(start):
             folder = Path(place)
             if ".obsidian" in folders:
                 found.setdefault(folder)
-            deep = len(folder.relative_to(top).parts) >= DEPTH or folder in found
+            at_bottom = len(folder.relative_to(start).parts) >= DEPTH or folder in found
             folders[:] = (
-                [] if deep else sorted(name for name in folders if not name.startswith(".") and name != "Library")
+                [] if at_bottom else sorted(name for name in folders if not name.startswith(".") and name != "Library")
             )
     return list(found)

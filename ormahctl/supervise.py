@@ -205,6 +205,7 @@ def _is_alive(pid: int) -> bool:
     """Whether the process `pid` runs. A process that ended and was not waited for (a zombie) does not count."""
     try:
         os.kill(pid, 0)
+        # the state follows the program's name, which is in parentheses and may have blanks and parentheses itself
         state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[:1]
     except ProcessLookupError:
         return False

@@ -69,6 +69,7 @@ class When(click.ParamType[str]):
         found = dateparser.parse(text, languages=languages, settings=settings)
         if found is None:
             return None
+        # dateparser fills a day in with midnight or the present time: then the day is meant, and not that instant
         is_day = found.time() in (time.min, now_local.time()) and not re.search(r"\d\s*(h|min|sec)|hour|now", text)
         return self._day(found) if is_day else found.astimezone()
 

@@ -156,8 +156,8 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
     # which questions remain: what no option decided, where there is something to choose
     offered = [folder for folder in find_obsidian_vaults() if folder not in paths.configured_sources()] if asks else []
     settings = json.loads(offline.answer("config", "show", "--json"))["settings"] if asks else {}
-    readers = [name for name in found if name in READERS and shutil.which(READERS[name])]
-    readers = readers if asks and settings["jobs.judge"]["value"] == "none" else []
+    without_judge = asks and settings["jobs.judge"]["value"] == "none"
+    readers = [name for name in found if without_judge and name in READERS and shutil.which(READERS[name])]
     wanted = {
         "agents": bool(found),
         "vault": not settled,

@@ -66,7 +66,7 @@ def print_session(found: SessionsResult) -> None:
         render.out()
         person, when = statement.role == "user", render.moment(statement.time)
         head = f"{statement.turn}. {WHO.get(statement.role, statement.role)} · {when}"
-        head += " · taken back" * statement.withdrawn
+        head += " · taken back" if statement.withdrawn else ""
         render.out(render.paint(head, "bold" if person else "dim"))
         for text in statement.text.splitlines():
             render.out(f"   {render.line(text)}".rstrip(), hang=0)

@@ -289,9 +289,10 @@ def _print_agents(session: Session) -> None:
     else:
         how = f"{render.paint(phase, 'green' if phase == 'ready' else 'yellow')}  {render.line(vault or '')}"
     render.out(f"daemon  {how}")
-    none = managers.state() == "none" and "none on this machine; commands and sessions start the daemon"
-    none = none or "not installed; to have the daemon from login on: ormahctl setup service"
-    render.out(f"service {'starts the daemon when you log in' if units.installed() else none}")
+    service_state = "not installed; to have the daemon from login on: ormahctl setup service"
+    if managers.state() == "none":
+        service_state = "none on this machine; commands and sessions start the daemon"
+    render.out(f"service {'starts the daemon when you log in' if units.installed() else service_state}")
     sys.stdout.flush()
     for status in statuses:
         if status.trouble:

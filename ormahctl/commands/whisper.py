@@ -122,13 +122,17 @@ def outcome_text(row: Mapping[str, Any], weights: Mapping[str, float]) -> str:
     `row`: a candidate in a trace. `weights`: the weights of evidence in the same trace.
     """
     parts = evidence_effects(row, weights)
+
+    # the stage that left it out, with its reason: such as `gate: relevance 0.31`
     stage, _, reason = (row["dropped"] or "").partition(": ")
     low = reason.startswith("relevance")
+
+    # the evidence in words, the strongest first; if nothing speaks against it, there was little for it
     words: dict[str, list[str]] = {"for": [], "against": []}
     for name, effect in sorted(parts.items(), key=lambda part: -abs(part[1])):
         side = "for" if effect > 0 else "against"
         words[side] += [EVIDENCE[name][side].format(row.get("project"))] if side in EVIDENCE[name] else []
-    words["against"] = words["against"] or [WORDS["little"]] * low
+    words["against"] = words["against"] or ([WORDS["little"]] if low else [])
     why = WORDS["low" if low else "dropped"].get(stage, "").format(reason)
     text = f"{WORDS['shown'].get(row['shown'], 'left out')}{why}"
     if parts.keys().isdisjoint(("verdict", "time")):
@@ -196,7 +200,7 @@ def _print_logged(logged: api.WhisperedPrompt) -> None:
             f"  {render.paint('no whisper:', 'yellow')} {render.line(SILENCES.get(logged.silence, logged.silence))}"
         )
     for memory in logged.memories:
-        how = WORDS["listed"].get(memory.shown, "") + memory.heeded * WORDS["listed"]["heeded"]
+        how = WORDS["listed"].get(memory.shown, "") + (WORDS["listed"]["heeded"] if memory.heeded else "")
         title = "(gone by now)" if memory.title is None else render.line(memory.title)
         render.out(f"  {render.paint(memory.short_id, 'bold')}  {title}{how}", hang=10)
 

@@ -44,7 +44,7 @@ def _is_misspelt(name: str, wanted: str) -> bool:
     of `wanted`."""
     if abs(len(name) - len(wanted)) > MISSPELT:
         return False
-    # the distance of the part of `name` that was read from each beginning of `wanted`
+    # Levenshtein distance: `row[i]` is that of the letters of `name` read so far from the first i of `wanted`
     row = list(range(len(wanted) + 1))
     for number, letter in enumerate(name, 1):
         previous_row, row = row, [number]

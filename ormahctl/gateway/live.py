@@ -86,15 +86,15 @@ async def _send_events(socket: WebSocket, connection: ClientConnection, streams:
                 tasks.cancel_scope.cancel()
 
         tasks.start_soon(wait_for_end)
-        quiet = 0.0
+        silent_seconds = 0.0
         try:
             while True:
                 event = await anyio.to_thread.run_sync(connection.next_event, LOOK_SECONDS, limiter=streams)
-                quiet = 0.0 if event is not None else quiet + LOOK_SECONDS
+                silent_seconds = 0.0 if event is not None else silent_seconds + LOOK_SECONDS
                 if event is not None:
                     await _send_message(socket, event)
-                elif quiet >= PING_SECONDS:
-                    quiet = 0.0
+                elif silent_seconds >= PING_SECONDS:
+                    silent_seconds = 0.0
                     await _send_message(socket, {"event": "ping"})
         except (OrmahError, OSError, WebSocketDisconnect):
             tasks.cancel_scope.cancel()

@@ -77,7 +77,7 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     ]
 
     # the rest is in the body or in the query
-    found: dict[str, Any] = {
+    found: dict[str, Any] = {  # the operation's id: `get_agent_recall_node_id` for GET /agent/recall/{node_id}
         "operationId": f"{route.verb.lower()}_{route.path.strip('/').translate(str.maketrans('/-{}', '__  ')).replace(' ', '')}",
         "summary": route.summary,
         "tags": [route.path.split("/")[1]],
@@ -90,9 +90,9 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
         found["requestBody"] = {**_content(shape), "required": bool(required)}
         in_query = [(name, {"type": "string"}) for name in route.default]
     else:
-        other = {meaning: name for name, meaning in route.query.items()}
-        in_query = [(other.get(name, name), value) for name, value in properties.items()]
-    queried = {other.get(name, name) for name in required} if route.verb != "POST" else set()
+        name_in_query = {meaning: name for name, meaning in route.query.items()}
+        in_query = [(name_in_query.get(name, name), value) for name, value in properties.items()]
+    queried = {name_in_query.get(name, name) for name in required} if route.verb != "POST" else set()
     found["parameters"] = in_path + [
         {"name": name, "in": "query", "required": name in queried, "schema": _plain(value)} for name, value in in_query
     ]

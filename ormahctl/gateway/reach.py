@@ -64,21 +64,21 @@ def _send_frame(socket: str, frame: bytes, start: bool, seconds: float) -> bytes
     Raises:
         Unavailable: there is no gateway, or none answers within `seconds`.
     """
-    deadline, starts = time.monotonic() + seconds, 0
+    deadline, start_count = time.monotonic() + seconds, 0
     while True:
         try:
             channel = gateway.connect(socket)
             if channel is None and not start:
                 raise Unavailable("no gateway runs", data={"reason": "absent"})
             if channel is None and gateway.begin(socket):
-                starts += 1
+                start_count += 1
         except OSError as exc:
             raise Unavailable(f"the gateway cannot be reached: {exc.strerror or exc}") from exc
         if channel is not None:
             answer = _exchange(channel, frame, seconds)
             if answer is not None:
                 return answer
-        if starts > 1 or time.monotonic() > deadline:
+        if start_count > 1 or time.monotonic() > deadline:
             raise Unavailable(f"the gateway does not start: {gateway.last_log_line(socket) or 'it does not answer'}")
         time.sleep(POLL_SECONDS)
 

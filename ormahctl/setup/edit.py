@@ -261,10 +261,12 @@ class Json:
         node = self._node(path[:-1])
         siblings, number, close = node.children, self._number(node, path[-1]), node.end - 1
         start, end = siblings[number].start, siblings[number].end
-        if len(siblings) == 1:
+        if len(siblings) == 1:  # then all white space in the container is removed, unless it has comments
             rest = self.data[node.at + 1 : start] + self.data[end:close].replace(b",", b"", 1)
             if not rest.strip(SPACE):
                 return [Splice(node.at + 1, self.data[node.at + 1 : close], b"")]
+
+        # remove the white space before it too, but not the end of a comment's line if the rest would get into the comment
         begin = len(self.data[:start].rstrip(SPACE))
         after = siblings[number + 1].start if number + 1 < len(siblings) else close
         gap = self.data[end : after + 1].replace(b",", b" ")
@@ -273,6 +275,8 @@ class Json:
         in_comment = bool(comments) and comments[-1].end() == len(line) and comments[-1][0].startswith(b"//")
         if in_comment and b"\n" not in gap[: len(gap) - len(gap.lstrip(SPACE))]:
             begin = start
+
+        # and one comma: that after it, or if it is the last one, that before it
         edits = [Splice(begin, self.data[begin:end], b"")]
         comma = self.bare.find(b",", end, after)
         if comma >= 0:

@@ -58,13 +58,16 @@ def _merge(words: list[str]) -> int:
     reply = reply or _ask_child(body)
     if not reply:
         return NOBODY
+
+    # the reply: a status (1 byte), a length (4 bytes), a message for the person, then the merged text
     end = 5 + int.from_bytes(reply[1:5], "big")
     if end > 5:
         posix.write(2, reply[5:end])
     status = _STATUS.get(reply[:1], NOBODY)
     if status == MERGED:
         _write(ours, reply[end:])
-    elif status == CONFLICT and len(reply) > end:  # both sides, with all merged that can be
+    elif status == CONFLICT and len(reply) > end:
+        # two texts, each after its length: our version and theirs, with all that could be merged merged in both
         cut = end + 4 + int.from_bytes(reply[end : end + 4], "big")
         _write(ours, reply[end + 4 : cut])
         _write(theirs, reply[cut + 4 :])

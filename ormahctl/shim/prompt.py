@@ -126,6 +126,8 @@ def _field(body: bytes, name: bytes) -> bytes:
     at = body.find(name)
     while at > 0 and body[at - 1 : at] == b"\\":  # part of a string value, not a field
         at = body.find(name, at + 1)
+
+    # the value begins after colon and white space, and ends at the next quote that is not escaped
     begin = at + len(name)
     while at >= 0 and body[begin : begin + 1] in (b" ", b":", b"\n", b"\t", b"\r"):
         begin += 1

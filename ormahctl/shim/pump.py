@@ -103,8 +103,8 @@ class Pump:
     def _forward(self, line: bytes) -> None:
         """Send a line of the agent to the gateway. If that cannot be reached, answer a request with an error."""
         message = read(line)
-        method, key = message.get("method"), message.get("id")
-        asks = isinstance(method, str) and isinstance(key, (int, str))
+        method, request_id = message.get("method"), message.get("id")
+        asks = isinstance(method, str) and isinstance(request_id, (int, str))
         if method == "notifications/initialized":
             self.initialized = line
 
@@ -114,15 +114,15 @@ class Pump:
                 channel = self.channel or self._connect()
             except OSError as exc:
                 if asks:
-                    self._send_error(key, (exc.strerror or str(exc)).strip())
+                    self._send_error(request_id, (exc.strerror or str(exc)).strip())
                 return
             with self.lock:
                 if self.channel is not channel:
                     continue  # it ended just now
                 if asks:
-                    self.waiting[key], self.sending = channel, key
+                    self.waiting[request_id], self.sending = channel, request_id
                 if method == "initialize":
-                    self.hello, self.hello_id, self.greeted = line, key, False
+                    self.hello, self.hello_id, self.greeted = line, request_id, False
                 inner = message.get("params") if method == "notifications/cancelled" else None
                 if isinstance(inner, dict) and isinstance(cancelled := inner.get("requestId"), (int, str)):
                     self.waiting.pop(cancelled, None)
@@ -134,11 +134,11 @@ class Pump:
             with self.lock:
                 self.sending = None
                 ended = not sent or self.channel is not channel
-                open_still = ended and self.waiting.pop(key, None) is not None
+                was_unanswered = ended and self.waiting.pop(request_id, None) is not None
                 self.channel = None if not sent and self.channel is channel else self.channel
             if sent:
-                if open_still:
-                    self._send_error(key, "it ended")
+                if was_unanswered:
+                    self._send_error(request_id, "it ended")
                 return
 
     def _connect(self) -> _socket.socket:
@@ -148,11 +148,11 @@ class Pump:
         Raises:
             OSError: the gateway does not answer within `PATIENCE` seconds; the message has its last log line.
         """
-        deadline, starts = time.monotonic() + PATIENCE, 0
+        deadline, start_count = time.monotonic() + PATIENCE, 0
         while (channel := gateway.connect(self.socket)) is None:
             if gateway.begin(self.socket):
-                starts += 1
-            if starts > STARTS or time.monotonic() > deadline:
+                start_count += 1
+            if start_count > STARTS or time.monotonic() > deadline:
                 raise OSError(gateway.last_log_line(self.socket) or "it does not answer")
             time.sleep(RETRY)
         with self.lock:

@@ -35,6 +35,7 @@ def peer(channel: _socket.socket, path: str) -> int:
     """Return the user id of the process at the other end of `channel`. Where the system does not tell it, return the
     owner of the socket's file `path`."""
     if hasattr(_socket, "SO_PEERCRED"):
+        # struct ucred: the ids of process, user and group, 4 bytes each
         return int.from_bytes(channel.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
     return posix.stat(path).st_uid
 

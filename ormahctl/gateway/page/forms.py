@@ -149,7 +149,8 @@ async def undo_all(visit: Visit) -> Response:
     wish = {name: given.get(name) or None for name in ("run", "job", "since")}
     done = await visit.ask("history.undo", LONG_SECONDS, **wish)
     refused = len({conflict.op for conflict in done.conflicts})
-    effect = f"{count(len(done.undone), 'change')} undone" + f", {refused} left alone for later edits" * bool(refused)
+    left_alone = f", {refused} left alone for later edits" if refused else ""
+    effect = f"{count(len(done.undone), 'change')} undone{left_alone}"
     return redirect(f"/changes?{urlencode({'run': done.run if done.undone else '', 'effect': effect})}")
 
 

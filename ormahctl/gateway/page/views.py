@@ -58,10 +58,9 @@ PART: Final = "x-ormah-part"
 """A header that the page's script sends with each request. No form of another site can send it."""
 DOCTOR_SECONDS: Final = 600.0
 """Age at which the findings of the doctor are asked for again: it reads every note."""
-STATES: Final = dict.fromkeys(("starting", "reconciling", "warming"), "Loading") | {
-    "ready": "Ready",
-    "stopping": "Stopping",
-}
+STATES: Final = {"starting": "Loading", "reconciling": "Loading", "warming": "Loading"}
+STATES |= {"ready": "Ready", "stopping": "Stopping"}
+"""{phase of the daemon: its word on the page}."""
 
 CHOICES: Final = ("who", "kind", "run", "space", "month", "before", "at")
 """What the address of the changes may say. `who`: a source, or a kind of source. `before`: the last change of the page
@@ -182,6 +181,7 @@ def files() -> Mapping[str, tuple[bytes, str]]:
 def _templates() -> Any:
     """Return the environment of the templates, with the functions `file` (path of a file of the page) and `now`."""
     found = words.environment()
+    # {"page.css": "/static/page.3f9c2a1b04de.css"}: the name without its hash
     paths = {".".join((name := path.split("/")[2].split("."))[:-2] + name[-1:]): path for path in files()}
     found.globals |= {"file": paths.__getitem__, "now": lambda: datetime.now(UTC).isoformat()}
     return found
@@ -325,11 +325,11 @@ async def search(visit: Visit) -> Response:
     if not any(map(str.isalnum, chosen.q)):  # the first signs of a query that is being typed
         chosen = msgspec.structs.replace(chosen, q="")
     narrowing = chosen.narrowing()
-    whole = {name: value for name, value in narrowing.items() if name.startswith("created")}
+    period = {name: value for name, value in narrowing.items() if name.startswith("created")}
 
     # one of: archived sessions, an earlier state, a search, a list
     if chosen.q and chosen.sessions:
-        asked = visit.ask("agent.recall", query=chosen.q, sessions=True, limit=SEARCH_ROWS, **whole)
+        asked = visit.ask("agent.recall", query=chosen.q, sessions=True, limit=SEARCH_ROWS, **period)
     elif chosen.q and chosen.as_of:
         numbers, past = bool(chosen.explain), {"as_of": chosen.as_of, "space": None, **narrowing}
         asked = visit.ask("agent.recall", query=chosen.q, limit=SEARCH_ROWS, explain=numbers, **past)
@@ -337,17 +337,17 @@ async def search(visit: Visit) -> Response:
         numbers = bool(chosen.explain)
         asked = visit.ask("ui.search", query=chosen.q, limit=SEARCH_ROWS, explain=numbers, **narrowing)
     else:
-        number = int(chosen.page) if chosen.page.isdecimal() else 1
-        asked = visit.ask("agent.list", limit=LIST_ROWS, skip=LIST_ROWS * (number - 1), **narrowing)
+        page_number = int(chosen.page) if chosen.page.isdecimal() else 1
+        asked = visit.ask("agent.list", limit=LIST_ROWS, skip=LIST_ROWS * (page_number - 1), **narrowing)
     found, counts = await asyncio.gather(asked, visit.counts())
 
     # the address of the next page, and the tags to choose from
     older = None
-    if not chosen.q and found.total > number * LIST_ROWS:
-        fields = {**msgspec.structs.asdict(chosen), "page": number + 1}
+    if not chosen.q and found.total > page_number * LIST_ROWS:
+        fields = {**msgspec.structs.asdict(chosen), "page": page_number + 1}
         older = urlencode({name: value for name, value in fields.items() if value})
-    used = counts.by_tag if chosen.tag in ("", *counts.by_tag) else {chosen.tag: 0, **counts.by_tag}
-    tags = [(name, f"{line(name)} ({number:,})" if number else line(name)) for name, number in used.items()]
+    used_tags = counts.by_tag if chosen.tag in ("", *counts.by_tag) else {chosen.tag: 0, **counts.by_tag}
+    tags = [(name, f"{line(name)} ({number:,})" if number else line(name)) for name, number in used_tags.items()]
     return visit.page(
         "search.html", chosen=chosen, found=found, spaces=await visit.choices(), tags=tags, older=older, reasons=REASONS
     )

@@ -215,11 +215,13 @@ def diff(text: str) -> Iterator[DiffLine]:
     """Yield the lines of a `NoteChange.diff`. Where added lines follow removed lines, the words that differ are
     marked."""
     lines = safe(text).split("\n")[:DIFF_LINES]
+    # the fields come first, then the text: after "content:" if there are fields, else from the first line on
     headless = 0 if lines[0].startswith("@@") else len(lines)
     body: int = lines.index("content:") if "content:" in lines else headless
     for field in lines[:body]:
         how = {"+": "added", "-": "removed"}.get(field[:1], "field")
         yield DiffLine(how, escape(field[2:] if how != "field" else field))
+    # then one step is a line that is no difference, or all removed lines with the added lines that follow them
     at = body + (lines[body : body + 1] == ["content:"])
     while at < len(lines):
         removed = _lines_with_sign(lines, at, "-")
