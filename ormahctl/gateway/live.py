@@ -20,7 +20,7 @@ from ormahd.api import MemoryEvent, SubscribeParams, SubscribeResult
 from ormahd.rpc.wire import ClientConnection, OrmahError
 
 PING_SECONDS: Final = 15.0
-LOOK_SECONDS: Final = 1.0
+EVENT_SECONDS: Final = 1.0
 """Seconds that a thread waits for an event, before it is checked whether the page is gone. It cannot be interrupted."""
 SECONDS: Final = 30.0
 STREAMS: Final = 16
@@ -78,7 +78,7 @@ async def _send_events(socket: WebSocket, connection: ClientConnection, streams:
     async with anyio.create_task_group() as tasks:
 
         async def wait_for_end() -> None:
-            """Stop the relay once the page disconnects. Ignore messages from the page."""
+            """Stop sending once the page disconnects. Ignore messages from the page."""
             try:
                 while True:
                     await socket.receive_text()
@@ -89,8 +89,8 @@ async def _send_events(socket: WebSocket, connection: ClientConnection, streams:
         silent_seconds = 0.0
         try:
             while True:
-                event = await anyio.to_thread.run_sync(connection.next_event, LOOK_SECONDS, limiter=streams)
-                silent_seconds = 0.0 if event is not None else silent_seconds + LOOK_SECONDS
+                event = await anyio.to_thread.run_sync(connection.next_event, EVENT_SECONDS, limiter=streams)
+                silent_seconds = 0.0 if event is not None else silent_seconds + EVENT_SECONDS
                 if event is not None:
                     await _send_message(socket, event)
                 elif silent_seconds >= PING_SECONDS:

@@ -230,8 +230,8 @@ def _our_places(document: Document) -> list[tuple[HandlerPlace, Mapping[str, Any
     return [
         (HandlerPlace(event, group, number), handler)
         for event, groups in _events(document)
-        for group, place in enumerate(groups)
-        for number, handler in enumerate(_handlers(place))
+        for group, members in enumerate(groups)
+        for number, handler in enumerate(_handlers(members))
         if entry.is_our_hook(handler)
     ]
 

@@ -1,4 +1,4 @@
-"""What the forms of the page ask for, one function each: it calls the daemon, and leads to the view that shows the result.
+"""What the forms of the page ask for, one function each: it calls the daemon, and redirects to the view that shows the result.
 
 Forms are sent by the page's script only: with the header `X-Ormah-Part`, which a form of another site cannot send.
 """
@@ -39,19 +39,19 @@ async def fields(visit: Visit) -> dict[str, str]:
 
 
 def redirect(address: str) -> Response:
-    """Return the response that leads the browser to `address`."""
+    """Return the response that redirects the browser to `address`."""
     return RedirectResponse(address, 303)
 
 
 async def remember(visit: Visit) -> Response:
-    """Store a memory, and lead to it."""
+    """Store a memory, and redirect to it."""
     given = await fields(visit)
     done = await visit.ask("agent.remember", content=given.get("content", ""), space=given.get("space") or None)
     return redirect(f"/m/{done.node_id}")
 
 
 async def edit(visit: Visit) -> Response:
-    """Change the fields that the person edited, if the memory is still as the form showed it, and lead to the
+    """Change the fields that the person edited, if the memory is still as the form showed it, and redirect to the
     memory. Otherwise show the form again, with what changed meanwhile."""
     given = await fields(visit)
     node = await visit.ask("agent.get", node_id=visit.request.path_params["node_id"], touch=False)
@@ -73,7 +73,7 @@ async def edit(visit: Visit) -> Response:
 
 
 async def outdated(visit: Visit) -> Response:
-    """Mark a memory as outdated, or with `revoke` as valid again, and lead to it. `other` or `by`: the id of the
+    """Mark a memory as outdated, or with `revoke` as valid again, and redirect to it. `other` or `by`: the id of the
     memory that replaces it."""
     given = await fields(visit)
     node_id = visit.request.path_params["node_id"]
@@ -84,7 +84,7 @@ async def outdated(visit: Visit) -> Response:
 
 
 async def forget(visit: Visit) -> Response:
-    """Forget a memory, and lead to its page, which then shows the history."""
+    """Forget a memory, and redirect to its page, which then shows the history."""
     await fields(visit)
     node_id = visit.request.path_params["node_id"]
     await visit.ask("agent.forget", node_id=node_id)
@@ -92,7 +92,7 @@ async def forget(visit: Visit) -> Response:
 
 
 async def undo(visit: Visit) -> Response:
-    """Undo one change, and lead to its memory; or to the undo, if the change was about several memories."""
+    """Undo one change, and redirect to its memory; or to the undo, if the change was about several memories."""
     given = await fields(visit)
     done = await visit.ask("history.undo", ops=[visit.request.path_params["op"]], force=bool(given.get("force")))
     op = done.undone[0]
@@ -100,7 +100,7 @@ async def undo(visit: Visit) -> Response:
 
 
 async def resolve(visit: Visit) -> Response:
-    """Approve or reject a proposal, with the title and text that the person edited, and lead to what still waits."""
+    """Approve or reject a proposal, with the title and text that the person edited, and redirect to what still waits."""
     given = await fields(visit)
     proposal = visit.request.path_params["proposal_id"]
     action, _, keep = given.get("action", "").partition(":")
@@ -115,7 +115,7 @@ async def resolve(visit: Visit) -> Response:
 
 
 async def settle(visit: Visit) -> Response:
-    """Settle a conflict of a sync: the vault's version is kept, or this machine's is restored. Lead to what still
+    """Settle a conflict of a sync: the vault's version is kept, or this machine's is restored. Redirect to what still
     waits."""
     given = await fields(visit)
     method = "admin.sync_take_back" if given.get("action") == "mine" else "admin.sync_resolve"
@@ -125,7 +125,7 @@ async def settle(visit: Visit) -> Response:
 
 
 async def examine(visit: Visit) -> Response:
-    """Have the doctor examine the vault now, and lead to the findings. If the form says `fix`, what needs no
+    """Have the doctor examine the vault now, and redirect to the findings. If the form says `fix`, what needs no
     decision is mended."""
     given = await fields(visit)
     await visit.shared.examined(visit, fix=bool(given.get("fix")))
@@ -133,7 +133,7 @@ async def examine(visit: Visit) -> Response:
 
 
 async def judge(visit: Visit) -> Response:
-    """Store whether a memory was useful for the prompt for which it was whispered, and lead to that prompt."""
+    """Store whether a memory was useful for the prompt for which it was whispered, and redirect to that prompt."""
     given = await fields(visit)
     event = visit.request.path_params["event"]
     signal = 1 if given.get("signal") == "1" else -1
@@ -144,7 +144,7 @@ async def judge(visit: Visit) -> Response:
 
 
 async def undo_all(visit: Visit) -> Response:
-    """Undo a run, or all that a job did since a time, and lead to the list of these undos."""
+    """Undo a run, or all that a job did since a time, and redirect to the list of these undos."""
     given = await fields(visit)
     wish = {name: given.get(name) or None for name in ("run", "job", "since")}
     done = await visit.ask("history.undo", LONG_SECONDS, **wish)
@@ -155,7 +155,7 @@ async def undo_all(visit: Visit) -> Response:
 
 
 async def job(visit: Visit) -> Response:
-    """Run, pause or resume a job, or pause or resume all jobs, and lead to what that changed."""
+    """Run, pause or resume a job, or pause or resume all jobs, and redirect to what that changed."""
     action, name = (await fields(visit)).get("action"), visit.request.path_params["job"]
     if action == "run":
         ran = await visit.ask("admin.run_task", LONG_SECONDS, name=name)

@@ -58,8 +58,8 @@ PART: Final = "x-ormah-part"
 """A header that the page's script sends with each request. No form of another site can send it."""
 DOCTOR_SECONDS: Final = 600.0
 """Age at which the findings of the doctor are asked for again: it reads every note."""
-STATES: Final = {"starting": "Loading", "reconciling": "Loading", "warming": "Loading"}
-STATES |= {"ready": "Ready", "stopping": "Stopping"}
+_LOADING: Final = dict.fromkeys(("starting", "reconciling", "warming"), "Loading")
+STATES: Final = _LOADING | {"ready": "Ready", "stopping": "Stopping"}
 """{phase of the daemon: its word on the page}."""
 
 CHOICES: Final = ("who", "kind", "run", "space", "month", "before", "at")
