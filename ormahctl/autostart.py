@@ -1,8 +1,8 @@
 """Starts the daemon when a command or a session needs it, as gpg does with its agent (setting `daemon.autostart`).
 
 Only the daemon of the caller's configuration is started, never one that a person named by `--socket` or `ORMAH_SOCKET`.
-After `ormahctl down` it stays down until `ormahctl up`, `restart`, or the next boot. Of several processes that need it
-at once one starts it, and the others wait.
+After `ormahctl down` it stays down until `ormahctl up`, `restart`, or the next boot. If several
+processes need it at once, one starts it and the others wait.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def is_configured(socket: Path, environ: Mapping[str, str] | None = None) -> boo
 
 
 def start(socket: Path) -> HelloResult:
-    """Start the daemon at `socket` unless it runs, and return its reply to `hello`. Of several processes that call
+    """Start the daemon at `socket` unless it runs, and return its reply to `hello`. If several processes call
     this at once, one starts it and the others wait.
 
     Raises:

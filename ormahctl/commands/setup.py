@@ -349,7 +349,7 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     texts = [paragraph.removal(program.name) for program in chosen]
     paragraphs = [change for found, _ in texts for change in found]
     connected = [name for name in connections.connected() if name not in HARNESSES and agents.AGENTS[name] in chosen]
-    # only what is ours goes, and setup brings it back: a person who means all agents is asked, a script is not
+    # only Ormah's entries are removed, and setup adds them again; so a person is asked about all agents, a script is not
     sure = yes or agent is not None or not interactive()
     if agreed([*changes, *paragraphs, *units], dry_run=dry_run, yes=sure, quiet=session.json):
         if units:

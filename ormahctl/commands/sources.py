@@ -1,4 +1,4 @@
-"""`ormahctl sources`: name folders of the person whose files are found in place, and list them."""
+"""`ormahctl sources`: add, remove and list folders of the person whose files Ormah finds in place."""
 
 from __future__ import annotations
 

@@ -166,10 +166,10 @@ def _print_undone(done: api.UndoneOp) -> None:
 
 def _print_conflicts(conflicts: Sequence[api.UndoConflict]) -> None:
     """Print on stderr, for each conflict, what changed since the op, and what undoing the op would change."""
-    before = None
+    printed_note = None
     for conflict in conflicts:
-        if (conflict.op, conflict.path) != before:
-            before = conflict.op, conflict.path
+        if (conflict.op, conflict.path) != printed_note:
+            printed_note = conflict.op, conflict.path
             title = render.paint(render.line(conflict.title or conflict.path), "bold", sys.stderr)
             render.aside(
                 f"{title}  {conflict.node_id[:8] if conflict.node_id else ''}  {render.line(conflict.path)}".rstrip()
@@ -179,7 +179,7 @@ def _print_conflicts(conflicts: Sequence[api.UndoConflict]) -> None:
             if text == conflict.base:
                 continue
             render.aside(f"    {label}:")
-            lines = ["- the note"]
+            lines = ["- the note"]  # this side has removed it
             if text is not None:
                 diff = difflib.unified_diff((conflict.base or "").splitlines(), text.splitlines(), lineterm="", n=0)
                 lines = [f"{line[0]} {line[1:]}" for line in diff if not line.startswith(("---", "+++", "@@"))]

@@ -105,7 +105,7 @@ class DaemonLink:
             time.sleep(POLL_SECONDS)
 
     async def warm(self) -> None:
-        """Connect before the first call, so that a daemon that is down starts while the MCP handshake still goes on."""
+        """Connect before the first call, so that a daemon that is down starts during the MCP handshake."""
         if self._idle:
             return
         try:

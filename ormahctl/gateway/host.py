@@ -52,7 +52,7 @@ class Gateway:
         self.daemon = daemon
         self.sessions = 0
         self.stays = False
-        """Whether it goes on without use."""
+        """Whether the gateway also runs on while nothing uses it."""
         self.port: int | None = None
         """The port on loopback, if an ASGI app is served there."""
         self._idle_seconds = idle_seconds

@@ -16,7 +16,7 @@ from ormahctl.shim.gateway import address
 from ormahd.rpc.wire import OrmahError
 
 LOG_BYTES = 1_000_000
-"""Size at which the log begins anew; the one before is kept. It may lie in memory."""
+"""Size of the log at which a new one is begun and the old one renamed. It is small, as the directory may be in memory."""
 
 
 def main(words: list[str]) -> int:

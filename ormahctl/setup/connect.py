@@ -184,8 +184,8 @@ def _disconnect_file(harness: Harness, path: Path, was: Record | None) -> Settin
         if entry.mentions_ormah(path):
             raise
         return None
-    same = os.path.realpath(path) == os.path.realpath(harness.server_file())
-    wanted = WantedEntries(harness.servers if same or path.suffix == ".toml" else None)
+    has_servers = os.path.realpath(path) == os.path.realpath(harness.server_file()) or path.suffix == ".toml"
+    wanted = WantedEntries(harness.servers if has_servers else None)
     if not wanted.has_any(document):
         return None
     if was and was.fits(seen.data):
@@ -194,8 +194,9 @@ def _disconnect_file(harness: Harness, path: Path, was: Record | None) -> Settin
         after = result.data if was.existed else None
     else:
         _, result = _plan_edits(path, document, wanted)
-        nothing = was is not None and not was.existed and result.data.strip() in {b"", b"{}"}
-        after = None if nothing else result.data
+        # the file was edited since: it is removed only if setup created it, and nothing else is in it
+        is_empty = was is not None and not was.existed and result.data.strip() in {b"", b"{}"}
+        after = None if is_empty else result.data
     state: ServerState = None if our_server(document, wanted.servers) is None else "removed"
     return SettingsChange(seen, after, None, was, harness, [], [], list(our_hooks(document)), state)
 

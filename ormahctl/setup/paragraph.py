@@ -1,6 +1,6 @@
 """The paragraph about Ormah in the instructions file that an agent reads: CLAUDE.md, AGENTS.md, GEMINI.md.
 
-It stands between two comments. The first one has a digest of the text, which shows on every machine whether a person
+It is between two comments. The first one has a digest of the text, which shows on every machine whether a person
 edited it. An edited paragraph belongs to the person and is neither renewed nor removed.
 """
 
@@ -58,7 +58,7 @@ def plan(agent: str, path: Path, program: str) -> Paragraph:
     if found is not None and found[0] == wanted:
         return Paragraph(seen, seen.data, was or _record(agent, seen, None, b"", []), was, "there")
     if found is not None and not (was is not None and was.fits(seen.data)):
-        # others wrote around it, or it came from another machine: it is exchanged where it stands
+        # others wrote around it, or it came from another machine: it is replaced at its place
         after = data[: found.start()] + wanted + data[found.end() :]
         edits = [Splice(0, b"", edit.inserted.replace(found[0], wanted)) for edit in (was.edits if was else ())]
         return Paragraph(seen, after, _record(agent, seen, was, b"", edits), was, "renewed")

@@ -103,7 +103,7 @@ def _read_stdin() -> "bytes | None":
 
 def _spool(socket: str, named: bytes, body: bytes) -> None:
     """Store an event in the folder `SOCKET.spool`, where the next daemon finds it. `named`: the fields before the
-    JSON. Of the JSON `body` only the session's id and the transcript's path are stored, not what was said."""
+    JSON. Only the session's id and the transcript's path are stored of `body`, not what was said."""
     fields = [name + b": " + value for name in (b'"session_id"', b'"transcript_path"') if (value := _field(body, name))]
     if len(fields) < 2:
         return

@@ -1,7 +1,7 @@
 """Find the daemon's socket, and start the daemon when a session begins without one.
 
-The socket is found as in `ormahd.paths.find_socket`, but without `config.toml`: if the configuration names another
-socket, `ormahctl setup` writes `--socket` into the hook's command. `ormahctl/autostart.py`, in a process of its own,
+Both find the socket as `ormahd.paths.find_socket` does: `configured_socket` wholly, and `socket_path` without reading
+`config.toml`. If the configuration names another socket, `ormahctl setup` writes `--socket` into the hook's command. `ormahctl/autostart.py`, in a process of its own,
 decides whether and how to start the daemon. This module checks only enough to choose the notice for the person.
 """
 

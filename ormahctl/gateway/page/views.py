@@ -146,7 +146,7 @@ class SharedState:
         """Ask the doctor, if the daemon has loaded everything. An error is ignored: the page itself shows that the
         daemon is down, and the next visit asks again."""
         try:
-            if (await visit.ask("admin.health")).phase == "ready":  # what is missing while it loads needs nobody
+            if (await visit.ask("admin.health")).phase == "ready":  # what is missing until then needs no decision
                 await self.examined(visit)
         except OrmahError:
             return  # the daemon is down, which the page itself says; the next visit asks again
