@@ -33,7 +33,8 @@ def known_vaults() -> list[Path]:
 
 
 def find_obsidian_vaults() -> list[Path]:
-    """Return `known_vaults`, then further folders of the person that Obsidian has opened."""
+    """Return the vaults of Obsidian on this machine: first those in its own list (`known_vaults`), then other
+    folders of the person, at most `DEPTH` levels deep, that have the folder `.obsidian`."""
     found = dict.fromkeys(known_vaults())
     for start in (paths.home(), paths.home() / CLOUD):
         for place, folders, _ in os.walk(start):

@@ -154,8 +154,8 @@ def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
 
 
 def out(text: str = "", *, hang: int = 2) -> None:
-    """Write a line to stdout, wrapped between words on a terminal. Text of a memory must go through `safe` or `line`
-    first. `hang`: columns by which the second and further lines are indented more than the first."""
+    """Write a line to stdout, wrapped between words on a terminal. Memories' texts must be passed through `safe` or
+    `line` first. `hang`: columns by which the second and further lines are indented more than the first."""
     _write(sys.stdout, text, hang)
 
 
@@ -171,8 +171,8 @@ def raw(text: str) -> None:
 
 
 def note(text: str, *, label: str = "note", colour: str | None = None) -> None:
-    """Write a remark to stderr, so that it is never part of the output that another program reads. `label`: the word
-    before it. `colour`: the label's; None: its usual one."""
+    """Write a remark to stderr, so that it is never part of output that another program reads. `label`: the word
+    before it. `colour`: the label's colour; None: the usual one of this label."""
     aside(f"{paint(label + ':', colour or _LABELS.get(label, 'yellow'), sys.stderr)} {safe(text)}")
 
 
@@ -261,7 +261,8 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Seque
 
 
 def facts(found: Mapping[str, Any], prefix: str = "") -> None:
-    """Print a nested map with a line for each value: `period.after: 2026-11-21`. Empty values are left out."""
+    """Print a nested map with a line for each value, such as `period.after: 2026-11-21`. Empty values are left out.
+    `prefix`: put before each name; the maps within a map get their name in it."""
     for name, value in found.items():
         if isinstance(value, Mapping):
             facts(value, f"{prefix}{name}.")

@@ -113,8 +113,12 @@ def start(socket: Path, *, flag: str | None, seconds: float = START_SECONDS) -> 
 
 
 def _launch(socket: Path, flag: str | None, seconds: float) -> tuple[str, OrmahError | None]:
-    """Start the daemon as a service or as a detached process. Return (what started it, as in `Started.how`; the
-    error, or None). The error is not raised here, because another process may have started the daemon meanwhile."""
+    """Start the daemon as a service, or if it is not installed as one as a detached process. Return (what started
+    it, as in `Started.how`; the error, or None). `flag`: the value of `--socket`. `seconds`: how long the start may
+    take.
+
+    The error is not raised here, because another process may have started the daemon meanwhile.
+    """
     if managers.serves(socket):
         how, done, hint = managers.start()
         return how, _start_error(done, how, hint)
@@ -143,9 +147,8 @@ def _start_error(done: subprocess.CompletedProcess[str], tool: str, hint: str) -
 
 
 def stop(socket: Path, *, seconds: float = STOP_SECONDS) -> int | None:
-    """Stop the daemon, and wait until its socket is closed and the vault unlocked.
-
-    Return its pid, or None if none was running.
+    """Stop the daemon, and wait up to `seconds` until its socket is closed and its process has ended. Return its
+    pid; None if no daemon ran.
 
     Raises:
         Unavailable: it does not stop, or its process cannot be determined.

@@ -19,9 +19,9 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 
 class When(click.ParamType[str]):
     """Type of a parameter: a time in the local time zone, such as `2026-11-21`, `2026-11-21T20:00`, `yesterday`,
-    `last week`, `3d` (ago).
+    `last week`, or `3d` (three days ago). It is converted to ISO 8601 with an offset.
 
-    A bare day means its first instant, or with `end` its last one. The value is converted to ISO 8601 with an offset.
+    A day without a time means its first instant, or with `end` its last one.
     """
 
     name = "when"

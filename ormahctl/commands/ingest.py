@@ -194,8 +194,8 @@ def _print_files(session: Session, found: api.IngestPathResult) -> None:
 
 def _backfill(session: Session, path: str | None, read: _ReadFiles, *, dry_run: bool) -> bool:
     """Archive past sessions that are found below `path` (None: in the folders of all agents), and add the result for
-    each file to `read`. Return True if `read` is then to be reported; False after a dry run, or if there is nothing
-    to archive or the person declined."""
+    each file to `read`. Return True if `read` is then to be reported; False if there is nothing to archive, the
+    person declined, or `dry_run` is set and they were only listed."""
     found = _survey(session, path)
     if dry_run:
         render.emit(found) if session.json else _print_survey(found)

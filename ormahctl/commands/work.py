@@ -22,8 +22,10 @@ def ask(
     session: Session, kind: Literal["how", "fix", "file"], query: str, named: str | None, limit: int, *, nothing: str
 ) -> WorkResult:
     """Return the daemon's answer about archived sessions, to be printed for a person. With `--json` it is printed
-    here. `kind`: commands that worked (`how`), fixes of an error, or what was said about a file. `nothing`: the note
-    if nothing is found.
+    here.
+
+    `kind`: what `query` is: words of a command that worked (`how`), an error (`fix`), or a path (`file`). `named`:
+    the space; None: that of the current project. `nothing`: the note if nothing is found.
 
     Raises:
         Exit: the answer was printed as JSON, or nothing is found.

@@ -29,7 +29,8 @@ from ormahd.rpc.wire import BadRequest, InvalidNote, NotFound, Unavailable
 
 
 def print_done(verb: str, short_id: str, commit: str | None, *, space: str | None = None) -> None:
-    """Print one line about a write: what was done (`verb`), to which memory, and the command that undoes it."""
+    """Print one line about a write: what was done (`verb`), to which memory, and the command that undoes it.
+    `commit`: None if nothing was committed. `space`: named in the line, if it is given."""
     back = f", undo: ormahctl undo {commit[:8]}" if commit else ""
     render.out(f"{verb} {render.paint(short_id, 'bold')}{f' in {render.line(space)}' if space else ''}{back}")
 

@@ -46,7 +46,8 @@ def as_json(value: Any) -> Response:
 
 
 async def answer_error(_: Request, error: OrmahError) -> Response:
-    """Return the HTTP response for an error of the daemon."""
+    """Return the HTTP response for `error`, an error of the daemon. Its status depends on the error's code
+    (`STATUS`)."""
     error_body = ErrorBody(code=error.code, message=error.message, hint=error.hint, data=dict(error.data))
     return error_response(415 if error.data.get("reason") == WRONG_KIND else STATUS.get(error.code, 500), error_body)
 

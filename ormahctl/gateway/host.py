@@ -94,7 +94,8 @@ class Gateway:
             self._end_if_idle()
 
     async def serve(self, app: ASGIApp, *, port: int = 0) -> int:
-        """Serve an ASGI app on 127.0.0.1 until the gateway ends, and return the port (0: a free one)."""
+        """Serve an ASGI app on 127.0.0.1 until the gateway ends, and return its port. `port`: the one to listen on;
+        0: a free one."""
         import uvicorn
 
         assert self._tasks is not None

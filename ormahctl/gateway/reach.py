@@ -24,10 +24,12 @@ POLL_SECONDS: Final = 0.05
 def order(
     socket: Path, name: str, params: dict[str, object], *, start: bool = True, seconds: float = SECONDS
 ) -> dict[str, object]:
-    """Have the gateway of the daemon at `socket` carry out an order within `seconds`, and return its result.
+    """Have the gateway of the daemon at `socket` carry out the order `name` within `seconds`, and return its result.
+    With `start`, a gateway is started if none runs.
 
     Raises:
-        Unavailable: there is no gateway, or it does not start or answer. BadRequest: the order failed.
+        Unavailable: there is no gateway, or it does not start or answer.
+        BadRequest: the order failed.
     """
     body = msgspec.json.encode(Order(name, params))
     answer = _send_frame(os.fspath(socket), COMMAND + len(body).to_bytes(4, "big") + body, start, seconds)

@@ -182,7 +182,7 @@ class Json:
         return self._insert((table,), name, value)
 
     def renew(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
-        """Return edits that set the members in `value` in the object `table.name`, and leave its other members."""
+        """Return edits that set the members in `value` in the object `table.name`, and keep its other members."""
         return self._replace((table, name), {**self._at((table, name)), **value})
 
     def take(self, table: str, name: str) -> list[Splice]:

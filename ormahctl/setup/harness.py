@@ -112,8 +112,8 @@ class Harness(Agent):
         return self.home() / self.reads
 
     def handler(self, event: str, *, socket: str | None, deadline: int) -> dict[str, Any]:
-        """Return the settings entry of the hook for `event`. `socket`: the daemon's socket if it is not the default.
-        `deadline`: milliseconds after which the hook ends by itself."""
+        """Return the settings entry of the hook for `event`. `socket`: the daemon's socket; None: the default.
+        `deadline`: milliseconds after which the hook gives up; hooks of tools get at most `TOOL_DEADLINE_MS`."""
         deadline = min(deadline, TOOL_DEADLINE_MS) if event in MATCHERS else deadline
         text = entry.command(event, self.name, socket=socket, deadline=deadline)
         return {"type": "command", "command": text, "timeout": -(-deadline // 1000) + entry.SPARE_SECONDS}

@@ -1,8 +1,8 @@
 """Carry an agent's MCP messages between standard input, standard output and the gateway: `hook.py --mcp [--socket PATH]`.
 
-The gateway serves all sessions, so each session needs only this small process. It forwards lines. It
-reads only whether a line is a request or an answer. If the gateway ends, open requests are answered with an error. The next line connects again,
-starts the gateway if none runs, and repeats `initialize`, whose second answer is dropped.
+The gateway serves all sessions, so each session needs only this small process. It forwards lines, and reads only whether
+a line is a request or an answer. If the gateway ends, open requests are answered with an error. The next line connects
+again, starts the gateway if none runs, and repeats `initialize`, whose second answer is dropped.
 
 It ends with its input, or with the process that started it. Uses builtin modules only.
 """

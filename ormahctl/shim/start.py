@@ -1,8 +1,10 @@
 """Find the daemon's socket, and start the daemon when a session begins without one.
 
-Both find the socket as `ormahd.paths.find_socket` does: `configured_socket` wholly, and `socket_path` without reading
-`config.toml`. If the configuration names another socket, `ormahctl setup` writes `--socket` into the hook's command. `ormahctl/autostart.py`, in a process of its own,
-decides whether and how to start the daemon. This module checks only enough to choose the notice for the person.
+`configured_socket` finds it as `ormahd.paths.find_socket` does. `socket_path` does the same without reading `config.toml`:
+if the configuration names another socket, `ormahctl setup` writes `--socket` into the hook's command.
+
+`ormahctl/autostart.py`, in a process of its own, decides whether and how to start the daemon. This module checks only
+enough to choose the notice for the person.
 """
 
 import posix

@@ -154,7 +154,8 @@ def sentence(op: OpResult) -> Markup:
 
 
 def markdown(text: str) -> Markup:
-    """Return markdown as HTML. HTML in it is shown as text; images become links, so that nothing is loaded."""
+    """Return `text`, which is markdown, as HTML. HTML in it is shown as text, and images become links, so that the
+    page loads nothing from elsewhere."""
     return Markup(_MARKDOWN.render(safe(text[:TEXT_CHARACTERS])))  # noqa: S704 - made without raw HTML
 
 
@@ -251,8 +252,8 @@ def _lines_with_sign(lines: list[str], at: int, sign: str) -> list[str]:
 
 
 def bars(parts: Sequence[Mapping[str, Any]]) -> list[EvidenceBar]:
-    """Return the parts of a candidate's relevance that change it, in the order in which a whisper computes it. They add
-    up to it. `parts`: those of the candidate in the trace of `agent.whisper`."""
+    """Return the parts of a candidate's relevance that change it, in the order in which a whisper computes it. Their
+    values add up to the relevance. `parts`: those of the candidate in the trace of `agent.whisper`."""
     levels = [0.0, *(part["relevance"] for part in parts)]
     found = [
         EvidenceBar(EVIDENCE[part["name"]], level, part["relevance"] - level)
