@@ -55,7 +55,7 @@ def test_batches_are_bounded_in_lines_and_bytes(monkeypatch: pytest.MonkeyPatch)
     assert all(len(batch.lines) <= transfer.BATCH_LINES for batch in made)
     assert all(batch.size <= 1000 or len(batch.lines) == 1 for batch in made)
     assert [number for batch in made for number in batch.numbers] == list(range(1, 676))
-    assert made[-1].end == len(data)
+    assert made[-1].bytes_read == len(data)
 
 
 @given(st.lists(st.binary(max_size=30).filter(lambda line: b"\n" not in line), max_size=40))
