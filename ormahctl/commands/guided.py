@@ -256,7 +256,7 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
     # settings, before the daemon is started with them
     if chosen.vault is not None:
         offline.answer("config", "set", "vault.path", str(chosen.vault))
-    running = services.daemon_status(session)[0] is not None
+    was_running = services.daemon_status(session)[0] is not None
     if chosen.past:
         offline.answer("config", "set", "sessions.watch", "true")
     if chosen.reader:
@@ -270,8 +270,8 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
         change.make()
         if change.changed or change.server != "foreign":
             names = entry_names(change)
-            hooks = len(names) - ("MCP server" in names)
-            what = [render.count(hooks, "hook")] if hooks else []
+            hook_count = len(names) - ("MCP server" in names)
+            what = [render.count(hook_count, "hook")] if hook_count else []
             what += ["MCP server"] if "MCP server" in names else []
             _print_step(session, change.harness.name, f"{', '.join(what) or 'as it was'}  {short_path(change.path)}")
 
@@ -305,7 +305,7 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
         folders = [str(place) for _, place in paths.transcript_folders()]
         session.client.call("ingest.backfill", api.BackfillParams(action="start", folders=folders), api.BackfillResult)
         _print_step(session, "sessions", "being archived in the background")
-    if running and (chosen.past or chosen.reader):
+    if was_running and (chosen.past or chosen.reader):
         _print_step(session, "settings", "taken up by the daemon that runs after: ormahctl restart")
     return done
 

@@ -76,12 +76,12 @@ def diff(change: ConfigChange) -> list[str]:
         for data in (change.seen.data, change.after)
     )
     names = [str(change.path) if data is not None else "/dev/null" for data in (change.seen.data, change.after)]
-    found: list[str] = []
+    lines: list[str] = []
     for text in difflib.unified_diff(before, after, names[0], names[1]):
-        found.append(text.removesuffix("\n").removesuffix("\r"))
+        lines.append(text.removesuffix("\n").removesuffix("\r"))
         if not text.endswith("\n"):
-            found.append("\\ No newline at end of file")
-    return found
+            lines.append("\\ No newline at end of file")
+    return lines
 
 
 def short_path(path: Path) -> str:

@@ -80,9 +80,9 @@ def batches(file: BinaryIO, failed: list[ImportFailure]) -> Iterator[Batch]:
 def _skip_line(file: BinaryIO) -> int:
     """Read the rest of a line without storing it. Return the number of bytes read."""
     skipped = 0
-    while piece := file.readline(CHUNK):
-        skipped += len(piece)
-        if piece.endswith(b"\n"):
+    while data := file.readline(CHUNK):
+        skipped += len(data)
+        if data.endswith(b"\n"):
             break
     return skipped
 

@@ -75,8 +75,8 @@ class WebAccess:
     def redeem(self, secret: str) -> str | None:
         """Begin a browser session for `secret`, which is then used up. Return the value of the session's cookie;
         None if `secret` belongs to no valid link."""
-        found = next((link for link in self._links if _equal_secrets(link, secret)), None)
-        if found is None or self._links.pop(found) < time.monotonic():
+        link_secret = next((known_secret for known_secret in self._links if _equal_secrets(known_secret, secret)), None)
+        if link_secret is None or self._links.pop(link_secret) < time.monotonic():
             return None
         return self._signed(secrets.token_urlsafe(32))
 

@@ -54,7 +54,7 @@ class Route(msgspec.Struct, frozen=True):
         found = set()
         for field in msgspec.structs.fields(self.params):
             info = msgspec.inspect.type_info(field.type)
-            if any(isinstance(kind, msgspec.inspect.ListType) for kind in getattr(info, "types", (info,))):
+            if any(isinstance(shape, msgspec.inspect.ListType) for shape in getattr(info, "types", (info,))):
                 found.add(field.encode_name)
         return found
 

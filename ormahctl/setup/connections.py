@@ -102,8 +102,8 @@ def lost() -> dict[str, Path]:
     found = {}
     for agent in agents.HARNESSES.values():
         with contextlib.suppress(OrmahError):  # a file that cannot be read is named by `setup`
-            named = server_entry(read(agent, agent.server_file())[1], agent.servers)
-            for path, found_entries in ((agent.target(), entries(agent)[0]), (agent.server_file(), named)):
+            server = server_entry(read(agent, agent.server_file())[1], agent.servers)
+            for path, found_entries in ((agent.target(), entries(agent)[0]), (agent.server_file(), server)):
                 if not found_entries and Record.of(agent.name, Path(os.path.realpath(path))) is not None:
                     found[agent.name] = path
     return found
@@ -118,28 +118,28 @@ def agent_status(agent: Agent, *, socket: str | None, server: Sequence[str]) -> 
     path = agent.target() if isinstance(agent, Harness) else agent.server_file()
     try:
         hooks, served = entries(agent)
-        named = server_entry(read(agent, agent.server_file())[1], agent.servers)
+        present = server_entry(read(agent, agent.server_file())[1], agent.servers)
     except OrmahError as exc:
         return AgentStatus(agent, agent.found(), "unreadable", path, trouble=exc.message, mend=exc.hint)
-    has: Literal["yes", "no", "outdated", "foreign"] = "no" if named is None else "foreign"
+    server_state: Literal["yes", "no", "outdated", "foreign"] = "no" if present is None else "foreign"
     if served is not None:
-        has = "yes" if agent.server(server).items() <= served.items() else "outdated"
+        server_state = "yes" if agent.server(server).items() <= served.items() else "outdated"
     if not hooks and served is None:
-        return AgentStatus(agent, agent.found(), "no", path, server=has)
+        return AgentStatus(agent, agent.found(), "no", path, server=server_state)
 
     # whether that is what setup would write, and whether it works
-    right, answer, trouble = has in {"yes", "foreign"}, None, None
+    is_current, answer, trouble = server_state in {"yes", "foreign"}, None, None
     if isinstance(agent, Harness):
         handler = next((hooks[event][0] for event in PROMPTS if event in hooks), None)
         limit = entry.deadline_of(handler)
         wanted = {event: [agent.handler(event, socket=socket, deadline=limit)] for event in agent.wanted()}
-        right = has != "outdated" and hooks == wanted
+        is_current = server_state != "outdated" and hooks == wanted
         answer = ask_hook(handler) if handler is not None else None
         off = agent.off()
         trouble = f"hooks are switched off: {off}" if off else untrusted() if agent.name == "codex" else None
-    state: Literal["yes", "outdated"] = "yes" if right else "outdated"
-    mend = None if right else f"ormahctl setup {agent.name}"
-    return AgentStatus(agent, agent.found(), state, path, list(hooks), has, answer, trouble, mend)
+    state: Literal["yes", "outdated"] = "yes" if is_current else "outdated"
+    mend = None if is_current else f"ormahctl setup {agent.name}"
+    return AgentStatus(agent, agent.found(), state, path, list(hooks), server_state, answer, trouble, mend)
 
 
 def ask_hook(handler: Mapping[str, Any]) -> HookAnswer:
@@ -238,16 +238,16 @@ def converse(
 
     # send the calls, and read lines until all are answered
     until = time.monotonic() + seconds
-    rest = b""
+    incomplete_line = b""
     try:
         process.stdin.write(b"".join(json.dumps(call).encode() + b"\n" for call in calls))
         with selectors.DefaultSelector() as ready:
             ready.register(process.stdout, selectors.EVENT_READ)
             while not ids <= set(replies) and (remaining := until - time.monotonic()) > 0 and ready.select(remaining):
-                piece = os.read(process.stdout.fileno(), 1 << 16)
-                if not piece:
+                data = os.read(process.stdout.fileno(), 1 << 16)
+                if not data:
                     break
-                *lines, rest = (rest + piece).split(b"\n")
+                *lines, incomplete_line = (incomplete_line + data).split(b"\n")
                 for line in lines:
                     with contextlib.suppress(ValueError):
                         reply = json.loads(line)

@@ -65,8 +65,8 @@ def plan(agent: str, path: Path, program: str) -> Paragraph:
 
     # write it at the end of the file, as that is without an earlier paragraph
     before = data if was is None else apply(data, reverse(was.edits))
-    apart = b"" if not before or before.endswith(newline * 2) else newline if before.endswith(newline) else newline * 2
-    edits = [Splice(len(before), b"", apart + wanted + newline)]
+    gap = b"" if not before or before.endswith(newline * 2) else newline if before.endswith(newline) else newline * 2
+    edits = [Splice(len(before), b"", gap + wanted + newline)]
     after = apply(before, edits)
     state: State = "added" if found is None else "renewed"
     return Paragraph(seen, after, _record(agent, seen, was, after, edits), was, state)

@@ -98,8 +98,8 @@ def missing_program() -> str | None:
     if not program:
         return None
     if os.access(program, os.X_OK):
-        first = (file.read(Path(program)).data or b"").partition(b"\n")[0]
-        if not first.startswith(b"#!/") or os.access(os.fsdecode(first[2:].split()[0]), os.X_OK):
+        first_line = (file.read(Path(program)).data or b"").partition(b"\n")[0]
+        if not first_line.startswith(b"#!/") or os.access(os.fsdecode(first_line[2:].split()[0]), os.X_OK):
             return None
     return f"runs {program}, which is not there or has no interpreter"
 
