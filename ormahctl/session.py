@@ -55,7 +55,13 @@ class Client:
         on_progress: Callable[[Progress], None] | None = None,
         timeout: float | None = CALL_SECONDS,
     ) -> R:
-        """Call a method and return its result. `timeout` in seconds; None: no limit."""
+        """Call a method of the daemon and return its result, which is checked to be a `result`. `on_progress`:
+        called with each report of progress. `timeout`: in seconds; None: no limit.
+
+        Raises:
+            OrmahError: the daemon's error.
+            Incompatible: the answer has another type.
+        """
         who = {"agent": self._agent, "cwd": self._cwd, "session": self._session}
         answer = self._connection.call(method, params, **who, on_progress=on_progress, timeout=timeout)
         if not isinstance(answer, result):
@@ -134,8 +140,8 @@ class Session:
         timeout: float | None = LONG_SECONDS,
         counts: bool = False,
     ) -> R:
-        """Call a method that may take long, with a progress bar named `what` on a terminal, and return its result.
-        `counts`: the bar also has the number of what is done."""
+        """Call a method that may take long, and return its result. On a terminal, a progress bar named `what` is
+        shown. `counts`: the bar also shows the number of what is done."""
         with render.Bar(what, counts=counts) as bar:
             return self.client.call(method, params, result, on_progress=bar.follow, timeout=timeout)
 

@@ -298,6 +298,8 @@ def _archive(
         name = Path(path).name
 
         def draw(at: api.Progress, number: int = number, name: str = name) -> None:
+            """Show how many turns of the file are archived. The defaults bind the number and the name of this round
+            of the loop."""
             read.begun[name] = at.done
             bar.set(number, len(files), f"{name}: {render.count(at.done, 'turn')}")
 

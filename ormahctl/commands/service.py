@@ -112,7 +112,8 @@ def current_vault(session: Session) -> tuple[Path, bool]:
 
 def install(session: Session, *, dry_run: bool, yes: bool) -> int:
     """Write the service's files, then enable and start the service, if the person agrees. A daemon that was started
-    by hand is stopped, and the service runs instead. Return the exit status.
+    by hand is stopped, and the service runs instead. Return the exit status. `dry_run`: only show the files. `yes`:
+    do not ask.
 
     Raises:
         Unavailable: this machine has no service manager.

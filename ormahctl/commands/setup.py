@@ -120,9 +120,11 @@ def setup(
 
 
 def _connect(session: Session, harness: Harness, deadline: int, *, dry_run: bool, yes: bool, instructions: bool) -> int:
-    """Show the changes of a harness's settings, and make them if the person agrees. Then offer the paragraph for its
-    instructions file, if `instructions` is set. Return the exit status. `deadline`: milliseconds after which a hook
-    gives up."""
+    """Connect a harness: show the changes of its settings, and make them if the person agrees. Then offer the
+    paragraph for its instructions file, if `instructions` is set. Return the exit status.
+
+    `deadline`: milliseconds after which a hook gives up. `dry_run`: only show the changes. `yes`: do not ask.
+    """
     words = entry.server_command(session.socket_path)
     changes = connect.plan(harness, socket=entry.socket_option(session.socket_path), deadline=deadline, server=words)
     text = None

@@ -178,6 +178,7 @@ def _with_headers(send: Send) -> Send:
     """Return a `send` that adds `HEADERS` to the start of a response, and then calls `send`."""
 
     async def wrapped(message: Message) -> None:
+        """Send `message`, with `HEADERS` if it is the start of a response."""
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():

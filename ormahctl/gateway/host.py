@@ -210,6 +210,7 @@ def _bounded_protocol() -> type[asyncio.Protocol]:
         """The protocol of one connection, which closes itself if it exceeds a limit."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:
+            """Close the connection at once if there are too many, and check later whether it is silent."""
             super().connection_made(transport)
             if len(self.connections) > HTTP_CONNECTIONS:
                 transport.abort()

@@ -89,6 +89,7 @@ def app(daemon: DaemonLink, access: WebAccess) -> LoopbackGuard:
     endpoints: list[BaseRoute] = [Endpoint(route.path, _route(daemon, route), methods=[route.verb]) for route in ROUTES]
 
     async def description(_: Request) -> Response:
+        """Return the description of the routes."""
         return as_json(openapi.description(access.url))
 
     for path, act in ingest.routes(daemon).items():
@@ -120,6 +121,7 @@ def _session_endpoint(access: WebAccess) -> Act:
     """Return the endpoint of `POST /session`: it exchanges the secret of a link for the cookie of a browser session."""
 
     async def act(request: Request) -> Response:
+        """Set the cookie of a new browser session. Raises BadRequest if the link is not valid."""
         opened = await body(request, OpenedSession)
         session = access.redeem(opened.token)
         if session is None:

@@ -217,6 +217,7 @@ def routes(daemon: DaemonLink, forms: Mapping[str, View]) -> list[BaseRoute]:
         """Return the endpoint that answers with `view`, or with a page that shows the error."""
 
         async def called(request: Request) -> Response:
+            """Answer one request."""
             if request.scope["ormah_caller"] == "":  # only "/" is open without a session
                 return HTMLResponse(render("closed.html"))
             try:

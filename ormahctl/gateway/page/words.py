@@ -167,6 +167,7 @@ def _markdown_renderer() -> MarkdownIt:
     )
 
     def image(tokens: Any, at: int, *_: Any) -> str:
+        """Return an image of a text as a link to it."""
         address = str(tokens[at].attrGet("src") or "")
         return str(
             Markup('<a href="{}" rel="noreferrer">picture: {}</a>').format(address, tokens[at].content or address)
