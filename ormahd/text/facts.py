@@ -23,6 +23,8 @@ from ormahd.text.words import FUNCTION_WORDS, fold
 
 
 class Sort(StrEnum):
+    """What a word or value in a text is. Values are those in `VALUES`."""
+
     WORD = "word"
     NAME = "name"
     """A word that is written like a name: with a capital, with letters and digits, or in backticks."""
@@ -65,6 +67,7 @@ _VALUES = tables("values.toml")
 
 
 def _pairs(listed: str) -> dict[str, float]:
+    """Return `{name: value}` from text such as `kb=1000 mb=1e6`."""
     return {name: float(value) for name, _, value in (pair.rpartition("=") for pair in listed.split())}
 
 
@@ -108,6 +111,11 @@ def pieces(text: str) -> Iterator[Term]:
 
 
 def _value(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Term | None, int]:
+    """Return (the word or value that `piece` begins, index in `found` of the first match that is not part of it).
+
+    The first is None if the piece has no meaning of its own: a percent sign, an empty word, an impossible time.
+    `found`: all matches in the text; `at`: index in it of the match after `piece`.
+    """
     text, start = piece[0], piece.start()
     if piece["link"] or piece["address"]:
         key = fold(text).rstrip("/.")
@@ -225,7 +233,7 @@ def _amount(text: str) -> float:
 
 
 def _time(piece: re.Match[str]) -> int | None:
-    """Return the matched time of day in minutes since midnight; None if it is not a valid time."""
+    """Return the time of day that `piece` names, in minutes since midnight; None if there is no such time."""
     if piece["hantime"]:
         hour = int(_han(piece["hour"]))
         minute = piece["minute"] or ""
@@ -301,6 +309,7 @@ class ExactToken(Struct, frozen=True):
         return self._pattern().search(folded) is not None
 
     def _pattern(self) -> re.Pattern[str]:
+        """Return the pattern that matches this token in a folded text. The `v` of a version may be missing or added."""
         name = fold(self.text)
         version = re.fullmatch(r"v(\d.*)", name)
         inner = r"\s+".join(map(re.escape, (version[1] if version else name).split()))
@@ -328,6 +337,10 @@ def exact_tokens(text: str) -> list[ExactToken]:
 
 
 def _token(name: str) -> ExactToken | None:
+    """Return a piece of a text as an exact token; None if it is an ordinary word, or too short or too long.
+
+    A token has a digit, an inner sign such as `@` or `/`, or a capital after a small letter.
+    """
     if len(name) < 2 or len(name) > MAX_TOKEN_LENGTH or _NO_NAME.fullmatch(name):
         return None
     digits = any(char.isdigit() for char in name)
@@ -360,9 +373,10 @@ _LATER = 3
 
 
 def lost(sources: Iterable[tuple[str | None, str]], summary: str) -> list[str]:
-    """Return the facts (names, numbers, URLs, paths, code) in `sources` that `summary` lacks, as written, each once.
+    """Return the facts in `sources` that `summary` lacks, as written, each once.
 
-    `sources`: (title, content) of each memory that was summarised.
+    Facts are names, numbers, URLs, addresses, paths and code. `sources`: (title, content) of each memory that was
+    summarised.
     """
     texts = [text for title, content in sources for text in (title or "", content)]
     whole = "\n".join(texts)
@@ -393,9 +407,15 @@ class _SummaryFacts:
         self._words |= {part for word in self._words for part in re.split(r"['\u2019&-]", word) if part}
 
     def literally(self, text: str) -> bool:
+        """Return whether the summary contains `text`, whatever its case."""
         return fold(text) in self._folded
 
     def named(self, name: str, *, sure: bool) -> bool:
+        """Return whether the summary has a name. `sure`: whether it certainly is one (`_names`).
+
+        Of a sure name, a plural or genitive counts too. A word that may be no name need only have its first letters in
+        common with a word of the summary.
+        """
         folded = fold(name)
         if folded in self._words:
             return True
@@ -408,6 +428,7 @@ class _SummaryFacts:
 
 
 def _numbers(text: str) -> Iterator[str]:
+    """Yield the numbers in a text, as written; a date or version counts as one number."""
     return (match[0] for match in _NUMBER.finditer(text))
 
 

@@ -86,6 +86,11 @@ def forms(names: Sequence[str], content: str) -> str:
 
 
 def _initials(texts: Iterable[str]) -> set[str]:
+    """Return the index's term for the initials of each run of words in `texts` for which an acronym may stand
+    (`_runs`).
+
+    A run has three words, or two that both have a capital.
+    """
     found: set[str] = set()
     for text in texts:
         for clause in _clauses(text):

@@ -26,8 +26,11 @@ _FILE = tables("harness.toml")
 
 
 class Commands(Struct, frozen=True):
-    """How texts for an agent name what it can call: each as a tool of the MCP server, and the shell command that does
-    the same. In them, `ID` stands for a memory's id and `E` for a whisper's event."""
+    """The names by which texts for an agent call Ormah: for each task the tool of the MCP server, and the shell
+    command.
+
+    In them, `ID` stands for a memory's id and `E` for a whisper's event.
+    """
 
     show: str
     remember: str
@@ -35,13 +38,16 @@ class Commands(Struct, frozen=True):
     maintenance: str
 
     def judged(self, node_id: str, event: str) -> str:
-        """Return what records the judgement that memory `node_id` was useful in whisper `event`."""
+        """Return the call that records that memory `node_id` was useful in whisper `event`."""
         return self.feedback.replace(" ID ", f" {node_id} ").replace(" E`", f" {event}`")
 
 
 def shell(program: str = PROGRAM) -> Commands:
-    """Return the tools and commands of an agent. The tools come first, because a sandbox may forbid the socket to a
-    shell. `program`: how to call ormahctl in a shell, quoted if needed."""
+    """Return the names of Ormah's tools and commands for an agent. `program`: how to call ormahctl in a shell, quoted
+    if needed.
+
+    The tools come first, because a sandbox may forbid the socket to a shell.
+    """
     return Commands(
         show=f"`recall_node` (or `{program} show ID`)",
         remember=f'`remember` (or `{program} remember "…" --type decision`)',
@@ -93,7 +99,7 @@ def mark(event: str | None) -> str:
 
 
 def framing(commands: Commands) -> str:
-    """Return the paragraph that explains injected text to an agent and names what gives a whole note."""
+    """Return the first paragraph of injected text: it says what the text is, and how the agent gets a note in full."""
     return f"{FRAMING} Some are cut, or named by title alone: {commands.show} gives the whole text."
 
 
@@ -128,6 +134,7 @@ def strip(text: str) -> str:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of each block of injected text in `text`, in order."""
     at = 0
     while (heading := _HEADING.search(text, at)) is not None:
         start, end = _block(text, heading, at)
@@ -137,8 +144,11 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
-    """Return (start, end) of the block of injected text that begins with `heading`. If no block begins there, both
-    are the start of `heading`. `earliest`: the position before which the block cannot start."""
+    """Return (start, end) of the block of injected text that begins with `heading`; both are its start if none begins
+    there.
+
+    `earliest`: the position before which the block cannot start.
+    """
     nothing = heading.start(), heading.start()
     after = _BREAK.match(text, heading.end())
     if after is None:  # cut off right here, or a heading that is not Ormah's
@@ -186,11 +196,18 @@ def _begins_ours(bare: str) -> bool:
 
 
 def _end_of_line(text: str, at: int, depth: int) -> tuple[int, int | None]:
-    r"""Return (end of the line at `at`, start of the next line or None).
+    r"""Return (end of the line at `at`, start of the next line). The second is None if the text or its JSON string ends
+    here.
 
-    `depth`: number of backslashes before the `n` of a line end: 0 in plain text, 1 in a JSON string (`\n`), 2 in a
-    JSON string inside another one (`\\n`). A backslash of the content is written as 2 * `depth` of them, and the
-    quotation mark at the end of the string has `depth` - 1.
+    `depth` says how the text is quoted, which decides how a line end and the end of a string are written:
+
+    | `depth` | the text is | line end | end of the string |
+    | 0 | plain | a line feed | none |
+    | 1 | in a JSON string | `\n` | `"` |
+    | 2 | in a JSON string within another one | `\\n` | `\"` |
+
+    A backslash of the content is written as 2 * `depth` backslashes, so a number of them that is a multiple of this
+    does not belong to the sign after it.
     """
     if depth == 0:
         end = text.find("\n", at)
@@ -242,6 +259,8 @@ GAP = "\n…\n"
 
 
 class Author(StrEnum):
+    """Who wrote a prompt."""
+
     PERSON = "person"
     COMMAND = "command"
     """A slash command or a shell line for the harness."""
@@ -267,6 +286,10 @@ _OF_ONE: Final[dict[str, str]] = _FILE["of_one"]
 
 
 def _tag(more: str = "") -> re.Pattern[str]:
+    """Return a pattern that matches the tags that harnesses add. `more`: further names of elements, separated by `|`.
+
+    The group `name` is the element's name, and the group `end` is not empty for an end tag.
+    """
     names = "|".join(filter(None, (_NOBODY, _TYPED, _AROUND, more)))
     return re.compile(rf"<(?P<end>/?)(?P<name>{names})(?![\w-])[^<>\n]{{0,300}}>", re.IGNORECASE)
 
@@ -315,8 +338,11 @@ tells a sentence from a command."""
 
 
 def read(prompt: str, harness: str | None = None, *, characters: int = KEPT_HEAD + KEPT_TAIL) -> Prompt:
-    """Return the `Prompt` in a raw text that `harness` sent. Never raises. Of a longer text than `characters`, two
-    thirds of these are taken from its beginning and one third from its end."""
+    """Return the `Prompt` in a raw text that `harness` sent. Never raises.
+
+    If the person's text is longer than `characters`, two thirds of these are taken from its beginning and one third
+    from its end.
+    """
     whole = len(prompt) <= READ_HEAD + READ_TAIL
     text = prompt if whole else prompt[:READ_HEAD] + GAP + prompt[-READ_TAIL:]
     if "\x1b" in text:
@@ -337,8 +363,10 @@ def read(prompt: str, harness: str | None = None, *, characters: int = KEPT_HEAD
 
 
 def unwrapped(text: str) -> str:
-    """Return a prompt without the marks of a code block around all of it, and without tags that only structure it. They
-    do not say whether the person wrote what is in them."""
+    """Return a prompt without the marks of a code block around all of it, and without tags that only structure it.
+
+    Neither shows whether the person wrote what is inside.
+    """
     fenced = _FENCE.match(text)
     if fenced and "```" not in fenced["inside"] and fenced["language"].lower() in _PROSE:
         text = fenced["inside"].strip()
@@ -440,5 +468,6 @@ def _is_sentence(text: str) -> bool:
 
 
 def _clipped(text: str, characters: int) -> str:
+    """Return at most `characters` of a text: its beginning and its end, with `GAP` between them."""
     tail = characters * KEPT_TAIL // (KEPT_HEAD + KEPT_TAIL)
     return text if len(text) <= characters + len(GAP) else text[: characters - tail] + GAP + text[-tail:]

@@ -93,7 +93,8 @@ def question_stems(word: str) -> tuple[str, ...]:
 
 
 def _script(word: str) -> tuple[str, ...]:
-    """Return the languages whose stems a word may have."""
+    """Return the names of the languages of a word's script, in which it may be stemmed; empty if it is no word, or too
+    short."""
     if len(word) < SHORTEST or not all(char.isalpha() or unicodedata.category(char)[0] == "M" for char in word):
         return ()
     if word[0] <= "\u024f":
@@ -102,6 +103,8 @@ def _script(word: str) -> tuple[str, ...]:
 
 
 def _stems(word: str, name: str) -> list[str]:
+    """Return the stems of a folded word in the language `name`, each with the prefix `STEM`; without those that are too
+    short."""
     if name == "hebrew":
         stems = _hebrew(word)
     else:
@@ -124,11 +127,13 @@ def _hebrew(word: str) -> list[str]:
 
 @cache
 def _lists() -> dict[str, frozenset[str]]:
+    """Return `{language: its function words}`."""
     return {name: frozenset(listed.split()) for name, listed in _LISTS.items()}
 
 
 @cache
 def _stemmer(name: str) -> Any:
+    """Return Snowball's stemmer of a language. It may be used by one thread at a time (`_lock`)."""
     import Stemmer
 
     return Stemmer.Stemmer(name)

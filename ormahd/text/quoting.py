@@ -55,7 +55,7 @@ _BLANKS = re.compile(r"[ \t]{2,}")
 def language(text: str) -> str:
     """Return `text` without data: inline images, encoded data, minified code, hashes and logs.
 
-    Return "" if no letter is left, and `text` unchanged if it contains no data.
+    Returns "" if no letter remains, and `text` unchanged if it contains no data.
     """
     if len(text) > 2 * PART:
         parts = [language(part) for part in _parts(text)]
@@ -83,7 +83,7 @@ def beginning(text: str, characters: int) -> str:
 def findable(text: str) -> str:
     """Return `text` as it is indexed for full text search: without inline images and long runs of characters.
 
-    Hashes, code and logs stay.
+    Hashes, code and logs are kept.
     """
     if len(text) > 2 * PART:
         return "".join(map(findable, _parts(text)))
@@ -93,8 +93,10 @@ def findable(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield a long text in parts, which end at line ends if possible. They are short enough that no pattern holds the
-    GIL for long."""
+    """Yield a long text in parts, which end at line ends if possible.
+
+    Each part is so short that no pattern holds the GIL for long.
+    """
     start = 0
     while start < len(text):
         end = text.find("\n", start + PART, start + LONGEST) + 1 or start + LONGEST
@@ -122,8 +124,10 @@ def _lines(lines: list[str]) -> Iterator[str]:
 
 
 def _without_hashes(line: str) -> str:
-    """Return the line without its hashes if they are more than half of it. Otherwise they are part of a sentence, and
-    the line is returned unchanged."""
+    """Return the line without its hashes if they are more than half of it; otherwise the line unchanged.
+
+    Fewer hashes are part of a sentence.
+    """
     if len(line) < SMALL:
         return "" if line.strip(" \t\r>") == "…" else line
     rest = _HASH.sub("", line)
@@ -196,6 +200,7 @@ def harmless(text: str) -> str:
 
 
 def _picture(found: re.Match[str]) -> str:
+    """Return the visible sign for a matched control character: `␛` for ESC, `‹U+009B›` for one without such a sign."""
     code = ord(found[0])
     if code < 0x20:
         return chr(0x2400 + code)
@@ -203,11 +208,11 @@ def _picture(found: re.Match[str]) -> str:
 
 
 def _visible(found: re.Match[str], right_to_left: bool) -> str:
-    """Return what replaces a run of invisible characters.
+    """Return the text that replaces a run of invisible characters.
 
-    A variant selector, joiner or mark of direction stays if it belongs to the characters around it. The others become
-    a count such as `‹12 hidden characters›`, or are dropped if they are few. `right_to_left`: whether the text has
-    letters of a script that is written from right to left.
+    A variant selector, joiner or mark of direction is kept if it has an effect on the characters around it. Other
+    characters are replaced by a count such as `‹12 hidden characters›`, or dropped if they are few. `right_to_left`:
+    whether the text has letters of a script that is written from right to left.
     """
     run, text, start, end = found[0], found.string, found.start(), found.end()
     if run[0] == "\U0001f3f4":
@@ -226,6 +231,7 @@ def _visible(found: re.Match[str], right_to_left: bool) -> str:
 
 
 def _takes_variant(before: str, variant: str) -> bool:
+    """Return whether a variant selector (`variant`) has an effect on the character `before` it."""
     if not before or before.isspace():
         return False
     if variant in "\ufe0e\ufe0f":  # a symbol as text or as a picture; keycaps are digits
@@ -236,6 +242,8 @@ def _takes_variant(before: str, variant: str) -> bool:
 
 
 def _joined(before: str, after: str) -> bool:
+    """Return whether a joiner between these two characters has an effect: in a script that needs it, or within an
+    emoji."""
     if before and _JOINS.match(before):
         return not after or after.isspace() or _JOINS.match(after) is not None
     return _picture_part(before) and _picture_part(after)
@@ -247,6 +255,8 @@ def _picture_part(character: str) -> bool:
 
 
 def _tag(found: re.Match[str]) -> str:
+    """Return what replaces a matched tag: the tag with `‹` and `›` if it could address a machine, else the tag
+    unchanged."""
     slash, name, rest, end = found[1], found[2], found[3], found[4]
     folded = name.casefold()
     ours = folded in _MEANT_FOR_MACHINES or any(sign in folded for sign in "-_:")
@@ -292,10 +302,11 @@ def one_line(text: str, characters: int) -> str:
 
 
 def quoted(text: str, characters: int) -> str:
-    """Return at most `characters` of a text, without data (`language`) and made harmless (`harmless`), with `QUOTE`
-    before each line.
+    """Return at most `characters` of a text as a quotation: each line begins with `QUOTE`. Returns "" if nothing is
+    readable.
 
-    A code fence that is left open is closed. Return "" if nothing readable is left.
+    Data is left out (`language`), and the text is made harmless (`harmless`). A code fence that is not closed is
+    closed.
     """
     cleaned = harmless(beginning(text, 8 * characters + 200))
     cleaned = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in cleaned.split("\n"))).strip("\n")
@@ -307,6 +318,7 @@ def quoted(text: str, characters: int) -> str:
 
 
 def _open_fence(lines: list[str]) -> str:
+    """Return the code fence that `lines` open and do not close; "" if there is none."""
     fence = ""
     for line in lines:
         found = _FENCE.match(line)

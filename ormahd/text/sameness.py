@@ -25,10 +25,13 @@ _FILE = tables("sameness.toml")
 
 
 def _set(name: str) -> frozenset[str]:
+    """Return the words in the entry `name` of `sameness.toml`."""
     return frozenset(_FILE[name].split())
 
 
 class Same(StrEnum):
+    """How two memories say the same."""
+
     EXACT = "the same words"
     NEAR = "the same words but for articles, spelling or punctuation"
 
@@ -79,13 +82,13 @@ def same(title: str | None, content: str, other_title: str | None, other_content
 
 @lru_cache(maxsize=1_000)
 def gist(content: str) -> int:
-    """Return a hash that is equal for contents that say the same (`same`). With it many contents are compared
+    """Return a hash of a content. Contents that say the same (`same`) have equal hashes, so they can be compared
     quickly."""
     return hash(_core(content))
 
 
 def essence(content: str) -> str:
-    """Return a normal form that is equal for contents that say the same (`same`).
+    """Return a normal form of a content. Contents that say the same (`same`) have equal forms.
 
     Unlike `gist` it is the same in every process, so its hash may be stored.
     """
@@ -93,6 +96,7 @@ def essence(content: str) -> str:
 
 
 def _core(content: str) -> tuple[str, ...]:
+    """Return the words of a content that decide `gist` and `essence`: retold, without articles."""
     return tuple(part for part in retold(list(tokens(content)), english=False) if part not in _ARTICLES)
 
 
@@ -106,7 +110,8 @@ def _titles_agree(first: tuple[str, ...], second: tuple[str, ...], text: tuple[s
 
 
 def retold(tokens: Sequence[str], english: bool) -> tuple[str, ...]:
-    """Return `tokens` without articles, with one form for `don't` and `do not`, `colour` and `color`, `two` and `2`.
+    """Return `tokens` in one form: without articles, contractions written out, American spelling, small numbers as
+    digits.
 
     `english`: whether `a` and `an` are articles in this text.
     """
@@ -123,6 +128,8 @@ def retold(tokens: Sequence[str], english: bool) -> tuple[str, ...]:
 
 
 def _spelled(word: str) -> str:
+    """Return one form of a word that may be written in two ways: small numbers as digits, British spelling as
+    American."""
     if word in _NUMBERS:
         return _NUMBERS[word]
     if word in _SPELLED:
@@ -158,6 +165,7 @@ def tokens(text: str) -> Iterator[str]:
 
 
 def _prose(text: str) -> Iterator[str]:
+    """Yield the tokens of a text outside of code blocks, see `tokens`."""
     at = 0
     for span in _SPAN.finditer(text):
         yield from _words(text[at : span.start()])
@@ -168,6 +176,7 @@ def _prose(text: str) -> Iterator[str]:
 
 
 def _words(text: str) -> Iterator[str]:
+    """Yield the tokens of a text without code, see `tokens`."""
     begins = True
     for line in _BOLD.sub(r"\2", text.translate(_QUOTES)).split("\n"):
         begins = begins or not line.strip() or _BULLET.match(line) is not None
@@ -213,6 +222,8 @@ _STRIPPED = "()[]{}\"'`*_.,;:!?\u2026\u201c\u201d\u2018\u2019\u00ab\u00bb"
 
 
 class TextContrast(StrEnum):
+    """In what two similar texts clearly differ."""
+
     MARKS = "each names a number, a name or a word of code that the other does not"
     NEGATION = "one of them says no"
     ONE_PLACE = "one says a word where the other says another"
@@ -220,7 +231,7 @@ class TextContrast(StrEnum):
 
 def contrast(first: str, second: str) -> TextContrast | None:
     """Return in what two similar texts clearly differ, so that they are no duplicates; None if their words show no
-    such difference."""
+    difference."""
     ours, theirs = marks(first), marks(second)
     folded = fold(first), fold(second)
     # A name does not count if the other text has it too, in small letters or within a word.
@@ -252,6 +263,7 @@ def marks(text: str) -> set[str]:
 
 
 def _one_place(first: str, second: str) -> bool:
+    """Return whether two texts are equal except for one to `REPLACED_WORDS` words in which each has another word."""
     ours, theirs = (retold(list(tokens(text)), english=True) for text in (first, second))
     if len(ours) == len(theirs):  # the same word may be replaced at several places, such as title and text
         return 0 < len({two for two in zip(ours, theirs, strict=True) if two[0] != two[1]}) <= REPLACED_WORDS
@@ -268,9 +280,9 @@ TitledText = tuple[str | None, str]
 
 
 def once(items: Iterable[tuple[T, TitledText]]) -> list[tuple[T, list[T]]]:
-    """Group the items whose memories say the same. Return (first item, the others) of each group, in order.
+    """Return the items in groups whose memories say the same: (first item, the others) of each group, in order.
 
-    `items`: each with the text of its memory.
+    `items`: each item with the (title, content) of its memory.
     """
     groups: list[tuple[T, list[T]]] = []
     texts: list[TitledText] = []
@@ -285,7 +297,8 @@ def once(items: Iterable[tuple[T, TitledText]]) -> list[tuple[T, list[T]]]:
 
 
 def says_the_same(first: TitledText, second: TitledText) -> bool:
-    """Return whether two memories say the same (`same`). If one is longer than `LONGEST`, they must be equal."""
+    """Return whether two memories say the same (`same`). Memories with a content longer than `LONGEST` must be
+    equal."""
     if first == second:
         return True
     shorter, longer = sorted((len(first[1]), len(second[1])))

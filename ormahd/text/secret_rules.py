@@ -58,7 +58,7 @@ def looks_real(value: str) -> bool:
 
 
 def stands_in(password: str) -> bool:
-    """Return whether the password in a URL is only a placeholder."""
+    """Return whether the password in a URL is a placeholder, and no secret."""
     return len(set(password)) < 2 or _RULE["url_stand_in"].fullmatch(password) is not None
 
 
@@ -73,12 +73,14 @@ def spans(text: str, pace: Pace) -> Iterator[Span]:
 
 
 def _passwords_of_urls(text: str) -> Iterator[Span]:
+    """Yield the passwords in URLs (`https://me:PASSWORD@host`), except placeholders."""
     for found in _RULE["url_password"].finditer(text):
         if not stands_in(found[1]):
             yield Span(*found.span(1), "Basic Auth Credentials")
 
 
 def _credentials(rule: str, text: str) -> Iterator[Span]:
+    """Yield the credentials after each match of `rule`: the key of a pattern for a header or a bearer token."""
     for found in _RULE[rule].finditer(text):
         value = _RULE["credentials"].match(text, found.end())
         if value and (looks_real(value[0]) or (rule == "header" and _RULE["cases"].search(value[0]))):
@@ -99,6 +101,8 @@ def _cookies(text: str) -> Iterator[Span]:
 
 
 def _assignments(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
+    """Yield the values of assignments (`token = …`) that look like secrets. `pattern`: matches the name and the
+    sign."""
     reach = 0
     for found in pattern.finditer(text):
         # The value is not consumed, because it may contain another name, as in `password: token=…`.
@@ -114,6 +118,8 @@ def _assignments(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
 
 
 def _value(text: str, start: int) -> tuple[int, int] | None:
+    """Return (start, end) of the value that is assigned at `start`, without quotes; None if there is none, or it is too
+    short."""
     if quoted := _RULE["quoted"].match(text, start):
         return quoted.span(quoted.lastindex or 0)
     if bare := _RULE["bare"].match(text, start):
@@ -157,6 +163,7 @@ _SIGNS: Final = frozenset("!#$%^&*")
 
 
 def _flags(text: str) -> Iterator[Span]:
+    """Yield the passwords after flags of commands, such as `--password` or `-u`."""
     for found in _RULE["flags"].finditer(text):
         name = found.lastgroup or ""
         value = found[name]
@@ -167,11 +174,13 @@ def _flags(text: str) -> Iterator[Span]:
 
 
 def _pairs(text: str) -> Iterator[Span]:
+    """Yield the passwords of logins, such as `login: me / PASSWORD`."""
     for found in _RULE["pair"].finditer(text):
         yield from _password(text, *found.span("value"))
 
 
 def _called(text: str) -> Iterator[Span]:
+    """Yield the words that a phrase after them calls a password: `hunter2x is the password`."""
     for found in _RULE["called"].finditer(text):
         before = text[max(0, found.start() - _LONGEST) : found.start()].split()
         if before:
@@ -179,12 +188,14 @@ def _called(text: str) -> Iterator[Span]:
 
 
 def _cards(text: str) -> Iterator[Span]:
+    """Yield the numbers of payment cards."""
     for found in _RULE["card"].finditer(text) if _RULE["digits_of_a_card"].search(text) else ():
         if _is_card(found[0]):
             yield Span(*found.span(), "Card Number")
 
 
 def _ibans(text: str) -> Iterator[Span]:
+    """Yield the account numbers (IBAN) with a valid checksum, except those in examples."""
     for found in _RULE["iban"].finditer(text):
         plain = found[0].replace(" ", "")
         if 15 <= len(plain) <= 34 and plain not in _EXAMPLES["ibans"]:
@@ -194,6 +205,8 @@ def _ibans(text: str) -> Iterator[Span]:
 
 
 def _password(text: str, start: int, end: int) -> Iterator[Span]:
+    """Yield the password between `start` and `end` without signs around it; nothing if it does not look like a
+    secret."""
     value = text[start:end]
     start += len(value) - len(value.lstrip(_LEADING))
     value = value.strip(_LEADING).rstrip(_TRAILING)
@@ -207,6 +220,7 @@ def is_product(text: str, end: int) -> bool:
 
 
 def _labelled(text: str) -> Iterator[Span]:
+    """Yield the secrets that follow a label in a sentence or command, such as `the wifi password at home is …`."""
     folded = text.casefold()
     for kind, names in _names().items():
         present = tuple(name for name in names if name.lstrip("~") in folded)
@@ -284,12 +298,16 @@ def _codes(text: str, start: int) -> Iterator[Span]:
 
 
 def _is_real(value: str, *, least: int) -> bool:
+    """Return whether a value of at least `least` characters looks like a secret, and is no name of a product or a
+    place."""
     if len(value) < least or _RULE["product_names"].fullmatch(value) or _RULE["place"].fullmatch(value):
         return False
     return looks_real(value)
 
 
 def _is_card(text: str) -> bool:
+    """Return whether a text is the number of a payment card: of a known issuer, with a valid checksum, and no
+    example."""
     digits = re.sub(r"[ -]", "", text)
     if digits in _EXAMPLES["cards"] or len(set(digits)) < 4 or not _RULE["issuer"].fullmatch(digits):
         return False
@@ -322,7 +340,14 @@ _WORD_REST: Final = re.compile(r"[A-Za-z0-9_-]*+")
 
 
 class _TokenRule:
+    """A rule for the tokens of one issuer: a pattern, and keywords of which a text with such a token has at least one.
+
+    `entropy`: minimum bits of information of each character; `folded`: (keyword, its trigrams) of each keyword,
+    casefolded.
+    """
+
     def __init__(self, line: str) -> None:
+        """`line`: kind, minimum entropy, keywords separated by `|`, and pattern, separated by tabs."""
         self.kind, least, keywords, self._pattern = line.split("\t")
         self.entropy = float(least)
         self._keywords = keywords.split("|")
@@ -337,6 +362,7 @@ class _TokenRule:
 
 @cache
 def token_rules() -> list[_TokenRule]:
+    """Return the rules in `betterleaks.txt` and `secret_tokens.txt`."""
     lines = [
         line
         for name in ("betterleaks.txt", "secret_tokens.txt")
@@ -374,6 +400,7 @@ def _tokens(text: str, folded: str, pace: Pace) -> Iterator[Span]:
 
 
 def _trigrams(text: str) -> set[str]:
+    """Return the runs of three characters in a text."""
     return {text[at : at + 3] for at in range(len(text) - 2)}
 
 

@@ -43,9 +43,10 @@ _PLAIN_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,19}|[0-9a-f]{8}(?:-[0-9a-f]{4
 
 
 def redact(text: str, *, pace: Pace = iter) -> Redacted:
-    """Replace every secret in `text` by `[redacted: <kind>]`. Thread-safe. Doing it twice changes nothing more.
+    """Return `text` with `[redacted: <kind>]` in place of every secret, and the kinds and lines of the secrets.
+    Thread-safe.
 
-    A pattern holds the GIL while it searches, so a long text is searched in
+    Redacting the result changes nothing more. A pattern holds the GIL while it searches, so a long text is searched in
     overlapping sections (windows). `pace`: iterates over the patterns, and may let other threads run between two of
     them.
     """
@@ -59,7 +60,7 @@ def redact(text: str, *, pace: Pace = iter) -> Redacted:
 
 @lru_cache(maxsize=1024)
 def redact_name(name: str) -> Redacted:
-    """Return `redact` of a name, such as that of a space, an agent or a session.
+    """Return the result of `redact` for a name, such as that of a space, an agent or a session.
 
     Results are cached, because every request contains such names.
     """
@@ -69,10 +70,10 @@ def redact_name(name: str) -> Redacted:
 def _cut(
     text: str, spans: list[Span], cuts: list[tuple[int, int]], found: list[tuple[int, Secret]]
 ) -> tuple[str, list[tuple[int, int]]]:
-    """Replace each span by a marker, and append (position, secret) to `found`. Return (the new text, updated `cuts`).
+    """Return (`text` with a marker in place of each span, the updated `cuts`). Appends (position, secret) to `found`.
 
-    `cuts`: (position in the text, number of line ends that the marker there replaced) for each earlier marker. With
-    it the lines of secrets are counted as in the original text.
+    `cuts`: (position in the text, number of line ends that the marker there replaced) for each earlier marker. With it
+    the lines of secrets are counted as in the original text.
     """
     parts: list[str] = []
     moved: list[tuple[int, int]] = []
@@ -128,6 +129,7 @@ def _spans_of(text: str, pace: Pace) -> Iterator[Span]:
 
 
 def _by_place(span: Span) -> tuple[int, int]:
+    """Return the sort key of a span: by its start, the longer one first."""
     return span.start, -span.end
 
 

@@ -111,7 +111,8 @@ class StandingEvidence(Struct, frozen=True):
 
 
 def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence:
-    """Return the features of a pair of memories, and how they differ. `cosine`: that of their vectors."""
+    """Return the features of a pair of memories, and the words in which they differ. `cosine`: between their
+    vectors."""
     old, new = older.keys, newer.keys
     matched_old, matched_new = _matched(old, new), _matched(new, old)
     covers = sorted((_share(old, matched_old), _share(new, matched_new)))
@@ -187,6 +188,8 @@ def _matched(keys: Mapping[str, float], others: Mapping[str, float]) -> frozense
 
 
 def _share(keys: Mapping[str, float], matched: Iterable[str]) -> float:
+    """Return the sum of the weights of `matched` as a share of the sum of all weights in `keys`; 0 if `keys` is
+    empty."""
     total = sum(keys.values())
     return sum(keys[key] for key in matched) / total if total else 0.0
 
@@ -194,10 +197,12 @@ def _share(keys: Mapping[str, float], matched: Iterable[str]) -> float:
 def _rivals(
     older: Statement, newer: Statement, matched_old: frozenset[str], matched_new: frozenset[str]
 ) -> tuple[tuple[tuple[Token, Token], ...], float]:
-    """Return (values that may exclude each other, best slot in common first; the largest share of a common slot).
+    """Return (pairs of values that may exclude each other, the largest share of a common slot). The best pair comes
+    first.
 
-    Values are rivals if they have one sort and unit, neither is in the other memory, and the sentences around them
-    (with the titles) have a word in common. The slot is the share of these words that are common.
+    Two values are rivals if they have one sort and unit, neither is in the other memory, and the words around them have
+    a key in common. These words, of the sentence and the title, are the *slot*; its share is the share of common words.
+    A pair has the older memory's value first.
     """
     found: list[tuple[float, tuple[Token, Token]]] = []
     news = [place for place in _slots(newer) if place[0].key not in matched_new]
@@ -243,8 +248,10 @@ def _tail(statement: Statement) -> dict[str, float]:
 
 
 def _aligned(older: Statement, newer: Statement) -> list[Aligned]:
-    """Return the `COMPARED` pairs of sentences with most words in common, aligned, closest first: those that the newer
-    memory asserts. A title is aligned with a title."""
+    """Return the pairs of sentences with most words in common, at most `COMPARED`, each aligned; the closest first.
+
+    The newer memory must assert its sentence of the pair. A title is aligned with a title only.
+    """
     pairs = [*product(_content(older), _content(newer))]
     if older.titled and newer.titled:
         pairs.append((older.sentences[0], newer.sentences[0]))
@@ -260,6 +267,7 @@ def _aligned(older: Statement, newer: Statement) -> list[Aligned]:
 
 
 def _align(older: Sentence, newer: Sentence) -> Aligned:
+    """Return two sentences aligned word by word."""
     ours = [token.key for token in older.tokens]
     theirs = [_like(token.key, ours) for token in newer.tokens]
     places: list[Mismatch] = []
@@ -281,6 +289,7 @@ def _align(older: Sentence, newer: Sentence) -> Aligned:
 
 
 def _like(key: str, keys: Sequence[str]) -> str:
+    """Return the key in `keys` that is another form of the word `key`; `key` itself if there is none."""
     if key in keys:
         return key
     begins = key[:3]  # forms of one word begin alike
@@ -302,6 +311,8 @@ VALUE = 60
 
 
 class Relation(StrEnum):
+    """How a newer memory relates to an older one."""
+
     REPLACED = "replaced"
     """The newer memory makes the older one false."""
     BOTH = "both"
@@ -338,8 +349,10 @@ class Weights(Struct, frozen=True):
 
 
 def comparable(kind: NodeType, space: str | None, other_kind: NodeType, other_space: str | None) -> bool:
-    """Return whether two memories may contradict each other: both are in one space, or one is global and the type of
-    neither is in `RULES`. `kind`, `other_kind`: their types."""
+    """Return whether two memories may contradict each other. `kind`, `other_kind`: their types.
+
+    They may if both are in one space, or if one is global and neither has a type in `RULES`.
+    """
     if space == other_space:
         return True
     return (space is None or other_space is None) and not RULES & {kind, other_kind}
@@ -370,7 +383,10 @@ def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
 
 
 def products(values: Sequence[float]) -> list[float]:
-    """Return the features of a pair with the product of each two of them: a change counts where the subject is common."""
+    """Return the features of a pair, followed by the product of each two of them, also of each with itself.
+
+    So a change can count more where the subject is common.
+    """
     return [*values, *(value * other for at, value in enumerate(values) for other in values[at:])]
 
 
@@ -399,6 +415,8 @@ def _difference(evidence: StandingEvidence) -> tuple[str, str, str]:
 
 
 def _joined(tokens: tuple[Token, ...]) -> str:
+    """Return tokens as one text for people: at most `VALUE` characters, Chinese characters without spaces between
+    them."""
     gap = "" if tokens and all(token.sort is Sort.HAN for token in tokens) else " "
     text = gap.join(token.text for token in tokens)
     return shortened(text, VALUE)

@@ -92,7 +92,7 @@ class Statement(Struct, frozen=True):
 
 
 def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa: A002 - a memory's word
-    """Analyse a memory: return its sentences, and what its words show, as a `Statement`."""
+    """Return a memory as a `Statement`: its sentences, and what its words show. `type`: the memory's type."""
     text = _CODE.sub(" ", content[:MAX_TEXT])
     raw = [title] if title else []
     raw += [part for line in text.splitlines() for part in _SENTENCE.split(_BULLET.sub("", line))]
@@ -141,6 +141,7 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
 
 
 def _sentence(text: str) -> Sentence:
+    """Return a sentence of a memory as tokens, and what its words show. `text`: the sentence on one line."""
     tokens: list[Token] = []
     found = list(pieces(text))
     folded = fold(text)
@@ -198,6 +199,7 @@ def _named(piece: Term, text: str) -> bool:
 
 
 def _token(piece: Term) -> Token:
+    """Return a term of a sentence as a token; of a word its stem is the key."""
     key, text = map(sys.intern, (piece.key, piece.text))  # the same words occur in many memories
     if piece.sort is Sort.HAN:
         return Token(key, piece.sort, text, HAN_WEIGHT)
@@ -207,6 +209,7 @@ def _token(piece: Term) -> Token:
 
 
 def _changes(text: str) -> bool:
+    """Return whether a folded sentence says that something changed."""
     words = set(_WORD.findall(text))
     stems = {word.removesuffix("ing").removesuffix("ed") for word in words if word.endswith(("ed", "ing"))}
     if not (words.isdisjoint(_WORDS["changed"] | _WORDS["now"]) and stems.isdisjoint(_WORDS["changed_stems"])):
@@ -222,6 +225,8 @@ def _runs(text: str, listed: frozenset[str]) -> frozenset[str]:
 
 
 def _language(text: str, words: frozenset[str]) -> str:
+    """Return the language of a folded text by its characters and `words`: "zh", or a key of `languages`; "en" if
+    unknown."""
     if not text.isascii() and len(_HAN.findall(text)) > 2:
         return "zh"
     hits = {language: len(words & set(known.split())) for language, known in _FILE["languages"].items()}

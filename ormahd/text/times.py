@@ -138,6 +138,7 @@ def flat(text: str) -> str:
 
 @cache
 def _cached(character: str) -> str:
+    """Return a character in the form that `flat` gives it: in lower case, without accent, Chinese signs simplified."""
     plain = unicodedata.normalize("NFKD", character.translate(_MARKS).translate(_HAN))
     plain = plain[:1] if len(plain) > 1 and all(unicodedata.combining(mark) for mark in plain[1:]) else plain
     lowered = plain.lower()
@@ -173,7 +174,7 @@ class _Found(Struct, frozen=True):
 
 
 def find_period(text: str, now: datetime, zone: tzinfo | None = None) -> Period | None:
-    """Return the first period that `text` names, or None.
+    """Return the first period that `text` names; None if it names none, or one in the future.
 
     `now`: the present; `zone`: the person's time zone (None: this machine's).
     """
@@ -203,12 +204,14 @@ def find_period(text: str, now: datetime, zone: tzinfo | None = None) -> Period 
 
 
 def _instant(wall: datetime, zone: tzinfo | None) -> datetime:
-    """Convert local time to UTC. An ambiguous local time means its first occurrence; a skipped one means the time
-    after the gap."""
+    """Return a local time in UTC. An ambiguous local time means its first occurrence; a skipped one the time after the
+    gap."""
     return (wall if zone is None else wall.replace(tzinfo=zone)).astimezone(UTC)
 
 
 def _matches(seen: str, now: datetime) -> Iterator[_Found]:
+    """Yield the phrases in `seen` that name a time of the past. `seen`: a text as `flat` returns it; `now`: in local
+    time."""
     text_words = frozenset(_WORD.findall(seen))
     numbered, han = bool(_NUMBERED.search(seen)), bool(_HAN_TIMES.search(seen))
     for speech in load():
@@ -227,10 +230,10 @@ def _matches(seen: str, now: datetime) -> Iterator[_Found]:
 
 
 def _stands(seen: str, start: int, end: int, speech: TimeLanguage, match: re.Match[str]) -> bool:
-    """Whether a match names a time of the past.
+    """Return whether a match names a time of the past.
 
-    False for a quoted match, one with words around it that exclude it ("next", "every"), and for "hier" in a text
-    that is not French.
+    It does not if it is quoted, if words around it exclude it ("next", "every"), or if it is "hier" in a text that is
+    not French. `start`, `end`: the position of `match` in `seen`.
     """
     if seen[start - 1 : start] in _QUOTES and start and seen[end : end + 1] in _QUOTES and end < len(seen):
         return False
@@ -251,9 +254,11 @@ def _at_end(pattern: re.Pattern[str], seen: str, end: int) -> int | None:
 
 
 def _directed(seen: str, found: _Found, now: datetime) -> tuple[int, int, datetime, datetime]:
-    """Apply words such as "since" or "before" next to a phrase to its period.
+    """Return (start, end, after, before): a phrase with words such as "since" or "before" next to it, and the period it
+    means.
 
-    Return (start, end, after, before): the position of the phrase with these words, and the resulting period.
+    `start` and `end` are the position of the phrase with these words. If the period lies in the future, `after` equals
+    `before`.
     """
     speech, start, end = found.speech, found.start, found.end
     after, before = found.span
@@ -290,6 +295,7 @@ def _directed(seen: str, found: _Found, now: datetime) -> tuple[int, int, dateti
 
 
 def _span(pattern: Pattern, match: re.Match[str], speech: TimeLanguage, now: datetime) -> Span | None:
+    """Return the period that a match of `pattern` means; None if it means none, or a date that does not exist."""
     named = {name: value for name, value in match.groupdict().items() if value is not None}
     for name in [name for name in named if name.endswith("2") and name.rstrip("2") not in named]:
         named[name.rstrip("2")] = named[name]  # the group of another alternative
@@ -300,21 +306,27 @@ def _span(pattern: Pattern, match: re.Match[str], speech: TimeLanguage, now: dat
 
 
 def _midnight(now: datetime) -> datetime:
+    """Return the beginning of the day of `now`."""
     return now.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _month(year: int, month: int) -> Span:
+    """Return the period of a calendar month. `month`: from 1; numbers below 1 or above 12 count into other years."""
     month += 12 * year - 1
     first = datetime(month // 12, month % 12 + 1, 1)  # noqa: DTZ001 - on the person's wall
     return first, datetime((month + 1) // 12, (month + 1) % 12 + 1, 1)  # noqa: DTZ001
 
 
 def _year(year: int) -> Span:
+    """Return the period of a calendar year."""
     return datetime(year, 1, 1), datetime(year + 1, 1, 1)  # noqa: DTZ001
 
 
 def _unit(unit: str, back: int, now: datetime) -> Span | None:
-    """Return the period of a calendar unit: the current one if `back` is 0, the last one if it is 1."""
+    """Return the period of a calendar unit that lies `back` units before the current one (0: the current one).
+
+    An hour or minute is the time around the moment so long ago.
+    """
     day = _midnight(now)
     monday = day - day.weekday() * DAY
     back = min(back, MAX_UNITS)
@@ -341,6 +353,7 @@ def _unit(unit: str, back: int, now: datetime) -> Span | None:
 
 
 def _number(named: Mapping[str, str], speech: TimeLanguage) -> int:
+    """Return the number of units that a phrase names; 3 if it names none ("the last days"), at most `MAX_UNITS`."""
     text = named.get("n")
     if text is None:
         return 3
@@ -365,6 +378,7 @@ def _rolling(number: int, unit: str, now: datetime) -> Span:
 
 
 def _parts(day: datetime, part: str) -> Span:
+    """Return the period of a part of the day that begins at `day`, such as "evening"."""
     first, last = _HOURS[part]
     return day + timedelta(hours=first), day + timedelta(hours=last)
 
@@ -376,6 +390,7 @@ def _latest_weekday(weekday: int, now: datetime) -> datetime:
 
 
 def _in_year(named: Mapping[str, str], speech: TimeLanguage, now: datetime) -> int | None:
+    """Return the year that a phrase names, as a number or as "last year"; None if it names none."""
     if "year" in named:
         return int(named["year"])
     if "yearword" in named:
@@ -384,6 +399,7 @@ def _in_year(named: Mapping[str, str], speech: TimeLanguage, now: datetime) -> i
 
 
 def _day_of(named: Mapping[str, str]) -> int:
+    """Return the day of the month that a phrase names, in digits or in Chinese; 0 if it cannot be read."""
     text = named["day"]
     return int(text) if text.isdecimal() else han_number(text) or 0
 
@@ -483,6 +499,7 @@ _SINGULAR: Final = frozenset(tables("times.toml")["singular"].split(","))
 
 
 def _dated(year: int, month: int, day: int) -> Span:
+    """Return the period of one day. Raises ValueError if there is no such date."""
     first = datetime(year, month, day)  # noqa: DTZ001 - on the person's wall
     return first, first + DAY
 
@@ -503,7 +520,8 @@ def load() -> tuple[TimeLanguage, ...]:
 
 
 def _language(language: str, own: Mapping[str, Any], numeric: list[list[Any]]) -> TimeLanguage:
-    """Build the patterns of a language. `own`: its table in `times.toml`; `numeric`: forms of languages with digits."""
+    """Return the words and patterns of a language. `own`: its table in `times.toml`; `numeric`: forms of languages with
+    digits."""
     info: Mapping[str, Any] = import_module(f"dateparser.data.date_translation_data.{language}").info
     han = language == "zh"
 
@@ -575,6 +593,7 @@ _NEEDS: Final[Mapping[str, str]] = tables("times.toml")["needs"]
 
 
 def _any(words: Iterable[str]) -> str:
+    """Return the source of a pattern that matches any of `words`, the longest possible."""
     longest_first = sorted(words, key=lambda word: (-len(word), word))
     return f"(?:{'|'.join(map(re.escape, longest_first))})".replace(r"\ ", " ")
 
@@ -598,6 +617,7 @@ _regex = cache(re.compile)
 
 
 def _before(form: str, *, han: bool) -> re.Pattern[str]:
+    """Return a pattern that matches `form` at the end of a text. `han`: whether `form` is Chinese, without spaces."""
     form = form.replace(" ", r"\s+")
     return re.compile(rf"(?:{form})$" if han else rf"(?<![\w-])(?:{form})\s*$")
 

@@ -69,6 +69,7 @@ def _parts(text: str, seam: re.Pattern[str]) -> Iterator[str]:
 
 
 def _fold(text: str) -> str:
+    """Return the folded form of a text of at most a few `PART`, see `fold`."""
     if text.isascii():
         return _NOT_TEXT.sub(" ", text).lower()
     text = unicodedata.normalize("NFKC", _NOT_TEXT.sub(" ", text).translate(_APOSTROPHES)).casefold()
@@ -81,6 +82,7 @@ def words(text: str) -> list[str]:
 
 
 def _cut(text: str) -> list[str]:
+    """Return the words of a text, see `words`."""
     found: list[str] = []
     for part in _parts(fold(text), _BLANK):
         for piece in _pieces(part):
@@ -124,6 +126,7 @@ def fts_text(text: str) -> str:
 
 
 def _fts_part(folded: str) -> str:
+    """Return a part of a folded text as it is written to FTS5, see `fts_text`."""
     if not _SIGN.search(folded):
         # In most texts words stay as they are, so they need not be searched. That is ten times as fast.
         if folded.isascii():
@@ -170,6 +173,8 @@ def overlap(first: Collection[str], second: Collection[str]) -> float:
 
 
 def _units(piece: re.Match[str]) -> list[str]:
+    """Return the words of a match of `_pieces`: pairs of letters for a script without spaces, parts around
+    apostrophes."""
     if piece["run"]:
         letters = _characters(piece["run"])
         return [a + b for a, b in pairwise(letters)] or letters
@@ -195,6 +200,7 @@ def _gap(text: str) -> str:
 
 
 def _characters(run: str) -> list[str]:
+    """Return the letters of a run of a script without spaces, each with its combining marks."""
     return _letters().findall(run)
 
 
@@ -221,6 +227,7 @@ def _marks() -> str:
 
 @cache
 def _cutter(unspaced: str, marks: str) -> re.Pattern[str]:
+    """Return the pattern of `_pieces`. `unspaced`, `marks`: character classes; both empty for an ASCII text."""
     letter, char = rf"[^\W_{unspaced}]", rf"[^\W{unspaced}]"
     unit = rf"{char}*+(?:[{marks}]++{char}*+)*+" if marks else rf"{char}*+"
     run = rf"(?:[{unspaced}][{marks}]*+)++" if unspaced else r"(?!)"
@@ -233,6 +240,7 @@ def _cutter(unspaced: str, marks: str) -> re.Pattern[str]:
 
 @cache
 def _letters() -> re.Pattern[str]:
+    """Return a pattern that matches one letter of a script without spaces, with its combining marks."""
     return re.compile(rf"[{_UNSPACED}][{_marks()}]*+")
 
 
@@ -248,6 +256,7 @@ def is_letter(char: str) -> bool:
 
 @cache
 def _unspaced() -> re.Pattern[str]:
+    """Return a pattern that matches a letter of a script without spaces."""
     return re.compile(f"[{_UNSPACED}]")
 
 
@@ -271,6 +280,7 @@ class _Stemmer:
         self._db: sqlite3.Connection | None = None
 
     def __call__(self, words: Iterable[str]) -> frozenset[str]:
+        """Return the stems of all these words, together."""
         asked = list(dict.fromkeys(words))
         with self._lock:
             if len(self._known) > MAX_CACHED:
@@ -280,6 +290,7 @@ class _Stemmer:
             return frozenset(stem for word in asked for stem in self._known[word])
 
     def _learn(self, words: list[str]) -> None:
+        """Add the stems of these words to the cache. Call it with the lock held."""
         if self._db is None:
             self._db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
             tokenizer = FTS_TOKENIZE.replace("'", "''")
@@ -301,7 +312,7 @@ stems = _Stemmer()
 
 @lru_cache(1 << 14)
 def stem(word: str) -> str:
-    """Return the word without a common ending. It is quicker and rougher than `stems`."""
+    """Return the word without a common ending: quicker and less exact than `stems`."""
     if len(word) <= 3 or not word.isalpha():
         return word
     for ending in _ENDINGS:
