@@ -72,8 +72,11 @@ class JudgeQuestion(Struct, frozen=True):
 
 
 class JudgeCall(Struct):
-    """The result of asking one batch. `why`: what is wrong with the answer, None if nothing is. `answer`: what came
-    last. `counted`: whether the judge stated `tokens`; if not, they are estimated."""
+    """The result of asking one batch.
+
+    `items`: {number of the question: usable item}. `why`: what is wrong with the answer, None if nothing is. `answer`:
+    the text of the last answer. `counted`: whether the judge stated `tokens`; if not, they are estimated.
+    """
 
     items: dict[int, Any]
     why: str | None = None
@@ -84,6 +87,7 @@ class JudgeCall(Struct):
 
     @property
     def usable(self) -> bool:
+        """Whether any part of the answer can be used: it has items, or rightly has none."""
         return bool(self.items) or self.why is None
 
 
@@ -91,13 +95,17 @@ class Ledger(Protocol):
     """What `Asker` needs from the record of a judge's costs and problems, which survives restarts
     (`state/judge_log.py`)."""
 
-    def spent(self, day: str) -> tuple[int, int]: ...
+    def spent(self, day: str) -> tuple[int, int]:
+        """Return (calls, tokens) of a day."""
 
-    def spend(self, day: str, calls: int, tokens: int) -> None: ...
+    def spend(self, day: str, calls: int, tokens: int) -> None:
+        """Add to the calls and tokens of a day; negative numbers take back."""
 
-    def trouble(self, kind: str, reason: str) -> None: ...
+    def trouble(self, kind: str, reason: str) -> None:
+        """Record a problem, which `status` shows until `fine` is called for its kind."""
 
-    def fine(self, *kinds: str) -> None: ...
+    def fine(self, *kinds: str) -> None:
+        """Record that there are no problems of these kinds any more."""
 
 
 class Asker:
@@ -131,12 +139,12 @@ class Asker:
         return until if until is not None and now < until <= now + LONGEST_ASKED else None
 
     def within(self, share: float) -> bool:
-        """Return whether less than this share (0 to 1) of today's calls, and of today's tokens, is spent."""
+        """Return whether less than a share (0 to 1) of today's calls is spent, and of today's tokens too."""
         calls, tokens = self._ledger.spent(self._today())
         return calls < share * self._limits.calls_a_day and tokens < share * self._limits.tokens_a_day
 
     def ask(self, question: JudgeQuestion) -> list[Any]:
-        """Return the usable items of the judge's answer. The questions whose numbers no item has stay open.
+        """Return the usable items of the judge's answer. A question for which there is no item remains open.
 
         Raises:
             Unusable: nothing of the answer can be used.
@@ -157,8 +165,11 @@ class Asker:
             return list(call.items.values())
 
     def attempt(self, question: JudgeQuestion) -> JudgeCall:
-        """Ask the judge because a person wants to try it, even while it is left alone after a failure. Return the
-        result. Raises JudgeGone."""
+        """Return the result of asking the judge for a person who tries it. It is asked even if it failed recently.
+
+        Raises:
+            JudgeGone: no answer came, or the day's budget is used up.
+        """
         with self._lock:
             call = self._ask(question)
             if call.usable:
@@ -170,6 +181,11 @@ class Asker:
     # ------------------------------------------------------------ one question
 
     def _ask(self, question: JudgeQuestion) -> JudgeCall:
+        """Return the result of asking one batch, with a second try to repair an answer that is not complete.
+
+        Raises:
+            JudgeGone: no answer came. If only the second try failed, the items of the first one are returned.
+        """
         # the line by which the judge's own sessions are recognised, the instructions, the data between two marker
         # lines, and the JSON schema of the answer
         form = answers.schema(question.item)
@@ -197,7 +213,11 @@ class Asker:
         return call
 
     def _read(self, question: JudgeQuestion, form: Mapping[str, Any], prompt: str, call: JudgeCall) -> None:
-        """Send a prompt, and add the answer to `call`: its items stand in place of those of an earlier answer."""
+        """Send a prompt, and add the answer to `call`. Its items replace those of an earlier answer with the same
+        numbers.
+
+        `form`: the JSON schema of the answer.
+        """
         call.answer, tokens = self._send(question.task, prompt, form, call)
         call.calls, call.tokens = call.calls + 1, call.tokens + tokens
         reading = answers.read(call.answer, question.item)
@@ -242,7 +262,7 @@ class Asker:
         return reply.text, tokens
 
     def _afford(self, tokens: int) -> str:
-        """Return today's date if the day's budget has room for one more call of `tokens`; else raise JudgeGone."""
+        """Return today's date, if the day's budget has room for one more call of `tokens`. Else raise JudgeGone."""
         day, limits = self._today(), self._limits
         calls, spent = self._ledger.spent(day)
         if calls >= limits.calls_a_day:
@@ -255,6 +275,7 @@ class Asker:
         raise JudgeGone(reason)
 
     def _today(self) -> str:
+        """Return today's date (UTC, ISO), by which the budget is counted."""
         return self._clock().date().isoformat()
 
     def _close(self, reason: str, pause: timedelta | None = None) -> None:
@@ -277,6 +298,7 @@ def _safe(value: Any) -> Any:
 
 
 def _estimated(text: str) -> int:
+    """Return the estimated number of tokens of a text."""
     return round(len(text.encode("utf-8", "replace")) / CHARACTERS_A_TOKEN)
 
 

@@ -41,8 +41,11 @@ OURS: Final = "ORMAH_"
 
 
 class Preset(Struct, frozen=True):
-    """How to run a coding agent without a user. Its command line is `words`, `model_flag` with the model, and `last`.
-    `read` finds the answer in the agent's output; `environ`: environment variables to add."""
+    """How to run a coding agent without a user.
+
+    Its command line is `words`, `model_flag` with the model, and `last`. `read`: returns the answer in the agent's
+    output. `environ`: environment variables to add.
+    """
 
     words: tuple[str, ...]
     model_flag: str
@@ -52,10 +55,14 @@ class Preset(Struct, frozen=True):
 
 
 class Command:
-    """A transport that runs a program for each prompt: the one that the setting `judge.command` states, or the preset
-    that it names. `folder`: the program's working directory, which is emptied before."""
+    """A transport that runs a program for each prompt: that of the setting `judge.command`, or of the preset that it
+    names.
+
+    `folder`: the program's working directory, which is emptied before each prompt.
+    """
 
     def __init__(self, command: str, model: str, folder: Path) -> None:
+        """`command`: a command line, or the name of a preset; `model`: the preset's model, "" for its default."""
         self._folder = folder
         self._preset = PRESETS.get(command.strip())
         self._command = command
@@ -63,10 +70,12 @@ class Command:
 
     @property
     def name(self) -> str:
+        """The program's name; for a preset with the model."""
         first = self._command.split()[0].rpartition("/")[2] if self._command.split() else self._command
         return f"{first} {self._model}" if self._preset is not None and self._model else first
 
     def send(self, prompt: str, schema: Mapping[str, Any], seconds: float, stopping: Event) -> JudgeReply:  # noqa: ARG002 - a prompt says it in words
+        """Run the program with the prompt on its stdin, and return its answer, see `Transport.send`."""
         words = self._words()
         environ = {
             name: value for name, value in os.environ.items() if name not in OF_A_SESSION and not name.startswith(OURS)
@@ -91,7 +100,7 @@ class Command:
         return reply
 
     def _words(self) -> list[str]:
-        """Return the command line, with the program's full path."""
+        """Return the command line, with the program's full path. Raises Failed if there is no such program."""
         if self._preset is not None:
             model = [self._preset.model_flag, self._model] if self._model else []
             words = [*self._preset.words, *model, *self._preset.last]
@@ -112,7 +121,7 @@ class Command:
         return [path, *words[1:]]
 
     def _empty_folder(self) -> None:
-        """Delete the folder and create it again, so that the program cannot read what an earlier run left there."""
+        """Delete the working directory and create it again. Thus the program cannot read files of an earlier run."""
         try:
             if self._folder.is_symlink() or (self._folder.exists() and not self._folder.is_dir()):
                 self._folder.unlink()
@@ -127,11 +136,13 @@ class Command:
 def _run(
     words: list[str], environ: Mapping[str, str], folder: Path, prompt: str, end: float, stopping: Event
 ) -> tuple[int, str, str]:
-    """Run a program until it ends. Return (exit status, stdout, last line of stderr). In any case, the program and its
-    children are killed. Its output goes to files, so a child that lives on holds nothing up.
+    """Run a program until it ends, and return (exit status, stdout, last line of stderr).
+
+    In any case, the program and its children are killed. Its output goes to files, so that a child which keeps running
+    does not block. `end`: the value of `time.monotonic` at which the time is up.
 
     Raises:
-        Failed: the program cannot be run, prints too much, or has not ended at `end` (`time.monotonic`).
+        Failed: the program cannot be run, prints too much, or has not ended at `end`.
         Stopping: `stopping` was set.
     """
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -170,6 +181,8 @@ def _run(
 
 
 def _claude(output: str) -> JudgeReply:
+    """Return the reply in Claude Code's output: a JSON object, or a list of events. Raises Failed if it reports an
+    error."""
     found = json.loads(output)
     if isinstance(found, list):
         found = next(part for part in reversed(found) if isinstance(part, dict) and part.get("type") == "result")
@@ -181,6 +194,7 @@ def _claude(output: str) -> JudgeReply:
 
 
 def _codex(output: str) -> JudgeReply:
+    """Return the reply in the output of Codex: one JSON event a line. Raises Failed if it reports an error."""
     text, tokens = "", None
     for line in output.splitlines():
         if not line.strip().startswith("{"):
@@ -201,6 +215,7 @@ def _codex(output: str) -> JudgeReply:
 
 
 def _gemini(output: str) -> JudgeReply:
+    """Return the reply in the output of Gemini CLI: one JSON object. Raises Failed if it reports an error."""
     found = json.loads(output[output.index("{") :])
     if found.get("error"):
         raise Failed(quote(str(found["error"].get("message", "it says that it failed"))))

@@ -49,6 +49,10 @@ class Endpoint:
         return self._settings.model or "no model"
 
     def send(self, prompt: str, schema: Mapping[str, Any], seconds: float, stopping: Event) -> JudgeReply:
+        """Send the prompt as a chat completion, and return the answer, see `Transport.send`.
+
+        If the endpoint refuses the schema, the request is repeated without it.
+        """
         if not self._settings.model:
             raise Failed("judge.model is not set: an endpoint needs the name of a model", sent=False)
         end, key = time.monotonic() + seconds, self._key()
@@ -97,6 +101,7 @@ class _HttpCall:
     """
 
     def __init__(self, url: str, body: bytes, headers: Mapping[str, str], end: float) -> None:
+        """`body`, `headers`: of the request; `end`: the value of `time.monotonic` at which the time is up."""
         import httpx
 
         self._url, self._body, self._headers, self._end = url, body, headers, end
@@ -113,8 +118,12 @@ class _HttpCall:
         self._answer: tuple[int, bytes, float | None] | BaseException | None = None
 
     def run(self, stopping: Event) -> tuple[int, bytes, float | None]:
-        """Send the request, and return (status, body, seconds of the Retry-After header or None). Raises Failed,
-        Stopping."""
+        """Send the request, and return (status, body, seconds of the Retry-After header or None).
+
+        Raises:
+            Failed: no answer came in time, or the connection failed.
+            Stopping: `stopping` was set.
+        """
         threading.Thread(target=self._work, name="judge", daemon=True).start()
         with contextlib.closing(self._client):  # this closes the connection, which ends a request that is given up
             while not self._done.wait(POLL_S):
@@ -128,6 +137,7 @@ class _HttpCall:
         return self._answer
 
     def _work(self) -> None:
+        """Send the request in the call's thread. The answer, or the exception, becomes `_answer`."""
         import httpx
 
         try:
@@ -145,6 +155,7 @@ class _HttpCall:
             self._done.set()
 
     def _exchange(self) -> tuple[int, bytes, float | None]:
+        """Return (status, body, seconds of the Retry-After header or None). Raises Failed if the body is too large."""
         with self._client.stream("POST", self._url, content=self._body, headers=self._headers) as response:
             reply = bytearray()
             for piece in response.iter_raw():  # raw: unpacked, ten kilobytes could become ten gigabytes
@@ -161,6 +172,8 @@ def _plain(exc: BaseException) -> str:
 
 
 def _failure(status: int, reply: bytes, after: float | None) -> Failed:
+    """Return the exception for a reply with an HTTP status other than 200. `after`: seconds of its Retry-After
+    header."""
     if 300 <= status < 400:
         why = f"it answers with a redirect ({status}), which is not followed: judge.url has to be the address itself"
         return Failed(why, rude=True)
@@ -181,7 +194,11 @@ def _error_of(reply: bytes) -> str:
 
 
 def _read(reply: bytes) -> JudgeReply:
-    """Return the text and the tokens of a chat completion, the body of an HTTP reply. Raises Failed if it is none."""
+    """Return the text and the tokens of a chat completion. `reply`: the body of the HTTP reply.
+
+    Raises:
+        Failed: the reply is no chat completion, or the completion is empty.
+    """
     try:
         completion = json.loads(reply)
         content = completion["choices"][0]["message"]["content"]

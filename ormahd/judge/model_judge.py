@@ -90,10 +90,14 @@ class ModelJudge:
         return self._asker.name
 
     def answer(self, task: Task, groups: Sequence[Group]) -> Sequence[AnyVerdict | None]:
-        """Return the verdicts as `Judge.answer`, in as many calls as the texts need.
+        """Return a verdict for each group, in order, in as many calls as the texts need.
+
+        The verdict is None if the question remains open: a memory is longer than a model may be shown for this task, it
+        cannot be shown unchanged although the verdict rewrites it, or the judge gave no usable answer.
 
         Raises:
-            JudgeGone: the judge did not answer a call. Answers to earlier calls are lost; their questions stay open.
+            JudgeGone: the judge did not answer a call. Verdicts of earlier calls are lost, so all questions remain
+            open.
         """
         verdicts: list[AnyVerdict | None] = [None] * len(groups)
         questions = []
@@ -123,8 +127,10 @@ class ModelJudge:
 
 
 def _calls(questions: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Divide questions among calls. The questions of one call have at most `CALL` characters, unless it has a single
-    question that is longer."""
+    """Yield the questions in batches, one for each call.
+
+    The questions of a batch have at most `CALL` characters, unless it has a single question that is longer.
+    """
     batch: list[dict[str, Any]] = []
     size = 0
     for question in questions:
@@ -139,8 +145,11 @@ def _calls(questions: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
 
 
 def _as_data(memory: ShownMemory, characters: int) -> dict[str, str]:
-    """Return what a model is shown of a memory. Title and content are redacted together, because a label such as
-    "password" in the title marks the content as a secret."""
+    """Return the part of a memory that a model is shown, as a dict: `title`, `type`, `space`, `written`, `text`.
+
+    Title and content are redacted together, because a label such as "password" in the title marks the content as a
+    secret. `characters`: maximum length of `text`.
+    """
     beginning = memory.content[: characters + MARGIN]  # with a margin, so that a secret at the cut is still recognised
     title, _, content = redact(f"{_title(memory)}\n{beginning}").text.partition("\n")
     return {
@@ -153,11 +162,11 @@ def _as_data(memory: ShownMemory, characters: int) -> dict[str, str]:
 
 
 def _faithful(memory: ShownMemory) -> bool:
-    """Return whether a model is shown a memory unchanged, because it has no secrets, and no signs that `harmless`
-    replaces."""
+    """Return whether a model is shown a memory unchanged: it has no secrets, and no signs that `harmless` replaces."""
     whole = f"{_title(memory)}\n{memory.content}"
     return not redact(whole).found and harmless(whole) == whole
 
 
 def _title(memory: ShownMemory) -> str:
+    """Return a memory's title on one line; "" if it has none."""
     return " ".join((memory.title or "").split())

@@ -74,6 +74,7 @@ class Linked(JudgeVerdict, frozen=True):
 
     @property
     def yes(self) -> bool:
+        """Whether there is an edge."""
         return self.edge != NONE
 
 
@@ -86,6 +87,7 @@ class Contrast(JudgeVerdict, frozen=True):
 
     @property
     def yes(self) -> bool:
+        """Whether they contradict each other, in one way or the other."""
         return self.kind != NONE
 
 
@@ -154,6 +156,7 @@ class Failed(Exception):
     """
 
     def __init__(self, reason: str, *, wait: float | None = None, rude: bool = False, sent: bool = True) -> None:
+        """`reason`: what went wrong, as a sentence for people; the others: see the class."""
         super().__init__(reason)
         self.reason = reason
         self.wait = wait
@@ -196,6 +199,7 @@ def quote(text: str) -> str:
 
 
 def sum_of(counts: Iterable[Any]) -> int | None:
-    """Return the sum of the numbers of tokens that a judge states; None if none is a number."""
+    """Return the sum of the token counts that a judge states, without those that are no numbers; None if none is a
+    number."""
     whole = [count for count in counts if type(count) is int and count >= 0]
     return sum(whole) if whole else None

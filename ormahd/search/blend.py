@@ -75,18 +75,26 @@ class StageEvidence(Struct, frozen=True):
 
 
 def pieces(text: str, rows: Sequence[CandidateRow], found: StageEvidence) -> dict[str, Float]:
-    """Return the evidence for each candidate of the query `text`, by the names in `PIECES`.
+    """Return {name in `PIECES`: value for each candidate}: the evidence about the candidates of the query `text`.
 
-    A piece is multiplied by how much the candidate is of its kind. A `long` text is compared as such. A short text is a
-    `turn` of a conversation if it begins with a speaker's name, as most candidates do; otherwise it is a `note`. For notes,
-    similarities count by the query: `ask` for a question, `task` for a longer text. `titled` is added for notes with a
-    title, and `any` counts for all. The evidence is one of `StageEvidence.witnesses`, or:
+    A name has two parts: the kind of text, and the evidence. The value is the evidence, multiplied by how much the
+    candidate is of that kind. The kinds are:
 
-    - `company`: late interaction of the query with the note and the other candidates of its conversation as one text. Often
-      one of them names what the question asks about, and another one has the answer. `crowd` is the same, in a
-      conversation so long that it has most words; `crowded` says how long it is. `talk` is `company` for notes that need
-      not be a conversation: it counts if some of them ask.
-    - `named`: the query contains a word of the note's head (the name before a colon at its beginning: its speaker or subject).
+    - `long`: a long text.
+    - `turn`: a short text that begins with a speaker's name, as most candidates do: a part of a conversation.
+    - `note`: another short text. For a note, similarities count by the query: `ask` for a question, `task` for a longer
+      text.
+    - `titled`: a note with a title.
+    - `any`: every text.
+
+    The evidence is one of `StageEvidence.witnesses`, or:
+
+    - `company`: late interaction of the query with the note and the other candidates of its conversation as one text.
+      Often one of them names what the question asks about, and another one has the answer. `crowd` is the same, in a
+      conversation so long that it has most words; `crowded` says how long it is. `talk` is `company` for notes that
+      need not be a conversation: it counts if some of them ask.
+    - `named`: the query contains a word of the note's head (the name before a colon at its beginning: its speaker or
+      subject).
     - `other_named`: the query names the head of another candidate, but not that of this note.
     - `asks`: the note ends with a question mark.
     - `time`: the query asks for a time, and the note names one.
@@ -136,8 +144,10 @@ def _between(bounds: tuple[float, float], values: Float) -> Float:
 
 
 def _company(found: StageEvidence) -> Float:
-    """Return the late interaction of the query with each note's conversation: for each token of the query, the best
-    match in any candidate of the conversation counts."""
+    """Return, for each note, the late interaction of the query with the note's conversation as one text.
+
+    For each token of the query, its best match in any candidate of the conversation counts.
+    """
     talks = {of.tobytes(): of for of in found.near}
     best = {talk: np.sqrt(found.matches[of].max(axis=0) @ found.shares) for talk, of in talks.items()}
     return np.array([best[of.tobytes()] for of in found.near], np.float64)
@@ -147,8 +157,8 @@ class Blend(FittedWeights, frozen=True):
     """Computes the learned score of candidates by the fitted weights of the evidence in `PIECES`."""
 
     def weigh(self, evidence: Mapping[str, Float]) -> dict[str, Float]:
-        """Return {name: value for each candidate}: each piece's weight × value, `base`, their sum `logit`, and
-        the score `likely`."""
+        """Return {name: value for each candidate}: weight × value of each evidence, `base`, their sum `logit`, the
+        score `likely`."""
         parts = {PART + name: self.weights[name] * np.asarray(evidence[name], np.float64) for name in PIECES}
         base = np.full(len(parts[PART + PIECES[0]]), self.base)
         logit = sum(parts.values(), base)
@@ -161,12 +171,12 @@ def likely(logit: Float) -> Float:
 
 
 def recompute(numbers: Mapping[str, float]) -> float:
-    """Return the score `likely`, computed from `numbers` (`Trace.numbers`)."""
+    """Return the score `likely` of one candidate, computed from its `Trace.numbers`."""
     logit = sum((numbers[PART + name] for name in PIECES), numbers["base"])
     return sigmoid(SLOPE * (logit - MIDDLE))
 
 
 @cache
 def fitted() -> Blend:
-    """Return the weights from `blend.json`."""
+    """Return the weights in `blend.json`, read once."""
     return Blend.shipped(__package__, "blend.json", PIECES)

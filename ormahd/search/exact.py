@@ -75,8 +75,8 @@ class Sign(Struct, frozen=True):
 class Exact(Struct, frozen=True):
     """Effect of the exact terms on scores.
 
-    `boost` (raises a score; 0: not) and `factor` (multiplies it): {node id: value} of the nodes with an exact term.
-    `without`: the factor of all other nodes.
+    `boost` (raises a score; 0: not at all) and `factor` (multiplies it): {node id: value} of the nodes with an exact
+    term. `without`: the factor of all other nodes.
     """
 
     boost: Mapping[str, float] = field(default_factory=dict)
@@ -92,7 +92,7 @@ NOTHING = Exact()
 
 
 def look(index: Reader, parsed: ParsedQuery) -> Exact:
-    """Find the notes that contain exact terms of the question, and return the effect on their scores."""
+    """Return the effect on scores of the exact terms in the question; `NOTHING` if it has none, or no note has one."""
     text = parsed.text
     tokens = exact_tokens(text)
     beginning = text[:MAX_SEARCHED]
@@ -132,8 +132,11 @@ def look(index: Reader, parsed: ParsedQuery) -> Exact:
 
 
 def _names(index: Reader, text: str, counts: Mapping[str, int], parsed: ParsedQuery) -> Iterator[Sign]:
-    """Yield a sign for each acronym of the question whose long form notes contain, for each acronym whose long form
-    the question contains, and for each name, also if the question has it with one typo.
+    """Yield a sign for each acronym and name of the question that notes contain in the same or in another form.
+
+    - An acronym whose long form notes contain.
+    - An acronym whose long form the question contains.
+    - A name that notes contain with one typo, or as it is written.
 
     `counts`: {word of the question: number of notes with it}.
     """
@@ -176,8 +179,8 @@ def _acronyms_of(text: str) -> list[str]:
 
 
 def _acronyms_in_use(index: Reader, text: str) -> list[str]:
-    """Return the acronyms that the initials of a question's words form, if notes contain the acronym and a long
-    form of it."""
+    """Return the acronyms that the initials of a question's words form, if notes contain both the acronym and its long
+    form."""
     several = _acronyms_of(text)
     if not several:
         return []
@@ -208,8 +211,10 @@ def _abbreviated(index: Reader, acronym: str, parsed: ParsedQuery) -> frozenset[
 
 
 def _by_beginning(index: Reader, name: str, parsed: ParsedQuery) -> frozenset[str]:
-    """Return the ids of the nodes that contain a longer or shorter form of the hash `name`, such as a commit's; none
-    if `name` is no hash."""
+    """Return the ids of the notes that contain a longer or shorter form of the hash `name`, such as a commit's.
+
+    Returns an empty set if `name` is no hash.
+    """
     found = _HEX.fullmatch(fold(name))
     if found is None:
         return frozenset()
@@ -226,15 +231,17 @@ def _by_beginning(index: Reader, name: str, parsed: ParsedQuery) -> frozenset[st
 
 
 def _texts(row: NodeRow) -> list[str]:
+    """Return the texts of a note in which exact terms are searched: title, content, tags and aliases."""
     return [part for part in (row.title, row.content, *row.tags, *row.aliases) if part]
 
 
 def _found(index: Reader, term: str, parsed: ParsedQuery) -> frozenset[str]:
+    """Return the ids of the notes that full text search finds for a term, at most `COMMON`."""
     return frozenset(node_id for node_id, _ in index.search_text([term], COMMON, parsed.chosen))
 
 
 def _rows(index: Reader, term: str, parsed: ParsedQuery) -> Iterable[NodeRow]:
-    """Return the nodes that full text search finds for a term."""
+    """Return the notes that full text search finds for a term, at most `COMMON`."""
     return index.notes([node_id for node_id, _ in index.search_text([term], COMMON, parsed.chosen)]).values()
 
 
@@ -247,7 +254,7 @@ def rare_words(index: Reader, topic: frozenset[str]) -> frozenset[str]:
 
 
 def weigh(found: Sequence[Sign], files: int) -> Exact:
-    """Compute the effect on scores from the exact terms `found`. `files`: number of notes in the vault."""
+    """Return the effect on scores of the exact terms `found`. `files`: number of notes in the vault."""
     worth = []
     for sign in found:
         # from 1, if one note of many contains the term, to 0, if all do

@@ -78,7 +78,8 @@ _IDLE_HAN: Final = frozenset(_FILE["idle_han"])
 
 
 class ParsedQuery(Struct, frozen=True):
-    """A parsed query. `chosen` is the filter on results: the caller's filters, and no expired memory."""
+    """A parsed query. `chosen`: the filter on results, which has the caller's filters and leaves out expired
+    memories."""
 
     text: str
     terms: tuple[str, ...]
@@ -140,13 +141,15 @@ def parse_query(query: SearchQuery, *, space: str | None, now: datetime) -> Pars
 
 
 def topics(text: str) -> frozenset[str]:
-    """Return the words that say what a question is about; empty if it asks only about a time or about the user."""
+    """Return the words that say what a question is about; empty if it asks only about a time, or about the user."""
     return frozenset(words(text)) - STOP_WORDS - _IDLE - QUESTION_WORDS - IDENTITY_WORDS
 
 
 def subject(text: str) -> frozenset[str]:
-    """Return `topics` without function words and words that name a type: "what did we decide last week" has no
-    subject."""
+    """Return the topic words (`topics`) without function words and words that name a type.
+
+    Empty for a question such as "what did we decide last week".
+    """
     return frozenset(
         word for word in topics(text) - FUNCTION_WORDS - NAMING - _IDLE_ELSEWHERE if not _IDLE_HAN.issuperset(word)
     )
@@ -178,7 +181,11 @@ _LEANING: Final = frozenset(
 
 
 def parts(text: str) -> tuple[str, ...]:
-    """Return the questions that a text asks, if it asks several; otherwise an empty tuple."""
+    """Return the questions that a text asks, each with a question mark; empty if it asks one only, or cannot be split.
+
+    A text is split only if each part begins with a question word, has a subject, and has no pronoun that may refer to
+    another part.
+    """
     if len(text) > LONGEST:
         return ()
     folded = fold(text)
@@ -241,8 +248,7 @@ class Trace(Struct):
         return round(score * n["part"], 6) if "part" in n else score
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the trace as a dict of plain values for `--explain`: {name: value} in the order in which they
-        were computed."""
+        """Return the trace for `--explain`: {name: plain value} in the order in which the values were computed."""
         own = {"node_id": self.node_id, "source": self.source, "score": self.score, "dropped": self.dropped}
         ranks = {"words_rank": self.words_rank, "bm25": self.bm25, "meaning_rank": self.meaning_rank}
         path = {"path": self.path} if self.path else {}
@@ -285,7 +291,11 @@ def token_weights(idf: Float) -> Float:
 
 
 def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: TokenVectors) -> Late:
-    """Compare a question's tokens (unit vectors, float32[m, d]) with the tokens of each note in `ids`."""
+    """Return the late interaction of a question with each note in `ids`.
+
+    `tokens`: unit vectors of the question's tokens, float32[m, d]; `weights`: their weights; `stored`: the token
+    vectors of the notes, of those that have any.
+    """
     rare, plain = np.zeros(len(ids), np.float32), np.zeros(len(ids), np.float32)
     lengths = np.zeros(len(ids), np.int64)
     matches = np.zeros((len(ids), len(tokens)), np.float32)
@@ -320,8 +330,10 @@ EmbedQuery = Callable[[str], QueryVectors | None]
 
 
 class Meaning(Struct, frozen=True):
-    """A question as vectors: `vector` as the model computes it, `focus` with rare tokens weighted more, and
-    `tokens`."""
+    """A question as vectors: of the whole (`vector`, `focus`), and of each token (`tokens`).
+
+    `vector` is the one that the model computes. `focus` is the mean of `tokens`, weighted by `weights`.
+    """
 
     vector: Float
     focus: Float
@@ -355,10 +367,10 @@ def understand(index: Reader, query: QueryVectors) -> Meaning:
 
 
 def gather(index: Reader, parsed: ParsedQuery, embed: EmbedQuery, least: int = MIN_POOL) -> Gathered:
-    """Search by words and by vectors for at least `least` candidates each.
+    """Return at least `least` candidates found by words, and as many found by vectors, if there are so many.
 
-    Only the words are searched if the model is not loaded (then `degraded` contains "vectors"), or if it does not
-    read the question's language.
+    Only the words are searched if the model is not loaded (then `degraded` contains "vectors"), or if it does not read
+    the question's language.
     """
     pool = max((10 if parsed.windowed else 3) * parsed.limit, least)
     words_found = index.begin_text(parsed.terms, pool, parsed.chosen)

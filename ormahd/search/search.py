@@ -81,11 +81,11 @@ def newer_of(
     holds: Holds = undecided,
     reworded: Reworded = never,
 ) -> dict[str, Newer]:
-    """Return `{older id: newer memory}` for those memories in `ids` that have a newer one on the same matter.
+    """Return `{older id: newer memory}` for the memories in `ids` that have a newer one on the same matter.
 
-    Of several that replaced it the newest is returned; of several that only may have, the likeliest. `pool`: candidates
-    that may be the newer memory. With an `evolved_from` edge, any memory that passes the filter `chosen` may be it.
-    `holds`, `reworded`: see the types `Holds` and `Reworded`.
+    If several replaced it, the newest of these is taken. If several only may have replaced it, the likeliest is taken.
+    `pool`: candidates that may be the newer memory. With an `evolved_from` edge, any memory that passes the filter
+    `chosen` may be it. `holds`, `reworded`: see the types `Holds` and `Reworded`.
     """
     edges = index.edges_of(list(ids))
     apart = {frozenset((edge.source, edge.target)) for edge in edges if edge.edge in BOTH}
@@ -110,7 +110,8 @@ def newer_of(
 def replaced_of_all(
     index: Reader, ids: Sequence[str], chosen: Filter, holds: Holds = undecided, reworded: Reworded = never
 ) -> dict[str, str]:
-    """Return `{older id: newer id}` for those of `ids` that a newer memory replaced. They do not come from a search.
+    """Return `{older id: newer id}` for the memories in `ids` that a newer memory replaced. They need not be search
+    results.
 
     Each is compared with its nearest neighbours that pass the filter `chosen`.
     """
@@ -126,7 +127,7 @@ def replaced_of_all(
 
 
 def _near(index: Reader, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -> list[tuple[str, str, float]]:
-    """Return pairs (older, newer, cosine) that are near enough to compare, nearest first, at most `PAIRS`.
+    """Return (older id, newer id, cosine) of the pairs that are near enough to compare, nearest first, at most `PAIRS`.
 
     Sections of sources are not compared: the date of a file says little about when something was so.
     """
@@ -153,8 +154,10 @@ def _near(index: Reader, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -
 
 
 def _last(node_id: str, found: Mapping[str, str]) -> str:
-    """Follow the replacements in `found` ({older id: newer id}) from a memory, and return the id at the end of the
-    chain."""
+    """Return the newest memory at the end of a chain of replacements that begins with `node_id`.
+
+    `found`: {older id: newer id}.
+    """
     visited = {node_id}
     while (newer := found.get(node_id)) is not None and newer not in visited:
         visited.add(newer)
@@ -171,7 +174,7 @@ class Scored(Struct, frozen=True):
     shaped: Shaped
 
     def numbers(self, node_id: str) -> dict[str, float]:
-        """Return `Trace.numbers` of a candidate; empty if it is none."""
+        """Return `Trace.numbers` of a memory; {} if it is no candidate."""
         place = next((at for at, known in enumerate(self.rows) if known == node_id), None)
         return {} if place is None else self.shaped.numbers(place)
 
@@ -245,7 +248,7 @@ class Hit(Struct, frozen=True):
 
 
 class Ranked(Struct, frozen=True):
-    """The results of a search, best first. `degraded`: parts that did not work, such as "vectors"."""
+    """The results of a search, best first. `degraded`: names of the parts that did not work, such as "vectors"."""
 
     results: list[Hit]
     degraded: list[str] = field(default_factory=list)
@@ -339,18 +342,17 @@ class Options(TypedDict, total=False):
 
 
 def rank_parts(index: Reader, query: SearchQuery, **options: Unpack[Options]) -> Ranked:
-    """Return the results of `rank`. If the text asks several questions, join the results of the whole text and of
-    each question."""
+    """Return the results of `rank`. If the text asks several questions, they include the results of each question."""
     whole, pieces = rank(index, query, **options), parts(query.query)
     each = [rank(index, query.model_copy(update={"query": piece}), **options) for piece in pieces]
     return join(whole, each, pieces, query.limit) if pieces else whole
 
 
 def join(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: int) -> Ranked:
-    """Join the results of the whole text and of each question in it. Each memory is listed once, with its highest
-    score.
+    """Return the results of the whole text and of its questions as one list, each memory once, with its highest score.
 
-    The best results of the questions come first; the others follow by their score. `pieces`: the questions.
+    The best results of the questions come first; the others follow by their score. `each`: the results of each
+    question; `pieces`: the questions.
     """
     best: dict[str, Hit] = {}
     for ranked in (*each, whole):
@@ -369,9 +371,10 @@ def join(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: in
 def score(
     index: Reader, fused: Sequence[Fused], gathered: Gathered, parsed: ParsedQuery, exact: Exact
 ) -> tuple[list[Fused], list[CandidateRow], Evidence | None, Shaped]:
-    """Return (candidates, rows, evidence, scores) of the fused candidates that are still in the index.
+    """Return (candidates, rows, evidence, scores): the fused candidates that are still in the index, and their scores.
 
-    The evidence is the similarity of their texts to the query; None without vectors.
+    The evidence is the similarity of their texts to the query; None without vectors. `rows` has the row of each
+    candidate.
     """
     known = index.candidates([candidate.node_id for candidate in fused])
     present = [candidate for candidate in fused if candidate.node_id in known]  # the others were forgotten meanwhile
@@ -384,8 +387,10 @@ def score(
 def _scored(
     index: Reader, fused: list[Fused], gathered: Gathered, parsed: ParsedQuery, exact: Exact, *, explain: bool
 ) -> Scored:
-    """Score the fused candidates. Equal scores are ordered newest first, then by id. Without `explain` only the first
-    traces have numbers."""
+    """Return the fused candidates with their scores, best first; those with equal scores newest first, then by id.
+
+    Without `explain` only the first traces have numbers.
+    """
     fused, rows, evidence, shaped = score(index, fused, gathered, parsed, exact)
     scores = shaped.scores.tolist()
     behind = _behind(index, rows, scores)
@@ -408,10 +413,10 @@ def _scored(
 
 
 def _behind(index: Reader, rows: Sequence[CandidateRow], scores: Sequence[float]) -> dict[int, float]:
-    """Return {position in `rows`: factor} that lowers the score of an archived memory below that of a memory made
-    from it.
+    """Return {position in `rows`: factor} of the archived memories that must not rank above a memory made from them.
 
-    Only pairs of two candidates count, and only if the archived memory's score is at least as high as the other's.
+    The factor lowers the archived memory's score below that of the other one. Only pairs of two candidates count, and
+    only if the archived memory's score is at least as high.
     """
     place = {row.id: at for at, row in enumerate(rows)}
     archived = [row.id for row in rows if row.tier is Tier.ARCHIVAL]
@@ -427,6 +432,7 @@ def _behind(index: Reader, rows: Sequence[CandidateRow], scores: Sequence[float]
 
 
 def _evidence(index: Reader, rows: Sequence[CandidateRow], gathered: Gathered) -> Evidence | None:
+    """Return the similarity of the query to each candidate by vectors; None if no vectors are available."""
     meaning = gathered.meaning
     if meaning is None or not rows:
         return None
@@ -487,6 +493,11 @@ def _answer(
     *,
     explain: bool,
 ) -> Ranked:
+    """Return the results of a search as `Ranked`, with its trace if `explain`.
+
+    `gathered`: None if the query asks only for a time. `candidates`: the traces of all candidates, also of those
+    dropped.
+    """
     degraded = list(gathered.degraded) if gathered else []
     hits = []
     for found in results:

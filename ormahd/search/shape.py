@@ -124,12 +124,14 @@ class Shaped(Struct, frozen=True):
 def similarity(
     rows: Sequence[CandidateRow], bm25: Float, evidence: Evidence, near: NDArray[np.bool_]
 ) -> dict[str, Float]:
-    """Return `similarity`, how well each note's text answers, with the numbers it is computed from: {name: values}.
+    """Return {name: value for each note}: `similarity`, how well its text answers, and the numbers that it is computed
+    from.
 
-    It is a weighted mean of late interaction (less what a note of that length reaches by chance), the cosine with
-    `Meaning.focus`, and the words in common (`bm25`). For short notes it is reduced. The best memory of a conversation
-    raises the others. `near`: whether two memories are of one conversation; each memory is near itself, so this never
-    lowers a similarity.
+    It is a weighted mean of three values: late interaction (less what a note of that length reaches by chance), the
+    cosine with `Meaning.focus`, and the words in common (`bm25`). It is lower for very short notes. The best memory of
+    a conversation raises the others.
+
+    `near`: whether two memories are of one conversation; each memory is near itself, so this never lowers a similarity.
     """
     lengths = evidence.late.lengths.astype(np.float64)
     size = np.array([row.size + len(row.title or "") for row in rows], np.float64)
@@ -159,9 +161,10 @@ def similarity(
 
 
 def of_one_moment(rows: Sequence[CandidateRow]) -> NDArray[np.bool_]:
-    """Return for each two memories whether they are taken to come from one conversation, as bool[n, n].
+    """Return for each two memories whether they seem to come from one conversation, as bool[n, n]. The diagonal is
+    True.
 
-    They are if they are in one space and were created within `MOMENT_S` of each other. The diagonal is True.
+    They do if they are in one space and were created within `MOMENT_S` of each other.
     """
     times = np.array([row.created for row in rows], np.int64)
     spaces = {space: number for number, space in enumerate(dict.fromkeys(row.space for row in rows))}
@@ -172,7 +175,8 @@ def of_one_moment(rows: Sequence[CandidateRow]) -> NDArray[np.bool_]:
 def shape(
     rows: Sequence[CandidateRow], fused: Sequence[Fused], evidence: Evidence | None, parsed: ParsedQuery, named: Named
 ) -> Shaped:
-    """Return each candidate's score and all numbers it is computed from. `evidence` None: there are no vectors."""
+    """Return the scores of all candidates, and the numbers that they are computed from. `evidence` None: without
+    vectors."""
     judged: dict[str, Float] = {}
     known = np.zeros(len(rows), np.bool_)
     if evidence is not None and rows:
@@ -243,9 +247,9 @@ def _factors(
 
 
 def title_overlaps(topic: frozenset[str], rare: frozenset[str], titles: Sequence[str | None]) -> list[float]:
-    """Return for each title the share of the words `topic` that it contains, in any inflected form.
+    """Return for each title the share of the words in `topic` that it contains, in any inflected form.
 
-    The share is 0 if any of the words `rare` is not in the title: a title that only shares common words is no answer.
+    The share is 0 if a word in `rare` is not in the title: a title that shares common words only is no answer.
     """
     if not topic:
         return [0.0] * len(titles)
@@ -270,7 +274,7 @@ def title_overlaps(topic: frozenset[str], rare: frozenset[str], titles: Sequence
 
 
 def _begins(word: str) -> str:
-    """Return the first two letters of a word if stemming keeps them (ASCII, four letters or more); otherwise ""."""
+    """Return the first two letters of a word; "" if stemming may change them (it is short, or not ASCII letters)."""
     return word[:2] if len(word) > 3 and word.isascii() and word.isalpha() else ""
 
 

@@ -94,8 +94,10 @@ def boosts(vector: Float | None, node_ids: Iterable[str], judgements: Judgements
 
 
 def judged(vector: Float | None, node_id: str, judgements: Judgements) -> bool:
-    """Return whether this memory was judged for a similar prompt, so that a review need not ask about it. False
-    without the prompt's unit vector (`vector`)."""
+    """Return whether this memory was judged for a similar prompt. Then a review need not ask about it.
+
+    `vector`: the prompt's unit vector; None: the result is False.
+    """
     span = judgements.spans.get(node_id)
     if vector is None or span is None or judgements.matrix.shape[1] != len(vector):
         return False

@@ -102,7 +102,7 @@ GREETING, ORDER = 1, 2
 def acknowledges(text: str, *, orders: bool = True) -> bool:
     """Return whether a text consists only of phrases from `phrases.txt`; punctuation is ignored.
 
-    It does not, if it has an order behind a greeting: that begins the work. `orders`: whether other orders do.
+    An order after a greeting is not accepted, because it begins the work. `orders`: whether other orders are accepted.
     """
     words = tokens(text, MAX_WORDS + 1)
     if not words or len(words) > MAX_WORDS:
@@ -162,6 +162,8 @@ def _beginnings(phrase: Sequence) -> set[str]:
 
 
 def _sequence(template: str) -> Sequence:
+    """Return a phrase of `phrases.txt` as words and choices. `template`: the phrase as written there, without its
+    flag."""
     parts: list[str | Choice] = []
     for part in _parts(template):
         if part[0] in "[(":
@@ -173,7 +175,7 @@ def _sequence(template: str) -> Sequence:
 
 
 def _parts(template: str) -> Iterator[str]:
-    """Yield the parts of a phrase in `phrases.txt`: text outside of brackets, and brackets with their contents."""
+    """Yield the parts of a phrase in `phrases.txt`: text outside of brackets, and brackets with what they enclose."""
     start = depth = 0
     for at, sign in enumerate(template):
         if sign in "[(":
@@ -191,7 +193,7 @@ def _parts(template: str) -> Iterator[str]:
 
 
 def _alternatives(inner: str) -> Iterator[str]:
-    """Yield the parts of `inner` between `|` signs, except those within inner brackets."""
+    """Yield the parts of `inner` between `|` signs. Signs within inner brackets do not separate."""
     start = depth = 0
     for at, sign in enumerate(inner):
         depth += (sign in "[(") - (sign in "])")
@@ -211,8 +213,7 @@ def clean(prompt: str, harness: str | None = None) -> str:
 
 
 def early(prompt: str, harness: str | None = None) -> Silence | None:
-    """Return the reason for silence that the text alone shows; None if the prompt must be processed further. Never
-    raises."""
+    """Return the reason for silence that the text alone shows; None if the prompt must be analysed. Never raises."""
     found = read(prompt, harness)
     if found.author is Author.MACHINE:
         return Silence.MACHINE
@@ -231,8 +232,8 @@ def early(prompt: str, harness: str | None = None) -> Silence | None:
 def analyse(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, now: datetime) -> Analysis:
     """Return the analysis of a prompt that `early` did not reject.
 
-    The search text is the prompt. For a follow-up, earlier prompts are added; if the prompt asks for a period, the
-    words of the period are removed. Without a usable vector the kinds are found by the prompt's words alone.
+    The search text is the prompt. For a follow-up, earlier prompts are added. If the prompt asks for a period, the
+    words of the period are removed. Without a usable vector, only the prompt's words show its kinds.
     """
     prompt = clean(asked.prompt, asked.harness)
     embedded = embed(prompt)
@@ -274,9 +275,10 @@ def analyse(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetype
 
 
 def _kinds(prompt: str, scores: dict[Intent, float] | None, period: Period | None, before: Before) -> frozenset[Intent]:
-    """Return the kinds of a prompt: by `scores`, or by its words if there are none or they are below `INTENT_COSINE`.
+    """Return the kinds of a prompt: by `scores`, or by its words if no score reaches `INTENT_COSINE`, or there are
+    none.
 
-    `scores`: `{kind: largest cosine with one of its examples}`.
+    `scores`: `{kind: largest cosine with one of its examples}`. `period`: the period that the prompt names.
     """
     kinds = classify(scores, prompt, INTENT_COSINE) if scores is not None else frozenset({Intent.GENERAL})
     if kinds != {Intent.GENERAL}:
@@ -292,7 +294,7 @@ def _kinds(prompt: str, scores: dict[Intent, float] | None, period: Period | Non
 
 
 def quiet(analysis: Analysis, before: Before) -> Silence | None:
-    """Return the reason for silence if the prompt is only conversational or has the same topic as before; else None.
+    """Return the reason for silence if the prompt is only conversational, or has the same topic as before; else None.
 
     A topic counts as the same only if memories were already whispered for it in this session. Without a session id no
     earlier prompts are known, so the topic is always new.
@@ -341,6 +343,7 @@ def topical_words(text: str, space: str | None) -> list[str]:
 
 
 def _short(text: str) -> bool:
+    """Return whether a text has fewer than `MIN_CHARACTERS` letters and digits."""
     found = 0
     for character in unicodedata.normalize("NFC", text[:10_000]):
         if unicodedata.category(character)[0] in "LN" or unicodedata.category(character) == "Mc":
@@ -360,6 +363,8 @@ def is_read(prompt: str, embed: Embed) -> bool:
 
 
 class Embedded(Protocol):
+    """What `analyse` needs of a text's vectors: `vector`, and `read`, the share of the text that the model knows."""
+
     @property
     def vector(self) -> Float: ...
     @property
@@ -381,7 +386,7 @@ class Archetypes:
         self._vectors: dict[Intent, Float] | None = None
 
     def warm(self) -> bool:
-        """Embed the examples. Returns False while the model is not loaded."""
+        """Embed the examples. Return whether that succeeded; it fails while the model is not loaded."""
         return self._get(None) is not None
 
     def scores(self, vector: Float) -> dict[Intent, float] | None:
@@ -395,6 +400,11 @@ class Archetypes:
         return None if vectors is None else int((vectors[kind] @ vector).argmax())
 
     def _get(self, dimensions: int | None) -> dict[Intent, Float] | None:
+        """Return `{kind: unit vectors of its examples}` for a model with these dimensions; None while the model is not
+        loaded.
+
+        `dimensions`: number of dimensions of the vectors; None: any.
+        """
         known = self._vectors
         if known is not None and dimensions in {None, known[Intent.TEMPORAL].shape[1]}:
             return known
@@ -414,9 +424,11 @@ class Archetypes:
 
 
 def small_talk(vector: Float, archetypes: Archetypes) -> bool:
-    """Return whether a prompt is nearest to a conversational example, even if not near enough to be classified as such.
+    """Return whether a prompt is mere conversation: its nearest example is conversational, with a cosine of at least
+    `POLITE`.
 
-    A review does not ask whether a memory would have helped with such a prompt.
+    Fewer prompts are classified so (`INTENT_COSINE`). A review does not ask whether a memory would have helped with
+    such a prompt.
     """
     scores = archetypes.scores(vector)
     return (
@@ -434,15 +446,16 @@ def resumes(prompt: str, vector: Float, archetypes: Archetypes) -> bool:
 
 @cache
 def _resuming() -> frozenset[str]:
+    """Return all words of the examples that ask to resume."""
     return frozenset(word for sentence in ARCHETYPES[Intent.CONTINUATION][:RESUME] for word in words(sentence))
 
 
 def classify(scores: Mapping[Intent, float], prompt: str, threshold: float) -> frozenset[Intent]:
     """Return the intents whose score reaches both `threshold` and the score of GENERAL; GENERAL if none does.
 
-    IDENTITY requires a word of the first person, because otherwise the prompt asks about another person. If
-    CONVERSATIONAL and other intents are found, the others are returned if one of them is within `MARGIN`, else only
-    CONVERSATIONAL. CONTINUATION is left out beside IDENTITY.
+    - IDENTITY requires a word of the first person, because otherwise the prompt asks about another person.
+    - CONVERSATIONAL is left out beside another intent that is within `MARGIN`; otherwise it is the only result.
+    - CONTINUATION is left out beside IDENTITY.
     """
     floor = max(threshold, scores[Intent.GENERAL])
     found: set[Intent] = {kind for kind, score in scores.items() if score >= floor} - {Intent.GENERAL}

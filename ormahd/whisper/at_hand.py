@@ -56,8 +56,11 @@ def action(command: str | None, files: Sequence[str]) -> Action:
 
 
 class Match(Struct, frozen=True):
-    """A memory that an action concerns. `given`: whether a property of the note names it; `weight`: how much of it the
-    memory names."""
+    """A memory that an action concerns.
+
+    `given`: whether a property of the note names the file or command. `weight`: number of words or folders that the
+    memory names of it.
+    """
 
     given: bool
     weight: int
@@ -65,6 +68,7 @@ class Match(Struct, frozen=True):
 
 
 def _best(match: Match) -> tuple[bool, int, str]:
+    """Return the sort key of a match: those that a property names first, then those that name more."""
     return not match.given, -match.weight, match.id
 
 
@@ -80,10 +84,13 @@ _WILD: Final = set("*?[")
 
 
 class SpaceActs:
-    """What the memories of one space are about. `everywhere`: it is that of the global ones, for which the name of a file
-    alone says too little."""
+    """The commands, files and things that the memories of one space are about, each with its memories."""
 
     def __init__(self, acts: Iterable[tuple[str, Acts]], *, everywhere: bool) -> None:
+        """`acts`: (node id, what the memory is about); `everywhere`: whether the memories are global.
+
+        For global memories the name of a file without a folder is left out: it may be a file of any project.
+        """
         files: list[tuple[str, _Named]] = []
         commands: list[tuple[str, _Named]] = []
         things: list[tuple[str, _Named]] = []
@@ -101,7 +108,7 @@ class SpaceActs:
         self.files, self.commands, self.things = map(_table, (files, commands, things))
 
     def matches(self, act: Action) -> list[Match]:
-        """Return the memories that the action concerns, the best first; one of them may come twice."""
+        """Return the memories that the action concerns, the best first. A memory may be listed several times."""
         found = []
         for path in act.files:
             for key in (*dict.fromkeys(path.split("/")), "*"):
@@ -118,7 +125,10 @@ class SpaceActs:
 
 
 def _table(rows: Iterable[tuple[str, _Named]]) -> dict[str, list[_Named]]:
-    """Return `{key: what is found under it}`, without what too many memories name. A key with wildcards becomes `*`."""
+    """Return `{key: its globs and patterns}`. A key with wildcards becomes `*`.
+
+    A text that more than `FEW` memories name is left out, unless a property names it.
+    """
     table: dict[str, dict[str, list[_Named]]] = {}
     for key, named in rows:
         key = "*" if set(key) & _WILD else key
@@ -131,8 +141,10 @@ def _table(rows: Iterable[tuple[str, _Named]]) -> dict[str, list[_Named]]:
 
 
 class ActTable:
-    """What all memories are about, by space. That of a space is read from the index again once its memories have
-    changed. Thread-safe."""
+    """The commands, files and things that all memories are about, by space. Thread-safe.
+
+    What the memories of a space are about is read from the index again after a memory of it changed.
+    """
 
     def __init__(self, index: Reader) -> None:
         self._index = index
@@ -140,7 +152,8 @@ class ActTable:
         self._spaces: dict[str | None, tuple[int, list[tuple[str, str]], SpaceActs]] = {}
 
     def matches(self, act: Action, space: str | None) -> list[Match]:
-        """Return the memories of the space, and the global ones, that the action concerns: each once, the best first."""
+        """Return the memories of a space, and the global ones, that the action concerns: at most `POOL`, each once,
+        best first."""
         best: dict[str, Match] = {}
         tables = [self.of(space), self.of(None)] if space is not None else [self.of(None)]
         for match in sorted((match for table in tables for match in table.matches(act)), key=_best):
@@ -148,7 +161,7 @@ class ActTable:
         return list(best.values())[:POOL]
 
     def of(self, space: str | None) -> SpaceActs:
-        """Return what the memories of a space are about."""
+        """Return what the memories of a space are about; None: the global memories."""
         with self._lock:
             changes, rows, table = self._spaces.get(space, (-1, [], _NOTHING))
             if changes != self._index.changes:
@@ -164,9 +177,12 @@ _NOTHING: Final = SpaceActs((), everywhere=False)
 
 
 class AtHand(Struct, frozen=True):
-    """What an agent is told before an action. `guards`: memories that want the person asked, or the action refused, if
-    a person wrote that (`actions.lookup`); the strictest first. A guard holds for the globs of its note's properties, or
-    if it has none for what the text names."""
+    """What an agent is shown before an action.
+
+    `guards`: memories whose guard applies, the strictest first: they want the person to be asked, or the action to be
+    refused. A guard counts only if a person wrote it (`actions.lookup`). It applies to what the properties of its note
+    name, or without such properties to what the text names.
+    """
 
     greeting: Greeting = Greeting()
     guards: Sequence[NodeRow] = field(default_factory=list)
@@ -181,9 +197,10 @@ def about(
     cwd: str | None,
     commands: Commands = SHELL,
 ) -> AtHand:
-    """Return what is told of these memories. Those that a newer memory replaced are left out.
+    """Return what an agent is shown of these memories before an action. Memories that a newer one replaced are left
+    out.
 
-    `known`: context keys (`context_key`) of memories that the session already has; they are not told again. `cwd`: a
+    `known`: context keys (`context_key`) of memories that the session already has; they are not shown again. `cwd`: a
     folder of the project of `space`.
     """
     now = ormah.ranking_clock()
@@ -204,12 +221,14 @@ def about(
 
 
 def reason(row: NodeRow) -> str:
-    """Return why an action is refused, or the person is asked: the sentence of the memory, and its id."""
+    """Return the reason of a guard for an action that is refused or put to the person: the memory's sentence and its
+    id."""
     return f"{sentence(row, REASON)} (Ormah, memory {row.short_id}: guard {row.guard})"
 
 
 def sentence(row: NodeRow, characters: int) -> str:
-    """Return what a memory says, on one line: its title too, unless the text begins with it."""
+    """Return a memory on one line of at most `characters`: its title and text, without a title that the text begins
+    with."""
     text = " ".join(row.content.split())
     title = (row.title or "").rstrip(" .…")
     head = "" if not title or text.casefold().startswith(title.casefold()) else f"{title}: "

@@ -120,6 +120,7 @@ def has_twin(names: Sequence[str], row: NodeRow) -> bool:
 
 
 def _alike(name: str, other: str) -> bool:
+    """Return whether `other` is a look-alike of `name`, see `has_twin`."""
     if _HASH.fullmatch(fold(name)):
         return _HASH.fullmatch(fold(other)) is not None
     form = _DIGITS.sub("0", fold(name))
@@ -130,14 +131,15 @@ def _alike(name: str, other: str) -> bool:
 
 
 def _parts(name: str) -> frozenset[str]:
+    """Return the words and numbers in a name, in lower case: of `parse_tide-2` "parse", "tide" and "2"."""
     return frozenset(part.lower() for part in _PARTS.findall(name))
 
 
 def by_names(relevance: float, numbers: Mapping[str, float], *, twin: bool) -> float:
-    """Return `relevance` of a memory, raised or lowered by the exact names in the prompt.
+    """Return the relevance of a memory after the exact names in the prompt have raised or lowered it.
 
-    `numbers`: the search's numbers of the memory; `twin`: whether it contains a look-alike of a name in the prompt that
-    no memory contains (`has_twin`).
+    `relevance`: without the names; `numbers`: the search's numbers of the memory; `twin`: whether it contains a
+    look-alike of a name in the prompt that no memory contains (`has_twin`).
     """
     boost = numbers.get("exact", 0.0)
     if boost >= RARE_NAMES:

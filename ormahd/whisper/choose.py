@@ -46,12 +46,13 @@ def alive(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def judge(pool: Pool, analysis: Analysis, settings: WhisperSettings) -> None:
-    """Compute the relevance of each candidate and preference from its text, its confidence and its space; and its gate,
-    the relevance from which it is told.
+    """Compute the relevance of each candidate and preference, from its text, its confidence and its space, and its
+    gate.
 
-    For a prompt about the user, memories linked to the self node are relevant even if they share no word with it.
-    Memories of another space get a low relevance (`OTHER_SPACES`), unless the prompt names that space. For a prompt that
-    asks for a time, all that `floor` keeps pass the gate, except archived ones and sections of files.
+    The gate is the relevance from which the memory is shown. For a prompt about the user, memories linked to the self
+    node are relevant even if they share no word with it. Memories of another space get a low relevance
+    (`OTHER_SPACES`), unless the prompt names that space. For a prompt that asks for a time, all that `floor` keeps pass
+    the gate, except archived ones and sections of files.
     """
     about_user = analysis.scores.get(Intent.IDENTITY.value, 0.0) if Intent.IDENTITY in analysis.intents else 0.0
     standing = {id(candidate) for candidate in pool.preferences}  # these must match by their text
@@ -94,7 +95,8 @@ def log_relevance(settings: WhisperSettings) -> float:
 
 
 def floor(candidates: Iterable[Candidate], analysis: Analysis, settings: WhisperSettings) -> None:
-    """Drop candidates less relevant than `LEAST_RELEVANCE` (`TEMPORAL_RELEVANCE` if the prompt asks for a time)."""
+    """Drop candidates less relevant than `LEAST_RELEVANCE`, or `TEMPORAL_RELEVANCE` for a prompt that asks for a
+    time."""
     least = min(TEMPORAL_RELEVANCE if analysis.temporal else LEAST_RELEVANCE, settings.injection_gate)
     for candidate in alive(candidates):
         if candidate.relevance < least and candidate.source != "temporal" and not candidate.wanted:
@@ -102,9 +104,10 @@ def floor(candidates: Iterable[Candidate], analysis: Analysis, settings: Whisper
 
 
 def boost(candidates: Iterable[Candidate], boosts: Mapping[str, float], settings: WhisperSettings) -> None:
-    """Add each candidate's affinity to its relevance. Drop it if judged of no use, or if then below `log_relevance`.
+    """Add each candidate's affinity to its relevance. Drop it if it was judged of no use, or is now below
+    `log_relevance`.
 
-    `boosts`: `{node id: boost}`.
+    `boosts`: `{node id: affinity}`.
     """
     logged = log_relevance(settings)
     for candidate in alive(candidates):
@@ -121,10 +124,10 @@ def boost(candidates: Iterable[Candidate], boosts: Mapping[str, float], settings
 
 
 def timely(candidates: Sequence[Candidate], analysis: Analysis, asked: Asked, *, topical: bool) -> None:
-    """For a prompt that asks for a time: drop some of the candidates that were found only by their time.
+    """Drop candidates that were found only by their time, if the prompt asks for a time and they do not answer it.
 
-    Those of another space are dropped. If the prompt also has a topic (`topical`), and the search found candidates
-    for it, all are dropped.
+    Those of another space are dropped. All are dropped if the prompt also has a topic (`topical`), and the search found
+    candidates for it.
     """
     if not analysis.temporal:
         return
@@ -139,10 +142,10 @@ def timely(candidates: Sequence[Candidate], analysis: Analysis, asked: Asked, *,
 
 
 def identity(candidates: Sequence[Candidate], analysis: Analysis, settings: WhisperSettings) -> None:
-    """For a prompt about the user alone: drop candidates that belong to a space, if there are global ones.
+    """Drop candidates that do not answer a prompt about the user alone.
 
-    If the most relevant text reaches `log_relevance`, the prompt asks for a single trait of the user. Then candidates
-    whose text is far less relevant are dropped.
+    Those of a space are dropped if there are global ones. If the most relevant text reaches `log_relevance`, the prompt
+    asks for a single trait of the user. Then candidates with a far less relevant text are dropped too.
     """
     if not analysis.identity_only:
         return
@@ -159,9 +162,9 @@ def identity(candidates: Sequence[Candidate], analysis: Analysis, settings: Whis
 
 
 def unknown(candidates: Sequence[Candidate], before: Before) -> float:
-    """Drop candidates that the session's context already contains, and candidates that say the same as one of those.
+    """Drop candidates that the session's context already has, and candidates that say the same as one of those.
 
-    Return the largest relevance of a candidate that the context contains, or 0.
+    Return the largest relevance of a candidate that the context has, or 0.
     """
     known = [candidate for candidate in alive(candidates) if context_key(candidate.row) in before.known]
     for candidate in known:
@@ -190,17 +193,17 @@ def gate(candidates: Iterable[Candidate]) -> None:
 
 
 def resting(candidates: Sequence[Candidate], settings: WhisperSettings) -> Candidate | None:
-    """Return the most relevant of the candidates that were dropped because they are archived, or None."""
+    """Return the most relevant candidate that was dropped only because it is archived; None if there is none."""
     archived = (candidate for candidate in candidates if (candidate.dropped or "").startswith("archive"))
     held = [candidate for candidate in archived if candidate.relevance >= settings.injection_gate]
     return max(held, key=lambda candidate: (candidate.relevance, candidate.id), default=None)
 
 
 def choose(candidates: Sequence[Candidate], analysis: Analysis, settings: WhisperSettings) -> list[Candidate]:
-    """Return the best candidates of those that passed the gate, the most relevant first, and drop the others.
+    """Return the best candidates of those that passed the gate, the most relevant first. Drops the others.
 
-    First come those that were judged useful for such a prompt. For a prompt that asks for a time: memories of the types
-    that the prompt names, then those of this space, then the newest.
+    Candidates that were judged useful for such a prompt come first. For a prompt that asks for a time, the order is:
+    memories of the types that the prompt names, then those of this space, then the newest.
     """
     wished = kinds(analysis.prompt) if analysis.temporal else frozenset()
     chosen: list[Candidate] = []
@@ -234,8 +237,7 @@ def choose(candidates: Sequence[Candidate], analysis: Analysis, settings: Whispe
 
 
 def _joins(candidate: Candidate, chosen: Iterable[Candidate]) -> bool:
-    """Drop `candidate` if a chosen candidate says the same, and count it in that candidate's `also`. Return whether it was
-    dropped."""
+    """Drop `candidate` if a chosen one says the same, and add 1 to that one's `also`. Return whether it was dropped."""
     twin = _twin(candidate, chosen)
     if twin is None:
         return False
@@ -245,12 +247,16 @@ def _joins(candidate: Candidate, chosen: Iterable[Candidate]) -> bool:
 
 
 def _twin(candidate: Candidate, others: Iterable[Candidate]) -> Candidate | None:
+    """Return the first of `others` that says the same as `candidate`; None if there is none."""
     text = (candidate.row.title, candidate.row.content)
     return next((other for other in others if says_the_same((other.row.title, other.row.content), text)), None)
 
 
 def standing(preferences: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Return the standing preferences that apply to the prompt's task, without those in `chosen`; drop the others."""
+    """Return the standing preferences for the prompt's task, the most relevant first, without those in `chosen`.
+
+    The others are dropped: those that say the same as another, and those after the best `PREFERENCES`.
+    """
     ids = {candidate.id for candidate in chosen}
     remaining = [preference for preference in alive(preferences) if preference.id not in ids]
     remaining.sort(key=lambda preference: (-preference.relevance, preference.id))
@@ -268,10 +274,11 @@ def standing(preferences: Sequence[Candidate], chosen: Sequence[Candidate]) -> l
 def explore(
     candidates: Sequence[Candidate], chosen: Collection[Candidate], judged: Collection[str], *, room: int
 ) -> Candidate | None:
-    """Return the best candidate below the gate, to be shown for feedback on it; None if there is none.
+    """Return the best candidate below the gate, to be shown for feedback on it; None if there is none, or nothing was
+    chosen.
 
     `judged`: ids of memories that are not picked, such as those with feedback on similar prompts. `room`: number of
-    memories that may still be shown. Returns None if no memory was chosen.
+    memories that may still be shown.
     """
     if not chosen or room <= 0:
         return None

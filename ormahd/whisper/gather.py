@@ -138,8 +138,11 @@ def gather(
     limit: int,
     preferences: bool,
 ) -> Pool:
-    """Search the index for the prompt, and return the candidates. `self_id`: id of the self node; `limit`: maximum
-    number of search results; `preferences`: whether standing preferences are searched too."""
+    """Return all candidates that the index has for the prompt.
+
+    `self_id`: id of the self node; `limit`: maximum number of search results; `preferences`: whether standing
+    preferences are searched too.
+    """
     after, before = analysis.after, analysis.before
     query = SearchQuery(query=analysis.query, limit=limit, tiers=SPOKEN_OF, created_after=after, created_before=before)
     ranked = rank_parts(
@@ -238,8 +241,10 @@ def _candidates(
     self_id: str,
     prompt: PromptEvidence,
 ) -> Iterable[Candidate]:
-    """Yield a candidate for each hit. `ranks`: the place of each hit among those at home; `rivals`: similarities of
-    those at home."""
+    """Yield a candidate for each hit; none for a memory that was forgotten meanwhile, and none for the self node.
+
+    `ranks`: the place of each hit among the hits at home, from 1; `rivals`: the similarities of the hits at home.
+    """
     stems_of = stemmed([rows[hit.node_id] for hit in hits if hit.node_id in rows])
     first, second = [*sorted(rivals, reverse=True), RIVAL, RIVAL][:2]
     total = sum(prompt.stems.values())
@@ -298,6 +303,8 @@ def _archive(
 def _preferences(
     index: Reader, analysis: Analysis, asked: Asked, *, embed: EmbedQuery, now: datetime, rules: Rules
 ) -> Ranked:
+    """Return the standing preferences found for the prompt; none if the nearest one is too far from it
+    (`FAR_PREFERENCE`)."""
     spaces = ["global"] if asked.space is None else ["global", asked.space]
     query_vectors = embed(analysis.query)
     chosen = Filter(types=(NodeType.PREFERENCE,), tiers=tuple(SPOKEN_OF), spaces=tuple(spaces), alive_at=now)
@@ -312,7 +319,7 @@ def _preferences(
 
 
 def _few(rules: Rules, many: int) -> Rules:
-    """Return `rules` changed for a small search: over `many` candidates, without spreading activation."""
+    """Return `rules` for a small search: `many` candidates, no spreading activation."""
     return replace(rules, seeds=0, min_pool=many, compared=many)
 
 
@@ -330,11 +337,12 @@ def renew(
     holds: Holds,
     reworded: Reworded = never,
 ) -> tuple[list[Candidate], list[Candidate], frozenset[str]]:
-    """Return (chosen memories, standing preferences, ids of replaced memories), with newer memories added.
+    """Return (chosen memories, standing preferences, ids of replaced memories). Newer memories are added to the first
+    two.
 
-    A newer memory on the matter of a chosen one or a preference is placed before it. If it replaced the older one, that
-    is marked (`older_than`), or dropped if the newer one must not be shown (`NOT_RENEWED`). The ids are those of all
-    replaced memories among the best candidates.
+    A newer memory on the matter of a chosen one or a preference is placed before it. If it replaced the older one, the
+    older one is marked with `older_than`. If the newer one must not be shown (`NOT_RENEWED`), the older one is dropped
+    instead. The ids are those of all replaced memories among the best candidates.
     """
     everyone = [*pool.candidates, *pool.preferences]
     by_id = {candidate.id: candidate for candidate in reversed(everyone)}
@@ -359,7 +367,10 @@ def _in_order(
     by_id: Mapping[str, Candidate],
     pool: Pool,
 ) -> list[Candidate]:
-    """Return the chosen candidates, each newer memory on the matter of one before it, see `renew`."""
+    """Return the chosen candidates. The newer memory on the matter of a candidate comes before it, see `renew`.
+
+    `marks`: `{older id: newer memory}`; `by_id`: all candidates by their ids.
+    """
     found: dict[str, Candidate] = {}
     listed = {candidate.id: candidate for candidate in chosen}
     for older in chosen:

@@ -58,6 +58,7 @@ BELOW: Final = "generic: "
 
 
 def _set(listed: str) -> frozenset[str]:
+    """Return the words in a text as a set."""
     return frozenset(listed.split())
 
 
@@ -144,7 +145,7 @@ class Request(Struct, frozen=True):
 def request(analysis: Analysis, space: str | None) -> Request | None:
     """Return the analysis of a technical prompt; None if the prompt is not technical, or names the caller's project.
 
-    Prompts about a time or about the user are not technical.
+    A prompt about a time or about the user counts as not technical.
     """
     if analysis.temporal or Intent.IDENTITY in analysis.intents:
         return None
@@ -187,7 +188,7 @@ def drop(
 ) -> None:
     """Drop candidates that share nothing specific with a technical prompt. `asked`: its analysis; None: drop nothing.
 
-    A memory stays if it contains an exact name from the prompt, or if feedback on similar prompts was positive.
+    A memory is kept if it contains an exact name from the prompt, or if feedback on similar prompts was positive.
     `stems_of`: `{digest: stems}` of the candidates' words. `frequencies`: counts the notes that contain each word.
     """
     alive = [candidate for candidate in candidates if candidate.dropped is None]
@@ -250,6 +251,7 @@ def warm() -> None:
 
 @cache
 def _technical() -> Technical:
+    """Return the stems of `technical.txt`, read once."""
     sections: dict[str, list[str]] = {}
     section: list[str] = []
     for line in Path(__file__).with_name("technical.txt").read_text("utf-8").splitlines():

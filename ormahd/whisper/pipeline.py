@@ -62,8 +62,8 @@ class Whisper:
     def whisper(self, asked: Asked, *, explain: bool = False) -> WhisperResult:
         """Return the few memories that matter for this prompt as a text for the agent; or silence, with the reason.
 
-        A memory shown with its content counts as weakly used: its lease begins anew, but its rank does not rise. With
-        `explain`, or when a person asks outside of a session, no use is counted. With a session id, the prompt is
+        A memory shown with its content counts as weakly used: its lease begins again, but its rank does not rise. No
+        use is counted with `explain`, or when a person asks outside of a session. With a session id, the prompt is
         stored as context of the next one, and feedback can refer to the logged candidates.
         """
         begun = time.perf_counter()
@@ -92,7 +92,8 @@ class Answer(Struct):
 
     @property
     def better_space(self) -> str | None:
-        """With a silence: the other space that the prompt is about, if a memory there fits better than those at home."""
+        """The space that the agent should ask in, if the whisper is silent and a memory of another space fits better;
+        else None."""
         fits = self.pool is not None and self.pool.elsewhere > self.pool.home > 0.0 and self.silence is not None
         return self.pool.better if self.pool is not None and fits else None
 
@@ -114,6 +115,7 @@ class _Course:
     # ------------------------------------------------------------ the stages
 
     def run(self) -> Answer:
+        """Return the memories or the silence for the prompt, with what the stages computed. Writes nothing."""
         asked, ormah = self.asked, self.ormah
         if not self.settings.enabled or (asked.space or GLOBAL) in self.settings.silent_spaces:
             return Answer(Silence.OFF)
@@ -162,6 +164,8 @@ class _Course:
         return self._choose(analysis, pool, verdicts)
 
     def _choose(self, analysis: Analysis, pool: Pool, verdicts: Mapping[str, Verdict]) -> Answer:
+        """Return the memories that are shown, or the silence. `verdicts`: see `_verdicts`. Sets `dropped` of all other
+        candidates."""
         candidates, settings = pool.candidates, self.settings
         request = generic.request(analysis, self.asked.space)
         choose.judge(pool, analysis, settings)
@@ -222,7 +226,7 @@ class _Course:
         return self._embedded[text]
 
     def _verdicts(self, analysis: Analysis) -> Mapping[str, Verdict]:
-        """Return `{node id: verdict}`: explicit judgements for a prompt that means the same as this one."""
+        """Return `{node id: verdict}` of the explicit judgements on a prompt with the same meaning as this one."""
         judgements = self.ormah.learned.judgements
         if not judgements.explicit:
             return {}
@@ -233,9 +237,9 @@ class _Course:
     # ------------------------------------------------------------ the answer
 
     def answer(self, found: Answer, begun: float) -> WhisperResult:
-        """Render the result of the stages, store it in the session, and log it.
+        """Return the result for the caller. Stores the prompt in the session, and logs the whisper.
 
-        `begun`: the value of `time.perf_counter` when the prompt came.
+        `found`: the result of `run`; `begun`: the value of `time.perf_counter` when the prompt came.
         """
         asked, sessions = self.asked, self.whisper.sessions
         event = whispers.new_event()
@@ -358,6 +362,7 @@ UNHEARD = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHIN
 
 
 def _view(candidate: Candidate) -> WhisperNode:
+    """Return a candidate as the protocol shows it."""
     return WhisperNode(
         id=candidate.id,
         short_id=candidate.row.short_id,
@@ -420,8 +425,11 @@ def explained(candidate: Candidate) -> dict[str, Any]:
 
 
 def parts(numbers: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return the steps in which the stages compute a candidate's relevance from its `numbers`: the `name` of the evidence,
-    the `odds` that it adds to the log odds (from 0), and the `relevance` after it. The last one is the candidate's."""
+    """Return the steps by which a candidate's relevance was computed from its `numbers`, in order.
+
+    Each step is a dict: the `name` of the evidence, the `odds` that it adds to the log odds (which begin at 0), and the
+    `relevance` after it. The relevance of the last step is that of the candidate.
+    """
     found, odds = list[dict[str, Any]](), 0.0
     if "by_words" not in numbers:  # else the other evidence does not count
         for name, value in numbers.items():

@@ -163,11 +163,12 @@ def quoted(text: str, characters: int) -> str:
 
 
 def notice(text: str) -> str:
-    """Return a message of Ormah (a hint, a maintenance notice) as one line, in the form that `strip` recognises."""
+    """Return a message of Ormah, such as a hint, as one line in the form that `strip` recognises."""
     return NOTICE + " ".join(text.split())
 
 
 def _title(title: str | None, content: str) -> str:
+    """Return a memory's title as one line; without a title the beginning of its content, or "untitled"."""
     named = quoting.one_line(content if fits_line(content, title) else title or "", TITLE)
     return named or quoting.one_line(beginning(content, 8 * UNTITLED), UNTITLED) or "untitled"
 
@@ -208,8 +209,10 @@ def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list
 
 
 def fits_line(content: str, title: str | None) -> bool:
-    """Return whether the line of a memory shows its content instead of its title: the content fits there, and there is
-    no title, or one that is little more than the beginning of the content."""
+    """Return whether the line of a memory shows its whole content instead of its title.
+
+    It does if the content fits there, and the title is missing or little more than the beginning of the content.
+    """
     whole, begun = content[: TITLE + 1].strip(), " ".join((title or "").split())
     fits = len(content) <= (UNTITLED if "\n" in whole else TITLE) and (not begun or 2 * len(begun) >= len(whole))
     return fits and " ".join(whole.split()).casefold().startswith(begun.rstrip(" .…!?").casefold())

@@ -63,10 +63,11 @@ def pick(
     besides: Collection[str] = (),
     archetypes: Archetypes | None = None,
 ) -> Review | None:
-    """Return a memory for an agent to judge, or None. Writes nothing: call `went_out` after its whisper was sent.
+    """Return a memory for an agent to judge; None if there is none. Writes nothing: call `went_out` after its whisper
+    was sent.
 
     `besides`: ids of memories that are not picked, because they are in the same whisper or in the session's context.
-    `now`: the time at which memories must not be expired; ages of whispers are taken by the state's clock.
+    `now`: the time at which memories must not be expired; ages of whispers are measured by the state's clock.
     `archetypes`: examples of prompts; no memory is picked for a prompt that resembles mere politeness.
     """
     present = ormah.state.clock()
@@ -95,9 +96,10 @@ def has_content(prompt: str, space: str | None) -> bool:
 def _fit(
     ormah: Ormah, held: Sequence[tuple[str, str]], space: str | None, now: datetime, besides: Collection[str]
 ) -> Iterator[tuple[str, NodeRow]]:
-    """Yield (event of the whisper, memory) for those of `held` that could be whispered in this space today.
+    """Yield (id of the whisper, memory) for each entry of `held` that could still be whispered in this space.
 
-    `held`: (event, node id) of each memory that was considered but not shown. `besides`: ids to leave out.
+    `held`: (id of the whisper, node id) of each memory that was considered but not shown. `besides`: node ids to leave
+    out.
     """
     # `candidates` is nearly always cached. Notes are read only for nodes that it does not rule out.
     known = ormah.index.candidates([node_id for _, node_id in held if node_id not in besides])
@@ -118,10 +120,10 @@ def went_out(ormah: Ormah, review: Review, event: str) -> None:
 
 
 def is_used(memory: str, prompt: str, reply: str) -> bool:
-    """Return whether `reply` uses `memory`, given the `prompt` that it answers: judged by words, so only a hint.
+    """Return whether `reply` seems to use `memory`. Only words are compared, so the result is a hint.
 
-    It does if it has the memory's code or a name of it (a path, an identifier), or a good part of its words, and the
-    prompt did not have them.
+    It does if it has code, an exact name or a good part of the words of the memory, and these were not in `prompt`, the
+    prompt that it answers.
     """
     reply = reply[:READ]
     if (_names(memory) - _names(prompt)) & _names(reply):
@@ -135,4 +137,5 @@ def is_used(memory: str, prompt: str, reply: str) -> bool:
 
 
 def _names(text: str) -> set[str]:
+    """Return the exact names in a text (paths, identifiers), folded; without those that are often written otherwise."""
     return {fold(token.text) for token in exact_tokens(text) if not token.plain}

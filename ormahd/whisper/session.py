@@ -46,8 +46,11 @@ class Sessions:
         self._new = 0
 
     def before(self, session_id: str | None, model: str | None = None) -> Before:
-        """Return the session's stored prompts that are younger than `GAP`, and the memories that its context
-        contains. `model`: fingerprint of the embedding model; vectors of other models are left out."""
+        """Return what is known about the session: its stored prompts younger than `GAP`, and the memories in its
+        context.
+
+        `model`: fingerprint of the embedding model; vectors of other models are left out.
+        """
         key = sessions.key_of(session_id)
         if key is None:
             return Before()
@@ -123,6 +126,11 @@ class Sessions:
                 sessions.delete_prompts(self._state, key)
 
     def _add(self, key: str, spoken: sessions.Spoken | None, displays: Mapping[str, Display], *, counted: bool) -> None:
+        """Store a prompt, if there is one, and the memories shown; every `PRUNED_EVERY` new sessions delete old
+        sessions.
+
+        `counted`: whether the number of the session's prompts rises.
+        """
         state, now = self._state, self._state.clock()
         with _logged("remembered"):
             if sessions.add(
