@@ -3,9 +3,9 @@
 The question is redacted and sent. An answer that does not fit the schema is sent back once to be repaired. Costs and
 failures are recorded.
 
-A failure raises `JudgeGone` if the judge failed, or the budget is used up: a judge that failed is not asked for a while,
-so that nothing waits for it. It raises `Unusable` if not even the repaired answer can be used. No question is lost: the
-caller asks it again another day.
+A failure raises `JudgeGone` if the judge failed, or the budget is used up: a judge that failed is not asked for a
+while, so that nothing waits for it. It raises `Unusable` if not even the repaired answer can be used. No question is
+lost: the caller asks it again another day.
 """
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ _BACKUP, _AGAIN, _GATE = (
 )
 _QUESTIONS = [{"q": 1, "a": _BACKUP, "b": _AGAIN}, {"q": 2, "a": _BACKUP, "b": _GATE}]
 TRIAL: Final = JudgeQuestion("trial", DUPLICATES.instructions, _QUESTIONS, DUPLICATES.answer, (1, 2))
-"""The batch of two questions that `ormahctl doctor --judge` asks. It has no data of the person. `RIGHT` has the answers."""
+"""The batch of two questions that `ormahctl doctor --judge` asks. It has no data of the person. `RIGHT` has the
+answers."""
 RIGHT: Final = {1: True, 2: False}
 
 

@@ -106,9 +106,9 @@ AnyVerdict = Duplicate | Linked | Contrast | Summary
 class Task(Struct, frozen=True):
     """A kind of question. `name`: its name in the log and in the state. `answer`: the type of its verdicts.
 
-    `characters`: the maximum number of characters of a memory that a model is shown. `whole`: the verdict has a text that
-    replaces the memories, so no question is asked about a longer memory. `must_write`: without that text there is no
-    verdict, so a memory that cannot be shown unchanged is not asked about either.
+    `characters`: the maximum number of characters of a memory that a model is shown. `whole`: the verdict has a text
+    that replaces the memories, so no question is asked about a longer memory. `must_write`: without that text there is
+    no verdict, so a memory that cannot be shown unchanged is not asked about either.
     """
 
     name: str

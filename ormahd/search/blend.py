@@ -62,8 +62,8 @@ class StageEvidence(Struct, frozen=True):
 
     witnesses: Mapping[str, Float]
     """Name -> value for each note: `earlier` (the score of the earlier stages: fused rank and similarity), `rare` (late
-    interaction, weighted by rarity), `words` (words in common), `focus` (cosine of the nearest piece with the question's
-    rare words) and `whole` (cosine of the question with the mean of all pieces)."""
+    interaction, weighted by rarity), `words` (words in common), `focus` (cosine of the nearest piece with the
+    question's rare words) and `whole` (cosine of the question with the mean of all pieces)."""
     matches: NDArray[np.float32]
     """For each token of the query, its squared similarity to the nearest token of the note: float32[n, m]."""
     shares: NDArray[np.float32]

@@ -197,7 +197,7 @@ def _spelled(index: Reader, acronym: str, parsed: ParsedQuery) -> frozenset[str]
     if not 0 < counts[rarest] <= COMMON:
         return frozenset()
     rows = _rows(index, rarest, parsed)
-    return frozenset(row.id for row in rows if any(forms.spells(acronym, part) for part in _texts(row)))
+    return frozenset(row.id for row in rows if any(forms.is_written_out(acronym, part) for part in _texts(row)))
 
 
 def _abbreviated(index: Reader, acronym: str, parsed: ParsedQuery) -> frozenset[str]:

@@ -4,9 +4,8 @@
 filters. A named type is not a filter, because a decision may be recorded in a memory of type fact. `gather` fetches
 more candidates than are requested, so that filters do not leave too few. `parts` splits a text that asks several
 questions: "Which port do gateways use and who is our contact?" resembles no memory well, because each answer resembles
-one half. A text is split only if every part begins with a question word, has a subject, and has no pronoun that may refer
-to another part. A `Trace` records, for one candidate, every
-number of its score and the stage that dropped it.
+one half. A text is split only if every part begins with a question word, has a subject, and has no pronoun that may
+refer to another part. A `Trace` records, for one candidate, every number of its score and the stage that dropped it.
 
 `max_sim` compares candidates with the query token by token: late interaction (MaxSim). It is computed with two
 weightings, because neither is best for every text: with tokens weighted by inverse document frequency (best for

@@ -1,9 +1,10 @@
 """The search pipeline: parse → gather → fuse → shape → activate → renew → cut.
 
-`rank` runs all stages; `rank_parts` also for each question of a text that asks several. `newer_of` finds the newer memory
-on the matter of a result; `renew` places it before that result, and marks the older one if it was replaced. To find it, the texts of the best results are compared with each other and
-with similar candidates. What is recorded takes precedence over this comparison: an `evolved_from` or `contradicts`
-edge, or a person's decision that both memories hold.
+`rank` runs all stages; `rank_parts` also for each question of a text that asks several. `newer_of` finds the newer
+memory on the matter of a result; `renew` places it before that result, and marks the older one if it was replaced. To
+find it, the texts of the best results are compared with each other and with similar candidates. What is recorded takes
+precedence over this comparison: an `evolved_from` or `contradicts` edge, or a person's decision that both memories
+hold.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def bearing(title: str | None, content: str, kind: NodeType, *, rejected: bool =
                     avoided += [name.rstrip(".") for name in found.groups() if name and name not in _NO_COMMAND]
             commands |= dict.fromkeys(name for name in avoided if name.islower() and name not in WORDS_TOO | LOOKING)
             things |= dict.fromkeys(map(plain_name, avoided))
-        files |= dict.fromkeys(_files(sentence, ruling=ruling, observed=kind is NodeType.OBSERVATION))
+        files |= dict.fromkeys(_globs(sentence, ruling=ruling, observed=kind is NodeType.OBSERVATION))
     things |= dict.fromkeys(_things(title, content) if rejected else ())
     return Bearing(*(tuple(listed)[:NAMED] for listed in (files, commands, things)))
 
@@ -201,7 +201,7 @@ def _in_prose(tokens: Sequence[str]) -> Iterator[str]:
     if not _SUBCOMMAND.match(second) or second in _NO_COMMAND:
         return
     words = [program, second]
-    if needs_more(words):
+    if needs_subcommand(words):
         if not rest or not _SUBCOMMAND.match(rest[0]) or rest[0] in _NO_COMMAND:
             return
         words.append(rest.pop(0))
@@ -222,7 +222,7 @@ def _patterns(words: Sequence[str], *, exact: bool) -> Iterator[str]:
     if not _PROGRAM.match(program) or program in LOOKING:
         return
     subs: list[str] = []
-    while rest and len(subs) < (3 if needs_more([program, *subs]) else 1) and _SUBCOMMAND.match(rest[0]):
+    while rest and len(subs) < (3 if needs_subcommand([program, *subs]) else 1) and _SUBCOMMAND.match(rest[0]):
         subs.append(rest.pop(0))
     if "--" in rest:
         rest = rest[: rest.index("--")]
@@ -242,7 +242,7 @@ def _patterns(words: Sequence[str], *, exact: bool) -> Iterator[str]:
         yield " ".join([program, *subs, flag, *values])
 
 
-def needs_more(words: Sequence[str]) -> bool:
+def needs_subcommand(words: Sequence[str]) -> bool:
     """Return whether the beginning of a command does not yet show what runs, so that it needs one more word.
 
     That is so for entries of `NESTED`, and for an interpreter with a script's file.
@@ -253,7 +253,7 @@ def needs_more(words: Sequence[str]) -> bool:
     return script or words[0] in NESTED or (len(words) > 1 and " ".join(words[:2]) in NESTED and len(words) < 3)
 
 
-def _files(sentence: str, *, ruling: bool, observed: bool) -> Iterator[str]:
+def _globs(sentence: str, *, ruling: bool, observed: bool) -> Iterator[str]:
     """Yield globs of the files and folders that a sentence is about. `ruling`: the memory says what to do; `observed`:
     it is an observation, which is also about the file that a sentence begins with."""
     rule = _ORDERS.search(sentence) is not None
@@ -298,12 +298,12 @@ def simple_commands(text: str) -> list[list[str]]:
         if token not in _ENDS:
             words.append(token)
             continue
-        _add(found, words)
+        _append_commands(found, words)
         words = []
     return found
 
 
-def _add(found: list[list[str]], words: list[str]) -> None:
+def _append_commands(found: list[list[str]], words: list[str]) -> None:
     """Append the simple command of `words` to `found`, as `simple_commands` lists it; nothing if no word is left.
 
     If it is a shell with a script (`bash -c "…"`), the commands of the script are appended too. If it is one of
@@ -327,16 +327,16 @@ def _add(found: list[list[str]], words: list[str]) -> None:
             rest = plain[size:]
             while rest and rest[0].startswith("-"):
                 rest.pop(0)
-            _add(found, rest)
+            _append_commands(found, rest)
 
 
-def runs(pattern: str, words: Sequence[str]) -> bool:
+def pattern_matches(pattern: str, words: Sequence[str]) -> bool:
     """Return whether the pattern `pattern` names the simple command `words`."""
     wanted = pattern.split()
-    return _matches(wanted, words) or ("*" in pattern and fnmatchcase(" ".join(words), pattern))
+    return _has_words(wanted, words) or ("*" in pattern and fnmatchcase(" ".join(words), pattern))
 
 
-def _matches(wanted: Sequence[str], words: Sequence[str]) -> bool:
+def _has_words(wanted: Sequence[str], words: Sequence[str]) -> bool:
     """Return whether a simple command (`words`) has all words and flags of a pattern (`wanted`).
 
     A flag may stand anywhere in the command. The other words must come in the pattern's order, with nothing between
@@ -367,7 +367,7 @@ def _matches(wanted: Sequence[str], words: Sequence[str]) -> bool:
     return True
 
 
-def names(glob: str, path: str) -> bool:
+def glob_matches(glob: str, path: str) -> bool:
     """Return whether a glob names the file `path`. The glob is a name, an end of the path, or a folder in it.
 
     `*` matches within one folder, and `**` across folders.
@@ -380,7 +380,7 @@ def names(glob: str, path: str) -> bool:
     return re.search(f"{start}{pattern}{folder}", path) is not None
 
 
-def files_of(words: Sequence[str]) -> list[str]:
+def changed_files(words: Sequence[str]) -> list[str]:
     """Return the files that a simple command may change, as the command names them. `words`: the command."""
     return (
         [word for word in words[1:] if not word.startswith("-") and re.search(r"[./]", word)]
@@ -389,7 +389,7 @@ def files_of(words: Sequence[str]) -> list[str]:
     )
 
 
-def added(words: Sequence[str]) -> list[str]:
+def added_things(words: Sequence[str]) -> list[str]:
     """Return the names of the things that a command adds to the project, in lower case.
 
     For example ["ioredis"] for `npm install ioredis@5`.
@@ -399,16 +399,16 @@ def added(words: Sequence[str]) -> list[str]:
     return [part for word in words[2:] for part in re.split(r"[^a-z0-9]+", word.lower()) if len(part) > 2]
 
 
-def spellings(name: str) -> list[str]:
-    """Return the keys under which a thing is stored, so that `alike` names find it: its name, and the beginnings of the
-    name.
+def lookup_keys(name: str) -> list[str]:
+    """Return the keys under which a thing is stored, so that `are_alike` names find it: its name, and the beginnings of
+    the name.
 
     A beginning has at least `SHORT` letters, and lacks at most `LONGER`.
     """
     return [name[:size] for size in range(max(len(name) - LONGER, SHORT), len(name))] + [name]
 
 
-def alike(first: str, second: str) -> bool:
+def are_alike(first: str, second: str) -> bool:
     """Return whether two names mean one thing: they are equal, or one is the other with at most `LONGER` letters
     more."""
     short, long = sorted((first, second), key=len)

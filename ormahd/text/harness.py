@@ -176,7 +176,7 @@ def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
             whole = _MARK_END.search(text, at, stop)  # None: the mark is cut off
             end = stop if whole is None else whole.end()
             break
-        if not (_LINE.match(bare) or _begins_ours(bare) or (end == heading.end())):
+        if not (_LINE.match(bare) or _may_begin_line(bare) or (end == heading.end())):
             break
         if bare.strip() or (depth and following is None):
             end = stop
@@ -189,7 +189,7 @@ def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
     return start, end
 
 
-def _begins_ours(bare: str) -> bool:
+def _may_begin_line(bare: str) -> bool:
     """Return whether `bare` may be the beginning of a line of injected text that was cut off."""
     rest = bare.lstrip(" \t")
     return any(start.startswith(rest) for start in (*_STARTS, MARK)) or (rest.startswith(MARK) and "-->" not in rest)
@@ -337,7 +337,7 @@ _FUNCTION_LEAST, _WORDS_LEAST, _LETTERS_LEAST = 2, 4, 6
 tells a sentence from a command."""
 
 
-def read(prompt: str, harness: str | None = None, *, characters: int = KEPT_HEAD + KEPT_TAIL) -> Prompt:
+def read_prompt(prompt: str, harness: str | None = None, *, characters: int = KEPT_HEAD + KEPT_TAIL) -> Prompt:
     """Return the `Prompt` in a raw text that `harness` sent. Never raises.
 
     If the person's text is longer than `characters`, two thirds of these are taken from its beginning and one third
@@ -355,14 +355,14 @@ def read(prompt: str, harness: str | None = None, *, characters: int = KEPT_HEAD
     if not rest and blocks:
         typed = any(_TYPED_NAME.fullmatch(name) for name in blocks)
         return Prompt("", Author.COMMAND if typed else Author.MACHINE)
-    if _is_data(rest, whole=whole):
+    if _is_by_machine(rest, whole=whole):
         return Prompt(_clipped(rest, characters), Author.MACHINE)
     if _is_command(rest):
         return Prompt(_clipped(rest, characters), Author.COMMAND)
     return Prompt(_clipped(rest, characters), Author.PERSON)
 
 
-def unwrapped(text: str) -> str:
+def without_wrapping(text: str) -> str:
     """Return a prompt without the marks of a code block around all of it, and without tags that only structure it.
 
     Neither shows whether the person wrote what is inside.
@@ -424,7 +424,7 @@ def _without_elements(text: str, tag_of: re.Pattern[str]) -> tuple[str, list[str
     return " ".join([*parts, text[end:]]).strip() if parts else text, names
 
 
-def _is_data(text: str, *, whole: bool) -> bool:
+def _is_by_machine(text: str, *, whole: bool) -> bool:
     """Return whether a program wrote the text: it is JSON, or one element with a word of `MACHINES` in its name.
     `whole`: whether the text is complete. JSON with a part left out is recognised by its beginning and end."""
     fenced = _FENCE.match(text)

@@ -53,8 +53,8 @@ def redact(text: str, *, pace: Pace = iter) -> Redacted:
     found: list[tuple[int, Secret]] = []
     cuts: list[tuple[int, int]] = []
     # Search again, because a token right after a private key now begins a word.
-    while spans := list(_joined(sorted(_spans(text, pace), key=_by_place))):
-        text, cuts = _cut(text, spans, cuts, found)
+    while spans := list(_joined(sorted(_spans(text, pace), key=_sort_key))):
+        text, cuts = _replace_spans(text, spans, cuts, found)
     return Redacted(text, tuple(finding for _, finding in sorted(found, key=lambda at: (at[1].line, at[0]))))
 
 
@@ -67,7 +67,7 @@ def redact_name(name: str) -> Redacted:
     return Redacted(name, ()) if _PLAIN_NAME.fullmatch(name) else redact(name)
 
 
-def _cut(
+def _replace_spans(
     text: str, spans: list[Span], cuts: list[tuple[int, int]], found: list[tuple[int, Secret]]
 ) -> tuple[str, list[tuple[int, int]]]:
     """Return (`text` with a marker in place of each span, the updated `cuts`). Appends (position, secret) to `found`.
@@ -128,13 +128,13 @@ def _spans_of(text: str, pace: Pace) -> Iterator[Span]:
             yield span
 
 
-def _by_place(span: Span) -> tuple[int, int]:
+def _sort_key(span: Span) -> tuple[int, int]:
     """Return the sort key of a span: by its start, the longer one first."""
     return span.start, -span.end
 
 
 def _joined(spans: list[Span]) -> Iterator[Span]:
-    """Yield the spans, overlapping ones joined to one with the kind of the first. `spans`: sorted by `_by_place`."""
+    """Yield the spans, overlapping ones joined to one with the kind of the first. `spans`: sorted by `_sort_key`."""
     current: Span | None = None
     for span in spans:
         if current is not None and span.start < current.end:

@@ -1,8 +1,8 @@
 """How two memories relate: the newer replaced the older, they say the same, or both hold. Pure.
 
-`text.statement.read` reads each memory, `weigh` computes the features of the pair, and `compare` computes from these
-the probability of each relation, by a multinomial logistic regression. `python -m tests.quality.standing --fit` fits
-its weights and thresholds (`standing_weights.json`).
+`text.statement.read_statement` reads each memory, `compute_evidence` computes the features of the pair, and `compare`
+computes from these the probability of each relation, by a multinomial logistic regression. `python -m
+tests.quality.standing --fit` fits its weights and thresholds (`standing_weights.json`).
 
 In this module *the other side* is the other memory of the pair. A key is *matched* if the other side has it, or
 another form of the same word; `matched_old` and `matched_new` are those of the older and the newer memory.
@@ -27,7 +27,7 @@ from ormahd.model.node import NodeType
 from ormahd.text.facts import VALUES, Sort
 from ormahd.text.quoting import shortened
 from ormahd.text.statement import OPPOSITES, Sentence, Statement, Token
-from ormahd.text.words import alike
+from ormahd.text.words import are_alike
 
 HAPPENINGS = frozenset({NodeType.EVENT, NodeType.OBSERVATION})
 """Types of memories about a moment. Two such memories rarely contradict each other."""
@@ -110,7 +110,7 @@ class StandingEvidence(Struct, frozen=True):
     """(value in the older memory, other value of the same sort and unit in the newer one)."""
 
 
-def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence:
+def compute_evidence(older: Statement, newer: Statement, cosine: float) -> StandingEvidence:
     """Return the features of a pair of memories, and the words in which they differ. `cosine`: between their
     vectors."""
     old, new = older.keys, newer.keys
@@ -139,7 +139,7 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence
     common = [sum(token.weight for token in tokens if token.key in matched_new) for tokens in changes]
     change = max((min(1.0, 0.25 + 0.25 * weight) for weight in common), default=0.0)
 
-    turned = _turned(older, newer)
+    turned = _former_weight(older, newer)
     sides = [(pair & older.plain, pair & newer.plain) for pair in OPPOSITES]
     opposite = any(len(old_side) == len(new_side) == 1 and old_side != new_side for old_side, new_side in sides)
     denied = opposite or older.negated != any(sentence.negated for sentence in asserted)
@@ -182,7 +182,7 @@ def _matched(keys: Mapping[str, float], others: Mapping[str, float]) -> frozense
         if len(other) >= 3:
             starts.setdefault(other[:3], []).append(other)
     for key in keys:
-        if key not in found and any(alike(key, other) for other in starts.get(key[:3], ())):
+        if key not in found and any(are_alike(key, other) for other in starts.get(key[:3], ())):
             found.add(key)
     return frozenset(found)
 
@@ -228,7 +228,7 @@ def _slots(statement: Statement) -> list[tuple[Token, dict[str, float]]]:
     return found
 
 
-def _turned(statement: Statement, other: Statement) -> float:
+def _former_weight(statement: Statement, other: Statement) -> float:
     """Return the sum of the weights of values in `statement` that `other` names as former."""
     values: dict[str, float] = {}
     for sentence in statement.sentences:
@@ -269,7 +269,7 @@ def _aligned(older: Statement, newer: Statement) -> list[Aligned]:
 def _align(older: Sentence, newer: Sentence) -> Aligned:
     """Return two sentences aligned word by word."""
     ours = [token.key for token in older.tokens]
-    theirs = [_like(token.key, ours) for token in newer.tokens]
+    theirs = [_same_word(token.key, ours) for token in newer.tokens]
     places: list[Mismatch] = []
     more = less = shared = 0.0
     for what, a, b, c, d in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
@@ -288,12 +288,12 @@ def _align(older: Sentence, newer: Sentence) -> Aligned:
     return Aligned(older, newer, shared, shared / whole if whole else 0.0, tuple(places), more, less)
 
 
-def _like(key: str, keys: Sequence[str]) -> str:
+def _same_word(key: str, keys: Sequence[str]) -> str:
     """Return the key in `keys` that is another form of the word `key`; `key` itself if there is none."""
     if key in keys:
         return key
     begins = key[:3]  # forms of one word begin alike
-    return next((known for known in keys if known[:3] == begins and alike(key, known)), key)
+    return next((known for known in keys if known[:3] == begins and are_alike(key, known)), key)
 
 
 RULES = frozenset({NodeType.PREFERENCE, NodeType.DECISION, NodeType.PROCEDURE, NodeType.GOAL})
@@ -360,9 +360,9 @@ def comparable(kind: NodeType, space: str | None, other_kind: NodeType, other_sp
 
 def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
     """Return how `newer` relates to `older`. `cosine`: between their vectors."""
-    evidence = weigh(older, newer, cosine)
+    evidence = compute_evidence(older, newer, cosine)
     fitted = weights()
-    values = products(astuple(evidence.features))
+    values = with_products(astuple(evidence.features))
     logits = {
         standing: fitted.constants[standing] + sum(map(mul, fitted.weights[standing], values)) for standing in Relation
     }
@@ -382,7 +382,7 @@ def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
     return Compared(chance[Relation.REPLACED], chance[Relation.SAME], verdict, subject, old, new)
 
 
-def products(values: Sequence[float]) -> list[float]:
+def with_products(values: Sequence[float]) -> list[float]:
     """Return the features of a pair, followed by the product of each two of them, also of each with itself.
 
     So a change can count more where the subject is common.

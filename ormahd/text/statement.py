@@ -11,7 +11,7 @@ import sys
 from msgspec import Struct
 
 from ormahd.model.node import NodeType
-from ormahd.text.facts import Sort, Term, pieces
+from ormahd.text.facts import Sort, Term, terms
 from ormahd.text.tables import patterns, tables
 from ormahd.text.words import fold, stem
 
@@ -62,7 +62,8 @@ class Sentence(Struct, frozen=True):
 
 
 class Statement(Struct, frozen=True):
-    """What `read` found in a memory. `statement_words` has the words that make a bool without a docstring True."""
+    """What `read_statement` found in a memory. `statement_words` has the words that make a bool without a docstring
+    True."""
 
     sentences: tuple[Sentence, ...]
     """The title, if there is one, and the sentences of the content."""
@@ -91,7 +92,7 @@ class Statement(Struct, frozen=True):
     states little."""
 
 
-def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa: A002 - a memory's word
+def read_statement(title: str | None, content: str, type: NodeType) -> Statement:  # noqa: A002 - a memory's word
     """Return a memory as a `Statement`: its sentences, and what its words show. `type`: the memory's type."""
     text = _CODE.sub(" ", content[:MAX_TEXT])
     raw = [title] if title else []
@@ -118,7 +119,7 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
     spoken = sum(
         _SPOKEN.search(part) is not None or _PATTERNS["addressing"].search(fold(part)) is not None for part in parts
     )
-    domains = {name for name in ("home", "work") if _WORDS[name] & words or _runs(folded, _WORDS[name])}
+    domains = {name for name in ("home", "work") if _WORDS[name] & words or _chinese_words(folded, _WORDS[name])}
     labels = (token.key for sentence in sentences for token in sentence.tokens if token.sort is Sort.LABEL)
     conditions = (word for match in _CONDITION.finditer(body) for word in match[1].split()[:4])
     return Statement(
@@ -132,7 +133,7 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
         negated=any(sentence.negated for sentence in sentences),
         turned=frozenset().union(*(sentence.turned for sentence in sentences)),
         added=_PATTERNS.get(language, _PATTERNS["en"]).search(body) is not None,
-        places=words & _WORDS["places"] | _runs(folded, _WORDS["places"]),
+        places=words & _WORDS["places"] | _chinese_words(folded, _WORDS["places"]),
         domains=frozenset(domains | {"home"} if _PATTERNS["moving"].search(body) else domains),
         about_self=bool(words & _WORDS["self"]) or _PATTERNS["self_runs"].search(folded) is not None,
         conditions=frozenset(stem(word) for word in conditions if word not in _WORDS["empty"]),
@@ -143,7 +144,7 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
 def _sentence(text: str) -> Sentence:
     """Return a sentence of a memory as tokens, and what its words show. `text`: the sentence on one line."""
     tokens: list[Token] = []
-    found = list(pieces(text))
+    found = list(terms(text))
     folded = fold(text)
     asserted = _PATTERNS["hedged"].search(folded) is None
     beside: list[tuple[int, int]] = []
@@ -184,7 +185,7 @@ def _sentence(text: str) -> Sentence:
         label = token if low.rstrip("s") in _WORDS["labelled"] or low in _WORDS["labelled"] else None
     if head is None:
         head = min(2, len(tokens))
-    changed = asserted and _changes(folded)
+    changed = asserted and _says_changed(folded)
     return Sentence(tuple(tokens[:MAX_TOKENS]), min(head, MAX_TOKENS), negated, asserted, changed, frozenset(turned))
 
 
@@ -208,7 +209,7 @@ def _token(piece: Term) -> Token:
     return Token(key, piece.sort, text, 1.0, piece.unit)
 
 
-def _changes(text: str) -> bool:
+def _says_changed(text: str) -> bool:
     """Return whether a folded sentence says that something changed."""
     words = set(_WORD.findall(text))
     stems = {word.removesuffix("ing").removesuffix("ed") for word in words if word.endswith(("ed", "ing"))}
@@ -217,7 +218,7 @@ def _changes(text: str) -> bool:
     return any(_PATTERNS[name].search(text) for name in ("changed_runs", "particles", "now_phrases", "no_longer"))
 
 
-def _runs(text: str, listed: frozenset[str]) -> frozenset[str]:
+def _chinese_words(text: str, listed: frozenset[str]) -> frozenset[str]:
     """Return the Chinese words in `listed` that the text contains."""
     if text.isascii():
         return frozenset()

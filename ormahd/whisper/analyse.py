@@ -1,8 +1,8 @@
 """Analyse a prompt, and decide by its kind and topic whether it gets a whisper at all.
 
-`early` rejects a prompt that asks nothing, before anything is embedded: for example one that only acknowledges, thanks or
-greets, or a short order such as "commit it" (`phrases.txt`). `analyse` finds its kinds, search text, period and topic;
-`quiet` rejects mere conversation, and a topic for which memories were whispered already.
+`early` rejects a prompt that asks nothing, before anything is embedded: for example one that only acknowledges, thanks
+or greets, or a short order such as "commit it" (`phrases.txt`). `analyse` finds its kinds, search text, period and
+topic; `quiet` rejects mere conversation, and a topic for which memories were whispered already.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from msgspec import Struct
 from ormahd.embedding.reading import READABLE
 from ormahd.note.values import short_name
 from ormahd.search.gather import subject, topics
-from ormahd.text.harness import Author, read, unwrapped
+from ormahd.text.harness import Author, read_prompt, without_wrapping
 from ormahd.text.times import Period, find_period
 from ormahd.text.words import FUNCTION_WORDS, fold, stems, words
 from ormahd.whisper.types import Analysis, Asked, Before, Float, Intent, Silence
@@ -209,17 +209,17 @@ def clean(prompt: str, harness: str | None = None) -> str:
     Text that Ormah injected, the harness's tags, control characters and unpaired surrogates are removed. Of a huge
     prompt only the beginning and the end are kept.
     """
-    return unwrapped(read(prompt, harness).text)
+    return without_wrapping(read_prompt(prompt, harness).text)
 
 
 def early(prompt: str, harness: str | None = None) -> Silence | None:
     """Return the reason for silence that the text alone shows; None if the prompt must be analysed. Never raises."""
-    found = read(prompt, harness)
+    found = read_prompt(prompt, harness)
     if found.author is Author.MACHINE:
         return Silence.MACHINE
     if found.author is Author.COMMAND:
         return Silence.COMMAND
-    text = unwrapped(found.text)
+    text = without_wrapping(found.text)
     if not text:
         return Silence.EMPTY
     if _short(text):

@@ -1,8 +1,8 @@
 """Show an agent the memories that are about the file that it edits, or the command that it runs.
 
-What each memory is about is in the index (`text.bearing`, and the properties `paths` and `commands`). `ActTable` holds it
-in memory, so that a tool costs no search: commands by their program, files by the last part of their path. A person's
-memory may also have a *guard*: then the person is asked first, or the tool is refused.
+What each memory is about is in the index (`text.bearing`, and the properties `paths` and `commands`). `ActTable` holds
+it in memory, so that a tool costs no search: commands by their program, files by the last part of their path. A
+person's memory may also have a *guard*: then the person is asked first, or the tool is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ormahd.index.reader import Reader
 from ormahd.index.rows import Acts, NodeRow, read_acts
 from ormahd.model.node import NoteGuard, Tier
 from ormahd.ormah import Ormah
-from ormahd.text.bearing import LOOKING, added, alike, files_of, names, runs, simple_commands, spellings
+from ormahd.text import bearing
 from ormahd.text.harness import SHELL, Commands
 from ormahd.text.quoting import one_line
 from ormahd.whisper.greet import CONTENT, Greeting
@@ -29,7 +29,8 @@ from ormahd.whisper.types import Display, context_key
 MAX_SHOWN: Final = 2
 """Maximum number of memories shown for one edit or command: a line each."""
 FEW: Final = 4
-"""Maximum number of memories of a space that may name a thing. What more of them name in their texts says too little."""
+"""Maximum number of memories of a space that may name a thing. What more of them name in their texts says too
+little."""
 POOL: Final = 16
 """Maximum number of memories that are read for one tool."""
 REASON: Final = 400
@@ -48,10 +49,10 @@ class Action(Struct, frozen=True):
 
 def action(command: str | None, files: Sequence[str]) -> Action:
     """Return the action of a tool that runs `command`, or changes `files`."""
-    commands = simple_commands(command) if command else []
-    changed = [*files, *(path for words in commands for path in files_of(words))]
+    commands = bearing.simple_commands(command) if command else []
+    changed = [*files, *(path for words in commands for path in bearing.changed_files(words))]
     return Action(
-        [words for words in commands if words[0] not in LOOKING], [path.replace("\\", "/") for path in changed]
+        [words for words in commands if words[0] not in bearing.LOOKING], [path.replace("\\", "/") for path in changed]
     )
 
 
@@ -104,7 +105,7 @@ class SpaceActs:
                 first = text.split()[0]
                 commands.append(("*" if first[0] == "-" else first.rpartition("/")[2], _Named(text, given, node_id)))
             for text in of_node.things:
-                things += [(key, _Named(text, False, node_id)) for key in spellings(text)]
+                things += [(key, _Named(text, False, node_id)) for key in bearing.lookup_keys(text)]
         self.files, self.commands, self.things = map(_table, (files, commands, things))
 
     def matches(self, act: Action) -> list[Match]:
@@ -112,15 +113,15 @@ class SpaceActs:
         found = []
         for path in act.files:
             for key in (*dict.fromkeys(path.split("/")), "*"):
-                rows = (named for named in self.files.get(key, ()) if names(named.text, path))
+                rows = (named for named in self.files.get(key, ()) if bearing.glob_matches(named.text, path))
                 found += [Match(named.given, 1 + named.text.strip("/").count("/"), named.id) for named in rows]
         for words in act.commands:
             for key in dict.fromkeys((words[0], words[0].rpartition("/")[2], "*")):
-                rows = (named for named in self.commands.get(key, ()) if runs(named.text, words))
+                rows = (named for named in self.commands.get(key, ()) if bearing.pattern_matches(named.text, words))
                 found += [Match(named.given, len(named.text.split()), named.id) for named in rows]
-            for name in added(words):
-                rows = (named for key in spellings(name) for named in self.things.get(key, ()))
-                found += [Match(False, 2, named.id) for named in rows if alike(named.text, name)]
+            for name in bearing.added_things(words):
+                rows = (named for key in bearing.lookup_keys(name) for named in self.things.get(key, ()))
+                found += [Match(False, 2, named.id) for named in rows if bearing.are_alike(named.text, name)]
         return sorted(found, key=_best)
 
 

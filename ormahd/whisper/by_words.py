@@ -4,9 +4,9 @@ Relevance grows with the share of a clause's words that a memory contains; that 
 clauses. Each word is weighted by its rarity in the vault. A word that no memory contains has the largest weight, so
 unknown topics get a low relevance. Clauses and words of mere politeness (`phrases.txt`) do not count.
 
-Words and vectors do not tell names apart: a year counts as a common word, and two ticket numbers have similar
-vectors. The search compares names exactly (`search.exact`). `by_names` uses its numbers: a memory with the prompt's name
-is more relevant, one with a *look-alike*, a similar name, is not.
+Words and vectors do not tell names apart: a year counts as a common word, and two ticket numbers have similar vectors.
+The search compares names exactly (`search.exact`). `by_names` uses its numbers: a memory with the prompt's name is more
+relevant, one with a *look-alike*, a similar name, is not.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Relevance: the chance that a memory belongs to a prompt. This one number decides whether the memory is told.
 
-It is a logistic regression over evidence on the text, on the other memories found, and on the prompt (`WITNESSES`).
-Its weights are in `relevance.json`, and those of `asks` in `asks.json`, fitted by `python -m tests.bench
-fit-relevance` to the default model; those of the multilingual one are beside them. `tests/quality/README.md` shows how well calibrated it is: of the memories with a relevance of 0.7, some 70 %
-belong to the prompt.
+It is a logistic regression over evidence on the text, on the other memories found, and on the prompt (`WITNESSES`). Its
+weights are in `relevance.json`, and those of `asks` in `asks.json`, fitted by `python -m tests.bench fit-relevance` to
+the default model; those of the multilingual one are beside them. `tests/quality/README.md` shows how well calibrated it
+is: of the memories with a relevance of 0.7, some 70 % belong to the prompt.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def test_only_words_with_an_inner_capital_are_identifiers() -> None:
     ("acronym", "text", "there"), rows(__file__, "an_acronym_is_spelled_by_words_that_follow_each_other")
 )
 def test_an_acronym_is_spelled_by_words_that_follow_each_other(acronym: str, text: str, there: bool) -> None:
-    assert spells(acronym, text) is there
+    assert is_written_out(acronym, text) is there
     held = set(forms([], text).split())
     assert not there or held.issuperset(initials_terms(acronym))
 

@@ -19,4 +19,4 @@ WORDS = rows(__file__, "words")
 @example("L'un des serveurs")
 @example("the two's complement")
 def test_every_text_can_be_read(text: str) -> None:
-    read(text, text, NodeType.FACT)
+    read_statement(text, text, NodeType.FACT)
