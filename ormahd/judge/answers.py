@@ -57,7 +57,7 @@ def read(text: str, item: type[Struct]) -> AnswerReading:
         for reading in _readings(tried, item):
             if best is None or len(reading.items) >= len(best.items):
                 best = reading
-    return best or AnswerReading((), (_why_none(visible),), False)
+    return best or AnswerReading((), (_why_unreadable(visible),), False)
 
 
 def schema(item: type[Struct]) -> dict[str, Any]:
@@ -87,13 +87,13 @@ def _readings(text: str, item: type[Struct]) -> Iterator[AnswerReading]:
     for value in _values(text):
         if isinstance(value, Mapping) and isinstance(value.get(KEY), list):
             extra = sorted(set(value) - {KEY})[:FAULTS]
-            yield _items(value[KEY], item, [f"the object has {name!r} beside {KEY!r}" for name in extra])
+            yield _convert_items(value[KEY], item, [f"the object has {name!r} beside {KEY!r}" for name in extra])
         elif isinstance(value, list) and (not value or any(_is_item(part, item) for part in value)):
-            yield _items(value, item, [])
+            yield _convert_items(value, item, [])
         elif _is_item(value, item):
             single.append(value)
     if single:
-        yield _items(single, item, [f"the items do not stand in one complete object with a list {KEY!r}"])
+        yield _convert_items(single, item, [f"the items do not stand in one complete object with a list {KEY!r}"])
 
 
 def _values(text: str) -> Iterator[Any]:
@@ -123,7 +123,7 @@ def _is_item(value: Any, item: type[Struct]) -> bool:
     return isinstance(value, Mapping) and 2 * len(names & set(value)) > len(names)
 
 
-def _items(values: Sequence[Any], item: type[Struct], faults: list[str]) -> AnswerReading:
+def _convert_items(values: Sequence[Any], item: type[Struct], faults: list[str]) -> AnswerReading:
     """Return the reading of a list of items: those that can be converted, and `faults` with a line for each other
     one."""
     items = []
@@ -137,7 +137,7 @@ def _items(values: Sequence[Any], item: type[Struct], faults: list[str]) -> Answ
     return AnswerReading(tuple(items), tuple(faults[:FAULTS]), True)
 
 
-def _why_none(text: str) -> str:
+def _why_unreadable(text: str) -> str:
     """Return why an answer has no list of items, in words for the judge."""
     if re.match(r"\s*(?:<!doctype|<html)", text, re.IGNORECASE):
         return "the answer is a page of HTML"

@@ -189,7 +189,7 @@ class Asker:
         # the line by which the judge's own sessions are recognised, the instructions, the data between two marker
         # lines, and the JSON schema of the answer
         form = answers.schema(question.item)
-        data = json.dumps(_safe(question.data), ensure_ascii=False, indent=1)
+        data = json.dumps(_redacted(question.data), ensure_ascii=False, indent=1)
         prompt = (
             f"{MARK}\n{question.instructions}\n\n{FENCE}\n----- data -----\n{data}\n----- end of the data -----\n\n"
             f"{END}\n{json.dumps(form)}"
@@ -285,15 +285,15 @@ class Asker:
         self._closed_by = reason
 
 
-def _safe(value: Any) -> Any:
+def _redacted(value: Any) -> Any:
     """Return a copy of `value` (plain dicts, lists and scalars). In every text, secrets are redacted, and signs that
     could address the model are replaced (`harmless`)."""
     if isinstance(value, str):
         return harmless(redact(value).text)
     if isinstance(value, Mapping):
-        return {name: _safe(part) for name, part in value.items()}
+        return {name: _redacted(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_safe(part) for part in value]
+        return [_redacted(part) for part in value]
     return value
 
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ormahd.judge.own_sessions import VARIABLE
-from ormahd.judge.port import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, sum_of
+from ormahd.judge.port import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, token_sum
 
 OF_A_SESSION: Final = frozenset(
     [
@@ -180,7 +180,7 @@ def _run(
 # ---------------------------------------------------------------- what agents print
 
 
-def _claude(output: str) -> JudgeReply:
+def _read_claude(output: str) -> JudgeReply:
     """Return the reply in Claude Code's output: a JSON object, or a list of events. Raises Failed if it reports an
     error."""
     found = json.loads(output)
@@ -190,10 +190,10 @@ def _claude(output: str) -> JudgeReply:
         raise Failed(quote(str(found.get("result") or found.get("subtype") or "it says that it failed")))
     usage = found.get("usage") or {}
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    return JudgeReply(found["result"], sum_of(usage.get(name) for name in names))
+    return JudgeReply(found["result"], token_sum(usage.get(name) for name in names))
 
 
-def _codex(output: str) -> JudgeReply:
+def _read_codex(output: str) -> JudgeReply:
     """Return the reply in the output of Codex: one JSON event a line. Raises Failed if it reports an error."""
     text, tokens = "", None
     for line in output.splitlines():
@@ -205,7 +205,7 @@ def _codex(output: str) -> JudgeReply:
             text = str(item.get("text", ""))
         elif kind == "turn.completed":
             usage = event.get("usage") or {}
-            tokens = sum_of(usage.get(name) for name in ("input_tokens", "output_tokens"))
+            tokens = token_sum(usage.get(name) for name in ("input_tokens", "output_tokens"))
         elif kind in {"turn.failed", "error"}:
             error = event.get("error") or event
             raise Failed(quote(str(error.get("message", "it says that it failed"))))
@@ -214,29 +214,29 @@ def _codex(output: str) -> JudgeReply:
     return JudgeReply(text, tokens)
 
 
-def _gemini(output: str) -> JudgeReply:
+def _read_gemini(output: str) -> JudgeReply:
     """Return the reply in the output of Gemini CLI: one JSON object. Raises Failed if it reports an error."""
     found = json.loads(output[output.index("{") :])
     if found.get("error"):
         raise Failed(quote(str(found["error"].get("message", "it says that it failed"))))
     models = (found.get("stats") or {}).get("models") or {}
     return JudgeReply(
-        str(found["response"]), sum_of((model.get("tokens") or {}).get("total") for model in models.values())
+        str(found["response"]), token_sum((model.get("tokens") or {}).get("total") for model in models.values())
     )
 
 
 PRESETS: Final[Mapping[str, Preset]] = {
     "claude": Preset(
         ("claude", "--print", "--output-format", "json", "--no-session-persistence", "--safe-mode", "--strict-mcp-config", "--tools", ""),
-        "--model", _claude,
+        "--model", _read_claude,
     ),
     "codex": Preset(
         ("codex", "exec", "--json", "--ephemeral", "--ignore-user-config", "--ignore-rules", "--skip-git-repo-check",
          "--sandbox", "read-only", "--disable", "hooks", "--disable", "shell_tool"),
-        "--model", _codex, ("-",),
+        "--model", _read_codex, ("-",),
     ),
     "gemini": Preset(
-        ("gemini", "--output-format", "json", "--extensions", "none"), "--model", _gemini,
+        ("gemini", "--output-format", "json", "--extensions", "none"), "--model", _read_gemini,
         ("--prompt", "Answer the question above, with nothing but its JSON."), {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
     ),
 }  # fmt: skip

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from ormahd import paths
 from ormahd.errors import OrmahError
-from ormahd.judge.port import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, sum_of
+from ormahd.judge.port import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, token_sum
 from ormahd.settings.learning import JudgeSettings
 
 CONNECT_SECONDS: Final = 10.0
@@ -69,7 +69,7 @@ class Endpoint:
             if status != 200:
                 raise _failure(status, reply.replace(key.encode(), b"[the key]") if key else reply, after)
             self._plain = not more
-            return _read(reply)
+            return _read_completion(reply)
         raise AssertionError("the last request has no schema")
 
     def _key(self) -> str:
@@ -146,9 +146,9 @@ class _HttpCall:
             late = time.monotonic() > self._end
             self._answer = Failed(LATE) if late else Failed("it does not accept a connection", sent=False)
         except httpx.ConnectError as exc:
-            self._answer = Failed(f"it cannot be reached: {_plain(exc)}", sent=False)
+            self._answer = Failed(f"it cannot be reached: {_message_of(exc)}", sent=False)
         except (httpx.HTTPError, OSError) as exc:
-            self._answer = Failed(f"the connection broke: {_plain(exc)}")
+            self._answer = Failed(f"the connection broke: {_message_of(exc)}")
         except Exception as exc:  # noqa: BLE001 - raised again in the thread that asked
             self._answer = exc
         finally:
@@ -166,7 +166,7 @@ class _HttpCall:
             return response.status_code, bytes(reply), float(after) if after.isdecimal() and len(after) < 6 else None
 
 
-def _plain(exc: BaseException) -> str:
+def _message_of(exc: BaseException) -> str:
     """Return the message of an exception as one short line, without a prefix such as `[Errno 111]`."""
     return quote(_ERRNO.sub("", str(exc)) or type(exc).__name__)
 
@@ -193,7 +193,7 @@ def _error_of(reply: bytes) -> str:
     return quote(error) if isinstance(error, str) else ""
 
 
-def _read(reply: bytes) -> JudgeReply:
+def _read_completion(reply: bytes) -> JudgeReply:
     """Return the text and the tokens of a chat completion. `reply`: the body of the HTTP reply.
 
     Raises:
@@ -213,4 +213,4 @@ def _read(reply: bytes) -> JudgeReply:
         raise Failed("the answer is empty")
     usage = completion.get("usage")
     counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")] if isinstance(usage, dict) else []
-    return JudgeReply(content, sum_of(counts))
+    return JudgeReply(content, token_sum(counts))

@@ -107,12 +107,12 @@ class ModelJudge:
             sizes = [len(memory.content) for memory in group]
             if task.whole and (max(sizes) > task.characters or sum(sizes) > CALL):
                 continue
-            if task.must_write and not all(map(_faithful, group)):
+            if task.must_write and not all(map(_is_unchanged, group)):
                 continue
             memories = [_as_data(memory, task.characters) for memory in group]
             pair = {"memories": memories} if task.must_write else {"a": memories[0], "b": memories[1]}
             questions.append({"q": q, **pair})
-        for batch in _calls(questions):
+        for batch in _batches(questions):
             numbers = tuple(question["q"] for question in batch)
             try:
                 answered = self._asker.ask(JudgeQuestion(task.name, task.instructions, batch, task.answer, numbers))
@@ -120,14 +120,14 @@ class ModelJudge:
                 continue  # the questions of this call stay open; those of other calls may still be answered
             for verdict in answered:
                 if task.whole:
-                    unchanged = all(map(_faithful, groups[verdict.q - 1]))
+                    unchanged = all(map(_is_unchanged, groups[verdict.q - 1]))
                     texts = {name: (getattr(verdict, name) or "").strip() or None for name in ("title", "content")}
                     verdict = replace(verdict, **(texts if unchanged else dict.fromkeys(texts)))
                 verdicts[verdict.q - 1] = verdict
         return verdicts
 
 
-def _calls(questions: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _batches(questions: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """Yield the questions in batches, one for each call.
 
     The questions of a batch have at most `CALL` characters, unless it has a single question that is longer.
@@ -162,7 +162,7 @@ def _as_data(memory: ShownMemory, characters: int) -> dict[str, str]:
     }
 
 
-def _faithful(memory: ShownMemory) -> bool:
+def _is_unchanged(memory: ShownMemory) -> bool:
     """Return whether a model is shown a memory unchanged: it has no secrets, and no signs that `harmless` replaces."""
     whole = f"{_title(memory)}\n{memory.content}"
     return not redact(whole).found and harmless(whole) == whole

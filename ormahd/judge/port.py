@@ -198,7 +198,7 @@ def quote(text: str) -> str:
     return one_line(redact(text[: 8 * QUOTED]).text, QUOTED)
 
 
-def sum_of(counts: Iterable[Any]) -> int | None:
+def token_sum(counts: Iterable[Any]) -> int | None:
     """Return the sum of the token counts that a judge states, without those that are no numbers; None if none is a
     number."""
     whole = [count for count in counts if type(count) is int and count >= 0]

@@ -1,6 +1,6 @@
 """The learned blend: a logistic regression that computes each candidate's score from all evidence about it.
 
-`pieces` computes the evidence from the results of the earlier stages; `Blend.weigh` multiplies each piece of
+`blend_evidence` computes the evidence from the results of the earlier stages; `Blend.weigh` multiplies each piece of
 evidence by its weight. The weights are in `blend.json`. They are fitted by `python -m tests.bench fit`, which says
 on which texts. The score orders the candidates of one query. It is not absolute, so it does not decide whether a
 memory is whispered (`whisper.relevance` does).
@@ -30,8 +30,8 @@ PIECES: Final = (
     *("long_earlier", "long_words", "long_rare", "long_whole", "long_company", "long_crowd", "long_asks", "long_rule"),
     *("long_itself", "any_crowded"),
 )
-"""Names of the pieces of evidence (see `pieces`), each of which has a weight in `blend.json`: the kind of text or query
-for which the piece counts, and the evidence. Pieces that got no weight in any fit are left out."""
+"""Names of the pieces of evidence (see `blend_evidence`), each of which has a weight in `blend.json`: the kind of text
+or query for which the piece counts, and the evidence. Pieces that got no weight in any fit are left out."""
 PART: Final = "part_"
 """Prefix of the numbers in a trace that hold weight × value of a piece of evidence. Their sum plus `base` is
 `logit`."""
@@ -71,10 +71,10 @@ class StageEvidence(Struct, frozen=True):
     lengths: NDArray[np.int64]
     """Number of tokens of each note; 0: not known."""
     near: NDArray[np.bool_]
-    """Whether two candidates are taken to come from one conversation (`shape.of_one_moment`): bool[n, n]."""
+    """Whether two candidates are taken to come from one conversation (`shape.in_one_talk`): bool[n, n]."""
 
 
-def pieces(text: str, rows: Sequence[CandidateRow], found: StageEvidence) -> dict[str, Float]:
+def blend_evidence(text: str, rows: Sequence[CandidateRow], found: StageEvidence) -> dict[str, Float]:
     """Return {name in `PIECES`: value for each candidate}: the evidence about the candidates of the query `text`.
 
     A name has two parts: the kind of text, and the evidence. The value is the evidence, multiplied by how much the

@@ -2,7 +2,7 @@
 
 `fuse` combines the lists found by words and by vectors into one, by weighted reciprocal rank fusion, with scores
 from 0 to 1. `activate` adds memories that are connected by edges to the best results, the seeds (spreading
-activation). `seat` chooses which of them are shown.
+activation). `place_conflicts` chooses which of them are shown.
 """
 
 from __future__ import annotations
@@ -124,10 +124,10 @@ def activate(index: Reader, results: Sequence[Trace], chosen: Filter, seeds: int
             trace.score = trace.recompute()
             trace.path = [{"seed": seed_id, "edge": edge.edge.value, "out": edge.source == seed_id}]
             by_seed[seed_id].append(trace)
-    return _best(by_seed.values(), index, chosen)
+    return _best_traces(by_seed.values(), index, chosen)
 
 
-def _best(found: Collection[list[Trace]], index: Reader, chosen: Filter) -> list[Trace]:
+def _best_traces(found: Collection[list[Trace]], index: Reader, chosen: Filter) -> list[Trace]:
     """Return the traces that pass the filter, best first, each memory once: at most `MAX_PER_SEED` of each list in
     `found`.
 
@@ -147,7 +147,7 @@ def _best(found: Collection[list[Trace]], index: Reader, chosen: Filter) -> list
     return sorted(best.values(), key=lambda trace: (-trace.score, trace.node_id))
 
 
-def seat(merged: Sequence[Trace], limit: int) -> list[Trace]:
+def place_conflicts(merged: Sequence[Trace], limit: int) -> list[Trace]:
     """Return the `limit` best of `merged` (best first), with places reserved for memories that contradict one of them.
 
     Thus the reader learns of contradictions even if there are many results. At most one place in `CONFLICTS_SHARE` is

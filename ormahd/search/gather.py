@@ -58,7 +58,7 @@ NAMING: Final = frozenset().union(*WORDS.values())
 """The words in `WORDS`, of all types."""
 
 
-def kinds(text: str) -> frozenset[NodeType]:
+def named_types(text: str) -> frozenset[NodeType]:
     """Return the memory types that a text names; empty if it names none."""
     beginning = words(text[:SHORT])
     found = {kind for kind, named in WORDS.items() if not named.isdisjoint(beginning)}
@@ -114,7 +114,7 @@ def parse_query(query: SearchQuery, *, space: str | None, now: datetime) -> Pars
     windowed = query.created_after is not None or query.created_before is not None
     period = None if windowed else find_period(query.query, now)
     topic_text = period.rest if period is not None else query.query
-    only_time = (period is not None or windowed) and subject(topic_text).isdisjoint(query_terms(topic_text))
+    only_time = (period is not None or windowed) and subject_words(topic_text).isdisjoint(query_terms(topic_text))
     after, before = query.created_after, query.created_before
     if period is not None and only_time:
         after, before = period.after, period.before
@@ -134,23 +134,23 @@ def parse_query(query: SearchQuery, *, space: str | None, now: datetime) -> Pars
         space=space if query.spaces is None else None,
         period=period,
         only_time=only_time,
-        kinds=kinds(query.query),
+        kinds=named_types(query.query),
         now=now,
     )
 
 
-def topics(text: str) -> frozenset[str]:
+def topic_words(text: str) -> frozenset[str]:
     """Return the words that say what a question is about; empty if it asks only about a time, or about the user."""
     return frozenset(words(text)) - STOP_WORDS - _IDLE - QUESTION_WORDS - IDENTITY_WORDS
 
 
-def subject(text: str) -> frozenset[str]:
-    """Return the topic words (`topics`) without function words and words that name a type.
+def subject_words(text: str) -> frozenset[str]:
+    """Return the topic words (`topic_words`) without function words and words that name a type.
 
     Empty for a question such as "what did we decide last week".
     """
     return frozenset(
-        word for word in topics(text) - FUNCTION_WORDS - NAMING - _IDLE_ELSEWHERE if not _IDLE_HAN.issuperset(word)
+        word for word in topic_words(text) - FUNCTION_WORDS - NAMING - _IDLE_ELSEWHERE if not _IDLE_HAN.issuperset(word)
     )
 
 
@@ -202,8 +202,8 @@ def parts(text: str) -> tuple[str, ...]:
     if not 1 < len(found) <= MAX_PARTS:
         return ()
     # a part that stands alone begins with a question word, has a subject, and has no pronoun
-    alone = [part for part in found if _BEGIN.match(fold(part)) and subject(part) and _LEANING.isdisjoint(words(part))]
-    return tuple(f"{part}?" for part in found) if alone == found else ()
+    alone = all(_BEGIN.match(fold(part)) and subject_words(part) and _LEANING.isdisjoint(words(part)) for part in found)
+    return tuple(f"{part}?" for part in found) if alone else ()
 
 
 class Trace(Struct):
@@ -356,7 +356,7 @@ class Gathered(Struct, frozen=True):
     degraded: list[str] = field(default_factory=list)
 
 
-def understand(index: Reader, query: QueryVectors) -> Meaning:
+def embed_meaning(index: Reader, query: QueryVectors) -> Meaning:
     """Return a question as vectors, with its tokens weighted by how rare they are in the vault."""
     weights = token_weights(index.idf(query.token_ids, query.function_words))
     pooled = weights @ query.wide
@@ -377,7 +377,7 @@ def gather(index: Reader, parsed: ParsedQuery, embed: EmbedQuery, least: int = M
     if query is None or query.read < READABLE:  # vectors of a language that the model does not read say nothing
         degraded = ["vectors"] if query is None else []
         return Gathered(by_words=words_found(), by_meaning=[], meaning=None, pool=pool, degraded=degraded)
-    meaning = understand(index, query)
+    meaning = embed_meaning(index, query)
     near = index.search_vectors(meaning.focus, pool, parsed.chosen)
     by_meaning = [(node_id, cosine) for node_id, cosine in near if cosine >= LEAST_COSINE]
     return Gathered(by_words=words_found(), by_meaning=by_meaning, meaning=meaning, pool=pool)

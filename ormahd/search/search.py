@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from ormahd.index.reader import Reader
 from ormahd.index.rows import CandidateRow, Filter
 from ormahd.model.node import EdgeType, Found, SearchQuery, Tier
-from ormahd.search.exact import Exact, look, rare_words
-from ormahd.search.fuse import SEEDS, Fused, activate, fuse, seat
+from ormahd.search.exact import Exact, exact_effect, rare_words
+from ormahd.search.fuse import SEEDS, Fused, activate, fuse, place_conflicts
 from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Trace, gather, max_sim, parse_query, parts
 from ormahd.search.shape import Evidence, Named, Shaped, shape
 from ormahd.text.standing import Relation
@@ -93,7 +93,7 @@ def newer_of(
     evolved = {e.target: e.source for e in edges if e.edge is EdgeType.EVOLVED_FROM and e.target in ids}
     passing = set(index.filter_ids(sorted(set(evolved.values())), chosen))
     found = {older: newer for older, newer in evolved.items() if newer in passing}
-    pairs = [pair for pair in _near(index, ids, pool) if frozenset(pair[:2]) not in apart and pair[0] not in found]
+    pairs = [pair for pair in _pairs(index, ids, pool) if frozenset(pair[:2]) not in apart and pair[0] not in found]
     relations = {two: compared for two, compared in index.replaced_pairs(pairs).items() if not holds(*two)}
     cosines = {pair[:2]: pair[2] for pair in pairs}
     edited = [two for two in relations if reworded(*two, cosines[two])]
@@ -104,8 +104,8 @@ def newer_of(
     replaced = [two for two, compared in likely.items() if compared.verdict is Relation.REPLACED]
     found |= {older: newer for older, newer in replaced if older in ids}
     by_chance = sorted(likely, key=lambda two: (likely[two].replaced, two))
-    marks = {older: Newer(_last(newer, found), replaces=False) for older, newer in by_chance if older in ids}
-    return marks | {older: Newer(_last(older, found), replaces=True) for older in found}
+    marks = {older: Newer(_end_of_chain(newer, found), replaces=False) for older, newer in by_chance if older in ids}
+    return marks | {older: Newer(_end_of_chain(older, found), replaces=True) for older in found}
 
 
 def replaced_of_all(
@@ -127,7 +127,7 @@ def replaced_of_all(
     return found
 
 
-def _near(index: Reader, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -> list[tuple[str, str, float]]:
+def _pairs(index: Reader, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -> list[tuple[str, str, float]]:
     """Return (older id, newer id, cosine) of the pairs that are near enough to compare, nearest first, at most `PAIRS`.
 
     Sections of sources are not compared: the date of a file says little about when something was so.
@@ -154,7 +154,7 @@ def _near(index: Reader, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -
     return sorted(found, key=lambda pair: (-pair[2], pair[:2]))[:PAIRS]
 
 
-def _last(node_id: str, found: Mapping[str, str]) -> str:
+def _end_of_chain(node_id: str, found: Mapping[str, str]) -> str:
     """Return the newest memory at the end of a chain of replacements that begins with `node_id`.
 
     `found`: {older id: newer id}.
@@ -300,7 +300,7 @@ def rank(
     if parsed.only_time:
         newest = _newest(index, parsed, parsed.limit, ())
         if newest or parsed.period is None:
-            return _answer(parsed, None, newest, [], {}, explain=explain)
+            return _ranked(parsed, None, newest, [], {}, explain=explain)
         timeless = replace(parsed.chosen, created_after=None, created_before=None)  # "friday" may be a word of a text
         parsed = replace(parsed, only_time=False, period=None, chosen=timeless)
         gathered = gather(index, parsed, embed, rules.min_pool)
@@ -308,14 +308,14 @@ def rank(
     else:
         gathered = gather(index, parsed, embed, rules.min_pool)
     keep = max(rules.compared, 2 * parsed.limit)
-    exact = look(index, parsed)
+    exact = exact_effect(index, parsed)
     fused = fuse(gathered, keep=keep, exact=exact.boost.keys())
     scored = _scored(index, fused, gathered, parsed, exact, explain=explain)
-    results = _cut(scored.traces, parsed)
+    results = _results(scored.traces, parsed)
     late = _newest(index, parsed, parsed.limit - len(results), results) if parsed.windowed else []
     activated = activate(index, results, parsed.chosen, rules.seeds)
     merged = sorted([*results, *activated], key=lambda trace: -trace.score) + late
-    top, candidates = seat(merged, parsed.limit), [*scored.traces, *activated]
+    top, candidates = place_conflicts(merged, parsed.limit), [*scored.traces, *activated]
     if renewed:
         first = [trace.node_id for trace in top[:FIRST]]
         pool = scored.rows | index.candidates([node_id for node_id in first if node_id not in scored.rows])
@@ -325,7 +325,7 @@ def rank(
     for trace in merged:
         if trace.node_id not in top_ids:
             trace.dropped = f"cut: {trace.source} beyond the {parsed.limit} best"
-    found = _answer(parsed, gathered, top, candidates, scored.spaces, explain=explain)
+    found = _ranked(parsed, gathered, top, candidates, scored.spaces, explain=explain)
     return found if renewed else replace(found, pool=scored.rows)
 
 
@@ -346,10 +346,10 @@ def rank_parts(index: Reader, query: SearchQuery, **options: Unpack[Options]) ->
     """Return the results of `rank`. If the text asks several questions, they include the results of each question."""
     whole, pieces = rank(index, query, **options), parts(query.query)
     each = [rank(index, query.model_copy(update={"query": piece}), **options) for piece in pieces]
-    return join(whole, each, pieces, query.limit) if pieces else whole
+    return join_results(whole, each, pieces, query.limit) if pieces else whole
 
 
-def join(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: int) -> Ranked:
+def join_results(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: int) -> Ranked:
     """Return the results of the whole text and of its questions as one list, each memory once, with its highest score.
 
     The best results of the questions come first; the others follow by their score. `each`: the results of each
@@ -369,7 +369,7 @@ def join(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: in
     return replace(whole, results=ordered[:limit], degraded=degraded, trace=trace, pool=pool)
 
 
-def score(
+def score_candidates(
     index: Reader, fused: Sequence[Fused], gathered: Gathered, parsed: ParsedQuery, exact: Exact
 ) -> tuple[list[Fused], list[CandidateRow], Evidence | None, Shaped]:
     """Return (candidates, rows, evidence, scores): the fused candidates that are still in the index, and their scores.
@@ -392,9 +392,9 @@ def _scored(
 
     Without `explain` only the first traces have numbers.
     """
-    fused, rows, evidence, shaped = score(index, fused, gathered, parsed, exact)
+    fused, rows, evidence, shaped = score_candidates(index, fused, gathered, parsed, exact)
     scores = shaped.scores.tolist()
-    behind = _behind(index, rows, scores)
+    behind = _demotions(index, rows, scores)
     for at, share in behind.items():
         scores[at] = round(scores[at] * share, 6)
     order = sorted(range(len(rows)), key=lambda at: (-scores[at], -rows[at].created, rows[at].id))
@@ -413,7 +413,7 @@ def _scored(
     return Scored(traces, {row.id: row for row in rows}, spaces, shaped)
 
 
-def _behind(index: Reader, rows: Sequence[CandidateRow], scores: Sequence[float]) -> dict[int, float]:
+def _demotions(index: Reader, rows: Sequence[CandidateRow], scores: Sequence[float]) -> dict[int, float]:
     """Return {position in `rows`: factor} of the archived memories that must not rank above a memory made from them.
 
     The factor lowers the archived memory's score below that of the other one. Only pairs of two candidates count, and
@@ -451,7 +451,7 @@ def _evidence(index: Reader, rows: Sequence[CandidateRow], gathered: Gathered) -
     return Evidence(cosines[:, 0], cosines[:, 1], whole.round(DECIMALS), late)
 
 
-def _cut(traces: list[Trace], parsed: ParsedQuery) -> list[Trace]:
+def _results(traces: list[Trace], parsed: ParsedQuery) -> list[Trace]:
     """Return the traces that become results: the best ones, at most the query's limit, whose score without the
     learned blend (`Trace.before`) is at least `MIN_SCORE`.
 
@@ -485,7 +485,7 @@ def _newest(index: Reader, parsed: ParsedQuery, room: int, results: Sequence[Tra
     return [Trace(node_id, {"temporal": score}, score=score, source="temporal") for node_id in found]
 
 
-def _answer(
+def _ranked(
     parsed: ParsedQuery,
     gathered: Gathered | None,
     results: Sequence[Trace],

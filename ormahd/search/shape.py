@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ormahd.index.rows import CandidateRow, micros
 from ormahd.model.node import Tier
-from ormahd.search.blend import StageEvidence, fitted, pieces
+from ormahd.search.blend import StageEvidence, blend_evidence, fitted
 from ormahd.search.exact import Exact
 from ormahd.search.fuse import Fused
 from ormahd.search.gather import Late, ParsedQuery
@@ -160,7 +160,7 @@ def similarity(
     return {**inputs, **weighted, "moment": moment, "similarity": judged, "cosine": np.nan_to_num(evidence.cosine)}
 
 
-def of_one_moment(rows: Sequence[CandidateRow]) -> NDArray[np.bool_]:
+def in_one_talk(rows: Sequence[CandidateRow]) -> NDArray[np.bool_]:
     """Return for each two memories whether they seem to come from one conversation, as bool[n, n]. The diagonal is
     True.
 
@@ -180,7 +180,7 @@ def shape(
     judged: dict[str, Float] = {}
     known = np.zeros(len(rows), np.bool_)
     if evidence is not None and rows:
-        near = of_one_moment(rows)
+        near = in_one_talk(rows)
         judged = similarity(rows, np.array([candidate.bm25 or 0.0 for candidate in fused], np.float64), evidence, near)
         known = ~np.isnan(evidence.focus)
     learned: dict[str, Float] = {}
@@ -192,7 +192,8 @@ def shape(
         late = evidence.late
         witnesses = {"earlier": earlier, "rare": judged["late_rare"], "whole": np.nan_to_num(evidence.whole)}
         witnesses |= {"words": judged["words"], "focus": judged["focus"]}
-        learned = pieces(parsed.text, rows, StageEvidence(witnesses, late.matches, late.shares, late.lengths, near))
+        stages = StageEvidence(witnesses, late.matches, late.shares, late.lengths, near)
+        learned = blend_evidence(parsed.text, rows, stages)
         judged |= {"earlier": earlier} | fitted().weigh(learned)
     before = _scores(earlier, factors)
     scores = _scores(np.where(known, judged["likely"], earlier), factors) if judged else before

@@ -93,7 +93,7 @@ def boosts(vector: Float | None, node_ids: Iterable[str], judgements: Judgements
     return {node: float(signed[at] / total[at]) * MAX_BOOST for at, node in enumerate(nodes) if total[at] > 0}
 
 
-def judged(vector: Float | None, node_id: str, judgements: Judgements) -> bool:
+def is_judged(vector: Float | None, node_id: str, judgements: Judgements) -> bool:
     """Return whether this memory was judged for a similar prompt. Then a review need not ask about it.
 
     `vector`: the prompt's unit vector; None: the result is False.

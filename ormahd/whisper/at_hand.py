@@ -68,7 +68,7 @@ class Match(Struct, frozen=True):
     id: str
 
 
-def _best(match: Match) -> tuple[bool, int, str]:
+def _sort_key(match: Match) -> tuple[bool, int, str]:
     """Return the sort key of a match: those that a property names first, then those that name more."""
     return not match.given, -match.weight, match.id
 
@@ -122,7 +122,7 @@ class SpaceActs:
             for name in bearing.added_things(words):
                 rows = (named for key in bearing.lookup_keys(name) for named in self.things.get(key, ()))
                 found += [Match(False, 2, named.id) for named in rows if bearing.are_alike(named.text, name)]
-        return sorted(found, key=_best)
+        return sorted(found, key=_sort_key)
 
 
 def _table(rows: Iterable[tuple[str, _Named]]) -> dict[str, list[_Named]]:
@@ -157,7 +157,7 @@ class ActTable:
         best first."""
         best: dict[str, Match] = {}
         tables = [self.of(space), self.of(None)] if space is not None else [self.of(None)]
-        for match in sorted((match for table in tables for match in table.matches(act)), key=_best):
+        for match in sorted((match for table in tables for match in table.matches(act)), key=_sort_key):
             best.setdefault(match.id, match)
         return list(best.values())[:POOL]
 
@@ -189,7 +189,7 @@ class AtHand(Struct, frozen=True):
     guards: Sequence[NodeRow] = field(default_factory=list)
 
 
-def about(
+def compose(
     ormah: Ormah,
     matches: Sequence[Match],
     *,
@@ -221,7 +221,7 @@ def about(
     return AtHand(Greeting(text, displays) if chosen else Greeting(), guards)
 
 
-def reason(row: NodeRow) -> str:
+def guard_reason(row: NodeRow) -> str:
     """Return the reason of a guard for an action that is refused or put to the person: the memory's sentence and its
     id."""
     return f"{sentence(row, REASON)} (Ormah, memory {row.short_id}: guard {row.guard})"

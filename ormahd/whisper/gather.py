@@ -37,21 +37,21 @@ from ormahd.search.search import (
 )
 from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, stems, words
-from ormahd.whisper.by_words import by_names, has_twin, relevance_by_words, unknown_names, weights
+from ormahd.whisper.by_words import adjust_by_names, clause_weights, has_twin, relevance_by_words, unknown_names
 from ormahd.whisper.relevance import FEW, RIVAL, TEXT_ALONE, asks, away, common_words, few_words, fitted, relevance
 from ormahd.whisper.types import Analysis, Asked, Candidate, Intent
 
 OVERLAP: Final = 20_000
 """Maximum number of characters of a memory whose words are compared with the prompt's."""
 CACHED_WORDS: Final = 60_000
-"""Total number of words in the cache of `stemmed`."""
+"""Total number of words in the cache of `stems_of_notes`."""
 
 _known: dict[str, frozenset[str]] = {}
 _counted = 0
 _lock = threading.Lock()
 
 
-def stemmed(rows: Sequence[NodeRow]) -> dict[str, frozenset[str]]:
+def stems_of_notes(rows: Sequence[NodeRow]) -> dict[str, frozenset[str]]:
     """Return `{digest: stemmed words}` of these memories, cached. Of a huge memory, only the beginning is read."""
     global _counted  # noqa: PLW0603 - of the process, as `_known` is
     found = {row.digest: known for row in rows if (known := _known.get(row.digest)) is not None}
@@ -149,7 +149,7 @@ def gather(
         index, query, embed=embed, space=asked.space, now=now, rules=rules, renewed=False, explain=False
     )
     archive = _archive(index, query, asked, embed=embed, now=now, rules=rules)
-    identity = neighbours(index.edges_of([self_id]), self_id) if Intent.IDENTITY in analysis.intents else frozenset()
+    identity = about_user(index.edges_of([self_id]), self_id) if Intent.IDENTITY in analysis.intents else frozenset()
     standing = Ranked([])
     if preferences:
         standing = _preferences(index, analysis, asked, embed=embed, now=now, rules=rules)
@@ -176,7 +176,7 @@ def gather(
         stems={
             stem: max(0.0, math.log((notes + 1) / (counts[term] + 0.5))) for term in terms for stem in stems((term,))
         },
-        words=weights(index, analysis.query, embed),
+        words=clause_weights(index, analysis.query, embed),
         unknown=tuple(unknown_names(index, analysis.query)),
         asks=asks(vectors),
         fitted=None if vectors is None else vectors.fitted,
@@ -213,7 +213,7 @@ def gather(
     )
 
 
-def neighbours(edges: Iterable[EdgeRow], self_id: str) -> frozenset[str]:
+def about_user(edges: Iterable[EdgeRow], self_id: str) -> frozenset[str]:
     """Return the ids of memories that describe the user: those connected to the self node by `defines`."""
     linked = (edge for edge in edges if edge.edge is EdgeType.DEFINES)
     return frozenset(end for edge in linked for end in (edge.source, edge.target)) - {self_id}
@@ -245,7 +245,7 @@ def _candidates(
 
     `ranks`: the place of each hit among the hits at home, from 1; `rivals`: the similarities of the hits at home.
     """
-    stems_of = stemmed([rows[hit.node_id] for hit in hits if hit.node_id in rows])
+    stems_of = stems_of_notes([rows[hit.node_id] for hit in hits if hit.node_id in rows])
     first, second = [*sorted(rivals, reverse=True), RIVAL, RIVAL][:2]
     total = sum(prompt.stems.values())
     for hit, found_at in zip(hits, ranks, strict=False):
@@ -270,7 +270,7 @@ def _candidates(
             fits = numbers["by_words"] = relevance_by_words(row, prompt.words)
         twin = has_twin(prompt.unknown, row)
         numbers["twin"] = float(twin)
-        yield Candidate(row, hit.score, hit.source, by_names(fits, numbers, twin=twin), numbers=numbers)
+        yield Candidate(row, hit.score, hit.source, adjust_by_names(fits, numbers, twin=twin), numbers=numbers)
 
 
 def _archive(
@@ -288,7 +288,7 @@ def _archive(
     if not near or near[0][1] < FAR_ARCHIVE:
         return Ranked([])
     wish = query.model_copy(update={"tiers": [Tier.ARCHIVAL], "limit": WIDE_ARCHIVE})
-    few = _few(rules, 2 * WIDE_ARCHIVE)
+    few = _small_rules(rules, 2 * WIDE_ARCHIVE)
     found = rank(index, wish, embed=embed, space=asked.space, now=now, renewed=False, explain=False, rules=few)
     ids = {hit.node_id for hit in found.results}
     edges = index.edges_of(list(ids))
@@ -314,11 +314,11 @@ def _preferences(
     query = SearchQuery(
         query=analysis.query, limit=WIDE_PREFERENCES, tiers=SPOKEN_OF, types=[NodeType.PREFERENCE], spaces=spaces
     )
-    few = _few(rules, WIDE_PREFERENCES)
+    few = _small_rules(rules, WIDE_PREFERENCES)
     return rank(index, query, embed=embed, space=None, now=now, renewed=False, explain=False, rules=few)
 
 
-def _few(rules: Rules, many: int) -> Rules:
+def _small_rules(rules: Rules, many: int) -> Rules:
     """Return `rules` for a small search: `many` candidates, no spreading activation."""
     return replace(rules, seeds=0, min_pool=many, compared=many)
 

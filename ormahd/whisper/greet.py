@@ -24,7 +24,7 @@ from ormahd.model.node import NodeType, Tier
 from ormahd.ormah import Ormah
 from ormahd.process import own_files
 from ormahd.text.harness import PROGRAM, SHELL, Commands, shell
-from ormahd.whisper.gather import neighbours
+from ormahd.whisper.gather import about_user
 from ormahd.whisper.render import REMEMBERS, enclose, fits_line, line, notice, quoted
 from ormahd.whisper.types import Display, context_key
 
@@ -105,7 +105,7 @@ def greet(
     room = CHARACTERS - len(enclose([], commands=commands, heading=REMEMBERS))
     lines = [*map(notice, stopped), *([""] if stopped else [])]
     displays: dict[str, Display] = {}
-    due = [row for row in _due(ormah, space) if context_key(row) not in known]
+    due = [row for row in _greeting_rows(ormah, space) if context_key(row) not in known]
     newer = replaced_today(ormah, [row.id for row in due[:MAX_MEMORIES]])
     for row in due:
         entry, display = _entry(mark_stale(row, cwd, space), room, newer.get(row.id))
@@ -117,14 +117,14 @@ def greet(
     return Greeting(enclose(lines, commands=commands, heading=REMEMBERS), displays) if lines else Greeting()
 
 
-def _due(ormah: Ormah, space: str | None) -> Iterator[NodeRow]:
+def _greeting_rows(ormah: Ormah, space: str | None) -> Iterator[NodeRow]:
     """Yield the memories for a greeting, in the order in which they are shown.
 
     The order is: core memories of this space, its latest decisions and procedures, global core memories, the self node,
     and the memories connected to it by `defines`.
     """
     index, self_id, now = ormah.index, ormah.vault.self_id, ormah.ranking_clock()
-    linked = neighbours(index.edges_of([self_id]), self_id)
+    linked = about_user(index.edges_of([self_id]), self_id)
     core = index.ids(Filter(tiers=(Tier.CORE,), spaces=(GLOBAL, *([space] if space else [])), alive_at=now))
     fresh: list[str] = []
     if space:

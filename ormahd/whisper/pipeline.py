@@ -23,7 +23,7 @@ from ormahd.index.rows import GLOBAL, Filter
 from ormahd.model.chance import after_feedback, log_odds, sigmoid
 from ormahd.model.node import Tier
 from ormahd.ormah import Ormah
-from ormahd.search.gather import subject
+from ormahd.search.gather import subject_words
 from ormahd.search.search import Rules
 from ormahd.state import whispers
 from ormahd.text import times
@@ -67,7 +67,7 @@ class Whisper:
         stored as context of the next one, and feedback can refer to the logged candidates.
         """
         begun = time.perf_counter()
-        course = _Course(self, asked, explain=explain)
+        course = _PromptRun(self, asked, explain=explain)
         return course.answer(course.run(), begun)
 
     def warm(self) -> None:
@@ -75,7 +75,7 @@ class Whisper:
         times.warm()
         generic.warm()
         if self.archetypes.warm():
-            _Course(self, Asked(FIRST, None), explain=False).run()
+            _PromptRun(self, Asked(FIRST, None), explain=False).run()
 
 
 class Answer(Struct):
@@ -98,7 +98,7 @@ class Answer(Struct):
         return self.pool.better if self.pool is not None and fits else None
 
 
-class _Course:
+class _PromptRun:
     """Runs one prompt through the stages, then renders and logs the answer."""
 
     def __init__(self, whisper: Whisper, asked: Asked, *, explain: bool) -> None:
@@ -119,7 +119,7 @@ class _Course:
         asked, ormah = self.asked, self.ormah
         if not self.settings.enabled or (asked.space or GLOBAL) in self.settings.silent_spaces:
             return Answer(Silence.OFF)
-        if (early := analyse.early(asked.prompt, asked.harness)) is not None:
+        if (early := analyse.early_silence(asked.prompt, asked.harness)) is not None:
             return Answer(early)
         analysis = analyse.analyse(
             asked, self.before, embed=self.embed, archetypes=self.whisper.archetypes, now=self.now
@@ -132,15 +132,15 @@ class _Course:
         taught = {
             row.id: Candidate(row, 0.0, "search", numbers={"place": 1.0})
             for row in (ormah.index.notes(ids).values() if ids else ())
-            if choose.useful(verdicts[row.id], row, asked)
+            if choose.is_useful(verdicts[row.id], row, asked)
             and not row.expired(self.now)
             and context_key(row) not in self.before.known
         }
-        if not taught and (silence := analyse.quiet(analysis, self.before)) is not None:
+        if not taught and (silence := analyse.topic_silence(analysis, self.before)) is not None:
             return Answer(silence, analysis)
 
         # standing preferences are for a task, or a question about the user
-        asks = is_question(analysis.prompt) or generic.explains(analysis.prompt)
+        asks = is_question(analysis.prompt) or generic.asks_to_explain(analysis.prompt)
         pool = gather.gather(
             ormah.index,
             analysis,
@@ -167,28 +167,28 @@ class _Course:
         """Return the memories that are shown, or the silence. `verdicts`: see `_verdicts`. Sets `dropped` of all other
         candidates."""
         candidates, settings = pool.candidates, self.settings
-        request = generic.request(analysis, self.asked.space)
-        choose.judge(pool, analysis, settings)
+        request = generic.technical_request(analysis, self.asked.space)
+        choose.compute_relevance(pool, analysis, settings)
         everyone = [*candidates, *pool.preferences]
-        choose.heed(everyone, verdicts, self.asked)
-        choose.floor(candidates, analysis, settings)
+        choose.record_verdicts(everyone, verdicts, self.asked)
+        choose.drop_irrelevant(candidates, analysis, settings)
 
         # judgements on similar prompts, unless it asks for a time, or the model does not read its language
         boosts: Mapping[str, float] = {}
-        if analysis.vector is not None and not analysis.temporal and analyse.is_read(analysis.prompt, self.embed):
+        if analysis.vector is not None and not analysis.temporal and analyse.is_readable(analysis.prompt, self.embed):
             ids = [candidate.id for candidate in everyone if candidate.dropped is None]
             boosts = affinity.boosts(analysis.vector, ids, self.ormah.learned.judgements, now=self.now)
-        choose.boost(everyone, boosts, settings)
-        choose.timely(candidates, analysis, self.asked, topical=bool(subject(analysis.query)))
-        choose.identity(candidates, analysis, settings)
-        stems_of = gather.stemmed([candidate.row for candidate in choose.alive(candidates)])
-        generic.drop(candidates, request, stems_of, self.ormah.index.frequencies)
-        known = choose.unknown(candidates, self.before)
-        choose.unknown(pool.preferences, self.before)
-        choose.gate(everyone)
-        resting = choose.resting(candidates, settings)
+        choose.add_affinity(everyone, boosts, settings)
+        choose.drop_untimely(candidates, analysis, self.asked, topical=bool(subject_words(analysis.query)))
+        choose.keep_identity(candidates, analysis, settings)
+        stems_of = gather.stems_of_notes([candidate.row for candidate in choose.not_dropped(candidates)])
+        generic.drop_generic(candidates, request, stems_of, self.ormah.index.frequencies)
+        known = choose.drop_known(candidates, self.before)
+        choose.drop_known(pool.preferences, self.before)
+        choose.apply_gate(everyone)
+        resting = choose.best_archived(candidates, settings)
         chosen = choose.choose(candidates, analysis, settings)
-        preferences = choose.standing(pool.preferences, chosen)
+        preferences = choose.choose_preferences(pool.preferences, chosen)
         chosen, preferences, old = gather.renew(
             self.ormah.index,
             chosen,
@@ -202,16 +202,16 @@ class _Course:
             why = Silence.GATE if resting is None else Silence.ARCHIVE
             if known:
                 why = Silence.KNOWN
-            elif generic.dropped(candidates, settings.injection_gate):
+            elif generic.has_dropped(candidates, settings.injection_gate):
                 why = Silence.GENERIC
-            elif choose.silenced(everyone, settings):
+            elif choose.is_silenced(everyone, settings):
                 why = Silence.JUDGED
             return Answer(why, analysis, pool, request=request, resting=resting if why is Silence.ARCHIVE else None)
         exploring = None
         if settings.exploration and not analysis.temporal:
             known_of = {*boosts, *old, *(preference.id for preference in preferences)}
             room = settings.max_nodes - len(chosen) - len(preferences)
-            exploring = choose.explore(candidates, chosen, known_of, room=room)
+            exploring = choose.pick_exploration(candidates, chosen, known_of, room=room)
         arranged = tuple(choose.arrange(chosen, preferences, exploring, settings))
         for candidate in arranged:
             candidate.row = mark_stale(candidate.row, self.asked.cwd, self.asked.space)
@@ -231,7 +231,7 @@ class _Course:
         if not judgements.explicit:
             return {}
         same = self.ormah.learned.seal.prompt(whispers.stored_prompt(analysis.prompt))
-        vector = analysis.vector if analyse.is_read(analysis.prompt, self.embed) else None
+        vector = analysis.vector if analyse.is_readable(analysis.prompt, self.embed) else None
         return affinity.verdicts(vector, same, judgements)
 
     # ------------------------------------------------------------ the answer
@@ -253,10 +253,10 @@ class _Course:
         if found.chosen and self.before.recent is None and self.settings.review:
             known = {key.partition(":")[0] for key in self.before.known}
             besides = {candidate.id for candidate in found.chosen} | known
-            held = review.pick(
+            held = review.pick_review(
                 self.ormah, asked.space, now=self.now, besides=besides, archetypes=self.whisper.archetypes
             )
-        noticed = not self.settings.maintenance or found.silence in UNHEARD or MAINTENANCE in self.before.known
+        noticed = not self.settings.maintenance or found.silence in UNCOUNTED or MAINTENANCE in self.before.known
         due = not noticed and not asked.disconnected() and self.whisper.maintenance_due()
 
         # feedback can refer to this whisper if the prompt's vector may be stored
@@ -277,7 +277,7 @@ class _Course:
         logged = learnable and found.silence is not Silence.OFF and not asked.dry
         self._use(found, nodes)
         if held is not None and text.reviewed and logged:
-            review.went_out(self.ormah, held, event=event)
+            review.record_review(self.ormah, held, event=event)
 
         # the event has ids, and no text of a prompt or a memory
         silence = found.silence.value if found.silence is not None and not nodes else None
@@ -303,7 +303,7 @@ class _Course:
             review=held.node_id if held is not None and text.reviewed else None,
             resting=None if found.resting is None else _view(found.resting),
             archived=len(self.ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,)))) if found.resting is not None else 0,
-            trace=trace(found, asked) if self.explain else UNSET,
+            trace=whisper_trace(found, asked) if self.explain else UNSET,
         )
 
     def _log(self, event: str, found: Answer, nodes: Sequence[Candidate], begun: float) -> None:
@@ -314,7 +314,7 @@ class _Course:
         asked, analysis, model = self.asked, found.analysis, self.ormah.learned.model
         vector = analysis.vector if analysis is not None else None
         prompt = analysis.prompt if analysis is not None else asked.prompt
-        if found.silence not in UNHEARD:
+        if found.silence not in UNCOUNTED:
             displays = {context_key(node.row): node.display for node in nodes if node.display is not None}
             earlier = EarlierPrompt(prompt, vector, self.ormah.clock(), bool(nodes))
             self.whisper.sessions.add_prompt(asked.session_id, earlier, displays, model=model, keep=not asked.unkept)
@@ -346,7 +346,7 @@ class _Course:
         """Record in the state that a prompt came, and that the memories shown with their content were used."""
         asked, state = self.asked, self.ormah.state
         looked = self.explain or (asked.session_id is None and asked.agent == PERSON)
-        if looked or found.silence in UNHEARD:
+        if looked or found.silence in UNCOUNTED:
             return
         full = [node.id for node in nodes if node.display in CONTENT]
         try:
@@ -357,7 +357,7 @@ class _Course:
             log.warning("what was whispered could not be noted as used: %s", exc)
 
 
-UNHEARD = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHINE})
+UNCOUNTED = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHINE})
 """Silences whose prompts get no maintenance notice and are not counted in the session, as they ask an agent nothing."""
 
 
@@ -377,7 +377,7 @@ def _view(candidate: Candidate) -> WhisperNode:
 # ------------------------------------------------------------ the trace, for `--explain`
 
 
-def trace(answer: Answer, asked: Asked) -> dict[str, Any]:
+def whisper_trace(answer: Answer, asked: Asked) -> dict[str, Any]:
     """Return the values that `--explain` shows of a whisper, as plain dicts, lists and scalars."""
     analysis, pool = answer.analysis, answer.pool
     values: dict[str, Any] = {
@@ -400,13 +400,13 @@ def trace(answer: Answer, asked: Asked) -> dict[str, Any]:
         values |= {
             "weights": dict(pool.weights),
             "fits_better": pool.better,
-            "candidates": [explained(candidate) for candidate in pool.candidates],
-            "preferences": [explained(candidate) for candidate in pool.preferences],
+            "candidates": [candidate_values(candidate) for candidate in pool.candidates],
+            "preferences": [candidate_values(candidate) for candidate in pool.preferences],
         }
     return values
 
 
-def explained(candidate: Candidate) -> dict[str, Any]:
+def candidate_values(candidate: Candidate) -> dict[str, Any]:
     """Return the values that `--explain` shows of one candidate."""
     return {
         "node_id": candidate.id,
@@ -417,14 +417,14 @@ def explained(candidate: Candidate) -> dict[str, Any]:
         "shown": candidate.display,
         "dropped": candidate.dropped,
         **candidate.numbers,
-        "parts": parts(candidate.numbers),
+        "parts": relevance_steps(candidate.numbers),
         **({"older_than": candidate.older_than} if candidate.older_than else {}),
         **({"also": candidate.also} if candidate.also else {}),
         "title": headline(candidate.row.title, candidate.row.content),
     }
 
 
-def parts(numbers: Mapping[str, float]) -> list[dict[str, Any]]:
+def relevance_steps(numbers: Mapping[str, float]) -> list[dict[str, Any]]:
     """Return the steps by which a candidate's relevance was computed from its `numbers`, in order.
 
     Each step is a dict: the `name` of the evidence, the `odds` that it adds to the log odds (which begin at 0), and the

@@ -52,7 +52,7 @@ def few_words(shared: int) -> float:
 
 
 WITNESSES: Final = ("common", "far", "lead", "rare", "rank", "asks", "away")
-"""Names of the evidence, see `witnesses`."""
+"""Names of the evidence, see `evidence_of`."""
 PART: Final = "text_"
 """Prefix of the names of the contributions in a trace. The contributions add up to the logit of `text_alone`."""
 TEXT_ALONE: Final = "text_alone"
@@ -100,7 +100,7 @@ def away(here: float, elsewhere: float) -> float:
     return math.tanh((elsewhere - here - EVEN) / SLIGHT)
 
 
-def witnesses(numbers: Mapping[str, float]) -> dict[str, float] | None:
+def evidence_of(numbers: Mapping[str, float]) -> dict[str, float] | None:
     """Return `{name: evidence}` of one candidate, from its `numbers`; None if these have no late interaction.
 
     - `common`: the square of `common_words`, because high values count more.
@@ -127,7 +127,7 @@ def relevance(numbers: Mapping[str, float], model: str | None = "") -> dict[str,
 
     Returns {} if `numbers` have no late interaction. `model`: `QueryVectors.fitted` of the model in use.
     """
-    evidence = witnesses(numbers)
+    evidence = evidence_of(numbers)
     if evidence is None:
         return {}
     parts = fitted(model).contributions(evidence)

@@ -103,17 +103,17 @@ def compose(
     left_out = {node.id for node in nodes}
     full = True
     for node in nodes:
-        entry = _entry(node, CONTENT_CHARACTERS, room, a_byte)
+        entry = _memory_lines(node, CONTENT_CHARACTERS, room, a_byte)
         if entry is None:
             full = False
             break
         lines += entry
         left_out.discard(node.id)
-        room -= _lines(entry, a_byte)
+        room -= _size_of_lines(entry, a_byte)
     reviewed = False
-    if full and _lines(due, a_byte) <= room:
+    if full and _size_of_lines(due, a_byte) <= room:
         lines += due
-        room -= _lines(due, a_byte)
+        room -= _size_of_lines(due, a_byte)
     if full and review is not None:
         # the earlier prompt, the memory that was not shown for it, and what records a judgement
         days = max((now - review.when).days, 0)
@@ -126,11 +126,11 @@ def compose(
             REVIEW,
             notice(f"for this prompt, {ago}, the memory below it was found but not shown."),
             quoted(review.prompt, PROMPT) or quoting.QUOTE.rstrip(),
-            f"{ENTRY}memory]** {_title(review.title, review.content)} (id: {review.node_id})",
+            f"{ENTRY}memory]** {_shown_title(review.title, review.content)} (id: {review.node_id})",
             *([body] if body else []),
             notice(f"{judging}, -1 in place of +1 that it would not."),
         ]
-        if reviewed := _lines(block, a_byte) <= room:
+        if reviewed := _size_of_lines(block, a_byte) <= room:
             lines += block
     return Rendered(enclose(lines, commands=commands, event=event), frozenset(left_out), reviewed)
 
@@ -153,7 +153,7 @@ def line(
     day = f"{row.created.astimezone():%Y-%m-%d}"
     rejected = f" · {quoting.one_line(row.rejected, CONTENT_CHARACTERS)}" if row.rejected else ""
     stale = f" · {quoting.one_line(row.stale, CONTENT_CHARACTERS)}" if row.stale else ""
-    named = text or _title(row.title, row.content)
+    named = text or _shown_title(row.title, row.content)
     return f"{ENTRY}{row.type}]** {exploring}{named} (id: {shown_id}) · {where} · {day}{rejected}{stale}{older}{also}"
 
 
@@ -167,7 +167,7 @@ def notice(text: str) -> str:
     return NOTICE + " ".join(text.split())
 
 
-def _title(title: str | None, content: str) -> str:
+def _shown_title(title: str | None, content: str) -> str:
     """Return a memory's title as one line; without a title the beginning of its content, or "untitled"."""
     named = quoting.one_line(content if fits_line(content, title) else title or "", TITLE)
     return named or quoting.one_line(beginning(content, 8 * UNTITLED), UNTITLED) or "untitled"
@@ -181,18 +181,18 @@ def _size(text: str, a_byte: float) -> float:
     return max(len(text.encode("utf-16-le")) // 2, len(text.encode()) * a_byte)
 
 
-def _lines(texts: Sequence[str], a_byte: float) -> float:
+def _size_of_lines(texts: Sequence[str], a_byte: float) -> float:
     """Return the sum of `_size` of the lines, each with its line end."""
     return sum(_size(text + "\n", a_byte) for text in texts)
 
 
-def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list[str] | None:
+def _memory_lines(node: Candidate, characters: int, room: float, a_byte: float) -> list[str] | None:
     """Return one memory's lines, or None if not even its title fits.
 
     `characters`: maximum length of the content; `room`: maximum of the lines' `_size`.
     """
     head = line(node)
-    remaining = room - _lines([head], a_byte)
+    remaining = room - _size_of_lines([head], a_byte)
     if remaining < 0:
         return None
     wanted = {"full": characters, "preference": min(characters, PREFERENCE)}.get(node.display or "title", 0)
@@ -201,7 +201,7 @@ def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list
         return [head]
     while wanted >= LEAST:
         body = quoted(content, wanted)
-        excess = _lines([body], a_byte) - remaining
+        excess = _size_of_lines([body], a_byte) - remaining
         if excess <= 0:
             return [head, body] if body else [head]
         wanted -= max(int(excess / max(1.0, 4 * a_byte)), 1)

@@ -83,8 +83,8 @@ TRANSCRIPTS: dict[str, Callable[[str], object]] = {
 }
 PROMPTS: dict[str, Callable[[str], object]] = {
     "harness": harness.read_prompt,
-    "clean": analyse.clean,
-    "early": analyse.early,
+    "clean": analyse.typed_text,
+    "early": analyse.early_silence,
     "parts": parts,
     "command": bearing.simple_commands,
 }
