@@ -46,6 +46,7 @@ def read(text: str, item: type[Struct]) -> AnswerReading:
 
     If the answer has several lists of items, the one with most usable items is taken; of equal ones the last.
     """
+    # the answer without the model's thoughts, which may contain drafts of it
     *thoughts, rest = _THOUGHT_END.split(text)
     visible = "".join([*(_THOUGHT.split(thought, maxsplit=1)[0] for thought in thoughts), rest])
     if not visible.strip():

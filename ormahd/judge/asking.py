@@ -238,9 +238,10 @@ class Asker:
 
     def _send(self, task: str, prompt: str, form: Mapping[str, Any], call: JudgeCall) -> tuple[str, int]:
         """Send a prompt, and return (answer, tokens). `form`: the JSON schema of the answer."""
+        # an estimate is counted before the call, so that the call is counted even after a crash
         guess = _estimated(prompt)
         day = self._afford(guess)
-        self._ledger.spend(day, 1, guess)  # before the call, so that it is counted even after a crash
+        self._ledger.spend(day, 1, guess)
         begun = time.monotonic()
         try:
             reply = self._transport.send(prompt, form, self._limits.timeout_seconds, self._stopping)
@@ -250,10 +251,12 @@ class Asker:
             if not exc.sent:
                 self._ledger.spend(day, -1, -guess)
             self._failures += 1
-            self._ledger.trouble("rude" if exc.rude else "down", exc.reason)
+            self._ledger.trouble("rude" if exc.unusable else "down", exc.reason)
             self._close(exc.reason, None if exc.wait is None else timedelta(seconds=exc.wait))
             log.warning("the judge did not answer %s; `ormahctl status` says why", task)
             raise JudgeGone(exc.reason) from None
+
+        # the tokens that the judge states replace the estimate
         call.counted = call.counted and reply.tokens is not None
         tokens = reply.tokens if reply.tokens is not None else guess + _estimated(reply.text)
         self._ledger.spend(day, 0, tokens - guess)

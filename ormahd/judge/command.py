@@ -76,6 +76,7 @@ class Command:
 
     def send(self, prompt: str, schema: Mapping[str, Any], seconds: float, stopping: Event) -> JudgeReply:  # noqa: ARG002 - a prompt says it in words
         """Run the program with the prompt on its stdin, and return its answer, see `Transport.send`."""
+        # run the program, without the variables of the session in which the daemon was started
         words = self._words()
         environ = {
             name: value for name, value in os.environ.items() if name not in OF_A_SESSION and not name.startswith(OURS)
@@ -83,6 +84,8 @@ class Command:
         environ |= {VARIABLE: "1", "NO_COLOR": "1"} | dict(self._preset.environ if self._preset is not None else {})
         self._empty_folder()
         status, printed, stderr = _run(words, environ, self._folder, prompt, time.monotonic() + seconds, stopping)
+
+        # the answer, or why there is none
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         reason = f": {stderr}" if stderr else ""
         try:
@@ -91,7 +94,7 @@ class Command:
             raise exc if status == 0 else Failed(f"it {how}: {exc.reason}") from None
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration):
             if status == 0:
-                raise Failed(f"it printed something else than its JSON{reason}", rude=True) from None
+                raise Failed(f"it printed something else than its JSON{reason}", unusable=True) from None
             reply = None
         if status != 0 or reply is None:
             raise Failed(f"it {how}{reason}")
@@ -145,20 +148,20 @@ def _run(
         Failed: the program cannot be run, prints too much, or has not ended at `end`.
         Stopping: `stopping` was set.
     """
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        given.write(prompt.encode("utf-8", "replace"))
-        given.seek(0)
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        stdin.write(prompt.encode("utf-8", "replace"))
+        stdin.seek(0)
         try:
             process = subprocess.Popen(
-                words, cwd=folder, env=environ, stdin=given, stdout=out, stderr=err, start_new_session=True
+                words, cwd=folder, env=environ, stdin=stdin, stdout=out, stderr=err, start_new_session=True
             )
         except OSError as exc:
             raise Failed(f"{words[0]} cannot be run: {exc.strerror}", sent=False) from None
         try:
             while True:
-                ended = process.poll() is not None
+                ended = process.poll() is not None  # asked first, so that the sizes below are final once it has ended
                 if max(os.fstat(file.fileno()).st_size for file in (out, err)) > ANSWER_BYTES:
-                    raise Failed(f"it printed more than {ANSWER_BYTES:,} bytes", rude=True)
+                    raise Failed(f"it printed more than {ANSWER_BYTES:,} bytes", unusable=True)
                 if ended:
                     break
                 if stopping.is_set():

@@ -62,13 +62,15 @@ class Endpoint:
         messages = [{"role": "user", "content": prompt}]
         body: dict[str, Any] = {"model": self._settings.model, "stream": False, "messages": messages}
         form = {"type": "json_schema", "json_schema": {"name": "answers", "strict": True, "schema": schema}}
-        for more in ({},) if self._plain else ({"response_format": form}, {}):
-            status, reply, after = _HttpCall(self._url, json.dumps(body | more).encode(), headers, end).run(stopping)
-            if more and status in _NO_SCHEMA and (_ON_SCHEMA.search(reply.lower()) or not _error_of(reply)):
+
+        # with the schema, and if the endpoint refuses it, without
+        for extra in ({},) if self._plain else ({"response_format": form}, {}):
+            status, reply, wait = _HttpCall(self._url, json.dumps(body | extra).encode(), headers, end).run(stopping)
+            if extra and status in _NO_SCHEMA and (_ON_SCHEMA.search(reply.lower()) or not _error_of(reply)):
                 continue
             if status != 200:
-                raise _failure(status, reply.replace(key.encode(), b"[the key]") if key else reply, after)
-            self._plain = not more
+                raise _failure(status, reply.replace(key.encode(), b"[the key]") if key else reply, wait)
+            self._plain = not extra
             return _read_completion(reply)
         raise AssertionError("the last request has no schema")
 
@@ -161,9 +163,10 @@ class _HttpCall:
             for piece in response.iter_raw():  # raw: unpacked, ten kilobytes could become ten gigabytes
                 reply += piece
                 if len(reply) > ANSWER_BYTES:
-                    raise Failed(f"the answer has more than {ANSWER_BYTES:,} bytes", rude=True)
-            after = response.headers.get("retry-after", "")
-            return response.status_code, bytes(reply), float(after) if after.isdecimal() and len(after) < 6 else None
+                    raise Failed(f"the answer has more than {ANSWER_BYTES:,} bytes", unusable=True)
+            # a date in this header, or more than 99,999 seconds, is ignored
+            wait = response.headers.get("retry-after", "")
+            return response.status_code, bytes(reply), float(wait) if wait.isdecimal() and len(wait) < 6 else None
 
 
 def _message_of(exc: BaseException) -> str:
@@ -171,14 +174,13 @@ def _message_of(exc: BaseException) -> str:
     return quote(_ERRNO.sub("", str(exc)) or type(exc).__name__)
 
 
-def _failure(status: int, reply: bytes, after: float | None) -> Failed:
-    """Return the exception for a reply with an HTTP status other than 200. `after`: seconds of its Retry-After
-    header."""
+def _failure(status: int, reply: bytes, wait: float | None) -> Failed:
+    """Return the exception for an HTTP status other than 200. `wait`: seconds of the Retry-After header."""
     if 300 <= status < 400:
         why = f"it answers with a redirect ({status}), which is not followed: judge.url has to be the address itself"
-        return Failed(why, rude=True)
+        return Failed(why, unusable=True)
     parts = [f"it answers with status {status}", _error_of(reply), _HINTS.get(status, "")]
-    return Failed(": ".join(part for part in parts if part), wait=after)
+    return Failed(": ".join(part for part in parts if part), wait=wait)
 
 
 def _error_of(reply: bytes) -> str:
@@ -205,7 +207,7 @@ def _read_completion(reply: bytes) -> JudgeReply:
     except (ValueError, LookupError, TypeError, RecursionError):
         what = "HTML" if reply.lstrip()[:1] == b"<" else "something else" if reply.strip() else "nothing"
         why = f"it answers {what} where a chat completion was expected: is judge.url right?"
-        raise Failed(why, rude=True) from None
+        raise Failed(why, unusable=True) from None
     if isinstance(content, list):
         texts = [part.get("text") for part in content if isinstance(part, dict)]
         content = "".join(text for text in texts if isinstance(text, str))

@@ -151,16 +151,16 @@ QUOTED: Final = 160
 class Failed(Exception):
     """Raised if the judge gave no answer that could be read.
 
-    `wait`: seconds for which the judge asked not to be called. `rude`: whether it replied with something that is no
+    `wait`: seconds for which the judge asked not to be called. `unusable`: whether it replied with something that is no
     answer, such as HTML. `sent`: whether the prompt was sent, so that the call may have cost something.
     """
 
-    def __init__(self, reason: str, *, wait: float | None = None, rude: bool = False, sent: bool = True) -> None:
+    def __init__(self, reason: str, *, wait: float | None = None, unusable: bool = False, sent: bool = True) -> None:
         """`reason`: what went wrong, as a sentence for people; the others: see the class."""
         super().__init__(reason)
         self.reason = reason
         self.wait = wait
-        self.rude = rude
+        self.unusable = unusable
         self.sent = sent
 
 
@@ -201,5 +201,5 @@ def quote(text: str) -> str:
 def token_sum(counts: Iterable[Any]) -> int | None:
     """Return the sum of the token counts that a judge states, without those that are no numbers; None if none is a
     number."""
-    whole = [count for count in counts if type(count) is int and count >= 0]
-    return sum(whole) if whole else None
+    valid = [count for count in counts if type(count) is int and count >= 0]  # not a bool, which is an int too
+    return sum(valid) if valid else None

@@ -104,6 +104,8 @@ def exact_effect(index: Reader, parsed: ParsedQuery) -> Exact:
     if not asked:
         return NOTHING
     counts, files = index.frequencies(asked)
+
+    # identifiers, versions, hashes and quoted phrases, as they are written
     found: list[Sign] = []
     for token in tokens:
         if 0 < counts[token.text] <= COMMON:
@@ -112,6 +114,8 @@ def exact_effect(index: Reader, parsed: ParsedQuery) -> Exact:
             found.append(Sign(frozenset(ids), plain=token.plain))
         elif not counts[token.text]:
             found.append(Sign(_with_hash(index, token.text, parsed)))
+
+    # two words that are parts of one identifier in a note ("tide row": parseTideRow)
     for pair in pairs:
         if 0 < counts[" ".join(pair)] <= COMMON:
             ids = []
@@ -120,8 +124,9 @@ def exact_effect(index: Reader, parsed: ParsedQuery) -> Exact:
                 if any(pair in pairwise(forms.parts(name)) for name in named):
                     ids.append(row.id)
             found.append(Sign(frozenset(ids), plain=True))
+
+    # words in Latin script with accents, which folding removes
     for word in rare:
-        # a word in Latin script with accents, which folding removes
         accented = not word.isascii() and word[0] <= "\u024f" and fold(word).isascii()
         if accented and 0 < counts[fold(word)] <= COMMON:
             wanted, rows = unicodedata.normalize("NFC", word).lower(), _rows_with(index, fold(word), parsed)
@@ -140,6 +145,7 @@ def _name_signs(index: Reader, text: str, counts: Mapping[str, int], parsed: Par
 
     `counts`: {word of the question: number of notes with it}.
     """
+    # acronyms; in a text in capitals none can be recognised
     shouted = text.isupper() and len(counts) > 1
     short = [] if shouted else list(dict.fromkeys(_ACRONYM.findall(text)))
     short += [word for word, count in counts.items() if not count and 3 <= len(word) <= 5 and word.islower()]
@@ -152,6 +158,8 @@ def _name_signs(index: Reader, text: str, counts: Mapping[str, int], parsed: Par
         both = _abbreviated(index, acronym, parsed)
         if both and both & _written_out(index, acronym, parsed):
             yield Sign(both, plain=True)
+
+    # names with a typo, and rare names as they are written
     unknown = [word for word, count in counts.items() if not count and len(word) >= TYPED]
     for word in sorted(unknown, key=lambda word: (not word[0].isupper(), -len(word)))[:MAX_UNKNOWN]:
         # names that begin with the same two letters and differ by one typo: a letter more, less or other, or two

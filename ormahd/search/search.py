@@ -88,17 +88,22 @@ def newer_of(
     `pool`: candidates that may be the newer memory. With an `evolved_from` edge, any memory that passes the filter
     `chosen` may be it. `holds`, `reworded`: see the types `Holds` and `Reworded`.
     """
+    # what is recorded: both memories hold, or one evolved from the other
     edges = index.edges_of(list(ids))
     apart = {frozenset((edge.source, edge.target)) for edge in edges if edge.edge in BOTH}
     evolved = {e.target: e.source for e in edges if e.edge is EdgeType.EVOLVED_FROM and e.target in ids}
     passing = set(index.filter_ids(sorted(set(evolved.values())), chosen))
     found = {older: newer for older, newer in evolved.items() if newer in passing}
+
+    # the other pairs are compared; an older memory that was edited later may be the newer one
     pairs = [pair for pair in _pairs(index, ids, pool) if frozenset(pair[:2]) not in apart and pair[0] not in found]
     relations = {two: compared for two, compared in index.replaced_pairs(pairs).items() if not holds(*two)}
     cosines = {pair[:2]: pair[2] for pair in pairs}
     edited = [two for two in relations if reworded(*two, cosines[two])]
     inverse = index.replaced_pairs([(newer, older, cosines[older, newer]) for older, newer in edited])
     stands = {two: compared for two, compared in relations.items() if two not in edited}
+
+    # of several newer memories the last one in a dict counts: the newest that replaced it, or the likeliest
     by_age = sorted(stands, key=lambda two: (pool[two[1]].created, two[1]))  # the newest is the last
     likely = {two: stands[two] for two in by_age} | inverse  # an edit is newer than both were when made
     replaced = [two for two, compared in likely.items() if compared.verdict is Relation.REPLACED]
@@ -295,6 +300,7 @@ def rank(
     the ones they replaced; the caller does that for the few results that it shows. `explain` False: the traces are
     empty. Both save time.
     """
+    # a query that names nothing but a period is answered by the newest memories of it
     parsed = parse_query(query, space=space, now=now)
     parsed = replace(parsed, chosen=replace(parsed.chosen, sources_of=rules.sources_of))
     if parsed.only_time:
@@ -307,20 +313,28 @@ def rank(
         gathered.degraded.append(PERIOD)
     else:
         gathered = gather(index, parsed, embed, rules.min_pool)
+
+    # candidates, scored by their texts
     keep = max(rules.compared, 2 * parsed.limit)
     exact = exact_effect(index, parsed)
     fused = fuse(gathered, keep=keep, exact=exact.boost.keys())
     scored = _scored(index, fused, gathered, parsed, exact, explain=explain)
     results = _results(scored.traces, parsed)
+
+    # further results: memories of the period, and memories connected by edges
     late = _newest(index, parsed, parsed.limit - len(results), results) if parsed.windowed else []
     activated = activate(index, results, parsed.chosen, rules.seeds)
     merged = sorted([*results, *activated], key=lambda trace: -trace.score) + late
     top, candidates = place_conflicts(merged, parsed.limit), [*scored.traces, *activated]
+
+    # each newer memory is placed before the older one that it replaced
     if renewed:
         first = [trace.node_id for trace in top[:FIRST]]
         pool = scored.rows | index.candidates([node_id for node_id in first if node_id not in scored.rows])
         marks = newer_of(index, first, pool, parsed.chosen, holds, reworded)
         top = renew(top, marks, {trace.node_id: trace for trace in candidates}, parsed.limit, scored)
+
+    # the trace of every other candidate says why it is no result
     top_ids = {trace.node_id for trace in top}
     for trace in merged:
         if trace.node_id not in top_ids:

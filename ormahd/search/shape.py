@@ -133,12 +133,15 @@ def similarity(
 
     `near`: whether two memories are of one conversation; each memory is near itself, so this never lowers a similarity.
     """
+    # late interaction, without what a note of this length reaches by chance
     lengths = evidence.late.lengths.astype(np.float64)
     size = np.array([row.size + len(row.title or "") for row in rows], np.float64)
     chance = LENGTH_CHANCE * np.log(np.maximum(size / LENGTH_FREE, 1.0))
     chance = np.minimum(chance, CHANCE_LIMIT)
     raw = (evidence.late.rare.astype(np.float64) + evidence.late.plain) / 2
     late = np.clip((raw - chance) / (1.0 - chance), 0.0, 1.0)
+
+    # the weighted mean; late interaction counts only for notes whose tokens are known
     shared = bm25 / (bm25 + WORDS_HALF)
     focus = np.clip(np.nan_to_num(evidence.focus), 0.0, 1.0)
     late_weight = np.where(lengths > 0, LATE_WEIGHT, 0.0)
@@ -146,6 +149,8 @@ def similarity(
     brevity = np.where(lengths > 0, lengths / (lengths + BREVITY_TOKENS), 1.0)
     total = np.maximum(weights.sum(axis=0), 1e-9)
     own = (weights * np.stack([late, focus, shared])).sum(axis=0) / total * brevity
+
+    # the best memory of a conversation raises the others
     moment = np.where(near, np.where(np.isnan(evidence.focus), 0.0, own)[None, :], -1.0).max(axis=1)
     judged = (own + MOMENT_WEIGHT * moment) / (1.0 + MOMENT_WEIGHT)
     inputs: dict[str, Any] = {"late_rare": evidence.late.rare, "late_plain": evidence.late.plain, "chance": chance}
@@ -219,7 +224,6 @@ def _factors(
     """Return {name: value for each candidate} of the numbers that do not depend on the similarity of the texts."""
     topic = frozenset[str]() if parsed.question else parsed.topic
     overlaps = title_overlaps(topic, named.rare, [row.title for row in rows])
-    title = [TITLE_BOOST * overlap for overlap in overlaps]
     exact = [named.exact.of(row.id) for row in rows]
     after, before = (micros(parsed.period.after), micros(parsed.period.before)) if parsed.period else (0, -1)
     idle = np.array([row.accessed for row in rows], np.int64)
@@ -231,7 +235,7 @@ def _factors(
         "rrf_share": [candidate.rrf_share for candidate in fused],
         "blend": np.full(len(rows), QUESTION_BLEND if parsed.question else BLEND),
         "dampening": np.full(len(rows), FTS_ONLY_DAMPENING),
-        "title": title,
+        "title": [TITLE_BOOST * overlap for overlap in overlaps],
         "exact": [boost for boost, _ in exact],
         "without": [factor for _, factor in exact],
         "confidence": [certainty(row.confidence) for row in rows],

@@ -153,6 +153,8 @@ def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
     after = _BREAK.match(text, heading.end())
     if after is None:  # cut off right here, or a heading that is not Ormah's
         return heading.span() if heading.end() == len(text) else nothing
+
+    # the line after the heading must be the paragraph that explains the text, or its beginning
     depth = len(after[1] or "")
     at, start, end = after.end(), heading.start(), heading.end()
     stop, following = _end_of_line(text, at, depth)
@@ -163,9 +165,13 @@ def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
         or not (bare.startswith(FRAMING) or FRAMING.startswith(bare))
     ):
         return nothing
+
+    # all lines have the indent or quotation marks of the paragraph
     indent = paragraph[1]
     if start - len(indent) >= earliest and text.startswith(indent, start - len(indent)):
         start -= len(indent)
+
+    # the block ends with the mark, or before the first line of another kind; blank lines at its end do not belong to it
     while True:
         line = (
             text[at:stop] if depth == 0 else _ANGLE.sub(lambda found: "<" if found[1] in "cC" else ">", text[at:stop])

@@ -267,6 +267,7 @@ def _differs_in_one_place(first: str, second: str) -> bool:
     ours, theirs = (normalised(list(tokens(text)), english=True) for text in (first, second))
     if len(ours) == len(theirs):  # the same word may be replaced at several places, such as title and text
         return 0 < len({two for two in zip(ours, theirs, strict=True) if two[0] != two[1]}) <= REPLACED_WORDS
+    # texts of other lengths must have other words at one place only
     head, tail = common_ends(ours, theirs)
     return 0 < len(ours) - head - tail <= REPLACED_WORDS and 0 < len(theirs) - head - tail <= REPLACED_WORDS
 

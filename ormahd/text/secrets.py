@@ -75,12 +75,14 @@ def _replace_spans(
     `cuts`: (position in the text, number of line ends that the marker there replaced) for each earlier marker. With it
     the lines of secrets are counted as in the original text.
     """
+    # `line`: the line of `end` in the original text; `size`: the length of the new text up to `end`
     parts: list[str] = []
     moved: list[tuple[int, int]] = []
     earlier = iter([*cuts, (len(text) + 1, 0)])
     cut = next(earlier)
     line, end, size = 1, 0, 0
     for span in spans:
+        # earlier markers before the span: they move with the text
         while cut[0] <= span.start:
             moved.append((cut[0] + size - end, cut[1]))
             line += cut[1]
@@ -89,6 +91,8 @@ def _replace_spans(
         found.append((span.start, Secret(span.kind, line)))
         parts += (text[end : span.start], f"[redacted: {span.kind}]")
         size += span.start - end + len(parts[-1])
+
+        # the new marker replaces the line ends in the span, and those that earlier markers in it replaced
         swallowed = text.count("\n", span.start, span.end)
         while cut[0] < span.end:
             swallowed += cut[1]

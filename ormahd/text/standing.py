@@ -84,7 +84,7 @@ class Features(Struct, frozen=True):
     """The same share, but only of two sentences that differ at one place, whatever its words."""
     change: float
     """What a sentence of the newer memory that asserts a change has in common with the older memory."""
-    turned: float
+    former: float
     """The weight of a memory's values that the other one names as former: "instead of", "from … to", "is gone"."""
     apart: float
     """Number of signs that they are about different cases: places, numbered things, conditions, moments."""
@@ -139,7 +139,7 @@ def compute_evidence(older: Statement, newer: Statement, cosine: float) -> Stand
     common = [sum(token.weight for token in tokens if token.key in matched_new) for tokens in changes]
     change = max((min(1.0, 0.25 + 0.25 * weight) for weight in common), default=0.0)
 
-    turned = _former_weight(older, newer)
+    former = _former_weight(older, newer)
     sides = [(pair & older.plain, pair & newer.plain) for pair in OPPOSITES]
     opposite = any(len(old_side) == len(new_side) == 1 and old_side != new_side for old_side, new_side in sides)
     denied = opposite or older.negated != any(sentence.negated for sentence in asserted)
@@ -160,14 +160,14 @@ def compute_evidence(older: Statement, newer: Statement, cosine: float) -> Stand
         swap=swap,
         only=only,
         change=change,
-        turned=min(1.5, turned),
+        former=min(1.5, former),
         apart=apart,
         own=own,
         talk=max(older.talk, newer.talk),
         equal=covers[0] ** 3 * (1.0 - max(min(1.0, slot), swap, denied)),
     )
-    differs = bool(old.keys() - matched_old and new.keys() - matched_new) or denied or change > 0.0 or turned > 0.0
-    about_one_thing = bool(slot or swap or subject or turned or own)
+    differs = bool(old.keys() - matched_old and new.keys() - matched_new) or denied or change > 0.0 or former > 0.0
+    about_one_thing = bool(slot or swap or subject or former or own)
     asserts = any(sentence.asserted for sentence in _content(newer))
     related = differs and features.equal < WHOLE and asserts and about_one_thing
     best = aligned[0] if aligned else None
@@ -234,7 +234,7 @@ def _former_weight(statement: Statement, other: Statement) -> float:
     for sentence in statement.sentences:
         named = [token for token in sentence.tokens[: sentence.head] if token.sort in {*VALUES, Sort.NAME}]
         values |= {token.key: token.weight for token in (*named, *sentence.tokens[sentence.head :])}
-    return sum(values[key] for key in _matched(values, dict.fromkeys(other.turned, 1.0)))
+    return sum(values[key] for key in _matched(values, dict.fromkeys(other.former, 1.0)))
 
 
 def _content(statement: Statement) -> tuple[Sentence, ...]:
@@ -360,18 +360,21 @@ def comparable(kind: NodeType, space: str | None, other_kind: NodeType, other_sp
 
 def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
     """Return how `newer` relates to `older`. `cosine`: between their vectors."""
+    # the probability of each relation (softmax of the logits)
     evidence = compute_evidence(older, newer, cosine)
     fitted = weights()
     values = with_products(astuple(evidence.features))
     logits = {
-        standing: fitted.constants[standing] + sum(map(mul, fitted.weights[standing], values)) for standing in Relation
+        relation: fitted.constants[relation] + sum(map(mul, fitted.weights[relation], values)) for relation in Relation
     }
     largest = max(logits.values())
-    powers = {standing: math.exp(logit - largest) for standing, logit in logits.items()}
+    powers = {relation: math.exp(logit - largest) for relation, logit in logits.items()}
     total = sum(powers.values())
-    chance = {standing: power / total for standing, power in powers.items()}
+    chance = {relation: power / total for relation, power in powers.items()}
     if not evidence.related:
         chance[Relation.REPLACED] = 0.0
+
+    # the verdict
     subject, old, new = _difference(evidence)
     if chance[Relation.REPLACED] >= REPLACED_AT:
         verdict = Relation.REPLACED

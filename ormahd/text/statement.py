@@ -57,7 +57,7 @@ class Sentence(Struct, frozen=True):
     """Whether it says what is so, and does not only consider, plan, ask, quote or reject it."""
     changed: bool
     """Whether it asserts that something changed."""
-    turned: frozenset[str]
+    former: frozenset[str]
     """Keys of the tokens beside words such as "instead of", "from" or "no longer": these say what was so before."""
 
 
@@ -78,7 +78,7 @@ class Statement(Struct, frozen=True):
     plain: frozenset[str]
     """All words, folded."""
     negated: bool
-    turned: frozenset[str]
+    former: frozenset[str]
     added: bool
     places: frozenset[str]
     """Its words that distinguish variants of a thing: staging, guests, winter."""
@@ -94,6 +94,7 @@ class Statement(Struct, frozen=True):
 
 def read_statement(title: str | None, content: str, type: NodeType) -> Statement:  # noqa: A002 - a memory's word
     """Return a memory as a `Statement`: its sentences, and what its words show. `type`: the memory's type."""
+    # the title and the sentences, as written
     text = _CODE.sub(" ", content[:MAX_TEXT])
     raw = [title] if title else []
     raw += [part for line in text.splitlines() for part in _SENTENCE.split(_BULLET.sub("", line))]
@@ -105,6 +106,8 @@ def read_statement(title: str | None, content: str, type: NodeType) -> Statement
         for part in raw[: MAX_SENTENCES + 1]
         if (clean := " ".join(part.split()).strip(" .!;*_#>。！；"))
     )
+
+    # the keys of all tokens, and of those that are subjects
     titled = bool(title) and bool(sentences)
     keys: dict[str, float] = {}
     head: set[str] = set()
@@ -114,6 +117,8 @@ def read_statement(title: str | None, content: str, type: NodeType) -> Statement
             if at < sentence.head:
                 head.add(token.key)
     named = frozenset(token.key for token in sentences[0].tokens) if titled else frozenset()
+
+    # what the words of the content show
     body = fold(text)
     parts = [part for part in raw[1 if title else 0 : MAX_SENTENCES + 1] if part.strip()]
     spoken = sum(
@@ -131,7 +136,7 @@ def read_statement(title: str | None, content: str, type: NodeType) -> Statement
         head=frozenset(head) | named,
         plain=words,
         negated=any(sentence.negated for sentence in sentences),
-        turned=frozenset().union(*(sentence.turned for sentence in sentences)),
+        former=frozenset().union(*(sentence.former for sentence in sentences)),
         added=_PATTERNS.get(language, _PATTERNS["en"]).search(body) is not None,
         places=words & _WORDS["places"] | _chinese_words(folded, _WORDS["places"]),
         domains=frozenset(domains | {"home"} if _PATTERNS["moving"].search(body) else domains),
@@ -147,13 +152,18 @@ def _sentence(text: str) -> Sentence:
     found = list(terms(text))
     folded = fold(text)
     asserted = _PATTERNS["hedged"].search(folded) is None
+
+    # (start, end) of the places beside words such as "instead of", where former values are named
     beside: list[tuple[int, int]] = []
     if asserted and len(folded) == len(text):
         for match in _PATTERNS["instead"].finditer(folded):
             cut = _PATTERNS["but"].search(folded, match.end(), match.end() + NEAR)
             beside.append((match.end(), cut.start() if cut else match.end() + NEAR))
         beside += [(match.start() - NEAR, match.start()) for match in _PATTERNS["gone"].finditer(folded)]
-    turned: set[str] = set()
+    former: set[str] = set()
+
+    # The subject (`head` tokens) ends at a colon or a verb. A thing such as "camera" and the number after it become
+    # one token; `label` is that thing while the number may follow.
     colon = re.search(r"[:：]\s", text)
     head: int | None = None
     negated = False
@@ -167,26 +177,28 @@ def _sentence(text: str) -> Sentence:
             negated = True
         if head is None and tokens and plain:
             # a verb: a known one, or a word within the sentence that ends like one
-            like = at > 0 and piece.text[:1].islower() and at + 1 < len(found)
-            like = like and len(low) > 4 and low.endswith(("ed", "es", "s")) and not low.endswith("ss")
-            head = len(tokens) if low in _WORDS["verbs"] or like else None
+            inside = at > 0 and piece.text[:1].islower() and at + 1 < len(found)
+            verb_like = len(low) > 4 and low.endswith(("ed", "es", "s")) and not low.endswith("ss")
+            head = len(tokens) if low in _WORDS["verbs"] or (inside and verb_like) else None
+        # function words are left out
         if plain and low in _WORDS["empty"] and not _named(piece, text):
             continue
         if plain and (low in _WORDS["negations"] or low in _WORDS["now"]):
             continue
+
         token = _token(piece)
         if any(begin <= piece.at <= end for begin, end in beside):
-            turned.add(token.key)
+            former.add(token.key)
         number = piece.sort is Sort.NUMBER and not piece.unit and low[1:].isdigit()
         if number and label is not None and tokens and tokens[-1] is label:
             tokens[-1] = Token(f"{label.key}{low}", Sort.LABEL, f"{label.text} {piece.text}", 1.5)
         else:
             tokens.append(token)
         label = token if low.rstrip("s") in _WORDS["labelled"] or low in _WORDS["labelled"] else None
-    if head is None:
+    if head is None:  # no verb was found: the first words are taken for the subject
         head = min(2, len(tokens))
     changed = asserted and _says_changed(folded)
-    return Sentence(tuple(tokens[:MAX_TOKENS]), min(head, MAX_TOKENS), negated, asserted, changed, frozenset(turned))
+    return Sentence(tuple(tokens[:MAX_TOKENS]), min(head, MAX_TOKENS), negated, asserted, changed, frozenset(former))
 
 
 def _named(piece: Term, text: str) -> bool:

@@ -178,6 +178,7 @@ def find_period(text: str, now: datetime, zone: tzinfo | None = None) -> Period 
 
     `now`: the present; `zone`: the person's time zone (None: this machine's).
     """
+    # all phrases; code is replaced by characters that no pattern matches, so that positions are kept
     if len(text) > MAX_SEARCHED:
         text = f"{text[: MAX_SEARCHED // 2]}\n{text[-MAX_SEARCHED // 2 :]}"
     seen = _CODE.sub(lambda code: "\0" * len(code.group()), flat(text))
@@ -185,6 +186,8 @@ def find_period(text: str, now: datetime, zone: tzinfo | None = None) -> Period 
     found = sorted(_matches(seen, local), key=lambda phrase: (phrase.lead, -phrase.end, phrase.start))
     if not found:
         return None
+
+    # the first phrase: alone, or with a second one that is the end of its range
     first = found[0]
     start, end, (after, before) = first.start, first.end, first.span
     speech = first.speech
@@ -197,6 +200,8 @@ def find_period(text: str, now: datetime, zone: tzinfo | None = None) -> Period 
         start, end, after, before = _with_direction(seen, first, local)
     if after >= before or after > local:
         return None
+
+    # the period in UTC, and the text without its words
     rest = " ".join((text[:start] + " " + text[end:]).split())
     last = _to_utc(before, zone) - timedelta(microseconds=1)
     phrase = " ".join(text[start:end].split())
@@ -527,6 +532,7 @@ def _language(language: str, own: Mapping[str, Any], numeric: list[list[Any]]) -
     def named(key: str, least: int) -> list[str]:
         return [word for word in map(flat, info[key]) if han or len(word.rstrip(".")) >= least]
 
+    # words for months, weekdays, units and days: from dateparser, and from `own`
     months = {word: at + 1 for at, key in enumerate(_MONTHS) for word in named(key, 3)} | own["months"]
     if han:
         months |= {f"{number:02}月": number for number in range(1, 10)}
@@ -541,6 +547,8 @@ def _language(language: str, own: Mapping[str, Any], numeric: list[list[Any]]) -
         for word in info["relative-type"].get(key, [])
         if " day" not in word and word != "till date"
     } | own["days"]
+
+    # the pattern for each placeholder of a form
     around, parts, numbers, years = own["around"], own["parts"], own["numbers"], own["years"]
     listed: dict[str, Iterable[str]] = {"units": units, "months": months, "weekdays": weekdays, "parts": parts}
     groups = {f"<{name}>": f"(?P<{name[:-1]}>{_any_of(words)})" for name, words in listed.items()}
@@ -549,6 +557,8 @@ def _language(language: str, own: Mapping[str, Any], numeric: list[list[Any]]) -
     groups["<day>"] = r"(?P<day>0?[1-9]|[12]\d|3[01])"
     groups["<numbers>"] = _any_of(numbers) if numbers else ""
     groups["<n>"] = rf"(?P<n>\d{{1,4}}|{_any_of(numbers)})" if numbers else ""
+
+    # for each kind of pattern the words of which a text has one, if the pattern can match
     listed = {"day": days, "part": parts, "unit": units, "ago": units, "weekday": weekdays, "month": months}
     listed |= {"recent": own["recent"].split(), "night": [*parts, *own["nights"].split()]}
     needs = {
@@ -559,6 +569,8 @@ def _language(language: str, own: Mapping[str, Any], numeric: list[list[Any]]) -
     }
     if language == "de":
         needs["part"] |= {weekday + part for weekday in weekdays for part in parts}
+
+    # the patterns
     forms = [*own["forms"], *([] if han else numeric)]
     patterns = []
     for kind, shift, form in forms:

@@ -235,6 +235,7 @@ def analyse(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetype
     The search text is the prompt. For a follow-up, earlier prompts are added. If the prompt asks for a period, the
     words of the period are removed. Without a usable vector, only the prompt's words show its kinds.
     """
+    # the prompt's vector, and its kinds
     prompt = typed_text(asked.prompt, asked.harness)
     embedded = embed(prompt)
     vector = None
@@ -244,6 +245,8 @@ def analyse(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetype
     scores = archetypes.scores(vector) if vector is not None and read else None
     period = find_period(prompt, now)
     intents = _kinds(prompt, scores, period, before)
+
+    # the period in which memories are searched, from `after` to `until`
     after = until = None
     resuming = not before.recent and Intent.CONTINUATION in intents and vector is not None and read
     if vector is not None and resuming and asks_to_resume(prompt, vector, archetypes):
@@ -251,6 +254,7 @@ def analyse(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetype
         intents |= {Intent.TEMPORAL}
         after = now - WINDOW
 
+    # the search text
     query = prompt
     follow_up = bool(before.recent) and Intent.CONTINUATION in intents
     if follow_up:

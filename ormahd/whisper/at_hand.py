@@ -96,10 +96,12 @@ class SpaceActs:
         commands: list[tuple[str, _Named]] = []
         things: list[tuple[str, _Named]] = []
         for node_id, of_node in acts:
+            # a file is found by the last part of its path
             globs = [*((text, True) for text in of_node.paths), *((text, False) for text in of_node.files)]
             for text, given in globs:
                 if given or "/" in text or not everywhere:
                     files.append((text.rstrip("/").rpartition("/")[2], _Named(text, given, node_id)))
+            # a command is found by its program; a pattern that begins with a flag is for every program
             patterns = [*((text, True) for text in of_node.commands), *((text, False) for text in of_node.patterns)]
             for text, given in patterns:
                 first = text.split()[0]

@@ -66,6 +66,7 @@ def compute_relevance(pool: Pool, analysis: Analysis, settings: WhisperSettings)
         if candidate.source in ("activated", "conflict") and not linked:
             candidate.dropped = "gather: it came by an edge; its own text was not found"
         usual = PREFERENCE_GATE if id(candidate) in standing else 0.0 if analysis.temporal else settings.injection_gate
+        # a gate of its own counts only for a section of a source, and for an archived memory: a bool as factor is 0 or 1
         candidate.numbers["gate"] = max(
             usual, SOURCE_GATE * candidate.row.from_source, settings.archive_gate * candidate.archived
         )
@@ -304,10 +305,10 @@ def arrange(
     listed = list(chosen[: max(room, 1)])
     for candidate in chosen[len(listed) :]:
         candidate.dropped = "gate: preferences took the place"
-    number = 0
+    quoted_count = 0  # an outdated memory is never quoted in full
     for candidate in listed:
-        candidate.display = "full" if number < FULL_NODES and not candidate.older_than else "title"
-        number += not candidate.older_than
+        candidate.display = "full" if quoted_count < FULL_NODES and not candidate.older_than else "title"
+        quoted_count += not candidate.older_than
     for candidate in preferences:
         candidate.display = "title" if candidate.older_than else "preference"
     if exploring is not None:

@@ -143,6 +143,7 @@ def gather(
     `self_id`: id of the self node; `limit`: maximum number of search results; `preferences`: whether standing
     preferences are searched too.
     """
+    # the searches: in the main tiers, in the archive, for what describes the user, for preferences
     after, before = analysis.after, analysis.before
     query = SearchQuery(query=analysis.query, limit=limit, tiers=SPOKEN_OF, created_after=after, created_before=before)
     ranked = rank_parts(
@@ -182,11 +183,13 @@ def gather(
         fitted=None if vectors is None else vectors.fitted,
         away=-1.0 if asked.space is None else away(home, elsewhere),
     )
+
+    # the similarities of the hits at home, and each hit's place among them
     at_home = [
         "similarity" in hit.numbers and hit.node_id in rows and factors[rows[hit.node_id].space] > OTHER_SPACES
         for hit in results
     ]
-    rivals = [hit.numbers["similarity"] for hit, counts_home in zip(results, at_home, strict=True) if counts_home]
+    rivals = [hit.numbers["similarity"] for hit, is_at_home in zip(results, at_home, strict=True) if is_at_home]
     ranks = list(itertools.accumulate(at_home, initial=1))
     rank_of = {hit.node_id: rank for hit, rank in zip(results, ranks, strict=False)}
 
@@ -280,6 +283,7 @@ def _archive(
 
     A memory is left out if one outside of the archive was derived or evolved from it.
     """
+    # a quick test: the nearest archived memory
     chosen = Filter(
         tiers=(Tier.ARCHIVAL,), created_after=query.created_after, created_before=query.created_before, alive_at=now
     )
@@ -290,6 +294,8 @@ def _archive(
     wish = query.model_copy(update={"tiers": [Tier.ARCHIVAL], "limit": WIDE_ARCHIVE})
     few = _small_rules(rules, 2 * WIDE_ARCHIVE)
     found = rank(index, wish, embed=embed, space=asked.space, now=now, renewed=False, explain=False, rules=few)
+
+    # memories outside of the archive that were made from these
     ids = {hit.node_id for hit in found.results}
     edges = index.edges_of(list(ids))
     ends = [(edge.target, edge.source) for edge in edges if edge.edge in _REPLACES and edge.target in ids]
@@ -345,7 +351,7 @@ def renew(
     instead. The ids are those of all replaced memories among the best candidates.
     """
     everyone = [*pool.candidates, *pool.preferences]
-    by_id = {candidate.id: candidate for candidate in reversed(everyone)}
+    by_id = {candidate.id: candidate for candidate in reversed(everyone)}  # of two with one id, the first counts
     if not chosen and not preferences:
         return [], [], frozenset()
     near = sorted(everyone, key=lambda candidate: -candidate.order)[:10]

@@ -67,15 +67,15 @@ class Whisper:
         stored as context of the next one, and feedback can refer to the logged candidates.
         """
         begun = time.perf_counter()
-        course = _PromptRun(self, asked, explain=explain)
-        return course.answer(course.run(), begun)
+        prompt_run = _PromptRun(self, asked, explain=explain)
+        return prompt_run.finish(prompt_run.find_memories(), begun)
 
     def warm(self) -> None:
         """Run a prompt without answering it, so that the first real prompt does not wait for models and caches."""
         times.warm()
         generic.warm()
         if self.archetypes.warm():
-            _PromptRun(self, Asked(FIRST, None), explain=False).run()
+            _PromptRun(self, Asked(FIRST, None), explain=False).find_memories()
 
 
 class Answer(Struct):
@@ -114,8 +114,9 @@ class _PromptRun:
 
     # ------------------------------------------------------------ the stages
 
-    def run(self) -> Answer:
+    def find_memories(self) -> Answer:
         """Return the memories or the silence for the prompt, with what the stages computed. Writes nothing."""
+        # silence that needs no search
         asked, ormah = self.asked, self.ormah
         if not self.settings.enabled or (asked.space or GLOBAL) in self.settings.silent_spaces:
             return Answer(Silence.OFF)
@@ -166,6 +167,7 @@ class _PromptRun:
     def _choose(self, analysis: Analysis, pool: Pool, verdicts: Mapping[str, Verdict]) -> Answer:
         """Return the memories that are shown, or the silence. `verdicts`: see `_verdicts`. Sets `dropped` of all other
         candidates."""
+        # relevance of the text; explicit judgements
         candidates, settings = pool.candidates, self.settings
         request = generic.technical_request(analysis, self.asked.space)
         choose.compute_relevance(pool, analysis, settings)
@@ -179,6 +181,8 @@ class _PromptRun:
             ids = [candidate.id for candidate in everyone if candidate.dropped is None]
             boosts = affinity.boosts(analysis.vector, ids, self.ormah.learned.judgements, now=self.now)
         choose.add_affinity(everyone, boosts, settings)
+
+        # drop candidates that do not answer this kind of prompt, that the session has, or that are below the gate
         choose.drop_untimely(candidates, analysis, self.asked, topical=bool(subject_words(analysis.query)))
         choose.keep_identity(candidates, analysis, settings)
         stems_of = gather.stems_of_notes([candidate.row for candidate in choose.not_dropped(candidates)])
@@ -187,6 +191,8 @@ class _PromptRun:
         choose.drop_known(pool.preferences, self.before)
         choose.apply_gate(everyone)
         resting = choose.best_archived(candidates, settings)
+
+        # the best of the others, with the newer memory before each one that it replaced
         chosen = choose.choose(candidates, analysis, settings)
         preferences = choose.choose_preferences(pool.preferences, chosen)
         chosen, preferences, old = gather.renew(
@@ -198,6 +204,8 @@ class _PromptRun:
             holds=self.ormah.learned.both_hold,
             reworded=self.ormah.reworded,
         )
+
+        # nothing is relevant enough: say why
         if not chosen and not preferences:
             why = Silence.GATE if resting is None else Silence.ARCHIVE
             if known:
@@ -207,6 +215,8 @@ class _PromptRun:
             elif choose.is_silenced(everyone, settings):
                 why = Silence.JUDGED
             return Answer(why, analysis, pool, request=request, resting=resting if why is Silence.ARCHIVE else None)
+
+        # one memory below the gate may be shown for feedback
         exploring = None
         if settings.exploration and not analysis.temporal:
             known_of = {*boosts, *old, *(preference.id for preference in preferences)}
@@ -236,10 +246,10 @@ class _PromptRun:
 
     # ------------------------------------------------------------ the answer
 
-    def answer(self, found: Answer, begun: float) -> WhisperResult:
+    def finish(self, found: Answer, begun: float) -> WhisperResult:
         """Return the result for the caller. Stores the prompt in the session, and logs the whisper.
 
-        `found`: the result of `run`; `begun`: the value of `time.perf_counter` when the prompt came.
+        `found`: the result of `find_memories`; `begun`: the value of `time.perf_counter` when the prompt came.
         """
         asked, sessions = self.asked, self.whisper.sessions
         event = whispers.new_event()
@@ -256,6 +266,8 @@ class _PromptRun:
             held = review.pick_review(
                 self.ormah, asked.space, now=self.now, besides=besides, archetypes=self.whisper.archetypes
             )
+
+        # the notice that questions wait for a judge
         noticed = not self.settings.maintenance or found.silence in UNCOUNTED or MAINTENANCE in self.before.known
         due = not noticed and not asked.disconnected() and self.whisper.maintenance_due()
 
@@ -269,6 +281,8 @@ class _PromptRun:
             event=event if learnable else None,
             commands=self.whisper.wiring.of(asked.agent),
         )
+
+        # what was sent is recorded
         nodes = tuple(candidate for candidate in found.chosen if candidate.id not in text.left_out)
         if due and MAINTENANCE in text.text.splitlines():  # once per session: the notice stays in its context
             sessions.add_memories(asked.session_id, {MAINTENANCE: "full"})
@@ -311,6 +325,7 @@ class _PromptRun:
 
         Candidates found only by their time or by an edge are not logged.
         """
+        # the prompt, in the session
         asked, analysis, model = self.asked, found.analysis, self.ormah.learned.model
         vector = analysis.vector if analysis is not None else None
         prompt = analysis.prompt if analysis is not None else asked.prompt
@@ -318,16 +333,18 @@ class _PromptRun:
             displays = {context_key(node.row): node.display for node in nodes if node.display is not None}
             earlier = EarlierPrompt(prompt, vector, self.ormah.clock(), bool(nodes))
             self.whisper.sessions.add_prompt(asked.session_id, earlier, displays, model=model, keep=not asked.unkept)
+
+        # the candidates, in the log
         pool = None if asked.unkept else found.pool
         floor = choose.log_relevance(self.settings)
         considered: dict[str, whispers.Considered] = {}
         for candidate in (*pool.candidates, *pool.preferences) if pool is not None else ():
-            displayed, boosted = candidate.display is not None, candidate.relevance
-            serious = displayed or (boosted >= floor and "affinity" in candidate.numbers)
+            displayed, relevance = candidate.display is not None, candidate.relevance
+            relevant = displayed or (relevance >= floor and "affinity" in candidate.numbers)
             # a memory found both as a candidate and as a preference is logged once, as it was shown
-            if candidate.source == "search" and serious and (displayed or candidate.id not in considered):
-                before = candidate.numbers.get("before_feedback", boosted)
-                considered[candidate.id] = whispers.Considered(candidate.id, before, boosted, candidate.display)
+            if candidate.source == "search" and relevant and (displayed or candidate.id not in considered):
+                before = candidate.numbers.get("before_feedback", relevance)
+                considered[candidate.id] = whispers.Considered(candidate.id, before, relevance, candidate.display)
         whispers.record(
             self.ormah.state,
             event=event,
@@ -345,14 +362,14 @@ class _PromptRun:
     def _use(self, found: Answer, nodes: Sequence[Candidate]) -> None:
         """Record in the state that a prompt came, and that the memories shown with their content were used."""
         asked, state = self.asked, self.ormah.state
-        looked = self.explain or (asked.session_id is None and asked.agent == PERSON)
-        if looked or found.silence in UNCOUNTED:
+        by_person = self.explain or (asked.session_id is None and asked.agent == PERSON)
+        if by_person or found.silence in UNCOUNTED:
             return
-        full = [node.id for node in nodes if node.display in CONTENT]
+        quoted_ids = [node.id for node in nodes if node.display in CONTENT]
         try:
             state.asked(self.now)
-            if full:
-                state.glance(full, how="whisper", session_id=asked.session_id, at=self.now)
+            if quoted_ids:
+                state.glance(quoted_ids, how="whisper", session_id=asked.session_id, at=self.now)
         except (sqlite3.Error, OrmahError) as exc:  # a full disk or damaged file must not make a whisper fail
             log.warning("what was whispered could not be noted as used: %s", exc)
 

@@ -93,28 +93,33 @@ def compose(
     end; the content of the last memory that fits is shortened. `event`: the id by which feedback refers to the
     whisper. `commands`: the commands that the reading agent can run.
     """
+    # without memories there is only the maintenance notice
     task = notice(f"{commands.maintenance} gives memories to judge, and how the verdicts are given back.")
     due = [MAINTENANCE, task] if maintenance_due else []
     if not nodes:  # a review is only shown beside memories (DESIGN sections 2 and 5)
         return Rendered(alone(*due, event=event) if due else "", frozenset(), False)
+
+    # as many memories as fit, from the beginning
     a_byte = CHARACTERS / BYTES
     room = CHARACTERS - _size(enclose([], commands=commands, event=event), a_byte)
     lines: list[str] = []
     left_out = {node.id for node in nodes}
-    full = True
+    all_fit = True
     for node in nodes:
         entry = _memory_lines(node, CONTENT_CHARACTERS, room, a_byte)
         if entry is None:
-            full = False
+            all_fit = False
             break
         lines += entry
         left_out.discard(node.id)
         room -= _size_of_lines(entry, a_byte)
+
+    # the maintenance notice and the review, if there is still room
     reviewed = False
-    if full and _size_of_lines(due, a_byte) <= room:
+    if all_fit and _size_of_lines(due, a_byte) <= room:
         lines += due
         room -= _size_of_lines(due, a_byte)
-    if full and review is not None:
+    if all_fit and review is not None:
         # the earlier prompt, the memory that was not shown for it, and what records a judgement
         days = max((now - review.when).days, 0)
         ago = "today" if days == 0 else "a day ago" if days == 1 else f"{days} days ago"
