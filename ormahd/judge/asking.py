@@ -58,9 +58,12 @@ class JudgeQuestion(Struct, frozen=True):
     """A batch of questions for a judge. `task`: a name for the log. `item`: the type of the items of the answer.
 
     `data`: plain dicts, lists and scalars, sent as JSON. Before they are sent, secrets in all texts are redacted, and
-    signs that could address the model are replaced. `numbers`: the answer must have an item for each of these numbers,
-    in its field `q`. `numbers` None: the answer may have any number of items, even none. `whole`: if any part of the
-    answer cannot be used, all of it counts as unusable, because that part would be lost.
+    signs that could address the model are replaced.
+
+    `numbers`: the answer must have an item for each of these numbers, in its field `q`. If None, the answer may have
+    any number of items, even none.
+
+    `all_or_nothing`: if any part of the answer cannot be used, all of it counts as unusable.
     """
 
     task: str
@@ -68,7 +71,7 @@ class JudgeQuestion(Struct, frozen=True):
     data: Any
     item: type[Struct]
     numbers: tuple[int, ...] | None = None
-    whole: bool = False
+    all_or_nothing: bool = False
 
 
 class JudgeCall(Struct):
@@ -154,7 +157,7 @@ class Asker:
             if (until := self.left_alone_until) is not None:
                 raise JudgeGone(f"the judge is left alone until {until:%H:%M} UTC: {self._closed_by}")
             call = self._ask(question)
-            if not call.usable or (question.whole and call.why is not None):
+            if not call.usable or (question.all_or_nothing and call.why is not None):
                 self._unusable += 1
                 self._ledger.trouble("rude", f"its answers cannot be used: {call.why}")
                 if self._unusable >= UNUSABLE_IN_A_ROW:
@@ -289,8 +292,10 @@ class Asker:
 
 
 def _redacted(value: Any) -> Any:
-    """Return a copy of `value` (plain dicts, lists and scalars). In every text, secrets are redacted, and signs that
-    could address the model are replaced (`harmless`)."""
+    """Return a copy of `value` (plain dicts, lists and scalars) that is safe to send to a model.
+
+    In every text, secrets are redacted, and signs that could address the model are replaced (`harmless`).
+    """
     if isinstance(value, str):
         return harmless(redact(value).text)
     if isinstance(value, Mapping):

@@ -32,7 +32,7 @@ DUPLICATES: Final = Task(
     "If they are the same, `title` and `content` are the text of the one that stays: everything that either of them "
     "says, once, in their own words, with every number, name and path, and nothing else. Else both are null." + _EACH,
     characters=WHOLE,
-    whole=True,
+    rewrites=True,
 )
 LINKS: Final = Task(
     "link",
@@ -61,7 +61,7 @@ SUMMARIES: Final = Task(
     "stand by themselves, and nothing else; `type` is the kind of memory. If they are about different things, `title` "
     "and `content` are null." + _EACH,
     characters=CALL,
-    whole=True,
+    rewrites=True,
     must_write=True,
 )
 
@@ -105,7 +105,7 @@ class ModelJudge:
         for q, group in enumerate(groups, 1):
             # the model must be shown enough of the group to answer
             sizes = [len(memory.content) for memory in group]
-            if task.whole and (max(sizes) > task.characters or sum(sizes) > CALL):
+            if task.rewrites and (max(sizes) > task.characters or sum(sizes) > CALL):
                 continue
             if task.must_write and not all(map(_is_unchanged, group)):
                 continue
@@ -119,7 +119,7 @@ class ModelJudge:
             except Unusable:
                 continue  # the questions of this call stay open; those of other calls may still be answered
             for verdict in answered:
-                if task.whole:
+                if task.rewrites:
                     unchanged = all(map(_is_unchanged, groups[verdict.q - 1]))
                     texts = {name: (getattr(verdict, name) or "").strip() or None for name in ("title", "content")}
                     verdict = replace(verdict, **(texts if unchanged else dict.fromkeys(texts)))

@@ -24,13 +24,17 @@ NONE: Literal["none"] = "none"
 
 
 class JudgeGone(Exception):
-    """Raised if the judge did not answer: it is missing or too slow, or the budget is used up. All questions that it
-    was asked stay open."""
+    """Raised if the judge did not answer: it is missing or too slow, or the budget is used up.
+
+    All questions that it was asked remain open.
+    """
 
 
 class Unusable(JudgeGone):
-    """Raised if the judge answered, but neither the answer nor its second try to write it fits the schema. Only the
-    questions of this batch stay open."""
+    """Raised if the judge answered, but neither the answer nor its second try fits the schema.
+
+    Only the questions of this batch remain open.
+    """
 
 
 class ShownMemory(Struct, frozen=True):
@@ -57,8 +61,10 @@ class JudgeVerdict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Duplicate(JudgeVerdict, frozen=True):
-    """Whether two memories say the same. `title` and `content`: the merged text, each None if the memory that stays
-    is to keep its own."""
+    """Whether two memories say the same.
+
+    `title`, `content`: the merged text; each is None if the memory that is kept should keep its own.
+    """
 
     same: bool
     title: str | None
@@ -79,8 +85,11 @@ class Linked(JudgeVerdict, frozen=True):
 
 
 class Contrast(JudgeVerdict, frozen=True):
-    """Whether two memories contradict each other. `evolution`: the later memory replaced the earlier belief.
-    `tension`: the person holds both, and they contradict each other. `yes`: one of the two."""
+    """Whether two memories contradict each other, and how.
+
+    `evolution`: the later memory replaced the earlier belief. `tension`: the person holds both, and they contradict
+    each other.
+    """
 
     kind: Literal["evolution", "tension", "none"]
     reason: str
@@ -106,16 +115,16 @@ AnyVerdict = Duplicate | Linked | Contrast | Summary
 class Task(Struct, frozen=True):
     """A kind of question. `name`: its name in the log and in the state. `answer`: the type of its verdicts.
 
-    `characters`: the maximum number of characters of a memory that a model is shown. `whole`: the verdict has a text
+    `characters`: the maximum number of characters of a memory that a model is shown. `rewrites`: the verdict has a text
     that replaces the memories, so no question is asked about a longer memory. `must_write`: without that text there is
-    no verdict, so a memory that cannot be shown unchanged is not asked about either.
+    no verdict, so no question is asked about a memory that cannot be shown unchanged.
     """
 
     name: str
     answer: type[AnyVerdict]
     instructions: str
     characters: int
-    whole: bool = False
+    rewrites: bool = False
     must_write: bool = False
 
 
@@ -128,7 +137,7 @@ class Judge(Protocol):
         ...
 
     def answer(self, task: Task, groups: Sequence[Group]) -> Sequence[AnyVerdict | None]:
-        """Return a verdict for each group, in order; None for a question that stays open. It may take minutes.
+        """Return a verdict for each group, in order; None for a question that remains open. It may take minutes.
 
         Raises:
             JudgeGone: the judge cannot answer.

@@ -329,7 +329,7 @@ EmbedQuery = Callable[[str], QueryVectors | None]
 
 
 class Meaning(Struct, frozen=True):
-    """A question as vectors: of the whole (`vector`, `focus`), and of each token (`tokens`).
+    """A question as vectors: one of all its words (`vector`, `focus`), and one for each token (`tokens`).
 
     `vector` is the one that the model computes. `focus` is the mean of `tokens`, weighted by `weights`.
     """

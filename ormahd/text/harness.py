@@ -410,8 +410,10 @@ def _without_blocks(text: str, harness: str | None) -> tuple[str, tuple[str, ...
 
 
 def _without_elements(text: str, tag_of: re.Pattern[str]) -> tuple[str, list[str]]:
-    """Return (the text without the elements whose tags `tag_of` matches, names of these elements). An element ends
-    at the first end tag with its name. A tag without an end tag stays."""
+    """Return (the text without the elements whose tags `tag_of` matches, names of these elements).
+
+    An element ends at the first end tag with its name. A tag without an end tag is kept.
+    """
     tags = list(tag_of.finditer(text))
     last_end = {tag["name"].lower(): tag.start() for tag in tags if tag["end"]}
     parts: list[str] = []
@@ -432,7 +434,9 @@ def _without_elements(text: str, tag_of: re.Pattern[str]) -> tuple[str, list[str
 
 def _is_by_machine(text: str, *, whole: bool) -> bool:
     """Return whether a program wrote the text: it is JSON, or one element with a word of `MACHINES` in its name.
-    `whole`: whether the text is complete. JSON with a part left out is recognised by its beginning and end."""
+
+    `whole`: whether no part of the text was left out. Otherwise JSON is recognised by its beginning and end.
+    """
     fenced = _FENCE.match(text)
     if fenced:
         text = fenced["inside"].strip()

@@ -243,7 +243,7 @@ def _content(statement: Statement) -> tuple[Sentence, ...]:
 
 
 def _tail(statement: Statement) -> dict[str, float]:
-    """Return {key: weight} of the tokens behind the subject of each sentence of the content."""
+    """Return {key: weight} of the tokens after the subject of each sentence of the content."""
     return {token.key: token.weight for sentence in _content(statement) for token in sentence.tokens[sentence.head :]}
 
 

@@ -251,8 +251,8 @@ def _is_past_time(seen: str, start: int, end: int, speech: TimeLanguage, match: 
 
 
 def _at_end(pattern: re.Pattern[str], seen: str, end: int) -> int | None:
-    """Return the start of a match of `pattern` in `seen` that ends at `end`; None if there is no match, or an
-    empty one."""
+    """Return the start of a match of `pattern` in `seen` that ends at `end`; None if there is none, or only an empty
+    one."""
     begin = max(0, end - 40)
     match = pattern.search(seen[begin:end])
     return begin + match.start() if match is not None and match.group() else None
@@ -610,8 +610,11 @@ def _any_of(words: Iterable[str]) -> str:
 
 
 def _filled(form: str, groups: Mapping[str, str]) -> str:
-    """Return `form` with each placeholder, such as `<days>`, replaced by its pattern in `groups`. If a pattern is
-    used twice, the second use gets group names with the suffix 2, because the names must be unique."""
+    """Return `form` with each placeholder, such as `<days>`, replaced by its pattern in `groups`.
+
+    If a pattern is used twice, its second use gets group names with the suffix 2, because names of groups must be
+    unique.
+    """
     used: set[str] = set()
 
     def fill(match: re.Match[str]) -> str:

@@ -53,7 +53,8 @@ _TRAILING = "\"')]}»”’* \t\r\n"
 
 
 def fold(text: str) -> str:
-    """Return the form in which texts are compared: NFKC, casefolded, without accents, control characters as spaces."""
+    """Return the form in which texts are compared: NFKC, casefolded, without accents; control characters become
+    spaces."""
     if len(text) <= PART:
         return _fold(text)
     return "".join(map(_fold, _text_parts(text, _UNJOINED)))
