@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.text.facts import lost, sentences
+from ormahd.text.facts import lost_facts, sentences
 from tests.tables import rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ormahd.text.forms import GAP, NAME, READ, forms, identifiers, initials_terms, name_term, parts, spells
+from ormahd.text.forms import GAP, NAME, READ, forms, identifiers, initials_terms, is_written_out, name_term, parts
 from tests.tables import rows
 
 

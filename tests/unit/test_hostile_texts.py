@@ -94,7 +94,7 @@ NOTES: dict[str, Callable[[str], object]] = {
     "redact": secrets.redact,
     "statement": lambda text: statement.read_statement(text[:200], text, NodeType.FACT),
     "exact_tokens": facts.exact_tokens,
-    "lost": lambda text: facts.lost([(None, text)], text),
+    "lost": lambda text: facts.lost_facts([(None, text)], text),
     "bearing": lambda text: bearing.bearing(text[:200], text, NodeType.DECISION, rejected=True),
     "essence": sameness.normal_form,
     "words": words.words,

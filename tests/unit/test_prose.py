@@ -13,8 +13,8 @@ import pytest
 from ormahd.index.embeddings import source
 from ormahd.model.node import NodeType
 from ormahd.note.values import path_for
-from ormahd.text.quoting import beginning, findable, language, quoted
-from ormahd.text.sameness import gist, once, says_the_same
+from ormahd.text.quoting import beginning, indexed_text, quoted, without_data
+from ormahd.text.sameness import gist, grouped, says_the_same
 from tests.tables import rows
 
 SAYS = "The harbour pilot keeps a ledger of tides."

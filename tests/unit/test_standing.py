@@ -12,7 +12,7 @@ from ormahd.model.change import Kind
 from ormahd.model.node import NodeType
 from ormahd.text.facts import Sort, terms
 from ormahd.text.standing import Compared, Relation, compare
-from ormahd.text.statement import read
+from ormahd.text.statement import read_statement
 from tests.tables import rows
 
 NEAR = 0.8

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ormahd.model.node import NodeType
-from ormahd.text.statement import read
+from ormahd.text.statement import read_statement
 from tests.tables import rows
 
 WORDS = rows(__file__, "words")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ormahd.search.gather import parts
-from ormahd.search.search import Hit, Ranked, join
+from ormahd.search.search import Hit, Ranked, join_results
 from tests.tables import rows
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ormahd.model.judgement import Int8Vector, Judgement
 from ormahd.state.feedback import Judgements
-from ormahd.whisper.affinity import boosts, judged
+from ormahd.whisper.affinity import boosts, is_judged
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 MODEL = "m"

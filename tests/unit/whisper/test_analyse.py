@@ -199,7 +199,7 @@ def test_where_were_we_at_the_beginning_asks_for_the_newest() -> None:
 @pytest.mark.parametrize(("query", "space", "tokens"), rows(__file__, "topics"))
 def test_topic(query: str, space: str, tokens: list[str]) -> None:
     """Seed: "extracts topic tokens from the current prompt"; reference: without stop words and the space's name."""
-    assert topic(query, space or None) == set(tokens)
+    assert topic_stems(query, space or None) == set(tokens)
 
 
 @given(st.text(), st.one_of(st.none(), st.text(max_size=20)), st.text(max_size=40))
