@@ -18,7 +18,7 @@ from ormahd.model.change import Kind
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
 from ormahd.text.standing import Compared, compare
-from ormahd.text.statement import Statement, read
+from ormahd.text.statement import Statement, read_statement
 
 LOOKS: Final = 20
 """Maximum number of a memory's versions that are read, newest first."""
@@ -104,7 +104,7 @@ class Reworded:
             before = None if changed is None else self._history.pair(changed)[0]
             note = None if before is None else parse(before[1], before[0])
             known = note is not None and note.kind is NoteKind.NOTE
-            yield op.time, read(note.title, note.content, row.type) if note is not None and known else None
+            yield op.time, read_statement(note.title, note.content, row.type) if note is not None and known else None
 
 
 def _gist(found: Compared) -> Gist:

@@ -24,7 +24,7 @@ from ormahd.note.edit import edit
 from ormahd.note.values import NoteLink
 from ormahd.ormah import Ormah
 from ormahd.text.standing import compare
-from ormahd.text.statement import read
+from ormahd.text.statement import read_statement
 from ormahd.vault.three_way import changed
 
 WEIGHT = 0.9
@@ -130,10 +130,10 @@ def replaced_meanwhile(
     """Return the memories that had replaced one which says the same as a text of `time`, in other words: the text holds
     again, and replaces them. `near`: (id, cosine) of memories like it; `written`: its (title, content, type)."""
     cosines = {node_id: cosine for node_id, cosine in near if cosine >= PARAPHRASE}
-    newer = read(*written)
+    newer = read_statement(*written)
     found: dict[str, NodeRow] = {}
     for row in ormah.index.notes(list(cosines)).values():
-        older = read(row.title, row.content, row.type)
+        older = read_statement(row.title, row.content, row.type)
         if row.space == space and compare(older, newer, cosines[row.id]).same >= SAME:
             found |= {one.id: one for one in restated(ormah, row, time)[1:]}
     return list(found.values())

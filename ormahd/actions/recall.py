@@ -24,7 +24,7 @@ from ormahd.ormah import Ormah
 from ormahd.reworded import Reworded
 from ormahd.search.search import Ranked, Rules, rank_parts
 from ormahd.text.quoting import beginning, shortened
-from ormahd.text.sameness import once
+from ormahd.text.sameness import grouped
 
 SNIPPET = 200
 """Maximum number of characters of a related or conflicting result in the text reply."""
@@ -121,7 +121,7 @@ def _found(
         if (me := rows.get(ormah.vault.self_id)) and says_nothing(me):
             del rows[me.id]
         known = [found for found in ranked.results if found.node_id in rows]  # the others were forgotten meanwhile
-        groups = once((found, (rows[found.node_id].title, rows[found.node_id].content)) for found in known)
+        groups = grouped((found, (rows[found.node_id].title, rows[found.node_id].content)) for found in known)
         missing = query.limit - len(groups)
         if missing <= 0 or len(ranked.results) < asked.limit or asked.limit >= MAX_REQUESTED:
             break

@@ -46,7 +46,7 @@ from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkReque
 from ormahd.note.values import NoteLink
 from ormahd.ormah import Ormah
 from ormahd.text.standing import Relation, compare
-from ormahd.text.statement import read
+from ormahd.text.statement import read_statement
 
 CLOSE = 0.55
 """Minimum cosine of a memory that is listed without further evidence: pairs below it mostly have different topics."""
@@ -73,7 +73,7 @@ def nearby(
     ids to leave out. While the index is being rebuilt the result is empty: the change itself is stored already.
     """
     cosines = {node_id: cosine for node_id, cosine in near if cosine >= FAR and node_id not in but}
-    now, statement, views = ormah.moment(), read(*written), list[Near]()
+    now, statement, views = ormah.moment(), read_statement(*written), list[Near]()
     try:
         rows = ormah.index.notes(list(cosines))
     except Unavailable:
@@ -82,7 +82,7 @@ def nearby(
         if node_id == ormah.vault.self_id or row.expired(now) or (space and row.space not in (space, None)):
             continue
         cosine = cosines[node_id]
-        found = compare(read(row.title, row.content, row.type), statement, cosine)
+        found = compare(read_statement(row.title, row.content, row.type), statement, cosine)
         if cosine >= CLOSE or found.verdict is Relation.REPLACED:
             content, similarity = headline(None, row.content, BEGINNING), round(cosine, 3)
             views.append(of_row(Near, row, content=content, similarity=similarity, standing=found.verdict.value))

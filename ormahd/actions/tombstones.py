@@ -13,7 +13,7 @@ from ormahd.model.tombstone import Tombstone
 from ormahd.note.read import digest
 from ormahd.note.values import Note
 from ormahd.ormah import Ormah
-from ormahd.text.sameness import essence
+from ormahd.text.sameness import normal_form
 from ormahd.vault.transaction import Transaction
 
 _SINCE = re.compile(r"\s?\([^()\d]*\d{4}-\d{2}-\d{2}\)(?=\.?\s*$)")
@@ -24,7 +24,7 @@ def statement(content: str) -> str:
 
     That date differs each time the same thing is said.
     """
-    return essence(_SINCE.sub("", content))
+    return normal_form(_SINCE.sub("", content))
 
 
 def turn_of(said_in: str) -> str:

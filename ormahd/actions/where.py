@@ -13,7 +13,7 @@ from ormahd.actions.projects import place_of
 from ormahd.actions.work import same_kind
 from ormahd.ormah import Ormah
 from ormahd.sessions.archive import ArchivedDeed
-from ormahd.text.harness import unwrapped
+from ormahd.text.harness import without_wrapping
 from ormahd.text.quoting import one_line
 from ormahd.vault.spaces import project_folder, read_branch
 
@@ -61,7 +61,7 @@ def last_work(ormah: Ormah, cwd: str | None, *, but: str | None = None, of: str 
             session=row.id,
             harness=row.harness,
             time=row.last,
-            request=one_line(unwrapped(asked[-1]), QUOTED),
+            request=one_line(without_wrapping(asked[-1]), QUOTED),
             files=list(dict.fromkeys(edited))[:FILES],
             command=None if failed is None else one_line(failed.command, ERROR),
             error=None if failed is None else one_line(failed.error, ERROR),

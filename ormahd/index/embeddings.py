@@ -27,7 +27,7 @@ from ormahd.embedding.token_vectors import Float, Half
 from ormahd.index.words import heading
 from ormahd.process import sql
 from ormahd.settings import VectorSettings
-from ormahd.text.quoting import language
+from ormahd.text.quoting import without_data
 from ormahd.vectors.chroma import Chroma
 from ormahd.vectors.matrix import Matrix
 
@@ -57,7 +57,7 @@ def text_to_embed(title: str | None, path: str, content: str) -> EmbeddedText:
     """Return the text to embed for a note with this title, path and content. The heading is left out if the content
     begins with it."""
     name = heading(title, path)
-    content = language(content) or ("" if name else content[:NO_PROSE_CHARACTERS])
+    content = without_data(content) or ("" if name else content[:NO_PROSE_CHARACTERS])
     if name and content[: len(name)].casefold() == name.casefold():
         name = None  # the text already begins with its heading
     return EmbeddedText(name, content, hashlib.sha256(f"{name or ''}\0{content}".encode(errors="replace")).digest())

@@ -50,8 +50,7 @@ from ormahd.model.node import EdgeType, NodeType, Strength, is_node_id
 from ormahd.note.values import NoteKind
 from ormahd.process import priority, sql
 from ormahd.text.standing import NEWER_AT, Compared, comparable, compare
-from ormahd.text.statement import Statement
-from ormahd.text.statement import read as read_statement
+from ormahd.text.statement import Statement, read_statement
 from ormahd.text.words import query_terms
 
 MIN_PREFIX = 4
@@ -116,7 +115,7 @@ WIDENINGS = 3
 """Number of searches, each for three times as many nodes as the one before, after which all nodes that pass the filter
 are scored exactly."""
 Stated = tuple[Statement, NodeType, str | None]
-"""A memory's text as read by `statement.read`, its type, and its space."""
+"""A memory's text as read by `statement.read_statement`, its type, and its space."""
 CACHED_PAIRS = 20_000
 """Number of pairs of notes whose comparison is kept in memory (3 MB): reading and comparing two texts takes a
 millisecond."""
@@ -125,7 +124,7 @@ LATE_PIECES = 4
 
 
 def _statement(row: NodeRow) -> Statement:
-    """Return the text of a node as read by `statement.read`."""
+    """Return the text of a node as read by `statement.read_statement`."""
     return read_statement(row.title, row.content, row.type)
 
 
@@ -549,7 +548,7 @@ class Reader:
         return found
 
     def statements(self, ids: Iterable[str]) -> dict[str, Stated]:
-        """Return {node id: (its text as read by `statement.read`, its type, its space)}. Unknown ids are left out."""
+        """Return {node id: (its text as a `Statement`, its type, its space)}. Unknown ids are left out."""
         rows = self.notes(list(dict.fromkeys(ids))).values()
         return {row.id: (_statement(row), row.type, row.space) for row in rows}
 

@@ -11,7 +11,7 @@ from ormahd.index.rows import Filter
 from ormahd.note.values import Note, stem_short_id
 from ormahd.process import sql
 from ormahd.text.forms import forms
-from ormahd.text.quoting import findable
+from ormahd.text.quoting import indexed_text
 from ormahd.text.words import fts_match, fts_text
 from ormahd.vectors.matrix import SPARE
 
@@ -53,7 +53,7 @@ def text_columns(note: Note) -> Columns:
     """Return the texts of a node for the columns of the full text table: (title, content, tags, forms). `forms`:
     parts of identifiers and initials (`ormahd.text.forms`)."""
     names = [name for name in (heading(note.title, note.path), *note.aliases) if name]
-    prose, tags = findable(note.content), " | ".join(note.tags)
+    prose, tags = indexed_text(note.content), " | ".join(note.tags)
     return fts_text(" | ".join(names)), fts_text(prose), fts_text(tags), forms([*names, *note.tags], prose)
 
 

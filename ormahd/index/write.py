@@ -26,7 +26,7 @@ from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind
 from ormahd.process import sql
 from ormahd.text.bearing import bearing
-from ormahd.text.quoting import findable
+from ormahd.text.quoting import indexed_text
 from ormahd.text.words import fts_text
 
 NODES = frozenset({NoteKind.NOTE, NoteKind.SOURCE, NoteKind.BROKEN})
@@ -65,7 +65,7 @@ def entry(path: str, data: bytes, state: FileState, *, note: Note | None = None,
     if note.kind in NODES:
         words = text_columns(note)
     else:  # the title of a file that is no node is its path
-        words = fts_text(path.removesuffix(".md")), fts_text(findable(note.content)), "", ""
+        words = fts_text(path.removesuffix(".md")), fts_text(indexed_text(note.content)), "", ""
     # A note without dates (a person removed the line) is as old as its file.
     created = note.created or note.updated
     started = state.mtime_ns // 1000 if created is None else micros(created)

@@ -31,9 +31,9 @@ from ormahd.sessions.files import word_of
 from ormahd.state import whispers
 from ormahd.state.extraction import PlannedMemory, Way
 from ormahd.state.sessions import key_of
-from ormahd.text.sameness import TextContrast, contrast, marks
+from ormahd.text.sameness import TextContrast, contrast, distinctive_words
 from ormahd.text.standing import Relation, compare
-from ormahd.text.statement import Statement, read
+from ormahd.text.statement import Statement, read_statement
 from ormahd.text.words import fold, query_terms
 
 KNOWN: Final = "known"
@@ -160,7 +160,7 @@ class Checks:
         near |= dict(self._ormah.index.neighbours(title, content, NEIGHBOURS))
         whispered_ids = whispers.shown_in_session(self._ormah.state, key_of(tail.id) or "")
         rows = self._ormah.index.notes([*{*near, *whispered_ids}])
-        newer = read(title, content, kind)
+        newer = read_statement(title, content, kind)
         replaced = False
         replaced_rows: dict[str, NodeRow] = {}
         for row in rows.values():
@@ -224,7 +224,7 @@ def _relation(older: tuple[str | None, str, NodeType], content: str, newer: Stat
     was read from the new text; `cosine`: the cosine similarity of the new text and the older memory."""
     if statement(older[1]) == statement(content):
         return Relation.SAME
-    verdict = compare(read(*older), newer, cosine).verdict
+    verdict = compare(read_statement(*older), newer, cosine).verdict
     if verdict is Relation.SAME and contrast(older[1], content) is TextContrast.MARKS:
         return Relation.BOTH
     return verdict
@@ -234,7 +234,7 @@ def _retells(older: tuple[str | None, str, NodeType], title: str, content: str, 
     """Return whether a text only repeats what an older memory says, and neither denies nor replaces it."""
     if not _DAY.search(older[1]):  # a day in the new text was then added by extraction: ignore it
         title, content = _DAY.sub(" ", title), _DAY.sub(" ", content)
-    newer = read(title, content, older[2])
+    newer = read_statement(title, content, older[2])
     return (
         covers(f"{older[0] or ''}\n{older[1]}", content, REPEATED)
         and _relation(older, content, newer, cosine) is not Relation.REPLACED
@@ -248,7 +248,7 @@ def covers(text: str, content: str, share: float) -> bool:
         return False
     words, folded = set(query_terms(content)), fold(text)
     known = len(words & set(query_terms(text))) >= share * len(words)
-    return bool(words) and known and all(mark in folded for mark in marks(content))
+    return bool(words) and known and all(mark in folded for mark in distinctive_words(content))
 
 
 def can_be_acted_on(kind: NodeType, content: str) -> bool:

@@ -240,7 +240,7 @@ class Extraction:
             if not asker.within(SHARE):
                 raise JudgeGone("the rest of today's budget is for the jobs")
             data = list(msgspec.to_builtins(batch.turns))
-            answer = asker.ask(JudgeQuestion(TASK, INSTRUCTIONS, data, Remembered, whole=tries < PARTLY))
+            answer = asker.ask(JudgeQuestion(TASK, INSTRUCTIONS, data, Remembered, all_or_nothing=tries < PARTLY))
             self._silence = ""
             whole.add(self._learn(session, candidates(batch, answer), batch.end, batch.fresh, run))
         return whole

@@ -244,7 +244,7 @@ class Asking(Generic[C]):
             reason = redact(harmless(verdict.reason[: 4 * REASON])).text
             verdict = replace(verdict, q=0, reason=one_line(reason, REASON))
             answered[group.ids] = verdict
-            texts = f"{getattr(verdict, 'title', '')}\n{getattr(verdict, 'content', '')}" if self._task.whole else ""
+            texts = f"{getattr(verdict, 'title', '')}\n{getattr(verdict, 'content', '')}" if self._task.rewrites else ""
             if not context.dry and not redact(texts).found:  # with a secret in its text, the judge is asked again
                 context.verdicts.remember(self._task.name, group.texts, _plain(verdict) | {"open": True})
         context.asked.open -= len(answered)

@@ -30,8 +30,11 @@ _PAIR = re.compile(r"\\\\")
 
 
 class AnswerReading(Struct, frozen=True):
-    """What was read from an answer. `items`: its usable items, in the order of the answer. `faults`: what is wrong
-    with the rest. `found`: whether the answer has a list of items at all."""
+    """What was read from an answer.
+
+    `items`: its usable items, in the order of the answer. `faults`: what is wrong with the other ones. `found`: whether
+    the answer has a list of items at all.
+    """
 
     items: tuple[Any, ...]
     faults: tuple[str, ...]
@@ -39,8 +42,11 @@ class AnswerReading(Struct, frozen=True):
 
 
 def read(text: str, item: type[Struct]) -> AnswerReading:
-    """Find the list of items in `text`, the answer of a judge, and convert the items to the type `item`. Never
-    raises."""
+    """Return the items in `text`, the answer of a judge, converted to the type `item`. Never raises.
+
+    If the answer has several lists of items, the one with most usable items is taken; of equal ones the last.
+    """
+    # the answer without the model's thoughts, which may contain drafts of it
     *thoughts, rest = _THOUGHT_END.split(text)
     visible = "".join([*(_THOUGHT.split(thought, maxsplit=1)[0] for thought in thoughts), rest])
     if not visible.strip():
@@ -52,7 +58,7 @@ def read(text: str, item: type[Struct]) -> AnswerReading:
         for reading in _readings(tried, item):
             if best is None or len(reading.items) >= len(best.items):
                 best = reading
-    return best or AnswerReading((), (_why_none(visible),), False)
+    return best or AnswerReading((), (_why_unreadable(visible),), False)
 
 
 def schema(item: type[Struct]) -> dict[str, Any]:
@@ -61,6 +67,7 @@ def schema(item: type[Struct]) -> dict[str, Any]:
     (root,), defined = msgspec.json.schema_components([item])
 
     def inline(part: Any) -> Any:
+        """Return a part of the schema without `$ref`, descriptions and defaults."""
         if isinstance(part, list):
             return [inline(value) for value in part]
         if not isinstance(part, dict):
@@ -81,13 +88,13 @@ def _readings(text: str, item: type[Struct]) -> Iterator[AnswerReading]:
     for value in _values(text):
         if isinstance(value, Mapping) and isinstance(value.get(KEY), list):
             extra = sorted(set(value) - {KEY})[:FAULTS]
-            yield _items(value[KEY], item, [f"the object has {name!r} beside {KEY!r}" for name in extra])
+            yield _convert_items(value[KEY], item, [f"the object has {name!r} beside {KEY!r}" for name in extra])
         elif isinstance(value, list) and (not value or any(_is_item(part, item) for part in value)):
-            yield _items(value, item, [])
+            yield _convert_items(value, item, [])
         elif _is_item(value, item):
             single.append(value)
     if single:
-        yield _items(single, item, [f"the items do not stand in one complete object with a list {KEY!r}"])
+        yield _convert_items(single, item, [f"the items do not stand in one complete object with a list {KEY!r}"])
 
 
 def _values(text: str) -> Iterator[Any]:
@@ -107,6 +114,7 @@ def _values(text: str) -> Iterator[Any]:
 
 
 def _refuse(name: str) -> Any:
+    """Raise ValueError: the decoder calls this for NaN and Infinity, which are no JSON."""
     raise ValueError(f"{name} is no JSON")
 
 
@@ -116,7 +124,9 @@ def _is_item(value: Any, item: type[Struct]) -> bool:
     return isinstance(value, Mapping) and 2 * len(names & set(value)) > len(names)
 
 
-def _items(values: Sequence[Any], item: type[Struct], faults: list[str]) -> AnswerReading:
+def _convert_items(values: Sequence[Any], item: type[Struct], faults: list[str]) -> AnswerReading:
+    """Return the reading of a list of items: those that can be converted, and `faults` with a line for each other
+    one."""
     items = []
     for number, value in enumerate(values, 1):
         # Through UTF-16, which makes replacement characters of lone surrogates: no UTF-8 file can hold them
@@ -128,7 +138,8 @@ def _items(values: Sequence[Any], item: type[Struct], faults: list[str]) -> Answ
     return AnswerReading(tuple(items), tuple(faults[:FAULTS]), True)
 
 
-def _why_none(text: str) -> str:
+def _why_unreadable(text: str) -> str:
+    """Return why an answer has no list of items, in words for the judge."""
     if re.match(r"\s*(?:<!doctype|<html)", text, re.IGNORECASE):
         return "the answer is a page of HTML"
     if "{" not in text and "[" not in text:

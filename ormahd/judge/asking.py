@@ -3,9 +3,9 @@
 The question is redacted and sent. An answer that does not fit the schema is sent back once to be repaired. Costs and
 failures are recorded.
 
-A failure raises `JudgeGone` if the judge failed, or the budget is used up: a judge that failed is not asked for a while,
-so that nothing waits for it. It raises `Unusable` if not even the repaired answer can be used. No question is lost: the
-caller asks it again another day.
+A failure raises `JudgeGone` if the judge failed, or the budget is used up: a judge that failed is not asked for a
+while, so that nothing waits for it. It raises `Unusable` if not even the repaired answer can be used. No question is
+lost: the caller asks it again another day.
 """
 
 from __future__ import annotations
@@ -58,9 +58,12 @@ class JudgeQuestion(Struct, frozen=True):
     """A batch of questions for a judge. `task`: a name for the log. `item`: the type of the items of the answer.
 
     `data`: plain dicts, lists and scalars, sent as JSON. Before they are sent, secrets in all texts are redacted, and
-    signs that could address the model are replaced. `numbers`: the answer must have an item for each of these numbers,
-    in its field `q`. `numbers` None: the answer may have any number of items, even none. `whole`: if any part of the
-    answer cannot be used, all of it counts as unusable, because that part would be lost.
+    signs that could address the model are replaced.
+
+    `numbers`: the answer must have an item for each of these numbers, in its field `q`. If None, the answer may have
+    any number of items, even none.
+
+    `all_or_nothing`: if any part of the answer cannot be used, all of it counts as unusable.
     """
 
     task: str
@@ -68,12 +71,15 @@ class JudgeQuestion(Struct, frozen=True):
     data: Any
     item: type[Struct]
     numbers: tuple[int, ...] | None = None
-    whole: bool = False
+    all_or_nothing: bool = False
 
 
 class JudgeCall(Struct):
-    """The result of asking one batch. `why`: what is wrong with the answer, None if nothing is. `answer`: what came
-    last. `counted`: whether the judge stated `tokens`; if not, they are estimated."""
+    """The result of asking one batch.
+
+    `items`: {number of the question: usable item}. `why`: what is wrong with the answer, None if nothing is. `answer`:
+    the text of the last answer. `counted`: whether the judge stated `tokens`; if not, they are estimated.
+    """
 
     items: dict[int, Any]
     why: str | None = None
@@ -84,6 +90,7 @@ class JudgeCall(Struct):
 
     @property
     def usable(self) -> bool:
+        """Whether any part of the answer can be used: it has items, or rightly has none."""
         return bool(self.items) or self.why is None
 
 
@@ -91,13 +98,17 @@ class Ledger(Protocol):
     """What `Asker` needs from the record of a judge's costs and problems, which survives restarts
     (`state/judge_log.py`)."""
 
-    def spent(self, day: str) -> tuple[int, int]: ...
+    def spent(self, day: str) -> tuple[int, int]:
+        """Return (calls, tokens) of a day."""
 
-    def spend(self, day: str, calls: int, tokens: int) -> None: ...
+    def spend(self, day: str, calls: int, tokens: int) -> None:
+        """Add to the calls and tokens of a day; negative numbers take back."""
 
-    def trouble(self, kind: str, reason: str) -> None: ...
+    def trouble(self, kind: str, reason: str) -> None:
+        """Record a problem, which `status` shows until `fine` is called for its kind."""
 
-    def fine(self, *kinds: str) -> None: ...
+    def fine(self, *kinds: str) -> None:
+        """Record that there are no problems of these kinds any more."""
 
 
 class Asker:
@@ -131,12 +142,12 @@ class Asker:
         return until if until is not None and now < until <= now + LONGEST_ASKED else None
 
     def within(self, share: float) -> bool:
-        """Return whether less than this share (0 to 1) of today's calls, and of today's tokens, is spent."""
+        """Return whether less than a share (0 to 1) of today's calls is spent, and of today's tokens too."""
         calls, tokens = self._ledger.spent(self._today())
         return calls < share * self._limits.calls_a_day and tokens < share * self._limits.tokens_a_day
 
     def ask(self, question: JudgeQuestion) -> list[Any]:
-        """Return the usable items of the judge's answer. The questions whose numbers no item has stay open.
+        """Return the usable items of the judge's answer. A question for which there is no item remains open.
 
         Raises:
             Unusable: nothing of the answer can be used.
@@ -146,7 +157,7 @@ class Asker:
             if (until := self.left_alone_until) is not None:
                 raise JudgeGone(f"the judge is left alone until {until:%H:%M} UTC: {self._closed_by}")
             call = self._ask(question)
-            if not call.usable or (question.whole and call.why is not None):
+            if not call.usable or (question.all_or_nothing and call.why is not None):
                 self._unusable += 1
                 self._ledger.trouble("rude", f"its answers cannot be used: {call.why}")
                 if self._unusable >= UNUSABLE_IN_A_ROW:
@@ -157,8 +168,11 @@ class Asker:
             return list(call.items.values())
 
     def attempt(self, question: JudgeQuestion) -> JudgeCall:
-        """Ask the judge because a person wants to try it, even while it is left alone after a failure. Return the
-        result. Raises JudgeGone."""
+        """Return the result of asking the judge for a person who tries it. It is asked even if it failed recently.
+
+        Raises:
+            JudgeGone: no answer came, or the day's budget is used up.
+        """
         with self._lock:
             call = self._ask(question)
             if call.usable:
@@ -170,10 +184,15 @@ class Asker:
     # ------------------------------------------------------------ one question
 
     def _ask(self, question: JudgeQuestion) -> JudgeCall:
+        """Return the result of asking one batch, with a second try to repair an answer that is not complete.
+
+        Raises:
+            JudgeGone: no answer came. If only the second try failed, the items of the first one are returned.
+        """
         # the line by which the judge's own sessions are recognised, the instructions, the data between two marker
         # lines, and the JSON schema of the answer
         form = answers.schema(question.item)
-        data = json.dumps(_safe(question.data), ensure_ascii=False, indent=1)
+        data = json.dumps(_redacted(question.data), ensure_ascii=False, indent=1)
         prompt = (
             f"{MARK}\n{question.instructions}\n\n{FENCE}\n----- data -----\n{data}\n----- end of the data -----\n\n"
             f"{END}\n{json.dumps(form)}"
@@ -197,7 +216,11 @@ class Asker:
         return call
 
     def _read(self, question: JudgeQuestion, form: Mapping[str, Any], prompt: str, call: JudgeCall) -> None:
-        """Send a prompt, and add the answer to `call`: its items stand in place of those of an earlier answer."""
+        """Send a prompt, and add the answer to `call`. Its items replace those of an earlier answer with the same
+        numbers.
+
+        `form`: the JSON schema of the answer.
+        """
         call.answer, tokens = self._send(question.task, prompt, form, call)
         call.calls, call.tokens = call.calls + 1, call.tokens + tokens
         reading = answers.read(call.answer, question.item)
@@ -218,9 +241,10 @@ class Asker:
 
     def _send(self, task: str, prompt: str, form: Mapping[str, Any], call: JudgeCall) -> tuple[str, int]:
         """Send a prompt, and return (answer, tokens). `form`: the JSON schema of the answer."""
+        # an estimate is counted before the call, so that the call is counted even after a crash
         guess = _estimated(prompt)
         day = self._afford(guess)
-        self._ledger.spend(day, 1, guess)  # before the call, so that it is counted even after a crash
+        self._ledger.spend(day, 1, guess)
         begun = time.monotonic()
         try:
             reply = self._transport.send(prompt, form, self._limits.timeout_seconds, self._stopping)
@@ -230,10 +254,12 @@ class Asker:
             if not exc.sent:
                 self._ledger.spend(day, -1, -guess)
             self._failures += 1
-            self._ledger.trouble("rude" if exc.rude else "down", exc.reason)
+            self._ledger.trouble("rude" if exc.unusable else "down", exc.reason)
             self._close(exc.reason, None if exc.wait is None else timedelta(seconds=exc.wait))
             log.warning("the judge did not answer %s; `ormahctl status` says why", task)
             raise JudgeGone(exc.reason) from None
+
+        # the tokens that the judge states replace the estimate
         call.counted = call.counted and reply.tokens is not None
         tokens = reply.tokens if reply.tokens is not None else guess + _estimated(reply.text)
         self._ledger.spend(day, 0, tokens - guess)
@@ -242,7 +268,7 @@ class Asker:
         return reply.text, tokens
 
     def _afford(self, tokens: int) -> str:
-        """Return today's date if the day's budget has room for one more call of `tokens`; else raise JudgeGone."""
+        """Return today's date, if the day's budget has room for one more call of `tokens`. Else raise JudgeGone."""
         day, limits = self._today(), self._limits
         calls, spent = self._ledger.spent(day)
         if calls >= limits.calls_a_day:
@@ -255,6 +281,7 @@ class Asker:
         raise JudgeGone(reason)
 
     def _today(self) -> str:
+        """Return today's date (UTC, ISO), by which the budget is counted."""
         return self._clock().date().isoformat()
 
     def _close(self, reason: str, pause: timedelta | None = None) -> None:
@@ -264,19 +291,22 @@ class Asker:
         self._closed_by = reason
 
 
-def _safe(value: Any) -> Any:
-    """Return a copy of `value` (plain dicts, lists and scalars). In every text, secrets are redacted, and signs that
-    could address the model are replaced (`harmless`)."""
+def _redacted(value: Any) -> Any:
+    """Return a copy of `value` (plain dicts, lists and scalars) that is safe to send to a model.
+
+    In every text, secrets are redacted, and signs that could address the model are replaced (`harmless`).
+    """
     if isinstance(value, str):
         return harmless(redact(value).text)
     if isinstance(value, Mapping):
-        return {name: _safe(part) for name, part in value.items()}
+        return {name: _redacted(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_safe(part) for part in value]
+        return [_redacted(part) for part in value]
     return value
 
 
 def _estimated(text: str) -> int:
+    """Return the estimated number of tokens of a text."""
     return round(len(text.encode("utf-8", "replace")) / CHARACTERS_A_TOKEN)
 
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ormahd.judge.own_sessions import VARIABLE
-from ormahd.judge.port import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, sum_of
+from ormahd.judge.port import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, token_sum
 
 OF_A_SESSION: Final = frozenset(
     [
@@ -41,8 +41,11 @@ OURS: Final = "ORMAH_"
 
 
 class Preset(Struct, frozen=True):
-    """How to run a coding agent without a user. Its command line is `words`, `model_flag` with the model, and `last`.
-    `read` finds the answer in the agent's output; `environ`: environment variables to add."""
+    """How to run a coding agent without a user.
+
+    Its command line is `words`, `model_flag` with the model, and `last`. `read`: returns the answer in the agent's
+    output. `environ`: environment variables to add.
+    """
 
     words: tuple[str, ...]
     model_flag: str
@@ -52,10 +55,14 @@ class Preset(Struct, frozen=True):
 
 
 class Command:
-    """A transport that runs a program for each prompt: the one that the setting `judge.command` states, or the preset
-    that it names. `folder`: the program's working directory, which is emptied before."""
+    """A transport that runs a program for each prompt: that of the setting `judge.command`, or of the preset that it
+    names.
+
+    `folder`: the program's working directory, which is emptied before each prompt.
+    """
 
     def __init__(self, command: str, model: str, folder: Path) -> None:
+        """`command`: a command line, or the name of a preset; `model`: the preset's model, "" for its default."""
         self._folder = folder
         self._preset = PRESETS.get(command.strip())
         self._command = command
@@ -63,10 +70,13 @@ class Command:
 
     @property
     def name(self) -> str:
+        """The program's name; for a preset with the model."""
         first = self._command.split()[0].rpartition("/")[2] if self._command.split() else self._command
         return f"{first} {self._model}" if self._preset is not None and self._model else first
 
     def send(self, prompt: str, schema: Mapping[str, Any], seconds: float, stopping: Event) -> JudgeReply:  # noqa: ARG002 - a prompt says it in words
+        """Run the program with the prompt on its stdin, and return its answer, see `Transport.send`."""
+        # run the program, without the variables of the session in which the daemon was started
         words = self._words()
         environ = {
             name: value for name, value in os.environ.items() if name not in OF_A_SESSION and not name.startswith(OURS)
@@ -74,6 +84,8 @@ class Command:
         environ |= {VARIABLE: "1", "NO_COLOR": "1"} | dict(self._preset.environ if self._preset is not None else {})
         self._empty_folder()
         status, printed, stderr = _run(words, environ, self._folder, prompt, time.monotonic() + seconds, stopping)
+
+        # the answer, or why there is none
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         reason = f": {stderr}" if stderr else ""
         try:
@@ -82,7 +94,7 @@ class Command:
             raise exc if status == 0 else Failed(f"it {how}: {exc.reason}") from None
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration):
             if status == 0:
-                raise Failed(f"it printed something else than its JSON{reason}", rude=True) from None
+                raise Failed(f"it printed something else than its JSON{reason}", unusable=True) from None
             reply = None
         if status != 0 or reply is None:
             raise Failed(f"it {how}{reason}")
@@ -91,7 +103,7 @@ class Command:
         return reply
 
     def _words(self) -> list[str]:
-        """Return the command line, with the program's full path."""
+        """Return the command line, with the program's full path. Raises Failed if there is no such program."""
         if self._preset is not None:
             model = [self._preset.model_flag, self._model] if self._model else []
             words = [*self._preset.words, *model, *self._preset.last]
@@ -112,7 +124,7 @@ class Command:
         return [path, *words[1:]]
 
     def _empty_folder(self) -> None:
-        """Delete the folder and create it again, so that the program cannot read what an earlier run left there."""
+        """Delete the working directory and create it again. Thus the program cannot read files of an earlier run."""
         try:
             if self._folder.is_symlink() or (self._folder.exists() and not self._folder.is_dir()):
                 self._folder.unlink()
@@ -127,27 +139,29 @@ class Command:
 def _run(
     words: list[str], environ: Mapping[str, str], folder: Path, prompt: str, end: float, stopping: Event
 ) -> tuple[int, str, str]:
-    """Run a program until it ends. Return (exit status, stdout, last line of stderr). In any case, the program and its
-    children are killed. Its output goes to files, so a child that lives on holds nothing up.
+    """Run a program until it ends, and return (exit status, stdout, last line of stderr).
+
+    In any case, the program and its children are killed. Its output goes to files, so that a child which keeps running
+    does not block. `end`: the value of `time.monotonic` at which the time is up.
 
     Raises:
-        Failed: the program cannot be run, prints too much, or has not ended at `end` (`time.monotonic`).
+        Failed: the program cannot be run, prints too much, or has not ended at `end`.
         Stopping: `stopping` was set.
     """
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        given.write(prompt.encode("utf-8", "replace"))
-        given.seek(0)
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        stdin.write(prompt.encode("utf-8", "replace"))
+        stdin.seek(0)
         try:
             process = subprocess.Popen(
-                words, cwd=folder, env=environ, stdin=given, stdout=out, stderr=err, start_new_session=True
+                words, cwd=folder, env=environ, stdin=stdin, stdout=out, stderr=err, start_new_session=True
             )
         except OSError as exc:
             raise Failed(f"{words[0]} cannot be run: {exc.strerror}", sent=False) from None
         try:
             while True:
-                ended = process.poll() is not None
+                ended = process.poll() is not None  # asked first, so that the sizes below are final once it has ended
                 if max(os.fstat(file.fileno()).st_size for file in (out, err)) > ANSWER_BYTES:
-                    raise Failed(f"it printed more than {ANSWER_BYTES:,} bytes", rude=True)
+                    raise Failed(f"it printed more than {ANSWER_BYTES:,} bytes", unusable=True)
                 if ended:
                     break
                 if stopping.is_set():
@@ -169,7 +183,9 @@ def _run(
 # ---------------------------------------------------------------- what agents print
 
 
-def _claude(output: str) -> JudgeReply:
+def _read_claude(output: str) -> JudgeReply:
+    """Return the reply in Claude Code's output: a JSON object, or a list of events. Raises Failed if it reports an
+    error."""
     found = json.loads(output)
     if isinstance(found, list):
         found = next(part for part in reversed(found) if isinstance(part, dict) and part.get("type") == "result")
@@ -177,10 +193,11 @@ def _claude(output: str) -> JudgeReply:
         raise Failed(quote(str(found.get("result") or found.get("subtype") or "it says that it failed")))
     usage = found.get("usage") or {}
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    return JudgeReply(found["result"], sum_of(usage.get(name) for name in names))
+    return JudgeReply(found["result"], token_sum(usage.get(name) for name in names))
 
 
-def _codex(output: str) -> JudgeReply:
+def _read_codex(output: str) -> JudgeReply:
+    """Return the reply in the output of Codex: one JSON event a line. Raises Failed if it reports an error."""
     text, tokens = "", None
     for line in output.splitlines():
         if not line.strip().startswith("{"):
@@ -191,7 +208,7 @@ def _codex(output: str) -> JudgeReply:
             text = str(item.get("text", ""))
         elif kind == "turn.completed":
             usage = event.get("usage") or {}
-            tokens = sum_of(usage.get(name) for name in ("input_tokens", "output_tokens"))
+            tokens = token_sum(usage.get(name) for name in ("input_tokens", "output_tokens"))
         elif kind in {"turn.failed", "error"}:
             error = event.get("error") or event
             raise Failed(quote(str(error.get("message", "it says that it failed"))))
@@ -200,28 +217,29 @@ def _codex(output: str) -> JudgeReply:
     return JudgeReply(text, tokens)
 
 
-def _gemini(output: str) -> JudgeReply:
+def _read_gemini(output: str) -> JudgeReply:
+    """Return the reply in the output of Gemini CLI: one JSON object. Raises Failed if it reports an error."""
     found = json.loads(output[output.index("{") :])
     if found.get("error"):
         raise Failed(quote(str(found["error"].get("message", "it says that it failed"))))
     models = (found.get("stats") or {}).get("models") or {}
     return JudgeReply(
-        str(found["response"]), sum_of((model.get("tokens") or {}).get("total") for model in models.values())
+        str(found["response"]), token_sum((model.get("tokens") or {}).get("total") for model in models.values())
     )
 
 
 PRESETS: Final[Mapping[str, Preset]] = {
     "claude": Preset(
         ("claude", "--print", "--output-format", "json", "--no-session-persistence", "--safe-mode", "--strict-mcp-config", "--tools", ""),
-        "--model", _claude,
+        "--model", _read_claude,
     ),
     "codex": Preset(
         ("codex", "exec", "--json", "--ephemeral", "--ignore-user-config", "--ignore-rules", "--skip-git-repo-check",
          "--sandbox", "read-only", "--disable", "hooks", "--disable", "shell_tool"),
-        "--model", _codex, ("-",),
+        "--model", _read_codex, ("-",),
     ),
     "gemini": Preset(
-        ("gemini", "--output-format", "json", "--extensions", "none"), "--model", _gemini,
+        ("gemini", "--output-format", "json", "--extensions", "none"), "--model", _read_gemini,
         ("--prompt", "Answer the question above, with nothing but its JSON."), {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
     ),
 }  # fmt: skip

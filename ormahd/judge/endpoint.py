@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from ormahd import paths
 from ormahd.errors import OrmahError
-from ormahd.judge.port import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, sum_of
+from ormahd.judge.port import ANSWER_BYTES, LATE, POLL_S, Failed, JudgeReply, Stopping, quote, token_sum
 from ormahd.settings.learning import JudgeSettings
 
 CONNECT_SECONDS: Final = 10.0
@@ -49,6 +49,10 @@ class Endpoint:
         return self._settings.model or "no model"
 
     def send(self, prompt: str, schema: Mapping[str, Any], seconds: float, stopping: Event) -> JudgeReply:
+        """Send the prompt as a chat completion, and return the answer, see `Transport.send`.
+
+        If the endpoint refuses the schema, the request is repeated without it.
+        """
         if not self._settings.model:
             raise Failed("judge.model is not set: an endpoint needs the name of a model", sent=False)
         end, key = time.monotonic() + seconds, self._key()
@@ -58,14 +62,16 @@ class Endpoint:
         messages = [{"role": "user", "content": prompt}]
         body: dict[str, Any] = {"model": self._settings.model, "stream": False, "messages": messages}
         form = {"type": "json_schema", "json_schema": {"name": "answers", "strict": True, "schema": schema}}
-        for more in ({},) if self._plain else ({"response_format": form}, {}):
-            status, reply, after = _HttpCall(self._url, json.dumps(body | more).encode(), headers, end).run(stopping)
-            if more and status in _NO_SCHEMA and (_ON_SCHEMA.search(reply.lower()) or not _error_of(reply)):
+
+        # with the schema, and if the endpoint refuses it, without
+        for extra in ({},) if self._plain else ({"response_format": form}, {}):
+            status, reply, wait = _HttpCall(self._url, json.dumps(body | extra).encode(), headers, end).run(stopping)
+            if extra and status in _NO_SCHEMA and (_ON_SCHEMA.search(reply.lower()) or not _error_of(reply)):
                 continue
             if status != 200:
-                raise _failure(status, reply.replace(key.encode(), b"[the key]") if key else reply, after)
-            self._plain = not more
-            return _read(reply)
+                raise _failure(status, reply.replace(key.encode(), b"[the key]") if key else reply, wait)
+            self._plain = not extra
+            return _read_completion(reply)
         raise AssertionError("the last request has no schema")
 
     def _key(self) -> str:
@@ -97,6 +103,7 @@ class _HttpCall:
     """
 
     def __init__(self, url: str, body: bytes, headers: Mapping[str, str], end: float) -> None:
+        """`body`, `headers`: of the request; `end`: the value of `time.monotonic` at which the time is up."""
         import httpx
 
         self._url, self._body, self._headers, self._end = url, body, headers, end
@@ -113,8 +120,12 @@ class _HttpCall:
         self._answer: tuple[int, bytes, float | None] | BaseException | None = None
 
     def run(self, stopping: Event) -> tuple[int, bytes, float | None]:
-        """Send the request, and return (status, body, seconds of the Retry-After header or None). Raises Failed,
-        Stopping."""
+        """Send the request, and return (status, body, seconds of the Retry-After header or None).
+
+        Raises:
+            Failed: no answer came in time, or the connection failed.
+            Stopping: `stopping` was set.
+        """
         threading.Thread(target=self._work, name="judge", daemon=True).start()
         with contextlib.closing(self._client):  # this closes the connection, which ends a request that is given up
             while not self._done.wait(POLL_S):
@@ -128,6 +139,7 @@ class _HttpCall:
         return self._answer
 
     def _work(self) -> None:
+        """Send the request in the call's thread. The answer, or the exception, becomes `_answer`."""
         import httpx
 
         try:
@@ -136,36 +148,39 @@ class _HttpCall:
             late = time.monotonic() > self._end
             self._answer = Failed(LATE) if late else Failed("it does not accept a connection", sent=False)
         except httpx.ConnectError as exc:
-            self._answer = Failed(f"it cannot be reached: {_plain(exc)}", sent=False)
+            self._answer = Failed(f"it cannot be reached: {_message_of(exc)}", sent=False)
         except (httpx.HTTPError, OSError) as exc:
-            self._answer = Failed(f"the connection broke: {_plain(exc)}")
+            self._answer = Failed(f"the connection broke: {_message_of(exc)}")
         except Exception as exc:  # noqa: BLE001 - raised again in the thread that asked
             self._answer = exc
         finally:
             self._done.set()
 
     def _exchange(self) -> tuple[int, bytes, float | None]:
+        """Return (status, body, seconds of the Retry-After header or None). Raises Failed if the body is too large."""
         with self._client.stream("POST", self._url, content=self._body, headers=self._headers) as response:
             reply = bytearray()
             for piece in response.iter_raw():  # raw: unpacked, ten kilobytes could become ten gigabytes
                 reply += piece
                 if len(reply) > ANSWER_BYTES:
-                    raise Failed(f"the answer has more than {ANSWER_BYTES:,} bytes", rude=True)
-            after = response.headers.get("retry-after", "")
-            return response.status_code, bytes(reply), float(after) if after.isdecimal() and len(after) < 6 else None
+                    raise Failed(f"the answer has more than {ANSWER_BYTES:,} bytes", unusable=True)
+            # a date in this header, or more than 99,999 seconds, is ignored
+            wait = response.headers.get("retry-after", "")
+            return response.status_code, bytes(reply), float(wait) if wait.isdecimal() and len(wait) < 6 else None
 
 
-def _plain(exc: BaseException) -> str:
+def _message_of(exc: BaseException) -> str:
     """Return the message of an exception as one short line, without a prefix such as `[Errno 111]`."""
     return quote(_ERRNO.sub("", str(exc)) or type(exc).__name__)
 
 
-def _failure(status: int, reply: bytes, after: float | None) -> Failed:
+def _failure(status: int, reply: bytes, wait: float | None) -> Failed:
+    """Return the exception for an HTTP status other than 200. `wait`: seconds of the Retry-After header."""
     if 300 <= status < 400:
         why = f"it answers with a redirect ({status}), which is not followed: judge.url has to be the address itself"
-        return Failed(why, rude=True)
+        return Failed(why, unusable=True)
     parts = [f"it answers with status {status}", _error_of(reply), _HINTS.get(status, "")]
-    return Failed(": ".join(part for part in parts if part), wait=after)
+    return Failed(": ".join(part for part in parts if part), wait=wait)
 
 
 def _error_of(reply: bytes) -> str:
@@ -180,15 +195,19 @@ def _error_of(reply: bytes) -> str:
     return quote(error) if isinstance(error, str) else ""
 
 
-def _read(reply: bytes) -> JudgeReply:
-    """Return the text and the tokens of a chat completion, the body of an HTTP reply. Raises Failed if it is none."""
+def _read_completion(reply: bytes) -> JudgeReply:
+    """Return the text and the tokens of a chat completion. `reply`: the body of the HTTP reply.
+
+    Raises:
+        Failed: the reply is no chat completion, or the completion is empty.
+    """
     try:
         completion = json.loads(reply)
         content = completion["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError, RecursionError):
         what = "HTML" if reply.lstrip()[:1] == b"<" else "something else" if reply.strip() else "nothing"
         why = f"it answers {what} where a chat completion was expected: is judge.url right?"
-        raise Failed(why, rude=True) from None
+        raise Failed(why, unusable=True) from None
     if isinstance(content, list):
         texts = [part.get("text") for part in content if isinstance(part, dict)]
         content = "".join(text for text in texts if isinstance(text, str))
@@ -196,4 +215,4 @@ def _read(reply: bytes) -> JudgeReply:
         raise Failed("the answer is empty")
     usage = completion.get("usage")
     counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")] if isinstance(usage, dict) else []
-    return JudgeReply(content, sum_of(counts))
+    return JudgeReply(content, token_sum(counts))

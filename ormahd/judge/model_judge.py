@@ -32,7 +32,7 @@ DUPLICATES: Final = Task(
     "If they are the same, `title` and `content` are the text of the one that stays: everything that either of them "
     "says, once, in their own words, with every number, name and path, and nothing else. Else both are null." + _EACH,
     characters=WHOLE,
-    whole=True,
+    rewrites=True,
 )
 LINKS: Final = Task(
     "link",
@@ -61,7 +61,7 @@ SUMMARIES: Final = Task(
     "stand by themselves, and nothing else; `type` is the kind of memory. If they are about different things, `title` "
     "and `content` are null." + _EACH,
     characters=CALL,
-    whole=True,
+    rewrites=True,
     must_write=True,
 )
 
@@ -75,7 +75,8 @@ _BACKUP, _AGAIN, _GATE = (
 )
 _QUESTIONS = [{"q": 1, "a": _BACKUP, "b": _AGAIN}, {"q": 2, "a": _BACKUP, "b": _GATE}]
 TRIAL: Final = JudgeQuestion("trial", DUPLICATES.instructions, _QUESTIONS, DUPLICATES.answer, (1, 2))
-"""The batch of two questions that `ormahctl doctor --judge` asks. It has no data of the person. `RIGHT` has the answers."""
+"""The batch of two questions that `ormahctl doctor --judge` asks. It has no data of the person. `RIGHT` has the
+answers."""
 RIGHT: Final = {1: True, 2: False}
 
 
@@ -90,41 +91,47 @@ class ModelJudge:
         return self._asker.name
 
     def answer(self, task: Task, groups: Sequence[Group]) -> Sequence[AnyVerdict | None]:
-        """Return the verdicts as `Judge.answer`, in as many calls as the texts need.
+        """Return a verdict for each group, in order, in as many calls as the texts need.
+
+        The verdict is None if the question remains open: a memory is longer than a model may be shown for this task, it
+        cannot be shown unchanged although the verdict rewrites it, or the judge gave no usable answer.
 
         Raises:
-            JudgeGone: the judge did not answer a call. Answers to earlier calls are lost; their questions stay open.
+            JudgeGone: the judge did not answer a call. Verdicts of earlier calls are lost, so all questions remain
+            open.
         """
         verdicts: list[AnyVerdict | None] = [None] * len(groups)
         questions = []
         for q, group in enumerate(groups, 1):
             # the model must be shown enough of the group to answer
             sizes = [len(memory.content) for memory in group]
-            if task.whole and (max(sizes) > task.characters or sum(sizes) > CALL):
+            if task.rewrites and (max(sizes) > task.characters or sum(sizes) > CALL):
                 continue
-            if task.must_write and not all(map(_faithful, group)):
+            if task.must_write and not all(map(_is_unchanged, group)):
                 continue
             memories = [_as_data(memory, task.characters) for memory in group]
             pair = {"memories": memories} if task.must_write else {"a": memories[0], "b": memories[1]}
             questions.append({"q": q, **pair})
-        for batch in _calls(questions):
+        for batch in _batches(questions):
             numbers = tuple(question["q"] for question in batch)
             try:
                 answered = self._asker.ask(JudgeQuestion(task.name, task.instructions, batch, task.answer, numbers))
             except Unusable:
                 continue  # the questions of this call stay open; those of other calls may still be answered
             for verdict in answered:
-                if task.whole:
-                    unchanged = all(map(_faithful, groups[verdict.q - 1]))
+                if task.rewrites:
+                    unchanged = all(map(_is_unchanged, groups[verdict.q - 1]))
                     texts = {name: (getattr(verdict, name) or "").strip() or None for name in ("title", "content")}
                     verdict = replace(verdict, **(texts if unchanged else dict.fromkeys(texts)))
                 verdicts[verdict.q - 1] = verdict
         return verdicts
 
 
-def _calls(questions: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Divide questions among calls. The questions of one call have at most `CALL` characters, unless it has a single
-    question that is longer."""
+def _batches(questions: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the questions in batches, one for each call.
+
+    The questions of a batch have at most `CALL` characters, unless it has a single question that is longer.
+    """
     batch: list[dict[str, Any]] = []
     size = 0
     for question in questions:
@@ -139,8 +146,11 @@ def _calls(questions: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
 
 
 def _as_data(memory: ShownMemory, characters: int) -> dict[str, str]:
-    """Return what a model is shown of a memory. Title and content are redacted together, because a label such as
-    "password" in the title marks the content as a secret."""
+    """Return the part of a memory that a model is shown, as a dict: `title`, `type`, `space`, `written`, `text`.
+
+    Title and content are redacted together, because a label such as "password" in the title marks the content as a
+    secret. `characters`: maximum length of `text`.
+    """
     beginning = memory.content[: characters + MARGIN]  # with a margin, so that a secret at the cut is still recognised
     title, _, content = redact(f"{_title(memory)}\n{beginning}").text.partition("\n")
     return {
@@ -152,12 +162,12 @@ def _as_data(memory: ShownMemory, characters: int) -> dict[str, str]:
     }
 
 
-def _faithful(memory: ShownMemory) -> bool:
-    """Return whether a model is shown a memory unchanged, because it has no secrets, and no signs that `harmless`
-    replaces."""
+def _is_unchanged(memory: ShownMemory) -> bool:
+    """Return whether a model is shown a memory unchanged: it has no secrets, and no signs that `harmless` replaces."""
     whole = f"{_title(memory)}\n{memory.content}"
     return not redact(whole).found and harmless(whole) == whole
 
 
 def _title(memory: ShownMemory) -> str:
+    """Return a memory's title on one line; "" if it has none."""
     return " ".join((memory.title or "").split())

@@ -33,8 +33,8 @@ def is_own_session(
     text: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> bool:
-    """Return whether a session is one of the judge's own. Each argument is something that may show this; the caller
-    passes those that it knows.
+    """Return whether a session is one of the judge's own. Each argument may show this; the caller passes those that it
+    knows.
 
     `cwd`: the session's working directory. `transcript`: the path of its transcript. `text`: its first prompt.
     `environ`: the environment of a process that runs in the session.

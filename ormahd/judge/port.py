@@ -24,13 +24,17 @@ NONE: Literal["none"] = "none"
 
 
 class JudgeGone(Exception):
-    """Raised if the judge did not answer: it is missing or too slow, or the budget is used up. All questions that it
-    was asked stay open."""
+    """Raised if the judge did not answer: it is missing or too slow, or the budget is used up.
+
+    All questions that it was asked remain open.
+    """
 
 
 class Unusable(JudgeGone):
-    """Raised if the judge answered, but neither the answer nor its second try to write it fits the schema. Only the
-    questions of this batch stay open."""
+    """Raised if the judge answered, but neither the answer nor its second try fits the schema.
+
+    Only the questions of this batch remain open.
+    """
 
 
 class ShownMemory(Struct, frozen=True):
@@ -57,8 +61,10 @@ class JudgeVerdict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Duplicate(JudgeVerdict, frozen=True):
-    """Whether two memories say the same. `title` and `content`: the merged text, each None if the memory that stays
-    is to keep its own."""
+    """Whether two memories say the same.
+
+    `title`, `content`: the merged text; each is None if the memory that is kept should keep its own.
+    """
 
     same: bool
     title: str | None
@@ -74,18 +80,23 @@ class Linked(JudgeVerdict, frozen=True):
 
     @property
     def yes(self) -> bool:
+        """Whether there is an edge."""
         return self.edge != NONE
 
 
 class Contrast(JudgeVerdict, frozen=True):
-    """Whether two memories contradict each other. `evolution`: the later memory replaced the earlier belief.
-    `tension`: the person holds both, and they contradict each other. `yes`: one of the two."""
+    """Whether two memories contradict each other, and how.
+
+    `evolution`: the later memory replaced the earlier belief. `tension`: the person holds both, and they contradict
+    each other.
+    """
 
     kind: Literal["evolution", "tension", "none"]
     reason: str
 
     @property
     def yes(self) -> bool:
+        """Whether they contradict each other, in one way or the other."""
         return self.kind != NONE
 
 
@@ -104,16 +115,16 @@ AnyVerdict = Duplicate | Linked | Contrast | Summary
 class Task(Struct, frozen=True):
     """A kind of question. `name`: its name in the log and in the state. `answer`: the type of its verdicts.
 
-    `characters`: the maximum number of characters of a memory that a model is shown. `whole`: the verdict has a text that
-    replaces the memories, so no question is asked about a longer memory. `must_write`: without that text there is no
-    verdict, so a memory that cannot be shown unchanged is not asked about either.
+    `characters`: the maximum number of characters of a memory that a model is shown. `rewrites`: the verdict has a text
+    that replaces the memories, so no question is asked about a longer memory. `must_write`: without that text there is
+    no verdict, so no question is asked about a memory that cannot be shown unchanged.
     """
 
     name: str
     answer: type[AnyVerdict]
     instructions: str
     characters: int
-    whole: bool = False
+    rewrites: bool = False
     must_write: bool = False
 
 
@@ -126,7 +137,7 @@ class Judge(Protocol):
         ...
 
     def answer(self, task: Task, groups: Sequence[Group]) -> Sequence[AnyVerdict | None]:
-        """Return a verdict for each group, in order; None for a question that stays open. It may take minutes.
+        """Return a verdict for each group, in order; None for a question that remains open. It may take minutes.
 
         Raises:
             JudgeGone: the judge cannot answer.
@@ -149,15 +160,16 @@ QUOTED: Final = 160
 class Failed(Exception):
     """Raised if the judge gave no answer that could be read.
 
-    `wait`: seconds for which the judge asked not to be called. `rude`: whether it replied with something that is no
+    `wait`: seconds for which the judge asked not to be called. `unusable`: whether it replied with something that is no
     answer, such as HTML. `sent`: whether the prompt was sent, so that the call may have cost something.
     """
 
-    def __init__(self, reason: str, *, wait: float | None = None, rude: bool = False, sent: bool = True) -> None:
+    def __init__(self, reason: str, *, wait: float | None = None, unusable: bool = False, sent: bool = True) -> None:
+        """`reason`: what went wrong, as a sentence for people; the others: see the class."""
         super().__init__(reason)
         self.reason = reason
         self.wait = wait
-        self.rude = rude
+        self.unusable = unusable
         self.sent = sent
 
 
@@ -195,7 +207,8 @@ def quote(text: str) -> str:
     return one_line(redact(text[: 8 * QUOTED]).text, QUOTED)
 
 
-def sum_of(counts: Iterable[Any]) -> int | None:
-    """Return the sum of the numbers of tokens that a judge states; None if none is a number."""
-    whole = [count for count in counts if type(count) is int and count >= 0]
-    return sum(whole) if whole else None
+def token_sum(counts: Iterable[Any]) -> int | None:
+    """Return the sum of the token counts that a judge states, without those that are no numbers; None if none is a
+    number."""
+    valid = [count for count in counts if type(count) is int and count >= 0]  # not a bool, which is an int too
+    return sum(valid) if valid else None

@@ -49,9 +49,9 @@ from ormahd.text.harness import Commands
 from ormahd.text.quoting import one_line
 from ormahd.vault.spaces import project_folder
 from ormahd.whisper import at_hand
-from ormahd.whisper.analyse import early
+from ormahd.whisper.analyse import early_silence
 from ormahd.whisper.greet import Greeting, greet
-from ormahd.whisper.pipeline import UNHEARD, Whisper
+from ormahd.whisper.pipeline import UNCOUNTED, Whisper
 from ormahd.whisper.render import MARK, notice
 from ormahd.whisper.review import is_used
 from ormahd.whisper.types import Asked, Display
@@ -249,7 +249,7 @@ def receipt_of(number: int, titles: Sequence[str | None]) -> str:
 def guarded(event: Event, row: NodeRow, text: str) -> bytes:
     """Return the hook output by which the harness refuses the tool, or asks the person, with the sentence of the memory
     `row`. `text`: what is added to the agent's context as well. b"" if the harness cannot ask."""
-    guard, why = row.guard, fitting(at_hand.reason(row))
+    guard, why = row.guard, fitting(at_hand.guard_reason(row))
     if event.harness == GEMINI:
         output: dict[str, Any] = {"decision": guard, "reason": why, "systemMessage": why}
     elif event.harness == "codex" and guard is not NoteGuard.DENY:
@@ -373,7 +373,7 @@ class Hooks:
         greeting: str = ""
         greeted: Mapping[str, Display] = {}
         # in Gemini CLI the output of SessionStart is lost by /clear and by resuming, so the greeting goes with a prompt
-        if event.harness == GEMINI and event.session_id is not None and early(event.prompt) not in UNHEARD:
+        if event.harness == GEMINI and event.session_id is not None and early_silence(event.prompt) not in UNCOUNTED:
             mark = f"greeting {last_compression(event.transcript)}"
             if mark not in self._whisper.sessions.before(event.session_id).named:
                 self._whisper.sessions.compacted(event.session_id)
@@ -390,7 +390,7 @@ class Hooks:
         )
         found = self._whisper.whisper(asked)
         text = found.text
-        if found.silence not in UNHEARD and event.session_id is not None:
+        if found.silence not in UNCOUNTED and event.session_id is not None:
             count = self._whisper.sessions.before(event.session_id).prompts
             interval = self._settings.nudge_interval
             if interval > 0 and count > 0 and count % interval == 0:
@@ -481,7 +481,7 @@ class Hooks:
             return b"", "nothing_known"
         silent = self._is_silent(space) or event.session_id is None or event.of_sub_agent
         before = self._whisper.sessions.before(event.session_id)
-        found = at_hand.about(
+        found = at_hand.compose(
             self._ormah,
             matches,
             known=before.known | before.named,

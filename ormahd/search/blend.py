@@ -1,6 +1,6 @@
 """The learned blend: a logistic regression that computes each candidate's score from all evidence about it.
 
-`pieces` computes the evidence from the results of the earlier stages; `Blend.weigh` multiplies each piece of
+`blend_evidence` computes the evidence from the results of the earlier stages; `Blend.weigh` multiplies each piece of
 evidence by its weight. The weights are in `blend.json`. They are fitted by `python -m tests.bench fit`, which says
 on which texts. The score orders the candidates of one query. It is not absolute, so it does not decide whether a
 memory is whispered (`whisper.relevance` does).
@@ -30,8 +30,8 @@ PIECES: Final = (
     *("long_earlier", "long_words", "long_rare", "long_whole", "long_company", "long_crowd", "long_asks", "long_rule"),
     *("long_itself", "any_crowded"),
 )
-"""Names of the pieces of evidence (see `pieces`), each of which has a weight in `blend.json`: the kind of text or query
-for which the piece counts, and the evidence. Pieces that got no weight in any fit are left out."""
+"""Names of the pieces of evidence (see `blend_evidence`), each of which has a weight in `blend.json`: the kind of text
+or query for which the piece counts, and the evidence. Pieces that got no weight in any fit are left out."""
 PART: Final = "part_"
 """Prefix of the numbers in a trace that hold weight × value of a piece of evidence. Their sum plus `base` is
 `logit`."""
@@ -62,8 +62,8 @@ class StageEvidence(Struct, frozen=True):
 
     witnesses: Mapping[str, Float]
     """Name -> value for each note: `earlier` (the score of the earlier stages: fused rank and similarity), `rare` (late
-    interaction, weighted by rarity), `words` (words in common), `focus` (cosine of the nearest piece with the question's
-    rare words) and `whole` (cosine of the question with the mean of all pieces)."""
+    interaction, weighted by rarity), `words` (words in common), `focus` (cosine of the nearest piece with the
+    question's rare words) and `whole` (cosine of the question with the mean of all pieces)."""
     matches: NDArray[np.float32]
     """For each token of the query, its squared similarity to the nearest token of the note: float32[n, m]."""
     shares: NDArray[np.float32]
@@ -71,22 +71,30 @@ class StageEvidence(Struct, frozen=True):
     lengths: NDArray[np.int64]
     """Number of tokens of each note; 0: not known."""
     near: NDArray[np.bool_]
-    """Whether two candidates are taken to come from one conversation (`shape.of_one_moment`): bool[n, n]."""
+    """Whether two candidates are taken to come from one conversation (`shape.in_one_talk`): bool[n, n]."""
 
 
-def pieces(text: str, rows: Sequence[CandidateRow], found: StageEvidence) -> dict[str, Float]:
-    """Return the evidence for each candidate of the query `text`, by the names in `PIECES`.
+def blend_evidence(text: str, rows: Sequence[CandidateRow], found: StageEvidence) -> dict[str, Float]:
+    """Return {name in `PIECES`: value for each candidate}: the evidence about the candidates of the query `text`.
 
-    A piece is multiplied by how much the candidate is of its kind. A `long` text is compared as such. A short text is a
-    `turn` of a conversation if it begins with a speaker's name, as most candidates do; otherwise it is a `note`. For notes,
-    similarities count by the query: `ask` for a question, `task` for a longer text. `titled` is added for notes with a
-    title, and `any` counts for all. The evidence is one of `StageEvidence.witnesses`, or:
+    A name has two parts: the kind of text, and the evidence. The value is the evidence, multiplied by how much the
+    candidate is of that kind. The kinds are:
 
-    - `company`: late interaction of the query with the note and the other candidates of its conversation as one text. Often
-      one of them names what the question asks about, and another one has the answer. `crowd` is the same, in a
-      conversation so long that it has most words; `crowded` says how long it is. `talk` is `company` for notes that need
-      not be a conversation: it counts if some of them ask.
-    - `named`: the query contains a word of the note's head (the name before a colon at its beginning: its speaker or subject).
+    - `long`: a long text.
+    - `turn`: a short text that begins with a speaker's name, as most candidates do: a part of a conversation.
+    - `note`: another short text. For a note, similarities count by the query: `ask` for a question, `task` for a longer
+      text.
+    - `titled`: a note with a title.
+    - `any`: every text.
+
+    The evidence is one of `StageEvidence.witnesses`, or:
+
+    - `company`: late interaction of the query with the note and the other candidates of its conversation as one text.
+      Often one of them names what the question asks about, and another one has the answer. `crowd` is the same, in a
+      conversation so long that it has most words; `crowded` says how long it is. `talk` is `company` for notes that
+      need not be a conversation: it counts if some of them ask.
+    - `named`: the query contains a word of the note's head (the name before a colon at its beginning: its speaker or
+      subject).
     - `other_named`: the query names the head of another candidate, but not that of this note.
     - `asks`: the note ends with a question mark.
     - `time`: the query asks for a time, and the note names one.
@@ -136,8 +144,10 @@ def _between(bounds: tuple[float, float], values: Float) -> Float:
 
 
 def _company(found: StageEvidence) -> Float:
-    """Return the late interaction of the query with each note's conversation: for each token of the query, the best
-    match in any candidate of the conversation counts."""
+    """Return, for each note, the late interaction of the query with the note's conversation as one text.
+
+    For each token of the query, its best match in any candidate of the conversation counts.
+    """
     talks = {of.tobytes(): of for of in found.near}
     best = {talk: np.sqrt(found.matches[of].max(axis=0) @ found.shares) for talk, of in talks.items()}
     return np.array([best[of.tobytes()] for of in found.near], np.float64)
@@ -147,8 +157,8 @@ class Blend(FittedWeights, frozen=True):
     """Computes the learned score of candidates by the fitted weights of the evidence in `PIECES`."""
 
     def weigh(self, evidence: Mapping[str, Float]) -> dict[str, Float]:
-        """Return {name: value for each candidate}: each piece's weight × value, `base`, their sum `logit`, and
-        the score `likely`."""
+        """Return {name: value for each candidate}: weight × value of each evidence, `base`, their sum `logit`, the
+        score `likely`."""
         parts = {PART + name: self.weights[name] * np.asarray(evidence[name], np.float64) for name in PIECES}
         base = np.full(len(parts[PART + PIECES[0]]), self.base)
         logit = sum(parts.values(), base)
@@ -161,12 +171,12 @@ def likely(logit: Float) -> Float:
 
 
 def recompute(numbers: Mapping[str, float]) -> float:
-    """Return the score `likely`, computed from `numbers` (`Trace.numbers`)."""
+    """Return the score `likely` of one candidate, computed from its `Trace.numbers`."""
     logit = sum((numbers[PART + name] for name in PIECES), numbers["base"])
     return sigmoid(SLOPE * (logit - MIDDLE))
 
 
 @cache
 def fitted() -> Blend:
-    """Return the weights from `blend.json`."""
+    """Return the weights in `blend.json`, read once."""
     return Blend.shipped(__package__, "blend.json", PIECES)

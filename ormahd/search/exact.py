@@ -75,8 +75,8 @@ class Sign(Struct, frozen=True):
 class Exact(Struct, frozen=True):
     """Effect of the exact terms on scores.
 
-    `boost` (raises a score; 0: not) and `factor` (multiplies it): {node id: value} of the nodes with an exact term.
-    `without`: the factor of all other nodes.
+    `boost` (raises a score; 0: not at all) and `factor` (multiplies it): {node id: value} of the nodes with an exact
+    term. `without`: the factor of all other nodes.
     """
 
     boost: Mapping[str, float] = field(default_factory=dict)
@@ -91,8 +91,8 @@ class Exact(Struct, frozen=True):
 NOTHING = Exact()
 
 
-def look(index: Reader, parsed: ParsedQuery) -> Exact:
-    """Find the notes that contain exact terms of the question, and return the effect on their scores."""
+def exact_effect(index: Reader, parsed: ParsedQuery) -> Exact:
+    """Return the effect on scores of the exact terms in the question; `NOTHING` if it has none, or no note has one."""
     text = parsed.text
     tokens = exact_tokens(text)
     beginning = text[:MAX_SEARCHED]
@@ -104,51 +104,62 @@ def look(index: Reader, parsed: ParsedQuery) -> Exact:
     if not asked:
         return NOTHING
     counts, files = index.frequencies(asked)
+
+    # identifiers, versions, hashes and quoted phrases, as they are written
     found: list[Sign] = []
     for token in tokens:
         if 0 < counts[token.text] <= COMMON:
-            rows = _rows(index, token.text, parsed)
+            rows = _rows_with(index, token.text, parsed)
             ids = [row.id for row in rows if any(token.stands_in(fold(part)) for part in _texts(row))]
             found.append(Sign(frozenset(ids), plain=token.plain))
         elif not counts[token.text]:
-            found.append(Sign(_by_beginning(index, token.text, parsed)))
+            found.append(Sign(_with_hash(index, token.text, parsed)))
+
+    # two words that are parts of one identifier in a note ("tide row": parseTideRow)
     for pair in pairs:
         if 0 < counts[" ".join(pair)] <= COMMON:
             ids = []
-            for row in _rows(index, " ".join(pair), parsed):
+            for row in _rows_with(index, " ".join(pair), parsed):
                 named = (name for part in _texts(row) for name in forms.identifiers(part))
                 if any(pair in pairwise(forms.parts(name)) for name in named):
                     ids.append(row.id)
             found.append(Sign(frozenset(ids), plain=True))
+
+    # words in Latin script with accents, which folding removes
     for word in rare:
-        # a word in Latin script with accents, which folding removes
         accented = not word.isascii() and word[0] <= "\u024f" and fold(word).isascii()
         if accented and 0 < counts[fold(word)] <= COMMON:
-            wanted, rows = unicodedata.normalize("NFC", word).lower(), _rows(index, fold(word), parsed)
+            wanted, rows = unicodedata.normalize("NFC", word).lower(), _rows_with(index, fold(word), parsed)
             ids = [row.id for row in rows if wanted in unicodedata.normalize("NFC", "\n".join(_texts(row))).lower()]
             found.append(Sign(frozenset(ids), plain=True))
-    found += _names(index, beginning, {word: counts[fold(word)] for word in rare}, parsed)
+    found += _name_signs(index, beginning, {word: counts[fold(word)] for word in rare}, parsed)
     return weigh([sign for sign in found if sign.ids], files)
 
 
-def _names(index: Reader, text: str, counts: Mapping[str, int], parsed: ParsedQuery) -> Iterator[Sign]:
-    """Yield a sign for each acronym of the question whose long form notes contain, for each acronym whose long form
-    the question contains, and for each name, also if the question has it with one typo.
+def _name_signs(index: Reader, text: str, counts: Mapping[str, int], parsed: ParsedQuery) -> Iterator[Sign]:
+    """Yield a sign for each acronym and name of the question that notes contain in the same or in another form.
+
+    - An acronym whose long form notes contain.
+    - An acronym whose long form the question contains.
+    - A name that notes contain with one typo, or as it is written.
 
     `counts`: {word of the question: number of notes with it}.
     """
+    # acronyms; in a text in capitals none can be recognised
     shouted = text.isupper() and len(counts) > 1
     short = [] if shouted else list(dict.fromkeys(_ACRONYM.findall(text)))
     short += [word for word, count in counts.items() if not count and 3 <= len(word) <= 5 and word.islower()]
     for acronym in short[:MAX_UNKNOWN]:
-        ids = _spelled(index, acronym, parsed)
+        ids = _written_out(index, acronym, parsed)
         if ids:
             yield Sign(ids | _abbreviated(index, acronym, parsed))
     for acronym in _acronyms_in_use(index, text):
         # a note that has both says what the acronym stands for
         both = _abbreviated(index, acronym, parsed)
-        if both and both & _spelled(index, acronym, parsed):
+        if both and both & _written_out(index, acronym, parsed):
             yield Sign(both, plain=True)
+
+    # names with a typo, and rare names as they are written
     unknown = [word for word, count in counts.items() if not count and len(word) >= TYPED]
     for word in sorted(unknown, key=lambda word: (not word[0].isupper(), -len(word)))[:MAX_UNKNOWN]:
         # names that begin with the same two letters and differ by one typo: a letter more, less or other, or two
@@ -157,12 +168,12 @@ def _names(index: Reader, text: str, counts: Mapping[str, int], parsed: ParsedQu
         for term in index.terms(f"{forms.NAME}{folded[:2]}", NAMES):
             name = term.strip(forms.NAME)
             if name != folded and OSA.distance(folded, name, score_cutoff=1) <= 1:
-                yield Sign(_found(index, forms.name_term(name), parsed))
+                yield Sign(_with_term(index, forms.name_term(name), parsed))
     for word, count in counts.items():
         if 0 < count <= FEW and len(word) >= forms.SHORTEST and word[0].isupper():
             at = text.find(word)
             if _SENTENCE.search(text[max(0, at - 20) : at]) is None:  # not the first word of a sentence
-                yield Sign(_found(index, fold(word), parsed), plain=True)
+                yield Sign(_with_term(index, fold(word), parsed), plain=True)
 
 
 def _acronyms_of(text: str) -> list[str]:
@@ -176,8 +187,8 @@ def _acronyms_of(text: str) -> list[str]:
 
 
 def _acronyms_in_use(index: Reader, text: str) -> list[str]:
-    """Return the acronyms that the initials of a question's words form, if notes contain the acronym and a long
-    form of it."""
+    """Return the acronyms that the initials of a question's words form, if notes contain both the acronym and its long
+    form."""
     several = _acronyms_of(text)
     if not several:
         return []
@@ -186,15 +197,15 @@ def _acronyms_in_use(index: Reader, text: str) -> list[str]:
     return [acronym for acronym in in_use if all(counts[term] for term in forms.initials_terms(acronym))]
 
 
-def _spelled(index: Reader, acronym: str, parsed: ParsedQuery) -> frozenset[str]:
+def _written_out(index: Reader, acronym: str, parsed: ParsedQuery) -> frozenset[str]:
     """Return the ids of the nodes that contain a long form of `acronym`: words with its letters as initials."""
     terms = forms.initials_terms(acronym)
     counts, _ = index.frequencies(terms)
     rarest = min(terms, key=lambda term: counts[term])
     if not 0 < counts[rarest] <= COMMON:
         return frozenset()
-    rows = _rows(index, rarest, parsed)
-    return frozenset(row.id for row in rows if any(forms.spells(acronym, part) for part in _texts(row)))
+    rows = _rows_with(index, rarest, parsed)
+    return frozenset(row.id for row in rows if any(forms.is_written_out(acronym, part) for part in _texts(row)))
 
 
 def _abbreviated(index: Reader, acronym: str, parsed: ParsedQuery) -> frozenset[str]:
@@ -203,13 +214,15 @@ def _abbreviated(index: Reader, acronym: str, parsed: ParsedQuery) -> frozenset[
     if not 0 < index.frequencies([term])[0][term] <= COMMON:
         return frozenset()
     pattern = re.compile(rf"\b{re.escape(acronym.upper())}\b")
-    rows = _rows(index, term, parsed)
+    rows = _rows_with(index, term, parsed)
     return frozenset(row.id for row in rows if any(pattern.search(part) for part in _texts(row)))
 
 
-def _by_beginning(index: Reader, name: str, parsed: ParsedQuery) -> frozenset[str]:
-    """Return the ids of the nodes that contain a longer or shorter form of the hash `name`, such as a commit's; none
-    if `name` is no hash."""
+def _with_hash(index: Reader, name: str, parsed: ParsedQuery) -> frozenset[str]:
+    """Return the ids of the notes that contain a longer or shorter form of the hash `name`, such as a commit's.
+
+    Returns an empty set if `name` is no hash.
+    """
     found = _HEX.fullmatch(fold(name))
     if found is None:
         return frozenset()
@@ -218,7 +231,7 @@ def _by_beginning(index: Reader, name: str, parsed: ParsedQuery) -> frozenset[st
     counts, _ = index.frequencies(shorter) if shorter else ({}, 0)
     terms = [*index.terms(wanted, FEW), *(term for term in shorter if counts[term])][-FEW:]
     ids = []
-    for row in (row for term in terms for row in _rows(index, term, parsed)):
+    for row in (row for term in terms for row in _rows_with(index, term, parsed)):
         hashes = (hash_ for part in _texts(row) for hash_ in _ANY_HEX.findall(fold(part)))
         if any(wanted.startswith(hash_) or hash_.startswith(wanted) for hash_ in hashes):
             ids.append(row.id)
@@ -226,15 +239,17 @@ def _by_beginning(index: Reader, name: str, parsed: ParsedQuery) -> frozenset[st
 
 
 def _texts(row: NodeRow) -> list[str]:
+    """Return the texts of a note in which exact terms are searched: title, content, tags and aliases."""
     return [part for part in (row.title, row.content, *row.tags, *row.aliases) if part]
 
 
-def _found(index: Reader, term: str, parsed: ParsedQuery) -> frozenset[str]:
+def _with_term(index: Reader, term: str, parsed: ParsedQuery) -> frozenset[str]:
+    """Return the ids of the notes that full text search finds for a term, at most `COMMON`."""
     return frozenset(node_id for node_id, _ in index.search_text([term], COMMON, parsed.chosen))
 
 
-def _rows(index: Reader, term: str, parsed: ParsedQuery) -> Iterable[NodeRow]:
-    """Return the nodes that full text search finds for a term."""
+def _rows_with(index: Reader, term: str, parsed: ParsedQuery) -> Iterable[NodeRow]:
+    """Return the notes that full text search finds for a term, at most `COMMON`."""
     return index.notes([node_id for node_id, _ in index.search_text([term], COMMON, parsed.chosen)]).values()
 
 
@@ -247,7 +262,7 @@ def rare_words(index: Reader, topic: frozenset[str]) -> frozenset[str]:
 
 
 def weigh(found: Sequence[Sign], files: int) -> Exact:
-    """Compute the effect on scores from the exact terms `found`. `files`: number of notes in the vault."""
+    """Return the effect on scores of the exact terms `found`. `files`: number of notes in the vault."""
     worth = []
     for sign in found:
         # from 1, if one note of many contains the term, to 0, if all do

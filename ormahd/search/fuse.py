@@ -2,7 +2,7 @@
 
 `fuse` combines the lists found by words and by vectors into one, by weighted reciprocal rank fusion, with scores
 from 0 to 1. `activate` adds memories that are connected by edges to the best results, the seeds (spreading
-activation). `seat` chooses which of them are shown.
+activation). `place_conflicts` chooses which of them are shown.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class Fused(Struct, frozen=True):
 
 
 def fuse(gathered: Gathered, *, keep: int, exact: Collection[str] = ()) -> list[Fused]:
-    """Return the best `keep` candidates found by words or by vectors, by the sum of weight / (k + rank) in both
-    lists.
+    """Return the best `keep` candidates found by words or by vectors, best first, and those in `exact` whatever their
+    rank.
 
-    Candidates in `exact` are kept whatever their rank.
+    The score of a candidate is the sum of weight / (`RANK` + its rank) over both lists.
     """
     words_rank = {node_id: rank for rank, (node_id, _) in enumerate(gathered.by_words, 1)}
     meaning_rank = {node_id: rank for rank, (node_id, _) in enumerate(gathered.by_meaning, 1)}
@@ -100,8 +100,8 @@ MIN_LIMIT: Final = 2
 
 
 def activate(index: Reader, results: Sequence[Trace], chosen: Filter, seeds: int = SEEDS) -> list[Trace]:
-    """Return memories one edge away from the best results, in either direction, that are not results themselves;
-    best first.
+    """Return memories one edge away from the best results, in either direction, that are no results themselves; best
+    first.
 
     Score = score of the seed × weight of the edge × factor of the edge's type × decay. A memory reached by several
     edges keeps the best score. Each seed adds at most `MAX_PER_SEED` memories. The filter and expiry apply as for
@@ -124,10 +124,15 @@ def activate(index: Reader, results: Sequence[Trace], chosen: Filter, seeds: int
             trace.score = trace.recompute()
             trace.path = [{"seed": seed_id, "edge": edge.edge.value, "out": edge.source == seed_id}]
             by_seed[seed_id].append(trace)
-    return _best(by_seed.values(), index, chosen)
+    return _best_traces(by_seed.values(), index, chosen)
 
 
-def _best(found: Collection[list[Trace]], index: Reader, chosen: Filter) -> list[Trace]:
+def _best_traces(found: Collection[list[Trace]], index: Reader, chosen: Filter) -> list[Trace]:
+    """Return the traces that pass the filter, best first, each memory once: at most `MAX_PER_SEED` of each list in
+    `found`.
+
+    `found`: for each seed, the traces of its neighbours.
+    """
     passing = set(index.filter_ids(sorted({trace.node_id for traces in found for trace in traces}), chosen))
     best: dict[str, Trace] = {}
     for traces in found:
@@ -142,11 +147,11 @@ def _best(found: Collection[list[Trace]], index: Reader, chosen: Filter) -> list
     return sorted(best.values(), key=lambda trace: (-trace.score, trace.node_id))
 
 
-def seat(merged: Sequence[Trace], limit: int) -> list[Trace]:
+def place_conflicts(merged: Sequence[Trace], limit: int) -> list[Trace]:
     """Return the `limit` best of `merged` (best first), with places reserved for memories that contradict one of them.
 
-    So the reader of the answer learns of contradictions even if there are many results. At most one place in
-    `CONFLICTS_SHARE` is used for this. A contradicting memory replaces the last result that was found in another way.
+    Thus the reader learns of contradictions even if there are many results. At most one place in `CONFLICTS_SHARE` is
+    reserved. A contradicting memory replaces the last result that was found in another way.
     """
     top = list(merged[:limit])
     top_ids = {trace.node_id for trace in top}

@@ -4,9 +4,8 @@
 filters. A named type is not a filter, because a decision may be recorded in a memory of type fact. `gather` fetches
 more candidates than are requested, so that filters do not leave too few. `parts` splits a text that asks several
 questions: "Which port do gateways use and who is our contact?" resembles no memory well, because each answer resembles
-one half. A text is split only if every part begins with a question word, has a subject, and has no pronoun that may refer
-to another part. A `Trace` records, for one candidate, every
-number of its score and the stage that dropped it.
+one half. A text is split only if every part begins with a question word, has a subject, and has no pronoun that may
+refer to another part. A `Trace` records, for one candidate, every number of its score and the stage that dropped it.
 
 `max_sim` compares candidates with the query token by token: late interaction (MaxSim). It is computed with two
 weightings, because neither is best for every text: with tokens weighted by inverse document frequency (best for
@@ -59,7 +58,7 @@ NAMING: Final = frozenset().union(*WORDS.values())
 """The words in `WORDS`, of all types."""
 
 
-def kinds(text: str) -> frozenset[NodeType]:
+def named_types(text: str) -> frozenset[NodeType]:
     """Return the memory types that a text names; empty if it names none."""
     beginning = words(text[:SHORT])
     found = {kind for kind, named in WORDS.items() if not named.isdisjoint(beginning)}
@@ -78,7 +77,8 @@ _IDLE_HAN: Final = frozenset(_FILE["idle_han"])
 
 
 class ParsedQuery(Struct, frozen=True):
-    """A parsed query. `chosen` is the filter on results: the caller's filters, and no expired memory."""
+    """A parsed query. `chosen`: the filter on results, which has the caller's filters and leaves out expired
+    memories."""
 
     text: str
     terms: tuple[str, ...]
@@ -114,7 +114,7 @@ def parse_query(query: SearchQuery, *, space: str | None, now: datetime) -> Pars
     windowed = query.created_after is not None or query.created_before is not None
     period = None if windowed else find_period(query.query, now)
     topic_text = period.rest if period is not None else query.query
-    only_time = (period is not None or windowed) and subject(topic_text).isdisjoint(query_terms(topic_text))
+    only_time = (period is not None or windowed) and subject_words(topic_text).isdisjoint(query_terms(topic_text))
     after, before = query.created_after, query.created_before
     if period is not None and only_time:
         after, before = period.after, period.before
@@ -134,21 +134,23 @@ def parse_query(query: SearchQuery, *, space: str | None, now: datetime) -> Pars
         space=space if query.spaces is None else None,
         period=period,
         only_time=only_time,
-        kinds=kinds(query.query),
+        kinds=named_types(query.query),
         now=now,
     )
 
 
-def topics(text: str) -> frozenset[str]:
-    """Return the words that say what a question is about; empty if it asks only about a time or about the user."""
+def topic_words(text: str) -> frozenset[str]:
+    """Return the words that say what a question is about; empty if it asks only about a time, or about the user."""
     return frozenset(words(text)) - STOP_WORDS - _IDLE - QUESTION_WORDS - IDENTITY_WORDS
 
 
-def subject(text: str) -> frozenset[str]:
-    """Return `topics` without function words and words that name a type: "what did we decide last week" has no
-    subject."""
+def subject_words(text: str) -> frozenset[str]:
+    """Return the topic words (`topic_words`) without function words and words that name a type.
+
+    Empty for a question such as "what did we decide last week".
+    """
     return frozenset(
-        word for word in topics(text) - FUNCTION_WORDS - NAMING - _IDLE_ELSEWHERE if not _IDLE_HAN.issuperset(word)
+        word for word in topic_words(text) - FUNCTION_WORDS - NAMING - _IDLE_ELSEWHERE if not _IDLE_HAN.issuperset(word)
     )
 
 
@@ -178,7 +180,11 @@ _LEANING: Final = frozenset(
 
 
 def parts(text: str) -> tuple[str, ...]:
-    """Return the questions that a text asks, if it asks several; otherwise an empty tuple."""
+    """Return the questions that a text asks, each with a question mark; empty if it asks one only, or cannot be split.
+
+    A text is split only if each part begins with a question word, has a subject, and has no pronoun that may refer to
+    another part.
+    """
     if len(text) > LONGEST:
         return ()
     folded = fold(text)
@@ -196,8 +202,8 @@ def parts(text: str) -> tuple[str, ...]:
     if not 1 < len(found) <= MAX_PARTS:
         return ()
     # a part that stands alone begins with a question word, has a subject, and has no pronoun
-    alone = [part for part in found if _BEGIN.match(fold(part)) and subject(part) and _LEANING.isdisjoint(words(part))]
-    return tuple(f"{part}?" for part in found) if alone == found else ()
+    alone = all(_BEGIN.match(fold(part)) and subject_words(part) and _LEANING.isdisjoint(words(part)) for part in found)
+    return tuple(f"{part}?" for part in found) if alone else ()
 
 
 class Trace(Struct):
@@ -241,8 +247,7 @@ class Trace(Struct):
         return round(score * n["part"], 6) if "part" in n else score
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the trace as a dict of plain values for `--explain`: {name: value} in the order in which they
-        were computed."""
+        """Return the trace for `--explain`: {name: plain value} in the order in which the values were computed."""
         own = {"node_id": self.node_id, "source": self.source, "score": self.score, "dropped": self.dropped}
         ranks = {"words_rank": self.words_rank, "bm25": self.bm25, "meaning_rank": self.meaning_rank}
         path = {"path": self.path} if self.path else {}
@@ -285,7 +290,11 @@ def token_weights(idf: Float) -> Float:
 
 
 def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: TokenVectors) -> Late:
-    """Compare a question's tokens (unit vectors, float32[m, d]) with the tokens of each note in `ids`."""
+    """Return the late interaction of a question with each note in `ids`.
+
+    `tokens`: unit vectors of the question's tokens, float32[m, d]; `weights`: their weights; `stored`: the token
+    vectors of the notes, of those that have any.
+    """
     rare, plain = np.zeros(len(ids), np.float32), np.zeros(len(ids), np.float32)
     lengths = np.zeros(len(ids), np.int64)
     matches = np.zeros((len(ids), len(tokens)), np.float32)
@@ -320,8 +329,10 @@ EmbedQuery = Callable[[str], QueryVectors | None]
 
 
 class Meaning(Struct, frozen=True):
-    """A question as vectors: `vector` as the model computes it, `focus` with rare tokens weighted more, and
-    `tokens`."""
+    """A question as vectors: one of all its words (`vector`, `focus`), and one for each token (`tokens`).
+
+    `vector` is the one that the model computes. `focus` is the mean of `tokens`, weighted by `weights`.
+    """
 
     vector: Float
     focus: Float
@@ -345,7 +356,7 @@ class Gathered(Struct, frozen=True):
     degraded: list[str] = field(default_factory=list)
 
 
-def understand(index: Reader, query: QueryVectors) -> Meaning:
+def embed_meaning(index: Reader, query: QueryVectors) -> Meaning:
     """Return a question as vectors, with its tokens weighted by how rare they are in the vault."""
     weights = token_weights(index.idf(query.token_ids, query.function_words))
     pooled = weights @ query.wide
@@ -355,10 +366,10 @@ def understand(index: Reader, query: QueryVectors) -> Meaning:
 
 
 def gather(index: Reader, parsed: ParsedQuery, embed: EmbedQuery, least: int = MIN_POOL) -> Gathered:
-    """Search by words and by vectors for at least `least` candidates each.
+    """Return at least `least` candidates found by words, and as many found by vectors, if there are so many.
 
-    Only the words are searched if the model is not loaded (then `degraded` contains "vectors"), or if it does not
-    read the question's language.
+    Only the words are searched if the model is not loaded (then `degraded` contains "vectors"), or if it does not read
+    the question's language.
     """
     pool = max((10 if parsed.windowed else 3) * parsed.limit, least)
     words_found = index.begin_text(parsed.terms, pool, parsed.chosen)
@@ -366,7 +377,7 @@ def gather(index: Reader, parsed: ParsedQuery, embed: EmbedQuery, least: int = M
     if query is None or query.read < READABLE:  # vectors of a language that the model does not read say nothing
         degraded = ["vectors"] if query is None else []
         return Gathered(by_words=words_found(), by_meaning=[], meaning=None, pool=pool, degraded=degraded)
-    meaning = understand(index, query)
+    meaning = embed_meaning(index, query)
     near = index.search_vectors(meaning.focus, pool, parsed.chosen)
     by_meaning = [(node_id, cosine) for node_id, cosine in near if cosine >= LEAST_COSINE]
     return Gathered(by_words=words_found(), by_meaning=by_meaning, meaning=meaning, pool=pool)

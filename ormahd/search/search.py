@@ -1,9 +1,10 @@
 """The search pipeline: parse → gather → fuse → shape → activate → renew → cut.
 
-`rank` runs all stages; `rank_parts` also for each question of a text that asks several. `newer_of` finds the newer memory
-on the matter of a result; `renew` places it before that result, and marks the older one if it was replaced. To find it, the texts of the best results are compared with each other and
-with similar candidates. What is recorded takes precedence over this comparison: an `evolved_from` or `contradicts`
-edge, or a person's decision that both memories hold.
+`rank` runs all stages; `rank_parts` also for each question of a text that asks several. `newer_of` finds the newer
+memory on the matter of a result; `renew` places it before that result, and marks the older one if it was replaced. To
+find it, the texts of the best results are compared with each other and with similar candidates. What is recorded takes
+precedence over this comparison: an `evolved_from` or `contradicts` edge, or a person's decision that both memories
+hold.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from msgspec.structs import replace
 from ormahd.index.reader import Reader
 from ormahd.index.rows import CandidateRow, Filter
 from ormahd.model.node import EdgeType, Found, SearchQuery, Tier
-from ormahd.search.exact import Exact, look, rare_words
-from ormahd.search.fuse import SEEDS, Fused, activate, fuse, seat
+from ormahd.search.exact import Exact, exact_effect, rare_words
+from ormahd.search.fuse import SEEDS, Fused, activate, fuse, place_conflicts
 from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Trace, gather, max_sim, parse_query, parts
 from ormahd.search.shape import Evidence, Named, Shaped, shape
 from ormahd.text.standing import Relation
@@ -81,36 +82,42 @@ def newer_of(
     holds: Holds = undecided,
     reworded: Reworded = never,
 ) -> dict[str, Newer]:
-    """Return `{older id: newer memory}` for those memories in `ids` that have a newer one on the same matter.
+    """Return `{older id: newer memory}` for the memories in `ids` that have a newer one on the same matter.
 
-    Of several that replaced it the newest is returned; of several that only may have, the likeliest. `pool`: candidates
-    that may be the newer memory. With an `evolved_from` edge, any memory that passes the filter `chosen` may be it.
-    `holds`, `reworded`: see the types `Holds` and `Reworded`.
+    If several replaced it, the newest of these is taken. If several only may have replaced it, the likeliest is taken.
+    `pool`: candidates that may be the newer memory. With an `evolved_from` edge, any memory that passes the filter
+    `chosen` may be it. `holds`, `reworded`: see the types `Holds` and `Reworded`.
     """
+    # what is recorded: both memories hold, or one evolved from the other
     edges = index.edges_of(list(ids))
     apart = {frozenset((edge.source, edge.target)) for edge in edges if edge.edge in BOTH}
     evolved = {e.target: e.source for e in edges if e.edge is EdgeType.EVOLVED_FROM and e.target in ids}
     passing = set(index.filter_ids(sorted(set(evolved.values())), chosen))
     found = {older: newer for older, newer in evolved.items() if newer in passing}
-    pairs = [pair for pair in _near(index, ids, pool) if frozenset(pair[:2]) not in apart and pair[0] not in found]
+
+    # the other pairs are compared; an older memory that was edited later may be the newer one
+    pairs = [pair for pair in _pairs(index, ids, pool) if frozenset(pair[:2]) not in apart and pair[0] not in found]
     relations = {two: compared for two, compared in index.replaced_pairs(pairs).items() if not holds(*two)}
     cosines = {pair[:2]: pair[2] for pair in pairs}
     edited = [two for two in relations if reworded(*two, cosines[two])]
     inverse = index.replaced_pairs([(newer, older, cosines[older, newer]) for older, newer in edited])
     stands = {two: compared for two, compared in relations.items() if two not in edited}
+
+    # of several newer memories the last one in a dict counts: the newest that replaced it, or the likeliest
     by_age = sorted(stands, key=lambda two: (pool[two[1]].created, two[1]))  # the newest is the last
     likely = {two: stands[two] for two in by_age} | inverse  # an edit is newer than both were when made
     replaced = [two for two, compared in likely.items() if compared.verdict is Relation.REPLACED]
     found |= {older: newer for older, newer in replaced if older in ids}
     by_chance = sorted(likely, key=lambda two: (likely[two].replaced, two))
-    marks = {older: Newer(_last(newer, found), replaces=False) for older, newer in by_chance if older in ids}
-    return marks | {older: Newer(_last(older, found), replaces=True) for older in found}
+    marks = {older: Newer(_end_of_chain(newer, found), replaces=False) for older, newer in by_chance if older in ids}
+    return marks | {older: Newer(_end_of_chain(older, found), replaces=True) for older in found}
 
 
 def replaced_of_all(
     index: Reader, ids: Sequence[str], chosen: Filter, holds: Holds = undecided, reworded: Reworded = never
 ) -> dict[str, str]:
-    """Return `{older id: newer id}` for those of `ids` that a newer memory replaced. They do not come from a search.
+    """Return `{older id: newer id}` for the memories in `ids` that a newer memory replaced. They need not be search
+    results.
 
     Each is compared with its nearest neighbours that pass the filter `chosen`.
     """
@@ -125,8 +132,8 @@ def replaced_of_all(
     return found
 
 
-def _near(index: Reader, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -> list[tuple[str, str, float]]:
-    """Return pairs (older, newer, cosine) that are near enough to compare, nearest first, at most `PAIRS`.
+def _pairs(index: Reader, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -> list[tuple[str, str, float]]:
+    """Return (older id, newer id, cosine) of the pairs that are near enough to compare, nearest first, at most `PAIRS`.
 
     Sections of sources are not compared: the date of a file says little about when something was so.
     """
@@ -152,9 +159,11 @@ def _near(index: Reader, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -
     return sorted(found, key=lambda pair: (-pair[2], pair[:2]))[:PAIRS]
 
 
-def _last(node_id: str, found: Mapping[str, str]) -> str:
-    """Follow the replacements in `found` ({older id: newer id}) from a memory, and return the id at the end of the
-    chain."""
+def _end_of_chain(node_id: str, found: Mapping[str, str]) -> str:
+    """Return the newest memory at the end of a chain of replacements that begins with `node_id`.
+
+    `found`: {older id: newer id}.
+    """
     visited = {node_id}
     while (newer := found.get(node_id)) is not None and newer not in visited:
         visited.add(newer)
@@ -171,7 +180,7 @@ class Scored(Struct, frozen=True):
     shaped: Shaped
 
     def numbers(self, node_id: str) -> dict[str, float]:
-        """Return `Trace.numbers` of a candidate; empty if it is none."""
+        """Return `Trace.numbers` of a memory; {} if it is no candidate."""
         place = next((at for at, known in enumerate(self.rows) if known == node_id), None)
         return {} if place is None else self.shaped.numbers(place)
 
@@ -245,7 +254,7 @@ class Hit(Struct, frozen=True):
 
 
 class Ranked(Struct, frozen=True):
-    """The results of a search, best first. `degraded`: parts that did not work, such as "vectors"."""
+    """The results of a search, best first. `degraded`: names of the parts that did not work, such as "vectors"."""
 
     results: list[Hit]
     degraded: list[str] = field(default_factory=list)
@@ -291,37 +300,46 @@ def rank(
     the ones they replaced; the caller does that for the few results that it shows. `explain` False: the traces are
     empty. Both save time.
     """
+    # a query that names nothing but a period is answered by the newest memories of it
     parsed = parse_query(query, space=space, now=now)
     parsed = replace(parsed, chosen=replace(parsed.chosen, sources_of=rules.sources_of))
     if parsed.only_time:
         newest = _newest(index, parsed, parsed.limit, ())
         if newest or parsed.period is None:
-            return _answer(parsed, None, newest, [], {}, explain=explain)
+            return _ranked(parsed, None, newest, [], {}, explain=explain)
         timeless = replace(parsed.chosen, created_after=None, created_before=None)  # "friday" may be a word of a text
         parsed = replace(parsed, only_time=False, period=None, chosen=timeless)
         gathered = gather(index, parsed, embed, rules.min_pool)
         gathered.degraded.append(PERIOD)
     else:
         gathered = gather(index, parsed, embed, rules.min_pool)
+
+    # candidates, scored by their texts
     keep = max(rules.compared, 2 * parsed.limit)
-    exact = look(index, parsed)
+    exact = exact_effect(index, parsed)
     fused = fuse(gathered, keep=keep, exact=exact.boost.keys())
     scored = _scored(index, fused, gathered, parsed, exact, explain=explain)
-    results = _cut(scored.traces, parsed)
+    results = _results(scored.traces, parsed)
+
+    # further results: memories of the period, and memories connected by edges
     late = _newest(index, parsed, parsed.limit - len(results), results) if parsed.windowed else []
     activated = activate(index, results, parsed.chosen, rules.seeds)
     merged = sorted([*results, *activated], key=lambda trace: -trace.score) + late
-    top, candidates = seat(merged, parsed.limit), [*scored.traces, *activated]
+    top, candidates = place_conflicts(merged, parsed.limit), [*scored.traces, *activated]
+
+    # each newer memory is placed before the older one that it replaced
     if renewed:
         first = [trace.node_id for trace in top[:FIRST]]
         pool = scored.rows | index.candidates([node_id for node_id in first if node_id not in scored.rows])
         marks = newer_of(index, first, pool, parsed.chosen, holds, reworded)
         top = renew(top, marks, {trace.node_id: trace for trace in candidates}, parsed.limit, scored)
+
+    # the trace of every other candidate says why it is no result
     top_ids = {trace.node_id for trace in top}
     for trace in merged:
         if trace.node_id not in top_ids:
             trace.dropped = f"cut: {trace.source} beyond the {parsed.limit} best"
-    found = _answer(parsed, gathered, top, candidates, scored.spaces, explain=explain)
+    found = _ranked(parsed, gathered, top, candidates, scored.spaces, explain=explain)
     return found if renewed else replace(found, pool=scored.rows)
 
 
@@ -339,18 +357,17 @@ class Options(TypedDict, total=False):
 
 
 def rank_parts(index: Reader, query: SearchQuery, **options: Unpack[Options]) -> Ranked:
-    """Return the results of `rank`. If the text asks several questions, join the results of the whole text and of
-    each question."""
+    """Return the results of `rank`. If the text asks several questions, they include the results of each question."""
     whole, pieces = rank(index, query, **options), parts(query.query)
     each = [rank(index, query.model_copy(update={"query": piece}), **options) for piece in pieces]
-    return join(whole, each, pieces, query.limit) if pieces else whole
+    return join_results(whole, each, pieces, query.limit) if pieces else whole
 
 
-def join(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: int) -> Ranked:
-    """Join the results of the whole text and of each question in it. Each memory is listed once, with its highest
-    score.
+def join_results(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: int) -> Ranked:
+    """Return the results of the whole text and of its questions as one list, each memory once, with its highest score.
 
-    The best results of the questions come first; the others follow by their score. `pieces`: the questions.
+    The best results of the questions come first; the others follow by their score. `each`: the results of each
+    question; `pieces`: the questions.
     """
     best: dict[str, Hit] = {}
     for ranked in (*each, whole):
@@ -366,12 +383,13 @@ def join(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: in
     return replace(whole, results=ordered[:limit], degraded=degraded, trace=trace, pool=pool)
 
 
-def score(
+def score_candidates(
     index: Reader, fused: Sequence[Fused], gathered: Gathered, parsed: ParsedQuery, exact: Exact
 ) -> tuple[list[Fused], list[CandidateRow], Evidence | None, Shaped]:
-    """Return (candidates, rows, evidence, scores) of the fused candidates that are still in the index.
+    """Return (candidates, rows, evidence, scores): the fused candidates that are still in the index, and their scores.
 
-    The evidence is the similarity of their texts to the query; None without vectors.
+    The evidence is the similarity of their texts to the query; None without vectors. `rows` has the row of each
+    candidate.
     """
     known = index.candidates([candidate.node_id for candidate in fused])
     present = [candidate for candidate in fused if candidate.node_id in known]  # the others were forgotten meanwhile
@@ -384,11 +402,13 @@ def score(
 def _scored(
     index: Reader, fused: list[Fused], gathered: Gathered, parsed: ParsedQuery, exact: Exact, *, explain: bool
 ) -> Scored:
-    """Score the fused candidates. Equal scores are ordered newest first, then by id. Without `explain` only the first
-    traces have numbers."""
-    fused, rows, evidence, shaped = score(index, fused, gathered, parsed, exact)
+    """Return the fused candidates with their scores, best first; those with equal scores newest first, then by id.
+
+    Without `explain` only the first traces have numbers.
+    """
+    fused, rows, evidence, shaped = score_candidates(index, fused, gathered, parsed, exact)
     scores = shaped.scores.tolist()
-    behind = _behind(index, rows, scores)
+    behind = _demotions(index, rows, scores)
     for at, share in behind.items():
         scores[at] = round(scores[at] * share, 6)
     order = sorted(range(len(rows)), key=lambda at: (-scores[at], -rows[at].created, rows[at].id))
@@ -407,11 +427,11 @@ def _scored(
     return Scored(traces, {row.id: row for row in rows}, spaces, shaped)
 
 
-def _behind(index: Reader, rows: Sequence[CandidateRow], scores: Sequence[float]) -> dict[int, float]:
-    """Return {position in `rows`: factor} that lowers the score of an archived memory below that of a memory made
-    from it.
+def _demotions(index: Reader, rows: Sequence[CandidateRow], scores: Sequence[float]) -> dict[int, float]:
+    """Return {position in `rows`: factor} of the archived memories that must not rank above a memory made from them.
 
-    Only pairs of two candidates count, and only if the archived memory's score is at least as high as the other's.
+    The factor lowers the archived memory's score below that of the other one. Only pairs of two candidates count, and
+    only if the archived memory's score is at least as high.
     """
     place = {row.id: at for at, row in enumerate(rows)}
     archived = [row.id for row in rows if row.tier is Tier.ARCHIVAL]
@@ -427,6 +447,7 @@ def _behind(index: Reader, rows: Sequence[CandidateRow], scores: Sequence[float]
 
 
 def _evidence(index: Reader, rows: Sequence[CandidateRow], gathered: Gathered) -> Evidence | None:
+    """Return the similarity of the query to each candidate by vectors; None if no vectors are available."""
     meaning = gathered.meaning
     if meaning is None or not rows:
         return None
@@ -444,7 +465,7 @@ def _evidence(index: Reader, rows: Sequence[CandidateRow], gathered: Gathered) -
     return Evidence(cosines[:, 0], cosines[:, 1], whole.round(DECIMALS), late)
 
 
-def _cut(traces: list[Trace], parsed: ParsedQuery) -> list[Trace]:
+def _results(traces: list[Trace], parsed: ParsedQuery) -> list[Trace]:
     """Return the traces that become results: the best ones, at most the query's limit, whose score without the
     learned blend (`Trace.before`) is at least `MIN_SCORE`.
 
@@ -478,7 +499,7 @@ def _newest(index: Reader, parsed: ParsedQuery, room: int, results: Sequence[Tra
     return [Trace(node_id, {"temporal": score}, score=score, source="temporal") for node_id in found]
 
 
-def _answer(
+def _ranked(
     parsed: ParsedQuery,
     gathered: Gathered | None,
     results: Sequence[Trace],
@@ -487,6 +508,11 @@ def _answer(
     *,
     explain: bool,
 ) -> Ranked:
+    """Return the results of a search as `Ranked`, with its trace if `explain`.
+
+    `gathered`: None if the query asks only for a time. `candidates`: the traces of all candidates, also of those
+    dropped.
+    """
     degraded = list(gathered.degraded) if gathered else []
     hits = []
     for found in results:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ormahd.index.rows import CandidateRow, micros
 from ormahd.model.node import Tier
-from ormahd.search.blend import StageEvidence, fitted, pieces
+from ormahd.search.blend import StageEvidence, blend_evidence, fitted
 from ormahd.search.exact import Exact
 from ormahd.search.fuse import Fused
 from ormahd.search.gather import Late, ParsedQuery
@@ -124,19 +124,24 @@ class Shaped(Struct, frozen=True):
 def similarity(
     rows: Sequence[CandidateRow], bm25: Float, evidence: Evidence, near: NDArray[np.bool_]
 ) -> dict[str, Float]:
-    """Return `similarity`, how well each note's text answers, with the numbers it is computed from: {name: values}.
+    """Return {name: value for each note}: `similarity`, how well its text answers, and the numbers that it is computed
+    from.
 
-    It is a weighted mean of late interaction (less what a note of that length reaches by chance), the cosine with
-    `Meaning.focus`, and the words in common (`bm25`). For short notes it is reduced. The best memory of a conversation
-    raises the others. `near`: whether two memories are of one conversation; each memory is near itself, so this never
-    lowers a similarity.
+    It is a weighted mean of three values: late interaction (less what a note of that length reaches by chance), the
+    cosine with `Meaning.focus`, and the words in common (`bm25`). It is lower for very short notes. The best memory of
+    a conversation raises the others.
+
+    `near`: whether two memories are of one conversation; each memory is near itself, so this never lowers a similarity.
     """
+    # late interaction, without what a note of this length reaches by chance
     lengths = evidence.late.lengths.astype(np.float64)
     size = np.array([row.size + len(row.title or "") for row in rows], np.float64)
     chance = LENGTH_CHANCE * np.log(np.maximum(size / LENGTH_FREE, 1.0))
     chance = np.minimum(chance, CHANCE_LIMIT)
     raw = (evidence.late.rare.astype(np.float64) + evidence.late.plain) / 2
     late = np.clip((raw - chance) / (1.0 - chance), 0.0, 1.0)
+
+    # the weighted mean; late interaction counts only for notes whose tokens are known
     shared = bm25 / (bm25 + WORDS_HALF)
     focus = np.clip(np.nan_to_num(evidence.focus), 0.0, 1.0)
     late_weight = np.where(lengths > 0, LATE_WEIGHT, 0.0)
@@ -144,6 +149,8 @@ def similarity(
     brevity = np.where(lengths > 0, lengths / (lengths + BREVITY_TOKENS), 1.0)
     total = np.maximum(weights.sum(axis=0), 1e-9)
     own = (weights * np.stack([late, focus, shared])).sum(axis=0) / total * brevity
+
+    # the best memory of a conversation raises the others
     moment = np.where(near, np.where(np.isnan(evidence.focus), 0.0, own)[None, :], -1.0).max(axis=1)
     judged = (own + MOMENT_WEIGHT * moment) / (1.0 + MOMENT_WEIGHT)
     inputs: dict[str, Any] = {"late_rare": evidence.late.rare, "late_plain": evidence.late.plain, "chance": chance}
@@ -158,10 +165,11 @@ def similarity(
     return {**inputs, **weighted, "moment": moment, "similarity": judged, "cosine": np.nan_to_num(evidence.cosine)}
 
 
-def of_one_moment(rows: Sequence[CandidateRow]) -> NDArray[np.bool_]:
-    """Return for each two memories whether they are taken to come from one conversation, as bool[n, n].
+def in_one_talk(rows: Sequence[CandidateRow]) -> NDArray[np.bool_]:
+    """Return for each two memories whether they seem to come from one conversation, as bool[n, n]. The diagonal is
+    True.
 
-    They are if they are in one space and were created within `MOMENT_S` of each other. The diagonal is True.
+    They do if they are in one space and were created within `MOMENT_S` of each other.
     """
     times = np.array([row.created for row in rows], np.int64)
     spaces = {space: number for number, space in enumerate(dict.fromkeys(row.space for row in rows))}
@@ -172,11 +180,12 @@ def of_one_moment(rows: Sequence[CandidateRow]) -> NDArray[np.bool_]:
 def shape(
     rows: Sequence[CandidateRow], fused: Sequence[Fused], evidence: Evidence | None, parsed: ParsedQuery, named: Named
 ) -> Shaped:
-    """Return each candidate's score and all numbers it is computed from. `evidence` None: there are no vectors."""
+    """Return the scores of all candidates, and the numbers that they are computed from. `evidence` None: without
+    vectors."""
     judged: dict[str, Float] = {}
     known = np.zeros(len(rows), np.bool_)
     if evidence is not None and rows:
-        near = of_one_moment(rows)
+        near = in_one_talk(rows)
         judged = similarity(rows, np.array([candidate.bm25 or 0.0 for candidate in fused], np.float64), evidence, near)
         known = ~np.isnan(evidence.focus)
     learned: dict[str, Float] = {}
@@ -188,7 +197,8 @@ def shape(
         late = evidence.late
         witnesses = {"earlier": earlier, "rare": judged["late_rare"], "whole": np.nan_to_num(evidence.whole)}
         witnesses |= {"words": judged["words"], "focus": judged["focus"]}
-        learned = pieces(parsed.text, rows, StageEvidence(witnesses, late.matches, late.shares, late.lengths, near))
+        stages = StageEvidence(witnesses, late.matches, late.shares, late.lengths, near)
+        learned = blend_evidence(parsed.text, rows, stages)
         judged |= {"earlier": earlier} | fitted().weigh(learned)
     before = _scores(earlier, factors)
     scores = _scores(np.where(known, judged["likely"], earlier), factors) if judged else before
@@ -214,7 +224,6 @@ def _factors(
     """Return {name: value for each candidate} of the numbers that do not depend on the similarity of the texts."""
     topic = frozenset[str]() if parsed.question else parsed.topic
     overlaps = title_overlaps(topic, named.rare, [row.title for row in rows])
-    title = [TITLE_BOOST * overlap for overlap in overlaps]
     exact = [named.exact.of(row.id) for row in rows]
     after, before = (micros(parsed.period.after), micros(parsed.period.before)) if parsed.period else (0, -1)
     idle = np.array([row.accessed for row in rows], np.int64)
@@ -226,7 +235,7 @@ def _factors(
         "rrf_share": [candidate.rrf_share for candidate in fused],
         "blend": np.full(len(rows), QUESTION_BLEND if parsed.question else BLEND),
         "dampening": np.full(len(rows), FTS_ONLY_DAMPENING),
-        "title": title,
+        "title": [TITLE_BOOST * overlap for overlap in overlaps],
         "exact": [boost for boost, _ in exact],
         "without": [factor for _, factor in exact],
         "confidence": [certainty(row.confidence) for row in rows],
@@ -243,9 +252,9 @@ def _factors(
 
 
 def title_overlaps(topic: frozenset[str], rare: frozenset[str], titles: Sequence[str | None]) -> list[float]:
-    """Return for each title the share of the words `topic` that it contains, in any inflected form.
+    """Return for each title the share of the words in `topic` that it contains, in any inflected form.
 
-    The share is 0 if any of the words `rare` is not in the title: a title that only shares common words is no answer.
+    The share is 0 if a word in `rare` is not in the title: a title that shares common words only is no answer.
     """
     if not topic:
         return [0.0] * len(titles)
@@ -270,7 +279,7 @@ def title_overlaps(topic: frozenset[str], rare: frozenset[str], titles: Sequence
 
 
 def _begins(word: str) -> str:
-    """Return the first two letters of a word if stemming keeps them (ASCII, four letters or more); otherwise ""."""
+    """Return the first two letters of a word; "" if stemming may change them (it is short, or not ASCII letters)."""
     return word[:2] if len(word) > 3 and word.isascii() and word.isalpha() else ""
 
 

@@ -112,7 +112,10 @@ _ASSIGNED: Final = re.compile(r"\w+=")
 
 
 class Bearing(Struct, frozen=True, omit_defaults=True):
-    """What a text is about: globs of files, patterns of commands, and for something rejected its names."""
+    """What a text is about: globs of files, patterns of commands, and names of things that it rejects.
+
+    `things` is filled for a rejected attempt and for names that a sentence forbids. Each name is a `plain_name`.
+    """
 
     files: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
@@ -123,7 +126,11 @@ class Bearing(Struct, frozen=True, omit_defaults=True):
 
 
 def bearing(title: str | None, content: str, kind: NodeType, *, rejected: bool = False) -> Bearing:
-    """Return what a memory is about. `rejected`: it says that something was tried and given up."""
+    """Return what a memory is about. `kind`: its type. `rejected`: whether it says that something was tried and given
+    up.
+
+    Each list of the result has at most `NAMED` entries.
+    """
     if kind in NARRATIVE and not rejected:
         return Bearing()
     ruling = kind in RULES or rejected
@@ -146,13 +153,16 @@ def bearing(title: str | None, content: str, kind: NodeType, *, rejected: bool =
                     avoided += [name.rstrip(".") for name in found.groups() if name and name not in _NO_COMMAND]
             commands |= dict.fromkeys(name for name in avoided if name.islower() and name not in WORDS_TOO | LOOKING)
             things |= dict.fromkeys(map(plain_name, avoided))
-        files |= dict.fromkeys(_files(sentence, ruling=ruling, observed=kind is NodeType.OBSERVATION))
+        files |= dict.fromkeys(_globs(sentence, ruling=ruling, observed=kind is NodeType.OBSERVATION))
     things |= dict.fromkeys(_things(title, content) if rejected else ())
     return Bearing(*(tuple(listed)[:NAMED] for listed in (files, commands, things)))
 
 
 def _commands(sentence: str, *, advising: bool) -> Iterator[str]:
-    """Yield the patterns of the commands that a sentence names, in code or in prose."""
+    """Yield the patterns of the commands that a sentence names, in code or in prose.
+
+    `advising`: whether the memory is a procedure, so its commands count as advice unless the sentence forbids them.
+    """
     for found in _CODE.finditer(sentence):
         before = _CLAUSE.split(sentence[: found.start()])[-1]
         advised = not _FORBIDS.search(before) and (advising or bool(_ADVISED.search(sentence[: found.start()])))
@@ -179,7 +189,10 @@ def _commands(sentence: str, *, advising: bool) -> Iterator[str]:
 
 
 def _in_prose(tokens: Sequence[str]) -> Iterator[str]:
-    """Yield the pattern that these words of a sentence may be: a program and a subcommand or a flag."""
+    """Yield the patterns of the command that a sentence may name in prose: a program with its subcommand or flags.
+
+    `tokens`: the program and at least one word after it.
+    """
     program, second, *rest = tokens
     if _FLAG.match(second):
         value = rest[:1] if rest and rest[0] not in _NO_COMMAND and not rest[0].startswith("-") else []
@@ -188,7 +201,7 @@ def _in_prose(tokens: Sequence[str]) -> Iterator[str]:
     if not _SUBCOMMAND.match(second) or second in _NO_COMMAND:
         return
     words = [program, second]
-    if needs_more(words):
+    if needs_subcommand(words):
         if not rest or not _SUBCOMMAND.match(rest[0]) or rest[0] in _NO_COMMAND:
             return
         words.append(rest.pop(0))
@@ -199,13 +212,17 @@ def _in_prose(tokens: Sequence[str]) -> Iterator[str]:
 
 
 def _patterns(words: Sequence[str], *, exact: bool) -> Iterator[str]:
-    """Yield the patterns of a command that a text gives in code. `exact`: the text speaks of this command with these
-    flags, instead of advising how to run it."""
+    """Yield the patterns of a command that a text gives in code. `words`: the simple command.
+
+    `exact`: whether the text is about this command with these flags only. If False, the text advises how to run the
+    program, so the flags are left out. If a subcommand adds things to the project (`ADDING`), there is a pattern for
+    each thing.
+    """
     program, *rest = words
     if not _PROGRAM.match(program) or program in LOOKING:
         return
     subs: list[str] = []
-    while rest and len(subs) < (3 if needs_more([program, *subs]) else 1) and _SUBCOMMAND.match(rest[0]):
+    while rest and len(subs) < (3 if needs_subcommand([program, *subs]) else 1) and _SUBCOMMAND.match(rest[0]):
         subs.append(rest.pop(0))
     if "--" in rest:
         rest = rest[: rest.index("--")]
@@ -225,15 +242,18 @@ def _patterns(words: Sequence[str], *, exact: bool) -> Iterator[str]:
         yield " ".join([program, *subs, flag, *values])
 
 
-def needs_more(words: Sequence[str]) -> bool:
-    """Return whether the beginning of a command needs one more word to show what runs."""
+def needs_subcommand(words: Sequence[str]) -> bool:
+    """Return whether the beginning of a command does not yet show what runs, so that it needs one more word.
+
+    That is so for entries of `NESTED`, and for an interpreter with a script's file.
+    """
     script = (
         len(words) == 2 and words[0].startswith(("python", "node", "bun", "deno", "ruby", "php")) and "." in words[1]
     )
     return script or words[0] in NESTED or (len(words) > 1 and " ".join(words[:2]) in NESTED and len(words) < 3)
 
 
-def _files(sentence: str, *, ruling: bool, observed: bool) -> Iterator[str]:
+def _globs(sentence: str, *, ruling: bool, observed: bool) -> Iterator[str]:
     """Yield globs of the files and folders that a sentence is about. `ruling`: the memory says what to do; `observed`:
     it is an observation, which is also about the file that a sentence begins with."""
     rule = _ORDERS.search(sentence) is not None
@@ -249,7 +269,7 @@ def _files(sentence: str, *, ruling: bool, observed: bool) -> Iterator[str]:
 
 
 def _things(title: str | None, content: str) -> Iterator[str]:
-    """Yield the names, in lower case, of what was tried and rejected."""
+    """Yield the `plain_name` of each thing that was tried and rejected."""
     texts = [title or "", *(content[found.end() :] for found in _TRIED.finditer(content[:300]))]
     for text in texts:
         for word in re.findall(r"[A-Za-z][\w.+-]{2,30}", _STOPS.split(f" {text} ")[0]):
@@ -258,7 +278,7 @@ def _things(title: str | None, content: str) -> Iterator[str]:
 
 
 def plain_name(name: str) -> str:
-    """Return the letters and digits of a name, in lower case."""
+    """Return the ASCII letters and digits of a name, in lower case."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -266,8 +286,11 @@ def plain_name(name: str) -> str:
 
 
 def simple_commands(text: str) -> list[list[str]]:
-    """Return the words of each simple command of a shell's line: without assignments, quotes and redirections, the
-    program without its folder. A command that another one runs (`sudo`, `poetry run`, `bash -c`) is listed too."""
+    """Return the words of each simple command in a line of a shell.
+
+    Assignments, quotes, redirections and the folder of the program are left out. A command that another one runs
+    (`sudo`, `poetry run`, `bash -c`) is listed too.
+    """
     found: list[list[str]] = []
     words: list[str] = []
     tokens = _SHELL.findall(_HEREDOC.sub(" ", text[:READ]))
@@ -275,12 +298,17 @@ def simple_commands(text: str) -> list[list[str]]:
         if token not in _ENDS:
             words.append(token)
             continue
-        _add(found, words)
+        _append_commands(found, words)
         words = []
     return found
 
 
-def _add(found: list[list[str]], words: list[str]) -> None:
+def _append_commands(found: list[list[str]], words: list[str]) -> None:
+    """Append the simple command of `words` to `found`, as `simple_commands` lists it; nothing if no word is left.
+
+    If it is a shell with a script (`bash -c "…"`), the commands of the script are appended too. If it is one of
+    `WRAPPERS`, so is the command that it runs.
+    """
     words = [word for at, word in enumerate(words) if word[0] not in "<>" and (at == 0 or words[at - 1][0] not in "<>")]
     while words and _ASSIGNED.match(words[0]):
         words.pop(0)
@@ -299,16 +327,21 @@ def _add(found: list[list[str]], words: list[str]) -> None:
             rest = plain[size:]
             while rest and rest[0].startswith("-"):
                 rest.pop(0)
-            _add(found, rest)
+            _append_commands(found, rest)
 
 
-def runs(pattern: str, words: Sequence[str]) -> bool:
-    """Return whether the simple command `words` is one that the pattern names."""
+def pattern_matches(pattern: str, words: Sequence[str]) -> bool:
+    """Return whether the pattern `pattern` names the simple command `words`."""
     wanted = pattern.split()
-    return _matches(wanted, words) or ("*" in pattern and fnmatchcase(" ".join(words), pattern))
+    return _has_words(wanted, words) or ("*" in pattern and fnmatchcase(" ".join(words), pattern))
 
 
-def _matches(wanted: Sequence[str], words: Sequence[str]) -> bool:
+def _has_words(wanted: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether a simple command (`words`) has all words and flags of a pattern (`wanted`).
+
+    A flag may stand anywhere in the command. The other words must come in the pattern's order, with nothing between
+    them but flags and their values. A pattern of one flag alone matches every program with that flag.
+    """
     # two flags are one: `--force`, `--force=yes`, and `-f`, its first letter
     flags = [word.partition("=")[0] for word in words[1:] if word.startswith("-")]
     for named in (named for named in wanted if named.startswith("-")):
@@ -334,9 +367,11 @@ def _matches(wanted: Sequence[str], words: Sequence[str]) -> bool:
     return True
 
 
-def names(glob: str, path: str) -> bool:
-    """Return whether a file's path is one that a glob names: a name, an end of the path, or a folder in it. `*` stays
-    within a folder, and `**` does not."""
+def glob_matches(glob: str, path: str) -> bool:
+    """Return whether a glob names the file `path`. The glob is a name, an end of the path, or a folder in it.
+
+    `*` matches within one folder, and `**` across folders.
+    """
     glob = glob.rstrip("/").removeprefix("**/")
     pattern = re.escape(glob.lstrip("/")).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*")
     pattern = pattern.replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
@@ -345,8 +380,8 @@ def names(glob: str, path: str) -> bool:
     return re.search(f"{start}{pattern}{folder}", path) is not None
 
 
-def files_of(words: Sequence[str]) -> list[str]:
-    """Return the files that a simple command may change, as it names them."""
+def changed_files(words: Sequence[str]) -> list[str]:
+    """Return the files that a simple command may change, as the command names them. `words`: the command."""
     return (
         [word for word in words[1:] if not word.startswith("-") and re.search(r"[./]", word)]
         if words[0] in WRITING
@@ -354,19 +389,27 @@ def files_of(words: Sequence[str]) -> list[str]:
     )
 
 
-def added(words: Sequence[str]) -> list[str]:
-    """Return the names of what a command brings into the project, in lower case: of `npm install ioredis@5` `ioredis`."""
+def added_things(words: Sequence[str]) -> list[str]:
+    """Return the names of the things that a command adds to the project, in lower case.
+
+    For example ["ioredis"] for `npm install ioredis@5`.
+    """
     if not any(word in ADDING for word in words[1:3]):
         return []
     return [part for word in words[2:] for part in re.split(r"[^a-z0-9]+", word.lower()) if len(part) > 2]
 
 
-def spellings(name: str) -> list[str]:
-    """Return the keys under which a thing is found by names like its own: itself, and its beginnings."""
+def lookup_keys(name: str) -> list[str]:
+    """Return the keys under which a thing is stored, so that `are_alike` names find it: its name, and the beginnings of
+    the name.
+
+    A beginning has at least `SHORT` letters, and lacks at most `LONGER`.
+    """
     return [name[:size] for size in range(max(len(name) - LONGER, SHORT), len(name))] + [name]
 
 
-def alike(first: str, second: str) -> bool:
-    """Return whether two names are of one thing: they are equal, or one is the other with a few letters more."""
+def are_alike(first: str, second: str) -> bool:
+    """Return whether two names mean one thing: they are equal, or one is the other with at most `LONGER` letters
+    more."""
     short, long = sorted((first, second), key=len)
     return short == long or (len(short) >= SHORT and long.startswith(short) and len(long) - len(short) <= LONGER)

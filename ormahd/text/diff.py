@@ -53,6 +53,10 @@ def clip(text: str, wide: int = WIDE) -> str:
 
 
 def _lines(hunk: Sequence[Opcode], old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of one hunk of a unified diff, without its header. `old`, `new`: all lines of both texts.
+
+    If as many lines were removed as added, each pair of long lines is cut to its difference (`_around`).
+    """
     for tag, a, b, c, d in hunk:
         if tag == "equal":
             yield from (f" {clip(line)}" for line in old[a:b])
@@ -66,8 +70,11 @@ def _lines(hunk: Sequence[Opcode], old: Sequence[str], new: Sequence[str]) -> It
 
 
 def _around(old: str, new: str) -> tuple[str, str]:
-    """Return `old` and `new`, two versions of a line. If one of them is longer than `WIDE`, both are cut to the
-    part in which they differ, with `AROUND` characters before and after it."""
+    """Return two versions of a line, (`old`, `new`), cut to what fits into a diff.
+
+    If one is longer than `WIDE`, both are cut to the part in which they differ, with `AROUND` characters before and
+    after.
+    """
     if max(len(old), len(new)) <= WIDE:
         return old, new
     head, tail = common_ends(old, new)
@@ -79,6 +86,8 @@ def _around(old: str, new: str) -> tuple[str, str]:
 
 
 def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[list[Opcode]]:
+    """Yield the hunks of the diff from `old` to `new`: runs of opcodes, as difflib has them, with `CONTEXT` equal lines
+    around."""
     head, tail = common_ends(old, new)
     old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
     if not old_middle and not new_middle:
@@ -145,6 +154,7 @@ class _Matcher:
         self._blocks = matching_blocks(first, second)
 
     def get_matching_blocks(self) -> list[tuple[int, int, int]]:
+        """Return the matches of both sequences, as difflib's method of this name does."""
         return self._blocks
 
 
@@ -166,11 +176,12 @@ def three_ways(base: list[Line], ours: list[Line], theirs: list[Line], *, keep_o
 
 
 def _side_by_side(base: list[Line], ours: list[Line], theirs: list[Line]) -> list[Line] | None:
-    """Merge the changes of `ours` and `theirs` if they are to adjacent lines: one changes the last line, the other
-    adds a line after it.
+    """Return `base` with the changes of `ours` and `theirs`, if these are to adjacent lines; None if they contradict
+    each other.
 
-    Git treats such changes as a conflict. Notes of one line could then hardly ever be merged, so they are merged
-    here. Return None if both sides changed the same line differently, or inserted different lines at the same place.
+    Adjacent means that one side changes the last line, and the other adds a line after it. Git treats such changes as a
+    conflict. Notes of one line could then hardly ever be merged, so they are merged here. Changes contradict each other
+    if both sides changed the same line differently, or inserted different lines at the same place.
     """
     alike = common_ends(ours[::-1], theirs[::-1])[0]
     agreed = ours[len(ours) - alike :]  # both added the same at the end

@@ -1,11 +1,11 @@
 """Exact facts in a text: numbers with units, versions, times, dates, names, addresses, paths and code. Pure.
 
-`pieces` cuts a text into words and values, and reduces each value to one form, so that `text.statement` can compare
+`terms` cuts a text into words and values, and reduces each value to one form, so that `text.statement` can compare
 them. It knows values as written in English, German, Spanish, French and Chinese; everything else is a word.
 
-`exact_tokens` finds exact names in a query (`OPS-2310`, `0.5.2`, `src/app.py`, `parseTide`). `lost` returns the facts
-that a summary lacks. Both compare facts as written: "21 November" in place of "2026-11-21" counts as lost. So a good
-summary may be refused, but no fact gets lost.
+`exact_tokens` finds exact names in a query (`OPS-2310`, `0.5.2`, `src/app.py`, `parseTide`). `lost_facts` returns the
+facts that a summary lacks. Both compare facts as written: "21 November" in place of "2026-11-21" counts as lost. So a
+good summary may be refused, but no fact gets lost.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from ormahd.text.words import FUNCTION_WORDS, fold
 
 
 class Sort(StrEnum):
+    """What a word or value in a text is. Values are those in `VALUES`."""
+
     WORD = "word"
     NAME = "name"
     """A word that is written like a name: with a capital, with letters and digits, or in backticks."""
@@ -46,7 +48,7 @@ VALUES = frozenset({Sort.NUMBER, Sort.VERSION, Sort.TIME, Sort.DATE, Sort.WEEKDA
 
 
 class Term(Struct, frozen=True):
-    """A word or value in a text, as found by `pieces`."""
+    """A word or value in a text, as found by `terms`."""
 
     key: str
     """Its form for comparison: equal keys mean the same."""
@@ -65,6 +67,7 @@ _VALUES = tables("values.toml")
 
 
 def _pairs(listed: str) -> dict[str, float]:
+    """Return `{name: value}` from text such as `kb=1000 mb=1e6`."""
     return {name: float(value) for name, _, value in (pair.rpartition("=") for pair in listed.split())}
 
 
@@ -88,7 +91,7 @@ _TENS = re.compile(r"\b(twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)-(
 _INNER = re.compile(r"^(?=.*[^\W\d_])(?=.*\d)|[a-z][A-Z]|^[A-Z][A-Z]+$|^c[+#]")
 
 
-def pieces(text: str) -> Iterator[Term]:
+def terms(text: str) -> Iterator[Term]:
     """Yield the words and the values (numbers, times, dates, versions, addresses) of a text, in order."""
     text = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
     if not text.isascii():
@@ -100,14 +103,19 @@ def pieces(text: str) -> Iterator[Term]:
         piece, at = found[at], at + 1
         plain = piece["plain"]
         if plain is None:
-            made, at = _value(piece, found, at)
+            made, at = _read_value(piece, found, at)
         else:  # most pieces are plain words, and need none of the other tests
             made, at = _term(plain, plain.lower() if plain.isascii() else fold(plain), piece, found, at)
         if made is not None:
             yield made
 
 
-def _value(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Term | None, int]:
+def _read_value(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Term | None, int]:
+    """Return (the word or value that `piece` begins, index in `found` of the first match that is not part of it).
+
+    The first is None if the piece has no meaning of its own: a percent sign, an empty word, an impossible time.
+    `found`: all matches in the text; `at`: index in it of the match after `piece`.
+    """
     text, start = piece[0], piece.start()
     if piece["link"] or piece["address"]:
         key = fold(text).rstrip("/.")
@@ -117,7 +125,7 @@ def _value(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[T
             return Term(key.replace(".", ""), Sort.WORD, text, start), at  # e.g.
         return Term(key, Sort.ADDRESS, text, start), at
     if piece["half"] or piece["time"] or piece["hantime"]:
-        when = _time(piece)
+        when = _minute_of_day(piece)
         return (
             Term(f"@{when // 60}:{when % 60:02}", Sort.TIME, text, start, when, "@") if when is not None else None
         ), at
@@ -126,15 +134,15 @@ def _value(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[T
     if piece["hanweekday"]:
         return Term(f"day{'一二三四五六日'.find(text[-1].replace('天', '日')) + 1}", Sort.WEEKDAY, text, start), at
     if piece["handate"]:
-        day = f" {_han(piece['handay']):g}" if piece["handay"] else ""
-        return Term(f"={_han(piece['hanmonth']):g}{day}", Sort.DATE, text, start), at
+        day = f" {_chinese_number(piece['handay']):g}" if piece["handay"] else ""
+        return Term(f"={_chinese_number(piece['hanmonth']):g}{day}", Sort.DATE, text, start), at
     if piece["month"] or piece["month2"]:
         name, number = piece["month"] or piece["month2"], piece["day"] or piece["day2"]
         return Term(f"={MONTHS[fold(name)]} {int(number)}", Sort.DATE, text, start), at
     if piece["version"]:
         return Term("v" + fold(text).lstrip("v"), Sort.VERSION, text, start), at
     if piece["number"] or piece["hannumber"]:
-        return _number(piece, found, at)
+        return _read_amount(piece, found, at)
     if piece["percent"]:
         return None, at
     if piece["han"]:
@@ -154,7 +162,7 @@ def _term(word: str, low: str, piece: re.Match[str], found: list[re.Match[str]],
     """
     start = piece.start()
     if low in AMOUNTS:
-        return _number(piece, found, at, low)
+        return _read_amount(piece, found, at, low)
     if low in WEEKDAYS and (word[0].isupper() or low in _SMALL_WEEKDAYS):
         return Term(WEEKDAYS[low], Sort.WEEKDAY, word, start), at
     if low in MONTHS and (low not in _NOT_MONTHS or (word[0].isupper() and start > 0)) and len(low) > 2:
@@ -163,7 +171,7 @@ def _term(word: str, low: str, piece: re.Match[str], found: list[re.Match[str]],
     return Term(low, Sort.NAME if named else Sort.WORD, word, start), at
 
 
-def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str = "") -> tuple[Term, int]:
+def _read_amount(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str = "") -> tuple[Term, int]:
     """Return (an amount with its unit, index in `found` of the match after both).
 
     `piece`: the match with the number; `at`: index in `found` of the match after it; `word`: the number, if it is
@@ -171,9 +179,9 @@ def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str
     """
     start, text = piece.start(), piece[0]
     if piece["hannumber"]:
-        amount = _han(piece["hannumber"])
+        amount = _chinese_number(piece["hannumber"])
     elif piece["number"]:
-        amount = _amount(piece["number"])
+        amount = _plain_number(piece["number"])
     else:
         amount = AMOUNTS[word]
         if word in TENS and at < len(found) and (more := AMOUNTS.get(fold(found[at][0]), 0.0)) and 1 <= more <= 9:
@@ -216,7 +224,7 @@ def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str
     return Term(f"#{value:g}{unit}", Sort.NUMBER, text.strip(), start, value, unit), at
 
 
-def _amount(text: str) -> float:
+def _plain_number(text: str) -> float:
     """Return the value of a written number: `1,000`, `1 000`, `10.000` are thousands; `1.5`, `1,5`, `1.000`
     fractions."""
     if re.fullmatch(r"\d{1,3}(?:[,.' ]\d{3})+", text) and not re.fullmatch(r"\d\.\d{3}", text):
@@ -224,12 +232,12 @@ def _amount(text: str) -> float:
     return float(text.replace(",", ".").replace("'", ""))
 
 
-def _time(piece: re.Match[str]) -> int | None:
-    """Return the matched time of day in minutes since midnight; None if it is not a valid time."""
+def _minute_of_day(piece: re.Match[str]) -> int | None:
+    """Return the time of day that `piece` names, in minutes since midnight; None if there is no such time."""
     if piece["hantime"]:
-        hour = int(_han(piece["hour"]))
+        hour = int(_chinese_number(piece["hour"]))
         minute = piece["minute"] or ""
-        minutes = 30 if minute == "半" else int(_han(minute[:-1])) if minute else 0
+        minutes = 30 if minute == "半" else int(_chinese_number(minute[:-1])) if minute else 0
         late = piece["part"] in ("下午", "晚上") and hour < 12
         return (hour + 12 * late) * 60 + minutes
     text = fold(piece[0])
@@ -251,7 +259,7 @@ def _time(piece: re.Match[str]) -> int | None:
     return (hour + 12 * late) * 60 + minute if hour < 25 and minute < 60 else None
 
 
-def _han(text: str) -> float:
+def _chinese_number(text: str) -> float:
     """Return the value of a number that is written in digits or in Chinese (up to thousands)."""
     if text.isdigit():
         return float(text)
@@ -301,6 +309,7 @@ class ExactToken(Struct, frozen=True):
         return self._pattern().search(folded) is not None
 
     def _pattern(self) -> re.Pattern[str]:
+        """Return the pattern that matches this token in a folded text. The `v` of a version may be missing or added."""
         name = fold(self.text)
         version = re.fullmatch(r"v(\d.*)", name)
         inner = r"\s+".join(map(re.escape, (version[1] if version else name).split()))
@@ -311,7 +320,8 @@ class ExactToken(Struct, frozen=True):
 
 
 def exact_tokens(text: str) -> list[ExactToken]:
-    """Return the names, numbers and quoted phrases in a text that are searched exactly, each once, at most `MAX_EXACT_TOKENS`."""
+    """Return the names, numbers and quoted phrases in a text that are searched exactly, each once, at most
+    `MAX_EXACT_TOKENS`."""
     found: dict[str, ExactToken] = {}
     text = text[:MAX_SEARCHED]
     for quoted in _QUOTED.finditer(text):
@@ -328,6 +338,10 @@ def exact_tokens(text: str) -> list[ExactToken]:
 
 
 def _token(name: str) -> ExactToken | None:
+    """Return a piece of a text as an exact token; None if it is an ordinary word, or too short or too long.
+
+    A token has a digit, an inner sign such as `@` or `/`, or a capital after a small letter.
+    """
     if len(name) < 2 or len(name) > MAX_TOKEN_LENGTH or _NO_NAME.fullmatch(name):
         return None
     digits = any(char.isdigit() for char in name)
@@ -359,27 +373,28 @@ _LATER = 3
 """Maximum number of its last letters in which such a word may differ from the word of the summary."""
 
 
-def lost(sources: Iterable[tuple[str | None, str]], summary: str) -> list[str]:
-    """Return the facts (names, numbers, URLs, paths, code) in `sources` that `summary` lacks, as written, each once.
+def lost_facts(sources: Iterable[tuple[str | None, str]], summary: str) -> list[str]:
+    """Return the facts in `sources` that `summary` lacks, as written, each once.
 
-    `sources`: (title, content) of each memory that was summarised.
+    Facts are names, numbers, URLs, addresses, paths and code. `sources`: (title, content) of each memory that was
+    summarised.
     """
     texts = [text for title, content in sources for text in (title or "", content)]
     whole = "\n".join(texts)
-    summary_facts = _SummaryFacts(summary)
+    known = _SummaryFacts(summary)
     found: dict[str, None] = {}
     for text in texts:
         rest = text
         for pattern in (_URL, _ADDRESS, _CODE, _PATH, _FILE):
             for match in pattern.finditer(rest):
                 fact = match[match.lastindex or 0].strip().rstrip(_TRAILING)
-                if fact and not summary_facts.literally(fact):
+                if fact and not known.literally(fact):
                     found[fact] = None
             rest = pattern.sub(lambda match: " " * len(match[0]), rest)
-        found |= dict.fromkeys(number for number in _numbers(rest) if _plain(number) not in summary_facts.numbers)
+        found |= dict.fromkeys(number for number in _numbers(rest) if _plain_form(number) not in known.numbers)
     lower = frozenset(word for word in _WORD.findall(whole) if word[0].islower())
     for text in texts[1::2]:
-        found |= dict.fromkeys(name for name, sure in _names(text, lower) if not summary_facts.named(name, sure=sure))
+        found |= dict.fromkeys(name for name, sure in _names_in(text, lower) if not known.named(name, sure=sure))
     return list(found)
 
 
@@ -388,14 +403,20 @@ class _SummaryFacts:
 
     def __init__(self, summary: str) -> None:
         self._folded = fold(summary)
-        self.numbers = {_plain(number) for number in _numbers(summary)}
+        self.numbers = {_plain_form(number) for number in _numbers(summary)}
         self._words = {fold(word.rstrip("-&")) for word in _WORD.findall(summary)}
         self._words |= {part for word in self._words for part in re.split(r"['\u2019&-]", word) if part}
 
     def literally(self, text: str) -> bool:
+        """Return whether the summary contains `text`, whatever its case."""
         return fold(text) in self._folded
 
     def named(self, name: str, *, sure: bool) -> bool:
+        """Return whether the summary has a name. `sure`: whether it certainly is one (`_names_in`).
+
+        Of a sure name, a plural or genitive counts too. A word that may be no name need only have its first letters in
+        common with a word of the summary.
+        """
         folded = fold(name)
         if folded in self._words:
             return True
@@ -408,16 +429,17 @@ class _SummaryFacts:
 
 
 def _numbers(text: str) -> Iterator[str]:
+    """Yield the numbers in a text, as written; a date or version counts as one number."""
     return (match[0] for match in _NUMBER.finditer(text))
 
 
-def _plain(number: str) -> str:
+def _plain_form(number: str) -> str:
     """Return a number without separators of thousands; dates, versions and fractions are unchanged."""
     thousands = re.fullmatch(r"\d{1,3}(?:[,\u2019']\d{3})+", number)
     return re.sub(r"[,\u2019']", "", number) if thousands else number
 
 
-def _names(text: str, lower: frozenset[str]) -> Iterator[tuple[str, bool]]:
+def _names_in(text: str, lower: frozenset[str]) -> Iterator[tuple[str, bool]]:
     """Yield (name, sure) for each word that looks like a name, without a genitive ending.
 
     `sure` is False if the word may have its capital only because it begins a sentence. `lower`: words that the sources
@@ -434,11 +456,11 @@ def _names(text: str, lower: frozenset[str]) -> Iterator[tuple[str, bool]]:
             first = _SENTENCE_END.search(text[max(0, match.start() - 40) : match.start()]) is not None
             if not first:
                 yield word, True
-            elif match[0] != word or not _verb_like(word, text[match.end() : match.end() + 2]):
+            elif match[0] != word or not _is_verb_like(word, text[match.end() : match.end() + 2]):
                 yield word, False
 
 
-def _verb_like(word: str, after: str) -> bool:
+def _is_verb_like(word: str, after: str) -> bool:
     """Return whether the first word of a sentence looks like a verb: `Uses uv`, `Decided to`.
 
     `after`: the two characters after the word.

@@ -62,7 +62,7 @@ def initials_terms(acronym: str) -> list[str]:
     return [f"{INITIALS}{letters[at : at + 3]}{INITIALS}" for at in range(len(letters) - 2)]
 
 
-def spells(acronym: str, text: str) -> bool:
+def is_written_out(acronym: str, text: str) -> bool:
     """Return whether `acronym` is written out in `text`: consecutive words whose initials are its letters."""
     wanted = fold(acronym)
     found = (run for clause in _clauses(text) for run in _runs(clause, len(wanted)))
@@ -86,6 +86,11 @@ def forms(names: Sequence[str], content: str) -> str:
 
 
 def _initials(texts: Iterable[str]) -> set[str]:
+    """Return the index's term for the initials of each run of words in `texts` for which an acronym may stand
+    (`_runs`).
+
+    A run has three words, or two that both have a capital.
+    """
     found: set[str] = set()
     for text in texts:
         for clause in _clauses(text):

@@ -26,8 +26,11 @@ _FILE = tables("harness.toml")
 
 
 class Commands(Struct, frozen=True):
-    """How texts for an agent name what it can call: each as a tool of the MCP server, and the shell command that does
-    the same. In them, `ID` stands for a memory's id and `E` for a whisper's event."""
+    """The names by which texts for an agent call Ormah: for each task the tool of the MCP server, and the shell
+    command.
+
+    In them, `ID` stands for a memory's id and `E` for a whisper's event.
+    """
 
     show: str
     remember: str
@@ -35,13 +38,16 @@ class Commands(Struct, frozen=True):
     maintenance: str
 
     def judged(self, node_id: str, event: str) -> str:
-        """Return what records the judgement that memory `node_id` was useful in whisper `event`."""
+        """Return the call that records that memory `node_id` was useful in whisper `event`."""
         return self.feedback.replace(" ID ", f" {node_id} ").replace(" E`", f" {event}`")
 
 
 def shell(program: str = PROGRAM) -> Commands:
-    """Return the tools and commands of an agent. The tools come first, because a sandbox may forbid the socket to a
-    shell. `program`: how to call ormahctl in a shell, quoted if needed."""
+    """Return the names of Ormah's tools and commands for an agent. `program`: how to call ormahctl in a shell, quoted
+    if needed.
+
+    The tools come first, because a sandbox may forbid the socket to a shell.
+    """
     return Commands(
         show=f"`recall_node` (or `{program} show ID`)",
         remember=f'`remember` (or `{program} remember "…" --type decision`)',
@@ -93,7 +99,7 @@ def mark(event: str | None) -> str:
 
 
 def framing(commands: Commands) -> str:
-    """Return the paragraph that explains injected text to an agent and names what gives a whole note."""
+    """Return the first paragraph of injected text: it says what the text is, and how the agent gets a note in full."""
     return f"{FRAMING} Some are cut, or named by title alone: {commands.show} gives the whole text."
 
 
@@ -128,6 +134,7 @@ def strip(text: str) -> str:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of each block of injected text in `text`, in order."""
     at = 0
     while (heading := _HEADING.search(text, at)) is not None:
         start, end = _block(text, heading, at)
@@ -137,12 +144,17 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
-    """Return (start, end) of the block of injected text that begins with `heading`. If no block begins there, both
-    are the start of `heading`. `earliest`: the position before which the block cannot start."""
+    """Return (start, end) of the block of injected text that begins with `heading`; both are its start if none begins
+    there.
+
+    `earliest`: the position before which the block cannot start.
+    """
     nothing = heading.start(), heading.start()
     after = _BREAK.match(text, heading.end())
     if after is None:  # cut off right here, or a heading that is not Ormah's
         return heading.span() if heading.end() == len(text) else nothing
+
+    # the line after the heading must be the paragraph that explains the text, or its beginning
     depth = len(after[1] or "")
     at, start, end = after.end(), heading.start(), heading.end()
     stop, following = _end_of_line(text, at, depth)
@@ -153,9 +165,13 @@ def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
         or not (bare.startswith(FRAMING) or FRAMING.startswith(bare))
     ):
         return nothing
+
+    # all lines have the indent or quotation marks of the paragraph
     indent = paragraph[1]
     if start - len(indent) >= earliest and text.startswith(indent, start - len(indent)):
         start -= len(indent)
+
+    # the block ends with the mark, or before the first line of another kind; blank lines at its end do not belong to it
     while True:
         line = (
             text[at:stop] if depth == 0 else _ANGLE.sub(lambda found: "<" if found[1] in "cC" else ">", text[at:stop])
@@ -166,7 +182,7 @@ def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
             whole = _MARK_END.search(text, at, stop)  # None: the mark is cut off
             end = stop if whole is None else whole.end()
             break
-        if not (_LINE.match(bare) or _begins_ours(bare) or (end == heading.end())):
+        if not (_LINE.match(bare) or _may_begin_line(bare) or (end == heading.end())):
             break
         if bare.strip() or (depth and following is None):
             end = stop
@@ -179,18 +195,25 @@ def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
     return start, end
 
 
-def _begins_ours(bare: str) -> bool:
+def _may_begin_line(bare: str) -> bool:
     """Return whether `bare` may be the beginning of a line of injected text that was cut off."""
     rest = bare.lstrip(" \t")
     return any(start.startswith(rest) for start in (*_STARTS, MARK)) or (rest.startswith(MARK) and "-->" not in rest)
 
 
 def _end_of_line(text: str, at: int, depth: int) -> tuple[int, int | None]:
-    r"""Return (end of the line at `at`, start of the next line or None).
+    r"""Return (end of the line at `at`, start of the next line). The second is None if the text or its JSON string ends
+    here.
 
-    `depth`: number of backslashes before the `n` of a line end: 0 in plain text, 1 in a JSON string (`\n`), 2 in a
-    JSON string inside another one (`\\n`). A backslash of the content is written as 2 * `depth` of them, and the
-    quotation mark at the end of the string has `depth` - 1.
+    `depth` says how the text is quoted, which decides how a line end and the end of a string are written:
+
+    | `depth` | the text is | line end | end of the string |
+    | 0 | plain | a line feed | none |
+    | 1 | in a JSON string | `\n` | `"` |
+    | 2 | in a JSON string within another one | `\\n` | `\"` |
+
+    A backslash of the content is written as 2 * `depth` backslashes, so a number of them that is a multiple of this
+    does not belong to the sign after it.
     """
     if depth == 0:
         end = text.find("\n", at)
@@ -242,6 +265,8 @@ GAP = "\n…\n"
 
 
 class Author(StrEnum):
+    """Who wrote a prompt."""
+
     PERSON = "person"
     COMMAND = "command"
     """A slash command or a shell line for the harness."""
@@ -267,6 +292,10 @@ _OF_ONE: Final[dict[str, str]] = _FILE["of_one"]
 
 
 def _tag(more: str = "") -> re.Pattern[str]:
+    """Return a pattern that matches the tags that harnesses add. `more`: further names of elements, separated by `|`.
+
+    The group `name` is the element's name, and the group `end` is not empty for an end tag.
+    """
     names = "|".join(filter(None, (_NOBODY, _TYPED, _AROUND, more)))
     return re.compile(rf"<(?P<end>/?)(?P<name>{names})(?![\w-])[^<>\n]{{0,300}}>", re.IGNORECASE)
 
@@ -314,9 +343,12 @@ _FUNCTION_LEAST, _WORDS_LEAST, _LETTERS_LEAST = 2, 4, 6
 tells a sentence from a command."""
 
 
-def read(prompt: str, harness: str | None = None, *, characters: int = KEPT_HEAD + KEPT_TAIL) -> Prompt:
-    """Return the `Prompt` in a raw text that `harness` sent. Never raises. Of a longer text than `characters`, two
-    thirds of these are taken from its beginning and one third from its end."""
+def read_prompt(prompt: str, harness: str | None = None, *, characters: int = KEPT_HEAD + KEPT_TAIL) -> Prompt:
+    """Return the `Prompt` in a raw text that `harness` sent. Never raises.
+
+    If the person's text is longer than `characters`, two thirds of these are taken from its beginning and one third
+    from its end.
+    """
     whole = len(prompt) <= READ_HEAD + READ_TAIL
     text = prompt if whole else prompt[:READ_HEAD] + GAP + prompt[-READ_TAIL:]
     if "\x1b" in text:
@@ -329,16 +361,18 @@ def read(prompt: str, harness: str | None = None, *, characters: int = KEPT_HEAD
     if not rest and blocks:
         typed = any(_TYPED_NAME.fullmatch(name) for name in blocks)
         return Prompt("", Author.COMMAND if typed else Author.MACHINE)
-    if _is_data(rest, whole=whole):
+    if _is_by_machine(rest, whole=whole):
         return Prompt(_clipped(rest, characters), Author.MACHINE)
     if _is_command(rest):
         return Prompt(_clipped(rest, characters), Author.COMMAND)
     return Prompt(_clipped(rest, characters), Author.PERSON)
 
 
-def unwrapped(text: str) -> str:
-    """Return a prompt without the marks of a code block around all of it, and without tags that only structure it. They
-    do not say whether the person wrote what is in them."""
+def without_wrapping(text: str) -> str:
+    """Return a prompt without the marks of a code block around all of it, and without tags that only structure it.
+
+    Neither shows whether the person wrote what is inside.
+    """
     fenced = _FENCE.match(text)
     if fenced and "```" not in fenced["inside"] and fenced["language"].lower() in _PROSE:
         text = fenced["inside"].strip()
@@ -376,8 +410,10 @@ def _without_blocks(text: str, harness: str | None) -> tuple[str, tuple[str, ...
 
 
 def _without_elements(text: str, tag_of: re.Pattern[str]) -> tuple[str, list[str]]:
-    """Return (the text without the elements whose tags `tag_of` matches, names of these elements). An element ends
-    at the first end tag with its name. A tag without an end tag stays."""
+    """Return (the text without the elements whose tags `tag_of` matches, names of these elements).
+
+    An element ends at the first end tag with its name. A tag without an end tag is kept.
+    """
     tags = list(tag_of.finditer(text))
     last_end = {tag["name"].lower(): tag.start() for tag in tags if tag["end"]}
     parts: list[str] = []
@@ -396,9 +432,11 @@ def _without_elements(text: str, tag_of: re.Pattern[str]) -> tuple[str, list[str
     return " ".join([*parts, text[end:]]).strip() if parts else text, names
 
 
-def _is_data(text: str, *, whole: bool) -> bool:
+def _is_by_machine(text: str, *, whole: bool) -> bool:
     """Return whether a program wrote the text: it is JSON, or one element with a word of `MACHINES` in its name.
-    `whole`: whether the text is complete. JSON with a part left out is recognised by its beginning and end."""
+
+    `whole`: whether no part of the text was left out. Otherwise JSON is recognised by its beginning and end.
+    """
     fenced = _FENCE.match(text)
     if fenced:
         text = fenced["inside"].strip()
@@ -440,5 +478,6 @@ def _is_sentence(text: str) -> bool:
 
 
 def _clipped(text: str, characters: int) -> str:
+    """Return at most `characters` of a text: its beginning and its end, with `GAP` between them."""
     tail = characters * KEPT_TAIL // (KEPT_HEAD + KEPT_TAIL)
     return text if len(text) <= characters + len(GAP) else text[: characters - tail] + GAP + text[-tail:]

@@ -49,7 +49,7 @@ def languages(text: str) -> tuple[str, ...]:
     beginning = text[:READ]
     found = [name for pattern, names in _SCRIPTS if pattern.search(beginning) for name in names]
     text_words = frozenset(unicodedata.normalize("NFC", beginning).lower().split())
-    hits = {name: len(text_words & known) for name, known in _lists().items()}
+    hits = {name: len(text_words & known) for name, known in _function_words().items()}
     largest = max(hits.values())
     if largest and largest > hits["english"]:
         found += [name for name in _LATIN if hits[name] == largest]
@@ -59,7 +59,7 @@ def languages(text: str) -> tuple[str, ...]:
 def function_words(text: str) -> frozenset[str]:
     """Return the function words of the language of a text in Latin script; empty if it is English or unknown."""
     named = [name for name in languages(text) if name in _LISTS]
-    return frozenset().union(*(_lists()[name] for name in named))
+    return frozenset().union(*(_function_words()[name] for name in named))
 
 
 def note_stems(text: str, words: Iterable[str]) -> set[str]:
@@ -75,7 +75,7 @@ def note_stems(text: str, words: Iterable[str]) -> set[str]:
         several += sorted(spelled)
         several += [word.replace(a, b) for word in several for a, b in _SPELLED if a in word]
     for word in several:
-        script = _script(word)
+        script = _languages_of(word)
         for name in named:
             if name in script:
                 found.update(_stems(word, name))
@@ -89,11 +89,12 @@ _DOTTED: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
 @lru_cache(maxsize=8192)
 def question_stems(word: str) -> tuple[str, ...]:
     """Return the stems of a folded word in each language of its script, each with the prefix `STEM`, each once."""
-    return tuple(dict.fromkeys(stem for name in _script(word) for stem in _stems(word, name)))
+    return tuple(dict.fromkeys(stem for name in _languages_of(word) for stem in _stems(word, name)))
 
 
-def _script(word: str) -> tuple[str, ...]:
-    """Return the languages whose stems a word may have."""
+def _languages_of(word: str) -> tuple[str, ...]:
+    """Return the names of the languages of a word's script, in which it may be stemmed; empty if it is no word, or too
+    short."""
     if len(word) < SHORTEST or not all(char.isalpha() or unicodedata.category(char)[0] == "M" for char in word):
         return ()
     if word[0] <= "\u024f":
@@ -102,15 +103,17 @@ def _script(word: str) -> tuple[str, ...]:
 
 
 def _stems(word: str, name: str) -> list[str]:
+    """Return the stems of a folded word in the language `name`, each with the prefix `STEM`; without those that are too
+    short."""
     if name == "hebrew":
-        stems = _hebrew(word)
+        stems = _hebrew_forms(word)
     else:
         with _lock:
             stems = [_stemmer(name).stemWord(_SHORT_I.sub("й", word) if name == "russian" else word)]
     return [STEM + stem for stem in stems if len(stem) >= min(SHORTEST, len(word)) - 1]
 
 
-def _hebrew(word: str) -> list[str]:
+def _hebrew_forms(word: str) -> list[str]:
     """Return the forms by which a Hebrew word is found: the word, and without its first one or two letters.
 
     Letters are removed if they may be a prefix (an article, conjunction or preposition). Snowball has no Hebrew.
@@ -123,12 +126,14 @@ def _hebrew(word: str) -> list[str]:
 
 
 @cache
-def _lists() -> dict[str, frozenset[str]]:
+def _function_words() -> dict[str, frozenset[str]]:
+    """Return `{language: its function words}`."""
     return {name: frozenset(listed.split()) for name, listed in _LISTS.items()}
 
 
 @cache
 def _stemmer(name: str) -> Any:
+    """Return Snowball's stemmer of a language. It may be used by one thread at a time (`_lock`)."""
     import Stemmer
 
     return Stemmer.Stemmer(name)

@@ -52,49 +52,52 @@ _LETTER = re.compile(r"[^\W\d_]")
 _BLANKS = re.compile(r"[ \t]{2,}")
 
 
-def language(text: str) -> str:
+def without_data(text: str) -> str:
     """Return `text` without data: inline images, encoded data, minified code, hashes and logs.
 
-    Return "" if no letter is left, and `text` unchanged if it contains no data.
+    Returns "" if no letter remains, and `text` unchanged if it contains no data.
     """
     if len(text) > 2 * PART:
-        parts = [language(part) for part in _parts(text)]
+        parts = [without_data(part) for part in _parts(text)]
         return text if "".join(parts) == text else "\n".join(filter(None, (part.strip() for part in parts)))
     if not _SUSPECT.search(text):  # a quick test: most notes certainly contain no data
         return text
     found = _DATA_URL.sub("", text) if "data:" in text or "DATA:" in text else text
     if found is not text:
         found = _EMPTY_IMAGE.sub(r"\1", found)
-    found = "\n".join(map(_without_hashes, _lines(_LONG_RUN.sub("…", found).split("\n"))))
+    found = "\n".join(map(_without_hashes, _without_data_lines(_LONG_RUN.sub("…", found).split("\n"))))
     if found == text:
         return text
     return _BLANKS.sub(" ", found).strip() if _LETTER.search(found) else ""
 
 
 def beginning(text: str, characters: int) -> str:
-    """Return the first `characters` of a text without data (`language`). Reads only as much of the text as needed."""
+    """Return the first `characters` of a text without data (`without_data`). Reads only as much of the text as
+    needed."""
     for read in (4 * characters + 1_000, PART, MAX_SEARCHED):
-        found = language(text[:read])
+        found = without_data(text[:read])
         if len(found) >= characters or read >= len(text):
             break
     return found[:characters]
 
 
-def findable(text: str) -> str:
+def indexed_text(text: str) -> str:
     """Return `text` as it is indexed for full text search: without inline images and long runs of characters.
 
-    Hashes, code and logs stay.
+    Hashes, code and logs are kept.
     """
     if len(text) > 2 * PART:
-        return "".join(map(findable, _parts(text)))
+        return "".join(map(indexed_text, _parts(text)))
     if not _DATA_URL.search(text) and not _LONG_RUN.search(text):
         return text
     return _LONG_RUN.sub(" ", _DATA_URL.sub(" ", text))
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield a long text in parts, which end at line ends if possible. They are short enough that no pattern holds the
-    GIL for long."""
+    """Yield a long text in parts, which end at line ends if possible.
+
+    Each part is so short that no pattern holds the GIL for long.
+    """
     start = 0
     while start < len(text):
         end = text.find("\n", start + PART, start + LONGEST) + 1 or start + LONGEST
@@ -102,7 +105,7 @@ def _parts(text: str) -> Iterator[str]:
         start = end
 
 
-def _lines(lines: list[str]) -> Iterator[str]:
+def _without_data_lines(lines: list[str]) -> Iterator[str]:
     """Yield `lines` without minified code, and without runs of `WRAPPED` or more consecutive lines of encoded data or
     of a log."""
     block: list[str] = []
@@ -122,8 +125,10 @@ def _lines(lines: list[str]) -> Iterator[str]:
 
 
 def _without_hashes(line: str) -> str:
-    """Return the line without its hashes if they are more than half of it. Otherwise they are part of a sentence, and
-    the line is returned unchanged."""
+    """Return the line without its hashes if they are more than half of it; otherwise the line unchanged.
+
+    Fewer hashes are part of a sentence.
+    """
     if len(line) < SMALL:
         return "" if line.strip(" \t\r>") == "…" else line
     rest = _HASH.sub("", line)
@@ -183,31 +188,32 @@ def harmless(text: str) -> str:
     text = _LINE_ENDS.sub("\n", text)
     if not (text.isascii() and text.isprintable()):
         text = _NOT_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", text)
-        text = _CONTROLS.sub(_picture, text)
+        text = _CONTROLS.sub(_shown_control, text)
         text = _ACCENTS.sub(r"\1", text)
         both = _RIGHT_TO_LEFT.search(text) is not None
-        text = _INVISIBLE.sub(lambda found: _visible(found, both), text)
+        text = _INVISIBLE.sub(lambda found: _shown_run(found, both), text)
     text = _OUR_HEADING.sub(r"\\#", text)
     if "<" in text or "[" in text or ">" in text:
         text = _TURNS.sub(lambda found: f"({found[1]})" if found[1] else f"‹‹{found[2]}››", text)
-        text = _TAG.sub(_tag, text)
+        text = _TAG.sub(_shown_tag, text)
         text = _OPENINGS.sub(lambda found: "‹" if found[0] == "<" else "›", text)
     return text
 
 
-def _picture(found: re.Match[str]) -> str:
+def _shown_control(found: re.Match[str]) -> str:
+    """Return the visible sign for a matched control character: `␛` for ESC, `‹U+009B›` for one without such a sign."""
     code = ord(found[0])
     if code < 0x20:
         return chr(0x2400 + code)
     return "␡" if code == 0x7F else f"‹U+{code:04X}›"
 
 
-def _visible(found: re.Match[str], right_to_left: bool) -> str:
-    """Return what replaces a run of invisible characters.
+def _shown_run(found: re.Match[str], right_to_left: bool) -> str:
+    """Return the text that replaces a run of invisible characters.
 
-    A variant selector, joiner or mark of direction stays if it belongs to the characters around it. The others become
-    a count such as `‹12 hidden characters›`, or are dropped if they are few. `right_to_left`: whether the text has
-    letters of a script that is written from right to left.
+    A variant selector, joiner or mark of direction is kept if it has an effect on the characters around it. Other
+    characters are replaced by a count such as `‹12 hidden characters›`, or dropped if they are few. `right_to_left`:
+    whether the text has letters of a script that is written from right to left.
     """
     run, text, start, end = found[0], found.string, found.start(), found.end()
     if run[0] == "\U0001f3f4":
@@ -215,7 +221,7 @@ def _visible(found: re.Match[str], right_to_left: bool) -> str:
     before, after = text[start - 1 : start], text[end : end + 1]
     visible = ""
     if "\ufe00" <= run[0] <= "\ufe0f" or "\U000e0100" <= run[0] <= "\U000e01ef" or "\u180b" <= run[0] <= "\u180d":
-        visible = run[0] if _takes_variant(before, run[0]) else ""
+        visible = run[0] if _has_variant(before, run[0]) else ""
     joiner = run[len(visible) : len(visible) + 1]
     if joiner and (
         (joiner in _JOINERS and _joined(before, after)) or (joiner in _MARKS_OF_DIRECTION and right_to_left)
@@ -225,7 +231,8 @@ def _visible(found: re.Match[str], right_to_left: bool) -> str:
     return f"{visible}‹{hidden} hidden characters›" if hidden > _HIDDEN_AT_MOST else visible
 
 
-def _takes_variant(before: str, variant: str) -> bool:
+def _has_variant(before: str, variant: str) -> bool:
+    """Return whether a variant selector (`variant`) has an effect on the character `before` it."""
     if not before or before.isspace():
         return False
     if variant in "\ufe0e\ufe0f":  # a symbol as text or as a picture; keycaps are digits
@@ -236,17 +243,21 @@ def _takes_variant(before: str, variant: str) -> bool:
 
 
 def _joined(before: str, after: str) -> bool:
+    """Return whether a joiner between these two characters has an effect: in a script that needs it, or within an
+    emoji."""
     if before and _JOINS.match(before):
         return not after or after.isspace() or _JOINS.match(after) is not None
-    return _picture_part(before) and _picture_part(after)
+    return _is_emoji_part(before) and _is_emoji_part(after)
 
 
-def _picture_part(character: str) -> bool:
+def _is_emoji_part(character: str) -> bool:
     """Return whether a character may be part of an emoji, such as a symbol or skin colour."""
     return bool(character) and unicodedata.category(character) in {"So", "Sk", "Sm", "Mn", "Me"}
 
 
-def _tag(found: re.Match[str]) -> str:
+def _shown_tag(found: re.Match[str]) -> str:
+    """Return what replaces a matched tag: the tag with `‹` and `›` if it could address a machine, else the tag
+    unchanged."""
     slash, name, rest, end = found[1], found[2], found[3], found[4]
     folded = name.casefold()
     ours = folded in _MEANT_FOR_MACHINES or any(sign in folded for sign in "-_:")
@@ -292,10 +303,11 @@ def one_line(text: str, characters: int) -> str:
 
 
 def quoted(text: str, characters: int) -> str:
-    """Return at most `characters` of a text, without data (`language`) and made harmless (`harmless`), with `QUOTE`
-    before each line.
+    """Return at most `characters` of a text as a quotation: each line begins with `QUOTE`. Returns "" if nothing is
+    readable.
 
-    A code fence that is left open is closed. Return "" if nothing readable is left.
+    Data is left out (`without_data`), and the text is made harmless (`harmless`). A code fence that is not closed is
+    closed.
     """
     cleaned = harmless(beginning(text, 8 * characters + 200))
     cleaned = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in cleaned.split("\n"))).strip("\n")
@@ -307,6 +319,7 @@ def quoted(text: str, characters: int) -> str:
 
 
 def _open_fence(lines: list[str]) -> str:
+    """Return the code fence that `lines` open and do not close; "" if there is none."""
     fence = ""
     for line in lines:
         found = _FENCE.match(line)

@@ -25,10 +25,13 @@ _FILE = tables("sameness.toml")
 
 
 def _set(name: str) -> frozenset[str]:
+    """Return the words in the entry `name` of `sameness.toml`."""
     return frozenset(_FILE[name].split())
 
 
 class Same(StrEnum):
+    """How two memories say the same."""
+
     EXACT = "the same words"
     NEAR = "the same words but for articles, spelling or punctuation"
 
@@ -46,7 +49,7 @@ _PLAIN = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _CAMEL = re.compile(r"[a-z]+[A-Z]")
 _ENDS = (".", "!", "?", ":", "\u2026")
 
-_LOUD = _set("loud")
+_ABBREVIATIONS = _set("loud")
 _CONTRACTED = (
     _FILE["contracted"]
     | {f"{verb}n't": f"{verb} not" for verb in _set("negated")}
@@ -70,30 +73,31 @@ def same(title: str | None, content: str, other_title: str | None, other_content
         return Same.EXACT
     words = {*ours, *theirs}
     english = bool(words & _ENGLISH) and not words & _FOREIGN
-    text = retold(ours, english)
-    if text != retold(theirs, english) or not text:
+    text = normalised(ours, english)
+    if text != normalised(theirs, english) or not text:
         return None
-    title_words, other_words = (retold(list(tokens(named or "")), english) for named in (title, other_title))
+    title_words, other_words = (normalised(list(tokens(named or "")), english) for named in (title, other_title))
     return Same.NEAR if _titles_agree(title_words, other_words, text) else None
 
 
 @lru_cache(maxsize=1_000)
 def gist(content: str) -> int:
-    """Return a hash that is equal for contents that say the same (`same`). With it many contents are compared
+    """Return a hash of a content. Contents that say the same (`same`) have equal hashes, so they can be compared
     quickly."""
-    return hash(_core(content))
+    return hash(_core_words(content))
 
 
-def essence(content: str) -> str:
-    """Return a normal form that is equal for contents that say the same (`same`).
+def normal_form(content: str) -> str:
+    """Return a normal form of a content. Contents that say the same (`same`) have equal forms.
 
     Unlike `gist` it is the same in every process, so its hash may be stored.
     """
-    return " ".join(_core(content))
+    return " ".join(_core_words(content))
 
 
-def _core(content: str) -> tuple[str, ...]:
-    return tuple(part for part in retold(list(tokens(content)), english=False) if part not in _ARTICLES)
+def _core_words(content: str) -> tuple[str, ...]:
+    """Return the words of a content that decide `gist` and `normal_form`: retold, without articles."""
+    return tuple(part for part in normalised(list(tokens(content)), english=False) if part not in _ARTICLES)
 
 
 def _titles_agree(first: tuple[str, ...], second: tuple[str, ...], text: tuple[str, ...]) -> bool:
@@ -105,8 +109,9 @@ def _titles_agree(first: tuple[str, ...], second: tuple[str, ...], text: tuple[s
     return not (first and second) and any(text[at : at + len(title)] == title for at in starts)
 
 
-def retold(tokens: Sequence[str], english: bool) -> tuple[str, ...]:
-    """Return `tokens` without articles, with one form for `don't` and `do not`, `colour` and `color`, `two` and `2`.
+def normalised(tokens: Sequence[str], english: bool) -> tuple[str, ...]:
+    """Return `tokens` in one form: without articles, contractions written out, American spelling, small numbers as
+    digits.
 
     `english`: whether `a` and `an` are articles in this text.
     """
@@ -116,13 +121,15 @@ def retold(tokens: Sequence[str], english: bool) -> tuple[str, ...]:
             continue
         for part in _CONTRACTED.get(token, token).split():
             if _PLAIN.fullmatch(part) and part.islower():
-                out.extend(_spelled(piece) for piece in part.split("-"))
+                out.extend(_one_spelling(piece) for piece in part.split("-"))
             else:
                 out.append(part)
     return tuple(out)
 
 
-def _spelled(word: str) -> str:
+def _one_spelling(word: str) -> str:
+    """Return one form of a word that may be written in two ways: small numbers as digits, British spelling as
+    American."""
     if word in _NUMBERS:
         return _NUMBERS[word]
     if word in _SPELLED:
@@ -149,25 +156,27 @@ def tokens(text: str) -> Iterator[str]:
             elif line.strip():
                 yield f"\x00{line.rstrip()}"  # indentation means something in code
         elif mark:
-            yield from _prose("\n".join(prose))
+            yield from _prose_tokens("\n".join(prose))
             prose, fence = [], mark[1]
             yield f"\x00{line.strip().lstrip('`~')}"
         else:
             prose.append(line)
-    yield from _prose("\n".join(prose))
+    yield from _prose_tokens("\n".join(prose))
 
 
-def _prose(text: str) -> Iterator[str]:
+def _prose_tokens(text: str) -> Iterator[str]:
+    """Yield the tokens of a text outside of code blocks, see `tokens`."""
     at = 0
     for span in _SPAN.finditer(text):
-        yield from _words(text[at : span.start()])
+        yield from _word_tokens(text[at : span.start()])
         # Case is kept: a word in code equals the same word in prose only if it has no capitals.
         yield from span[2].split()
         at = span.end()
-    yield from _words(text[at:])
+    yield from _word_tokens(text[at:])
 
 
-def _words(text: str) -> Iterator[str]:
+def _word_tokens(text: str) -> Iterator[str]:
+    """Yield the tokens of a text without code, see `tokens`."""
     begins = True
     for line in _BOLD.sub(r"\2", text.translate(_QUOTES)).split("\n"):
         begins = begins or not line.strip() or _BULLET.match(line) is not None
@@ -181,7 +190,7 @@ def _words(text: str) -> Iterator[str]:
                     yield token
             elif token == "A" and not (begins and raw[at + 1 : at + 2] and raw[at + 1] not in STOP_WORDS):  # noqa: S105
                 yield "\x00A"  # plan A, vitamin A: no article
-            elif _PLAIN.fullmatch(token) and not _kept_case(token, raw[at - 1] if at else "", loud):
+            elif _PLAIN.fullmatch(token) and not _keeps_case(token, raw[at - 1] if at else "", loud):
                 yield token.casefold()
             else:
                 yield token
@@ -190,7 +199,7 @@ def _words(text: str) -> Iterator[str]:
             begins = word.rstrip("\"')").endswith(_ENDS)
 
 
-def _kept_case(word: str, before: str, loud: bool) -> bool:
+def _keeps_case(word: str, before: str, loud: bool) -> bool:
     """Return whether the case of a word matters: a name in code, a unit (Mb, MB), an abbreviation (IT, US).
 
     `before`: the previous word; `loud`: whether the whole line is in capitals.
@@ -199,7 +208,7 @@ def _kept_case(word: str, before: str, loud: bool) -> bool:
         return True
     if before and before[-1].isdigit() and len(word) <= 3:
         return True
-    return not loud and word.isupper() and word.casefold() in _LOUD
+    return not loud and word.isupper() and word.casefold() in _ABBREVIATIONS
 
 
 REPLACED_WORDS = 2
@@ -213,6 +222,8 @@ _STRIPPED = "()[]{}\"'`*_.,;:!?\u2026\u201c\u201d\u2018\u2019\u00ab\u00bb"
 
 
 class TextContrast(StrEnum):
+    """In what two similar texts clearly differ."""
+
     MARKS = "each names a number, a name or a word of code that the other does not"
     NEGATION = "one of them says no"
     ONE_PLACE = "one says a word where the other says another"
@@ -220,8 +231,8 @@ class TextContrast(StrEnum):
 
 def contrast(first: str, second: str) -> TextContrast | None:
     """Return in what two similar texts clearly differ, so that they are no duplicates; None if their words show no
-    such difference."""
-    ours, theirs = marks(first), marks(second)
+    difference."""
+    ours, theirs = distinctive_words(first), distinctive_words(second)
     folded = fold(first), fold(second)
     # A name does not count if the other text has it too, in small letters or within a word.
     mine = any(mark not in folded[1] for mark in ours - theirs)
@@ -230,10 +241,10 @@ def contrast(first: str, second: str) -> TextContrast | None:
         return TextContrast.MARKS
     if bool(_NEGATED.search(folded[0])) != bool(_NEGATED.search(folded[1])):
         return TextContrast.NEGATION
-    return TextContrast.ONE_PLACE if _one_place(first, second) else None
+    return TextContrast.ONE_PLACE if _differs_in_one_place(first, second) else None
 
 
-def marks(text: str) -> set[str]:
+def distinctive_words(text: str) -> set[str]:
     """Return the numbers, names and words of code in a text, folded.
 
     A word is no name if only the beginning of a sentence gives it a capital.
@@ -251,10 +262,12 @@ def marks(text: str) -> set[str]:
     return found
 
 
-def _one_place(first: str, second: str) -> bool:
-    ours, theirs = (retold(list(tokens(text)), english=True) for text in (first, second))
+def _differs_in_one_place(first: str, second: str) -> bool:
+    """Return whether two texts are equal except for one to `REPLACED_WORDS` words in which each has another word."""
+    ours, theirs = (normalised(list(tokens(text)), english=True) for text in (first, second))
     if len(ours) == len(theirs):  # the same word may be replaced at several places, such as title and text
         return 0 < len({two for two in zip(ours, theirs, strict=True) if two[0] != two[1]}) <= REPLACED_WORDS
+    # texts of other lengths must have other words at one place only
     head, tail = common_ends(ours, theirs)
     return 0 < len(ours) - head - tail <= REPLACED_WORDS and 0 < len(theirs) - head - tail <= REPLACED_WORDS
 
@@ -267,10 +280,10 @@ TitledText = tuple[str | None, str]
 """(title, content) of a memory."""
 
 
-def once(items: Iterable[tuple[T, TitledText]]) -> list[tuple[T, list[T]]]:
-    """Group the items whose memories say the same. Return (first item, the others) of each group, in order.
+def grouped(items: Iterable[tuple[T, TitledText]]) -> list[tuple[T, list[T]]]:
+    """Return the items in groups whose memories say the same: (first item, the others) of each group, in order.
 
-    `items`: each with the text of its memory.
+    `items`: each item with the (title, content) of its memory.
     """
     groups: list[tuple[T, list[T]]] = []
     texts: list[TitledText] = []
@@ -285,7 +298,8 @@ def once(items: Iterable[tuple[T, TitledText]]) -> list[tuple[T, list[T]]]:
 
 
 def says_the_same(first: TitledText, second: TitledText) -> bool:
-    """Return whether two memories say the same (`same`). If one is longer than `LONGEST`, they must be equal."""
+    """Return whether two memories say the same (`same`). Memories with a content longer than `LONGEST` must be
+    equal."""
     if first == second:
         return True
     shorter, longer = sorted((len(first[1]), len(second[1])))

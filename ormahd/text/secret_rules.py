@@ -5,10 +5,10 @@
 - assignments such as `password = …` or `"api_key": "…"`: the value is one word of at least 8 characters (6 in quotes)
   that mixes letters with digits or signs. Variables, calls, paths, URLs, versions, dates, placeholders, masks and slugs
   are no secrets; a UUID or digest is one only as the value of an assignment;
-- passwords of letters alone: `password = swordfish`, "my password is swordfish", `--password swordfish`. Such a password
-  looks like any other word, so three conditions must hold. It follows a label of a password with a sign or verb. It
-  ends a line or clause. It is not in `plain_words.txt`, and is no participle and no name in code. Labels are those of
-  English, German, French and Spanish;
+- passwords of letters alone: `password = swordfish`, "my password is swordfish", `--password swordfish`. Such a
+  password looks like any other word, so three conditions must hold. It follows a label of a password with a sign or
+  verb. It ends a line or clause. It is not in `plain_words.txt`, and is no participle and no name in code. Labels are
+  those of English, German, French and Spanish;
 - secrets in sentences and commands: `the wifi password at home is …`, a PIN, recovery codes, `curl -u me:…`. Their
   names, in many languages, are in `secret_labels.txt`;
 - card and account numbers with a valid checksum.
@@ -57,8 +57,8 @@ def looks_real(value: str) -> bool:
     return any(char.isalpha() for char in value) and any(char.isdigit() or char in "!@#$%^&*" for char in value)
 
 
-def stands_in(password: str) -> bool:
-    """Return whether the password in a URL is only a placeholder."""
+def is_placeholder(password: str) -> bool:
+    """Return whether the password in a URL is a placeholder, and no secret."""
     return len(set(password)) < 2 or _RULE["url_stand_in"].fullmatch(password) is not None
 
 
@@ -73,12 +73,14 @@ def spans(text: str, pace: Pace) -> Iterator[Span]:
 
 
 def _passwords_of_urls(text: str) -> Iterator[Span]:
+    """Yield the passwords in URLs (`https://me:PASSWORD@host`), except placeholders."""
     for found in _RULE["url_password"].finditer(text):
-        if not stands_in(found[1]):
+        if not is_placeholder(found[1]):
             yield Span(*found.span(1), "Basic Auth Credentials")
 
 
 def _credentials(rule: str, text: str) -> Iterator[Span]:
+    """Yield the credentials after each match of `rule`: the key of a pattern for a header or a bearer token."""
     for found in _RULE[rule].finditer(text):
         value = _RULE["credentials"].match(text, found.end())
         if value and (looks_real(value[0]) or (rule == "header" and _RULE["cases"].search(value[0]))):
@@ -99,10 +101,12 @@ def _cookies(text: str) -> Iterator[Span]:
 
 
 def _assignments(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
+    """Yield the values of assignments (`token = …`) that look like secrets. `pattern`: matches the name and the
+    sign."""
     reach = 0
     for found in pattern.finditer(text):
         # The value is not consumed, because it may contain another name, as in `password: token=…`.
-        place = _value(text, found.end()) if found.end() >= reach else None
+        place = _assigned_value(text, found.end()) if found.end() >= reach else None
         if place is None:
             continue
         # Names within a long value are skipped. Otherwise hostile text would be read again for each of them.
@@ -113,7 +117,9 @@ def _assignments(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
             yield Span(*place, "Password" if password else "Secret")
 
 
-def _value(text: str, start: int) -> tuple[int, int] | None:
+def _assigned_value(text: str, start: int) -> tuple[int, int] | None:
+    """Return (start, end) of the value that is assigned at `start`, without quotes; None if there is none, or it is too
+    short."""
     if quoted := _RULE["quoted"].match(text, start):
         return quoted.span(quoted.lastindex or 0)
     if bare := _RULE["bare"].match(text, start):
@@ -156,7 +162,8 @@ _LONGEST: Final = 128
 _SIGNS: Final = frozenset("!#$%^&*")
 
 
-def _flags(text: str) -> Iterator[Span]:
+def _passwords_of_flags(text: str) -> Iterator[Span]:
+    """Yield the passwords after flags of commands, such as `--password` or `-u`."""
     for found in _RULE["flags"].finditer(text):
         name = found.lastgroup or ""
         value = found[name]
@@ -166,25 +173,29 @@ def _flags(text: str) -> Iterator[Span]:
             yield Span(start, end, "Password")
 
 
-def _pairs(text: str) -> Iterator[Span]:
+def _passwords_of_logins(text: str) -> Iterator[Span]:
+    """Yield the passwords of logins, such as `login: me / PASSWORD`."""
     for found in _RULE["pair"].finditer(text):
-        yield from _password(text, *found.span("value"))
+        yield from _trimmed_password(text, *found.span("value"))
 
 
-def _called(text: str) -> Iterator[Span]:
+def _called_passwords(text: str) -> Iterator[Span]:
+    """Yield the words that a phrase after them calls a password: `hunter2x is the password`."""
     for found in _RULE["called"].finditer(text):
         before = text[max(0, found.start() - _LONGEST) : found.start()].split()
         if before:
-            yield from _password(text, found.start() - len(before[-1]), found.start())
+            yield from _trimmed_password(text, found.start() - len(before[-1]), found.start())
 
 
 def _cards(text: str) -> Iterator[Span]:
+    """Yield the numbers of payment cards."""
     for found in _RULE["card"].finditer(text) if _RULE["digits_of_a_card"].search(text) else ():
         if _is_card(found[0]):
             yield Span(*found.span(), "Card Number")
 
 
 def _ibans(text: str) -> Iterator[Span]:
+    """Yield the account numbers (IBAN) with a valid checksum, except those in examples."""
     for found in _RULE["iban"].finditer(text):
         plain = found[0].replace(" ", "")
         if 15 <= len(plain) <= 34 and plain not in _EXAMPLES["ibans"]:
@@ -193,7 +204,9 @@ def _ibans(text: str) -> Iterator[Span]:
                 yield Span(*found.span(), "IBAN")
 
 
-def _password(text: str, start: int, end: int) -> Iterator[Span]:
+def _trimmed_password(text: str, start: int, end: int) -> Iterator[Span]:
+    """Yield the password between `start` and `end` without signs around it; nothing if it does not look like a
+    secret."""
     value = text[start:end]
     start += len(value) - len(value.lstrip(_LEADING))
     value = value.strip(_LEADING).rstrip(_TRAILING)
@@ -206,14 +219,15 @@ def is_product(text: str, end: int) -> bool:
     return _RULE["product"].match(text, end) is not None
 
 
-def _labelled(text: str) -> Iterator[Span]:
+def _labelled_secrets(text: str) -> Iterator[Span]:
+    """Yield the secrets that follow a label in a sentence or command, such as `the wifi password at home is …`."""
     folded = text.casefold()
-    for kind, names in _names().items():
+    for kind, names in _labels().items():
         present = tuple(name for name in names if name.lstrip("~") in folded)
         if not present:
             continue
         behind = 0
-        for label in _pattern(present).finditer(text):
+        for label in _label_pattern(present).finditer(text):
             if label.start() < behind or _RULE["other"].match(text, label.end()):
                 continue
             for name, pattern in _FOLLOWING.items():
@@ -221,14 +235,14 @@ def _labelled(text: str) -> Iterator[Span]:
                 if found is None:
                     continue
                 how = name.partition("_")[0]
-                values = list(_values(text, found.end(), kind, how, dense=label["dense"] is not None))
+                values = list(_labelled_values(text, found.end(), kind, how, dense=label["dense"] is not None))
                 if values:
                     yield from values
                     behind = values[-1].end
                     break
 
 
-def _values(text: str, start: int, kind: str, how: str, *, dense: bool) -> Iterator[Span]:
+def _labelled_values(text: str, start: int, kind: str, how: str, *, dense: bool) -> Iterator[Span]:
     """Yield the secrets of `kind` that begin at `start`: at most one, but for recovery codes all of their list.
 
     `how`: what stands between the secret's label ("password") and `start`, a key of
@@ -239,7 +253,7 @@ def _values(text: str, start: int, kind: str, how: str, *, dense: bool) -> Itera
         if words := _RULE["words"].match(text, start):
             yield Span(*words.span(), _KINDS[kind])
     elif kind == "recovery":
-        yield from _codes(text, start)
+        yield from _recovery_codes(text, start)
     elif kind == "pin":
         digits = None if how == "marked" else _RULE["digits"].match(text, start)
         if digits is not None and (how != "next" or _RULE["end"].match(text, digits.end())):
@@ -249,13 +263,13 @@ def _values(text: str, start: int, kind: str, how: str, *, dense: bool) -> Itera
         place = found.span(1) if found else None
         if found is None and (bare := _RULE["ascii" if dense else "bare_word"].match(text, start)):
             place = start, start + len(bare[0].rstrip(_TRAILING))
-        if place is not None and _tells(text, place, kind, how, quoted=found is not None):
+        if place is not None and _is_secret(text, place, kind, how, quoted=found is not None):
             yield Span(*place, _KINDS[kind])
 
 
-def _tells(text: str, place: tuple[int, int], kind: str, how: str, *, quoted: bool) -> bool:
+def _is_secret(text: str, place: tuple[int, int], kind: str, how: str, *, quoted: bool) -> bool:
     """Return whether the value at `place` (start, end) after a label is the secret itself, and not a description of
-    it. `kind`, `how`: see `_values`."""
+    it. `kind`, `how`: see `_labelled_values`."""
     value = text[slice(*place)]
     if how == "marked" and (kind != "password" or _SIGNS.isdisjoint(value) or not _RULE["end"].match(text, place[1])):
         return False
@@ -273,7 +287,7 @@ def _tells(text: str, place: tuple[int, int], kind: str, how: str, *, quoted: bo
     return _is_real(value, least=6 if how in ("sign", "verb") else 8)
 
 
-def _codes(text: str, start: int) -> Iterator[Span]:
+def _recovery_codes(text: str, start: int) -> Iterator[Span]:
     """Yield the recovery codes of the list that begins at `start`."""
     at = start
     while found := _RULE["code"].match(text, (_RULE["codes"].match(text, at) or re.compile("").match(text, at)).end()):  # type: ignore[union-attr]
@@ -284,12 +298,16 @@ def _codes(text: str, start: int) -> Iterator[Span]:
 
 
 def _is_real(value: str, *, least: int) -> bool:
+    """Return whether a value of at least `least` characters looks like a secret, and is no name of a product or a
+    place."""
     if len(value) < least or _RULE["product_names"].fullmatch(value) or _RULE["place"].fullmatch(value):
         return False
     return looks_real(value)
 
 
 def _is_card(text: str) -> bool:
+    """Return whether a text is the number of a payment card: of a known issuer, with a valid checksum, and no
+    example."""
     digits = re.sub(r"[ -]", "", text)
     if digits in _EXAMPLES["cards"] or len(set(digits)) < 4 or not _RULE["issuer"].fullmatch(digits):
         return False
@@ -298,7 +316,7 @@ def _is_card(text: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+def _label_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     """Return a pattern that matches any of these labels of secrets as a whole word.
 
     Labels that begin with `~` are in scripts without spaces; they match anywhere, in the group `dense`.
@@ -310,7 +328,7 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 @cache
-def _names() -> dict[str, list[str]]:
+def _labels() -> dict[str, list[str]]:
     """Return `{kind of secret: its labels}` from `secret_labels.txt`, folded, longest first."""
     return {kind: sorted(names, key=len, reverse=True) for kind, names in sections("secret_labels.txt").items()}
 
@@ -322,7 +340,14 @@ _WORD_REST: Final = re.compile(r"[A-Za-z0-9_-]*+")
 
 
 class _TokenRule:
+    """A rule for the tokens of one issuer: a pattern, and keywords of which a text with such a token has at least one.
+
+    `entropy`: minimum bits of information of each character; `folded`: (keyword, its trigrams) of each keyword,
+    casefolded.
+    """
+
     def __init__(self, line: str) -> None:
+        """`line`: kind, minimum entropy, keywords separated by `|`, and pattern, separated by tabs."""
         self.kind, least, keywords, self._pattern = line.split("\t")
         self.entropy = float(least)
         self._keywords = keywords.split("|")
@@ -337,6 +362,7 @@ class _TokenRule:
 
 @cache
 def token_rules() -> list[_TokenRule]:
+    """Return the rules in `betterleaks.txt` and `secret_tokens.txt`."""
     lines = [
         line
         for name in ("betterleaks.txt", "secret_tokens.txt")
@@ -374,6 +400,7 @@ def _tokens(text: str, folded: str, pace: Pace) -> Iterator[Span]:
 
 
 def _trigrams(text: str) -> set[str]:
+    """Return the runs of three characters in a text."""
     return {text[at : at + 3] for at in range(len(text) - 2)}
 
 
@@ -455,11 +482,11 @@ _RULES: Final[tuple[tuple[tuple[str, ...], Callable[[str], Iterator[Span]]], ...
     (("cookie",), _cookies),
     (("pass", "pwd", "pw", "secret", "token", "key", "credential", "pat"), partial(_assignments, _RULE["assigned"])),
     (("pass", "pwd"), partial(_assignments, _RULE["stated"])),
-    (("-u", "--user", "--basic", "--proxy", "-pass", "-secret", "-token", "-api", "-auth", "-access", "-client", "mysql", "mariadb", "sshpass", "redis-cli", "az login", "sqlcmd", "zip", "openssl", "htpasswd", "smb", "configure set", "sudo -s"), _flags),
-    (("log in", "login", "sign in", "cred", "account", "anmeldung", "zugang", "identifiant", "acceso", "доступ", "логин"), _pairs),
-    (("pass", "pin", "token", "key"), _called),
+    (("-u", "--user", "--basic", "--proxy", "-pass", "-secret", "-token", "-api", "-auth", "-access", "-client", "mysql", "mariadb", "sshpass", "redis-cli", "az login", "sqlcmd", "zip", "openssl", "htpasswd", "smb", "configure set", "sudo -s"), _passwords_of_flags),
+    (("log in", "login", "sign in", "cred", "account", "anmeldung", "zugang", "identifiant", "acceso", "доступ", "логин"), _passwords_of_logins),
+    (("pass", "pin", "token", "key"), _called_passwords),
     (("pass", "pw", "kennwort", "contrase", "-u", "--user", "--basic", "mysql", "mariadb", "redis-cli", " login"), _letter_passwords),
-    (("",), _labelled),
+    (("",), _labelled_secrets),
     (("",), _cards),
     (("",), _ibans),
 )  # fmt: skip

@@ -43,43 +43,46 @@ _PLAIN_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,19}|[0-9a-f]{8}(?:-[0-9a-f]{4
 
 
 def redact(text: str, *, pace: Pace = iter) -> Redacted:
-    """Replace every secret in `text` by `[redacted: <kind>]`. Thread-safe. Doing it twice changes nothing more.
+    """Return `text` with `[redacted: <kind>]` in place of every secret, and the kinds and lines of the secrets.
+    Thread-safe.
 
-    A pattern holds the GIL while it searches, so a long text is searched in
+    Redacting the result changes nothing more. A pattern holds the GIL while it searches, so a long text is searched in
     overlapping sections (windows). `pace`: iterates over the patterns, and may let other threads run between two of
     them.
     """
     found: list[tuple[int, Secret]] = []
     cuts: list[tuple[int, int]] = []
     # Search again, because a token right after a private key now begins a word.
-    while spans := list(_joined(sorted(_spans(text, pace), key=_by_place))):
-        text, cuts = _cut(text, spans, cuts, found)
+    while spans := list(_joined(sorted(_spans(text, pace), key=_sort_key))):
+        text, cuts = _replace_spans(text, spans, cuts, found)
     return Redacted(text, tuple(finding for _, finding in sorted(found, key=lambda at: (at[1].line, at[0]))))
 
 
 @lru_cache(maxsize=1024)
 def redact_name(name: str) -> Redacted:
-    """Return `redact` of a name, such as that of a space, an agent or a session.
+    """Return the result of `redact` for a name, such as that of a space, an agent or a session.
 
     Results are cached, because every request contains such names.
     """
     return Redacted(name, ()) if _PLAIN_NAME.fullmatch(name) else redact(name)
 
 
-def _cut(
+def _replace_spans(
     text: str, spans: list[Span], cuts: list[tuple[int, int]], found: list[tuple[int, Secret]]
 ) -> tuple[str, list[tuple[int, int]]]:
-    """Replace each span by a marker, and append (position, secret) to `found`. Return (the new text, updated `cuts`).
+    """Return (`text` with a marker in place of each span, the updated `cuts`). Appends (position, secret) to `found`.
 
-    `cuts`: (position in the text, number of line ends that the marker there replaced) for each earlier marker. With
-    it the lines of secrets are counted as in the original text.
+    `cuts`: (position in the text, number of line ends that the marker there replaced) for each earlier marker. With it
+    the lines of secrets are counted as in the original text.
     """
+    # `line`: the line of `end` in the original text; `size`: the length of the new text up to `end`
     parts: list[str] = []
     moved: list[tuple[int, int]] = []
     earlier = iter([*cuts, (len(text) + 1, 0)])
     cut = next(earlier)
     line, end, size = 1, 0, 0
     for span in spans:
+        # earlier markers before the span: they move with the text
         while cut[0] <= span.start:
             moved.append((cut[0] + size - end, cut[1]))
             line += cut[1]
@@ -88,6 +91,8 @@ def _cut(
         found.append((span.start, Secret(span.kind, line)))
         parts += (text[end : span.start], f"[redacted: {span.kind}]")
         size += span.start - end + len(parts[-1])
+
+        # the new marker replaces the line ends in the span, and those that earlier markers in it replaced
         swallowed = text.count("\n", span.start, span.end)
         while cut[0] < span.end:
             swallowed += cut[1]
@@ -127,12 +132,13 @@ def _spans_of(text: str, pace: Pace) -> Iterator[Span]:
             yield span
 
 
-def _by_place(span: Span) -> tuple[int, int]:
+def _sort_key(span: Span) -> tuple[int, int]:
+    """Return the sort key of a span: by its start, the longer one first."""
     return span.start, -span.end
 
 
 def _joined(spans: list[Span]) -> Iterator[Span]:
-    """Yield the spans, overlapping ones joined to one with the kind of the first. `spans`: sorted by `_by_place`."""
+    """Yield the spans, overlapping ones joined to one with the kind of the first. `spans`: sorted by `_sort_key`."""
     current: Span | None = None
     for span in spans:
         if current is not None and span.start < current.end:

@@ -1,8 +1,8 @@
 """How two memories relate: the newer replaced the older, they say the same, or both hold. Pure.
 
-`text.statement.read` reads each memory, `weigh` computes the features of the pair, and `compare` computes from these
-the probability of each relation, by a multinomial logistic regression. `python -m tests.quality.standing --fit` fits
-its weights and thresholds (`standing_weights.json`).
+`text.statement.read_statement` reads each memory, `compute_evidence` computes the features of the pair, and `compare`
+computes from these the probability of each relation, by a multinomial logistic regression. `python -m
+tests.quality.standing --fit` fits its weights and thresholds (`standing_weights.json`).
 
 In this module *the other side* is the other memory of the pair. A key is *matched* if the other side has it, or
 another form of the same word; `matched_old` and `matched_new` are those of the older and the newer memory.
@@ -27,7 +27,7 @@ from ormahd.model.node import NodeType
 from ormahd.text.facts import VALUES, Sort
 from ormahd.text.quoting import shortened
 from ormahd.text.statement import OPPOSITES, Sentence, Statement, Token
-from ormahd.text.words import alike
+from ormahd.text.words import are_alike
 
 HAPPENINGS = frozenset({NodeType.EVENT, NodeType.OBSERVATION})
 """Types of memories about a moment. Two such memories rarely contradict each other."""
@@ -84,7 +84,7 @@ class Features(Struct, frozen=True):
     """The same share, but only of two sentences that differ at one place, whatever its words."""
     change: float
     """What a sentence of the newer memory that asserts a change has in common with the older memory."""
-    turned: float
+    former: float
     """The weight of a memory's values that the other one names as former: "instead of", "from … to", "is gone"."""
     apart: float
     """Number of signs that they are about different cases: places, numbered things, conditions, moments."""
@@ -110,8 +110,9 @@ class StandingEvidence(Struct, frozen=True):
     """(value in the older memory, other value of the same sort and unit in the newer one)."""
 
 
-def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence:
-    """Return the features of a pair of memories, and how they differ. `cosine`: that of their vectors."""
+def compute_evidence(older: Statement, newer: Statement, cosine: float) -> StandingEvidence:
+    """Return the features of a pair of memories, and the words in which they differ. `cosine`: between their
+    vectors."""
     old, new = older.keys, newer.keys
     matched_old, matched_new = _matched(old, new), _matched(new, old)
     covers = sorted((_share(old, matched_old), _share(new, matched_new)))
@@ -138,7 +139,7 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence
     common = [sum(token.weight for token in tokens if token.key in matched_new) for tokens in changes]
     change = max((min(1.0, 0.25 + 0.25 * weight) for weight in common), default=0.0)
 
-    turned = _turned(older, newer)
+    former = _former_weight(older, newer)
     sides = [(pair & older.plain, pair & newer.plain) for pair in OPPOSITES]
     opposite = any(len(old_side) == len(new_side) == 1 and old_side != new_side for old_side, new_side in sides)
     denied = opposite or older.negated != any(sentence.negated for sentence in asserted)
@@ -159,14 +160,14 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence
         swap=swap,
         only=only,
         change=change,
-        turned=min(1.5, turned),
+        former=min(1.5, former),
         apart=apart,
         own=own,
         talk=max(older.talk, newer.talk),
         equal=covers[0] ** 3 * (1.0 - max(min(1.0, slot), swap, denied)),
     )
-    differs = bool(old.keys() - matched_old and new.keys() - matched_new) or denied or change > 0.0 or turned > 0.0
-    about_one_thing = bool(slot or swap or subject or turned or own)
+    differs = bool(old.keys() - matched_old and new.keys() - matched_new) or denied or change > 0.0 or former > 0.0
+    about_one_thing = bool(slot or swap or subject or former or own)
     asserts = any(sentence.asserted for sentence in _content(newer))
     related = differs and features.equal < WHOLE and asserts and about_one_thing
     best = aligned[0] if aligned else None
@@ -181,12 +182,14 @@ def _matched(keys: Mapping[str, float], others: Mapping[str, float]) -> frozense
         if len(other) >= 3:
             starts.setdefault(other[:3], []).append(other)
     for key in keys:
-        if key not in found and any(alike(key, other) for other in starts.get(key[:3], ())):
+        if key not in found and any(are_alike(key, other) for other in starts.get(key[:3], ())):
             found.add(key)
     return frozenset(found)
 
 
 def _share(keys: Mapping[str, float], matched: Iterable[str]) -> float:
+    """Return the sum of the weights of `matched` as a share of the sum of all weights in `keys`; 0 if `keys` is
+    empty."""
     total = sum(keys.values())
     return sum(keys[key] for key in matched) / total if total else 0.0
 
@@ -194,10 +197,12 @@ def _share(keys: Mapping[str, float], matched: Iterable[str]) -> float:
 def _rivals(
     older: Statement, newer: Statement, matched_old: frozenset[str], matched_new: frozenset[str]
 ) -> tuple[tuple[tuple[Token, Token], ...], float]:
-    """Return (values that may exclude each other, best slot in common first; the largest share of a common slot).
+    """Return (pairs of values that may exclude each other, the largest share of a common slot). The best pair comes
+    first.
 
-    Values are rivals if they have one sort and unit, neither is in the other memory, and the sentences around them
-    (with the titles) have a word in common. The slot is the share of these words that are common.
+    Two values are rivals if they have one sort and unit, neither is in the other memory, and the words around them have
+    a key in common. These words, of the sentence and the title, are the *slot*; its share is the share of common words.
+    A pair has the older memory's value first.
     """
     found: list[tuple[float, tuple[Token, Token]]] = []
     news = [place for place in _slots(newer) if place[0].key not in matched_new]
@@ -223,13 +228,13 @@ def _slots(statement: Statement) -> list[tuple[Token, dict[str, float]]]:
     return found
 
 
-def _turned(statement: Statement, other: Statement) -> float:
+def _former_weight(statement: Statement, other: Statement) -> float:
     """Return the sum of the weights of values in `statement` that `other` names as former."""
     values: dict[str, float] = {}
     for sentence in statement.sentences:
         named = [token for token in sentence.tokens[: sentence.head] if token.sort in {*VALUES, Sort.NAME}]
         values |= {token.key: token.weight for token in (*named, *sentence.tokens[sentence.head :])}
-    return sum(values[key] for key in _matched(values, dict.fromkeys(other.turned, 1.0)))
+    return sum(values[key] for key in _matched(values, dict.fromkeys(other.former, 1.0)))
 
 
 def _content(statement: Statement) -> tuple[Sentence, ...]:
@@ -238,13 +243,15 @@ def _content(statement: Statement) -> tuple[Sentence, ...]:
 
 
 def _tail(statement: Statement) -> dict[str, float]:
-    """Return {key: weight} of the tokens behind the subject of each sentence of the content."""
+    """Return {key: weight} of the tokens after the subject of each sentence of the content."""
     return {token.key: token.weight for sentence in _content(statement) for token in sentence.tokens[sentence.head :]}
 
 
 def _aligned(older: Statement, newer: Statement) -> list[Aligned]:
-    """Return the `COMPARED` pairs of sentences with most words in common, aligned, closest first: those that the newer
-    memory asserts. A title is aligned with a title."""
+    """Return the pairs of sentences with most words in common, at most `COMPARED`, each aligned; the closest first.
+
+    The newer memory must assert its sentence of the pair. A title is aligned with a title only.
+    """
     pairs = [*product(_content(older), _content(newer))]
     if older.titled and newer.titled:
         pairs.append((older.sentences[0], newer.sentences[0]))
@@ -260,8 +267,9 @@ def _aligned(older: Statement, newer: Statement) -> list[Aligned]:
 
 
 def _align(older: Sentence, newer: Sentence) -> Aligned:
+    """Return two sentences aligned word by word."""
     ours = [token.key for token in older.tokens]
-    theirs = [_like(token.key, ours) for token in newer.tokens]
+    theirs = [_same_word(token.key, ours) for token in newer.tokens]
     places: list[Mismatch] = []
     more = less = shared = 0.0
     for what, a, b, c, d in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
@@ -280,11 +288,12 @@ def _align(older: Sentence, newer: Sentence) -> Aligned:
     return Aligned(older, newer, shared, shared / whole if whole else 0.0, tuple(places), more, less)
 
 
-def _like(key: str, keys: Sequence[str]) -> str:
+def _same_word(key: str, keys: Sequence[str]) -> str:
+    """Return the key in `keys` that is another form of the word `key`; `key` itself if there is none."""
     if key in keys:
         return key
     begins = key[:3]  # forms of one word begin alike
-    return next((known for known in keys if known[:3] == begins and alike(key, known)), key)
+    return next((known for known in keys if known[:3] == begins and are_alike(key, known)), key)
 
 
 RULES = frozenset({NodeType.PREFERENCE, NodeType.DECISION, NodeType.PROCEDURE, NodeType.GOAL})
@@ -302,6 +311,8 @@ VALUE = 60
 
 
 class Relation(StrEnum):
+    """How a newer memory relates to an older one."""
+
     REPLACED = "replaced"
     """The newer memory makes the older one false."""
     BOTH = "both"
@@ -338,8 +349,10 @@ class Weights(Struct, frozen=True):
 
 
 def comparable(kind: NodeType, space: str | None, other_kind: NodeType, other_space: str | None) -> bool:
-    """Return whether two memories may contradict each other: both are in one space, or one is global and the type of
-    neither is in `RULES`. `kind`, `other_kind`: their types."""
+    """Return whether two memories may contradict each other. `kind`, `other_kind`: their types.
+
+    They may if both are in one space, or if one is global and neither has a type in `RULES`.
+    """
     if space == other_space:
         return True
     return (space is None or other_space is None) and not RULES & {kind, other_kind}
@@ -347,18 +360,21 @@ def comparable(kind: NodeType, space: str | None, other_kind: NodeType, other_sp
 
 def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
     """Return how `newer` relates to `older`. `cosine`: between their vectors."""
-    evidence = weigh(older, newer, cosine)
+    # the probability of each relation (softmax of the logits)
+    evidence = compute_evidence(older, newer, cosine)
     fitted = weights()
-    values = products(astuple(evidence.features))
+    values = with_products(astuple(evidence.features))
     logits = {
-        standing: fitted.constants[standing] + sum(map(mul, fitted.weights[standing], values)) for standing in Relation
+        relation: fitted.constants[relation] + sum(map(mul, fitted.weights[relation], values)) for relation in Relation
     }
     largest = max(logits.values())
-    powers = {standing: math.exp(logit - largest) for standing, logit in logits.items()}
+    powers = {relation: math.exp(logit - largest) for relation, logit in logits.items()}
     total = sum(powers.values())
-    chance = {standing: power / total for standing, power in powers.items()}
+    chance = {relation: power / total for relation, power in powers.items()}
     if not evidence.related:
         chance[Relation.REPLACED] = 0.0
+
+    # the verdict
     subject, old, new = _difference(evidence)
     if chance[Relation.REPLACED] >= REPLACED_AT:
         verdict = Relation.REPLACED
@@ -369,8 +385,11 @@ def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
     return Compared(chance[Relation.REPLACED], chance[Relation.SAME], verdict, subject, old, new)
 
 
-def products(values: Sequence[float]) -> list[float]:
-    """Return the features of a pair with the product of each two of them: a change counts where the subject is common."""
+def with_products(values: Sequence[float]) -> list[float]:
+    """Return the features of a pair, followed by the product of each two of them, also of each with itself.
+
+    So a change can count more where the subject is common.
+    """
     return [*values, *(value * other for at, value in enumerate(values) for other in values[at:])]
 
 
@@ -399,6 +418,8 @@ def _difference(evidence: StandingEvidence) -> tuple[str, str, str]:
 
 
 def _joined(tokens: tuple[Token, ...]) -> str:
+    """Return tokens as one text for people: at most `VALUE` characters, Chinese characters without spaces between
+    them."""
     gap = "" if tokens and all(token.sort is Sort.HAN for token in tokens) else " "
     text = gap.join(token.text for token in tokens)
     return shortened(text, VALUE)

@@ -11,7 +11,7 @@ import sys
 from msgspec import Struct
 
 from ormahd.model.node import NodeType
-from ormahd.text.facts import Sort, Term, pieces
+from ormahd.text.facts import Sort, Term, terms
 from ormahd.text.tables import patterns, tables
 from ormahd.text.words import fold, stem
 
@@ -57,12 +57,13 @@ class Sentence(Struct, frozen=True):
     """Whether it says what is so, and does not only consider, plan, ask, quote or reject it."""
     changed: bool
     """Whether it asserts that something changed."""
-    turned: frozenset[str]
+    former: frozenset[str]
     """Keys of the tokens beside words such as "instead of", "from" or "no longer": these say what was so before."""
 
 
 class Statement(Struct, frozen=True):
-    """What `read` found in a memory. `statement_words` has the words that make a bool without a docstring True."""
+    """What `read_statement` found in a memory. `statement_words` has the words that make a bool without a docstring
+    True."""
 
     sentences: tuple[Sentence, ...]
     """The title, if there is one, and the sentences of the content."""
@@ -77,7 +78,7 @@ class Statement(Struct, frozen=True):
     plain: frozenset[str]
     """All words, folded."""
     negated: bool
-    turned: frozenset[str]
+    former: frozenset[str]
     added: bool
     places: frozenset[str]
     """Its words that distinguish variants of a thing: staging, guests, winter."""
@@ -91,8 +92,9 @@ class Statement(Struct, frozen=True):
     states little."""
 
 
-def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa: A002 - a memory's word
-    """Analyse a memory: return its sentences, and what its words show, as a `Statement`."""
+def read_statement(title: str | None, content: str, type: NodeType) -> Statement:  # noqa: A002 - a memory's word
+    """Return a memory as a `Statement`: its sentences, and what its words show. `type`: the memory's type."""
+    # the title and the sentences, as written
     text = _CODE.sub(" ", content[:MAX_TEXT])
     raw = [title] if title else []
     raw += [part for line in text.splitlines() for part in _SENTENCE.split(_BULLET.sub("", line))]
@@ -104,6 +106,8 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
         for part in raw[: MAX_SENTENCES + 1]
         if (clean := " ".join(part.split()).strip(" .!;*_#>。！；"))
     )
+
+    # the keys of all tokens, and of those that are subjects
     titled = bool(title) and bool(sentences)
     keys: dict[str, float] = {}
     head: set[str] = set()
@@ -113,12 +117,14 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
             if at < sentence.head:
                 head.add(token.key)
     named = frozenset(token.key for token in sentences[0].tokens) if titled else frozenset()
+
+    # what the words of the content show
     body = fold(text)
     parts = [part for part in raw[1 if title else 0 : MAX_SENTENCES + 1] if part.strip()]
     spoken = sum(
         _SPOKEN.search(part) is not None or _PATTERNS["addressing"].search(fold(part)) is not None for part in parts
     )
-    domains = {name for name in ("home", "work") if _WORDS[name] & words or _runs(folded, _WORDS[name])}
+    domains = {name for name in ("home", "work") if _WORDS[name] & words or _chinese_words(folded, _WORDS[name])}
     labels = (token.key for sentence in sentences for token in sentence.tokens if token.sort is Sort.LABEL)
     conditions = (word for match in _CONDITION.finditer(body) for word in match[1].split()[:4])
     return Statement(
@@ -130,9 +136,9 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
         head=frozenset(head) | named,
         plain=words,
         negated=any(sentence.negated for sentence in sentences),
-        turned=frozenset().union(*(sentence.turned for sentence in sentences)),
+        former=frozenset().union(*(sentence.former for sentence in sentences)),
         added=_PATTERNS.get(language, _PATTERNS["en"]).search(body) is not None,
-        places=words & _WORDS["places"] | _runs(folded, _WORDS["places"]),
+        places=words & _WORDS["places"] | _chinese_words(folded, _WORDS["places"]),
         domains=frozenset(domains | {"home"} if _PATTERNS["moving"].search(body) else domains),
         about_self=bool(words & _WORDS["self"]) or _PATTERNS["self_runs"].search(folded) is not None,
         conditions=frozenset(stem(word) for word in conditions if word not in _WORDS["empty"]),
@@ -141,17 +147,23 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
 
 
 def _sentence(text: str) -> Sentence:
+    """Return a sentence of a memory as tokens, and what its words show. `text`: the sentence on one line."""
     tokens: list[Token] = []
-    found = list(pieces(text))
+    found = list(terms(text))
     folded = fold(text)
     asserted = _PATTERNS["hedged"].search(folded) is None
+
+    # (start, end) of the places beside words such as "instead of", where former values are named
     beside: list[tuple[int, int]] = []
     if asserted and len(folded) == len(text):
         for match in _PATTERNS["instead"].finditer(folded):
             cut = _PATTERNS["but"].search(folded, match.end(), match.end() + NEAR)
             beside.append((match.end(), cut.start() if cut else match.end() + NEAR))
         beside += [(match.start() - NEAR, match.start()) for match in _PATTERNS["gone"].finditer(folded)]
-    turned: set[str] = set()
+    former: set[str] = set()
+
+    # The subject (`head` tokens) ends at a colon or a verb. A thing such as "camera" and the number after it become
+    # one token; `label` is that thing while the number may follow.
     colon = re.search(r"[:：]\s", text)
     head: int | None = None
     negated = False
@@ -165,26 +177,28 @@ def _sentence(text: str) -> Sentence:
             negated = True
         if head is None and tokens and plain:
             # a verb: a known one, or a word within the sentence that ends like one
-            like = at > 0 and piece.text[:1].islower() and at + 1 < len(found)
-            like = like and len(low) > 4 and low.endswith(("ed", "es", "s")) and not low.endswith("ss")
-            head = len(tokens) if low in _WORDS["verbs"] or like else None
+            inside = at > 0 and piece.text[:1].islower() and at + 1 < len(found)
+            verb_like = len(low) > 4 and low.endswith(("ed", "es", "s")) and not low.endswith("ss")
+            head = len(tokens) if low in _WORDS["verbs"] or (inside and verb_like) else None
+        # function words are left out
         if plain and low in _WORDS["empty"] and not _named(piece, text):
             continue
         if plain and (low in _WORDS["negations"] or low in _WORDS["now"]):
             continue
+
         token = _token(piece)
         if any(begin <= piece.at <= end for begin, end in beside):
-            turned.add(token.key)
+            former.add(token.key)
         number = piece.sort is Sort.NUMBER and not piece.unit and low[1:].isdigit()
         if number and label is not None and tokens and tokens[-1] is label:
             tokens[-1] = Token(f"{label.key}{low}", Sort.LABEL, f"{label.text} {piece.text}", 1.5)
         else:
             tokens.append(token)
         label = token if low.rstrip("s") in _WORDS["labelled"] or low in _WORDS["labelled"] else None
-    if head is None:
+    if head is None:  # no verb was found: the first words are taken for the subject
         head = min(2, len(tokens))
-    changed = asserted and _changes(folded)
-    return Sentence(tuple(tokens[:MAX_TOKENS]), min(head, MAX_TOKENS), negated, asserted, changed, frozenset(turned))
+    changed = asserted and _says_changed(folded)
+    return Sentence(tuple(tokens[:MAX_TOKENS]), min(head, MAX_TOKENS), negated, asserted, changed, frozenset(former))
 
 
 def _named(piece: Term, text: str) -> bool:
@@ -198,6 +212,7 @@ def _named(piece: Term, text: str) -> bool:
 
 
 def _token(piece: Term) -> Token:
+    """Return a term of a sentence as a token; of a word its stem is the key."""
     key, text = map(sys.intern, (piece.key, piece.text))  # the same words occur in many memories
     if piece.sort is Sort.HAN:
         return Token(key, piece.sort, text, HAN_WEIGHT)
@@ -206,7 +221,8 @@ def _token(piece: Term) -> Token:
     return Token(key, piece.sort, text, 1.0, piece.unit)
 
 
-def _changes(text: str) -> bool:
+def _says_changed(text: str) -> bool:
+    """Return whether a folded sentence says that something changed."""
     words = set(_WORD.findall(text))
     stems = {word.removesuffix("ing").removesuffix("ed") for word in words if word.endswith(("ed", "ing"))}
     if not (words.isdisjoint(_WORDS["changed"] | _WORDS["now"]) and stems.isdisjoint(_WORDS["changed_stems"])):
@@ -214,7 +230,7 @@ def _changes(text: str) -> bool:
     return any(_PATTERNS[name].search(text) for name in ("changed_runs", "particles", "now_phrases", "no_longer"))
 
 
-def _runs(text: str, listed: frozenset[str]) -> frozenset[str]:
+def _chinese_words(text: str, listed: frozenset[str]) -> frozenset[str]:
     """Return the Chinese words in `listed` that the text contains."""
     if text.isascii():
         return frozenset()
@@ -222,6 +238,8 @@ def _runs(text: str, listed: frozenset[str]) -> frozenset[str]:
 
 
 def _language(text: str, words: frozenset[str]) -> str:
+    """Return the language of a folded text by its characters and `words`: "zh", or a key of `languages`; "en" if
+    unknown."""
     if not text.isascii() and len(_HAN.findall(text)) > 2:
         return "zh"
     hits = {language: len(words & set(known.split())) for language, known in _FILE["languages"].items()}

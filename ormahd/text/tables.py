@@ -30,8 +30,10 @@ def sections(file: str) -> dict[str, list[str]]:
 
 
 def patterns(file: str, table: str, **parts: str) -> dict[str, re.Pattern[str]]:
-    """Return {name: pattern} of a table of regular expressions. In them, `@name@` stands for one of `parts`, or for an
-    entry of the table `parts` of the same file."""
+    """Return {name: pattern} of a table of regular expressions.
+
+    In them, `@name@` stands for one of `parts`, or for an entry of the table `parts` of the same file.
+    """
     data = tables(file)
     known = data.get("parts", {}) | parts
 

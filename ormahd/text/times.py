@@ -78,7 +78,7 @@ class Period(Struct, frozen=True):
 class Pattern(Struct, frozen=True):
     """One way to name a time.
 
-    `kind`: says how `_meaning` interprets the groups of the pattern `source`. `shift`: a number for
+    `kind`: says how `_meant_period` interprets the groups of the pattern `source`. `shift`: a number for
     that, such as how many units before the current one the period lies.
     """
 
@@ -132,12 +132,13 @@ def flat(text: str) -> str:
     if text.isascii():
         return text.lower().translate(_MARKS)
     return "".join(
-        _cached(character) if character < "\u2e80" or character in _OTHERS else character for character in text
+        _flat_character(character) if character < "\u2e80" or character in _OTHERS else character for character in text
     )
 
 
 @cache
-def _cached(character: str) -> str:
+def _flat_character(character: str) -> str:
+    """Return a character in the form that `flat` gives it: in lower case, without accent, Chinese signs simplified."""
     plain = unicodedata.normalize("NFKD", character.translate(_MARKS).translate(_HAN))
     plain = plain[:1] if len(plain) > 1 and all(unicodedata.combining(mark) for mark in plain[1:]) else plain
     lowered = plain.lower()
@@ -173,10 +174,11 @@ class _Found(Struct, frozen=True):
 
 
 def find_period(text: str, now: datetime, zone: tzinfo | None = None) -> Period | None:
-    """Return the first period that `text` names, or None.
+    """Return the first period that `text` names; None if it names none, or one in the future.
 
     `now`: the present; `zone`: the person's time zone (None: this machine's).
     """
+    # all phrases; code is replaced by characters that no pattern matches, so that positions are kept
     if len(text) > MAX_SEARCHED:
         text = f"{text[: MAX_SEARCHED // 2]}\n{text[-MAX_SEARCHED // 2 :]}"
     seen = _CODE.sub(lambda code: "\0" * len(code.group()), flat(text))
@@ -184,6 +186,8 @@ def find_period(text: str, now: datetime, zone: tzinfo | None = None) -> Period 
     found = sorted(_matches(seen, local), key=lambda phrase: (phrase.lead, -phrase.end, phrase.start))
     if not found:
         return None
+
+    # the first phrase: alone, or with a second one that is the end of its range
     first = found[0]
     start, end, (after, before) = first.start, first.end, first.span
     speech = first.speech
@@ -193,25 +197,29 @@ def find_period(text: str, now: datetime, zone: tzinfo | None = None) -> Period 
     if second is not None and second.span[0] >= after and (opened is not None or first.kind == second.kind):
         start, end, before = start if opened is None else opened, second.end, second.span[1]
     else:
-        start, end, after, before = _directed(seen, first, local)
+        start, end, after, before = _with_direction(seen, first, local)
     if after >= before or after > local:
         return None
+
+    # the period in UTC, and the text without its words
     rest = " ".join((text[:start] + " " + text[end:]).split())
-    last = _instant(before, zone) - timedelta(microseconds=1)
+    last = _to_utc(before, zone) - timedelta(microseconds=1)
     phrase = " ".join(text[start:end].split())
-    return Period(after=_instant(after, zone), before=last, phrase=phrase, rest=rest)
+    return Period(after=_to_utc(after, zone), before=last, phrase=phrase, rest=rest)
 
 
-def _instant(wall: datetime, zone: tzinfo | None) -> datetime:
-    """Convert local time to UTC. An ambiguous local time means its first occurrence; a skipped one means the time
-    after the gap."""
+def _to_utc(wall: datetime, zone: tzinfo | None) -> datetime:
+    """Return a local time in UTC. An ambiguous local time means its first occurrence; a skipped one the time after the
+    gap."""
     return (wall if zone is None else wall.replace(tzinfo=zone)).astimezone(UTC)
 
 
 def _matches(seen: str, now: datetime) -> Iterator[_Found]:
+    """Yield the phrases in `seen` that name a time of the past. `seen`: a text as `flat` returns it; `now`: in local
+    time."""
     text_words = frozenset(_WORD.findall(seen))
     numbered, han = bool(_NUMBERED.search(seen)), bool(_HAN_TIMES.search(seen))
-    for speech in load():
+    for speech in load_languages():
         for pattern in speech.patterns:
             if speech.language == "zh":
                 may_hold = han
@@ -220,17 +228,17 @@ def _matches(seen: str, now: datetime) -> Iterator[_Found]:
             if not may_hold:
                 continue
             for match in pattern.regex.finditer(seen):
-                span = _span(pattern, match, speech, now) if _stands(seen, *match.span(), speech, match) else None
+                span = _span(pattern, match, speech, now) if _is_past_time(seen, *match.span(), speech, match) else None
                 if span is not None:
                     lead = _at_end(speech.lead, seen, match.start())
                     yield _Found(speech, pattern.kind, match.start() if lead is None else lead, *match.span(), span)
 
 
-def _stands(seen: str, start: int, end: int, speech: TimeLanguage, match: re.Match[str]) -> bool:
-    """Whether a match names a time of the past.
+def _is_past_time(seen: str, start: int, end: int, speech: TimeLanguage, match: re.Match[str]) -> bool:
+    """Return whether a match names a time of the past.
 
-    False for a quoted match, one with words around it that exclude it ("next", "every"), and for "hier" in a text
-    that is not French.
+    It does not if it is quoted, if words around it exclude it ("next", "every"), or if it is "hier" in a text that is
+    not French. `start`, `end`: the position of `match` in `seen`.
     """
     if seen[start - 1 : start] in _QUOTES and start and seen[end : end + 1] in _QUOTES and end < len(seen):
         return False
@@ -243,17 +251,19 @@ def _stands(seen: str, start: int, end: int, speech: TimeLanguage, match: re.Mat
 
 
 def _at_end(pattern: re.Pattern[str], seen: str, end: int) -> int | None:
-    """Return the start of a match of `pattern` in `seen` that ends at `end`; None if there is no match, or an
-    empty one."""
+    """Return the start of a match of `pattern` in `seen` that ends at `end`; None if there is none, or only an empty
+    one."""
     begin = max(0, end - 40)
     match = pattern.search(seen[begin:end])
     return begin + match.start() if match is not None and match.group() else None
 
 
-def _directed(seen: str, found: _Found, now: datetime) -> tuple[int, int, datetime, datetime]:
-    """Apply words such as "since" or "before" next to a phrase to its period.
+def _with_direction(seen: str, found: _Found, now: datetime) -> tuple[int, int, datetime, datetime]:
+    """Return (start, end, after, before): a phrase with words such as "since" or "before" next to it, and the period it
+    means.
 
-    Return (start, end, after, before): the position of the phrase with these words, and the resulting period.
+    `start` and `end` are the position of the phrase with these words. If the period lies in the future, `after` equals
+    `before`.
     """
     speech, start, end = found.speech, found.start, found.end
     after, before = found.span
@@ -290,31 +300,38 @@ def _directed(seen: str, found: _Found, now: datetime) -> tuple[int, int, dateti
 
 
 def _span(pattern: Pattern, match: re.Match[str], speech: TimeLanguage, now: datetime) -> Span | None:
+    """Return the period that a match of `pattern` means; None if it means none, or a date that does not exist."""
     named = {name: value for name, value in match.groupdict().items() if value is not None}
     for name in [name for name in named if name.endswith("2") and name.rstrip("2") not in named]:
         named[name.rstrip("2")] = named[name]  # the group of another alternative
     try:
-        return _meaning(pattern.kind, named, pattern.shift, speech, now)
+        return _meant_period(pattern.kind, named, pattern.shift, speech, now)
     except (OverflowError, ValueError):
         return None  # "February 31st"
 
 
 def _midnight(now: datetime) -> datetime:
+    """Return the beginning of the day of `now`."""
     return now.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _month(year: int, month: int) -> Span:
+    """Return the period of a calendar month. `month`: from 1; numbers below 1 or above 12 count into other years."""
     month += 12 * year - 1
     first = datetime(month // 12, month % 12 + 1, 1)  # noqa: DTZ001 - on the person's wall
     return first, datetime((month + 1) // 12, (month + 1) % 12 + 1, 1)  # noqa: DTZ001
 
 
 def _year(year: int) -> Span:
+    """Return the period of a calendar year."""
     return datetime(year, 1, 1), datetime(year + 1, 1, 1)  # noqa: DTZ001
 
 
-def _unit(unit: str, back: int, now: datetime) -> Span | None:
-    """Return the period of a calendar unit: the current one if `back` is 0, the last one if it is 1."""
+def _calendar_unit(unit: str, back: int, now: datetime) -> Span | None:
+    """Return the period of a calendar unit that lies `back` units before the current one (0: the current one).
+
+    An hour or minute is the time around the moment so long ago.
+    """
     day = _midnight(now)
     monday = day - day.weekday() * DAY
     back = min(back, MAX_UNITS)
@@ -340,7 +357,8 @@ def _unit(unit: str, back: int, now: datetime) -> Span | None:
     return moment - width / 2, min(moment + width / 2, now)
 
 
-def _number(named: Mapping[str, str], speech: TimeLanguage) -> int:
+def _unit_count(named: Mapping[str, str], speech: TimeLanguage) -> int:
+    """Return the number of units that a phrase names; 3 if it names none ("the last days"), at most `MAX_UNITS`."""
     text = named.get("n")
     if text is None:
         return 3
@@ -350,7 +368,7 @@ def _number(named: Mapping[str, str], speech: TimeLanguage) -> int:
     return known if known is not None else han_number(text) or 1
 
 
-def _rolling(number: int, unit: str, now: datetime) -> Span:
+def _last_units(number: int, unit: str, now: datetime) -> Span:
     """Return the period of the last `number` units until now. It begins at midnight if the unit is a day or longer."""
     if unit in {"hour", "minute"}:
         return now - number * timedelta(**{f"{unit}s": 1}), now + timedelta(microseconds=1)
@@ -364,7 +382,8 @@ def _rolling(number: int, unit: str, now: datetime) -> Span:
     return begin, now + timedelta(microseconds=1)
 
 
-def _parts(day: datetime, part: str) -> Span:
+def _day_part(day: datetime, part: str) -> Span:
+    """Return the period of a part of the day that begins at `day`, such as "evening"."""
     first, last = _HOURS[part]
     return day + timedelta(hours=first), day + timedelta(hours=last)
 
@@ -375,7 +394,8 @@ def _latest_weekday(weekday: int, now: datetime) -> datetime:
     return day - ((day.weekday() - weekday - 1) % 7 + 1) * DAY
 
 
-def _in_year(named: Mapping[str, str], speech: TimeLanguage, now: datetime) -> int | None:
+def _named_year(named: Mapping[str, str], speech: TimeLanguage, now: datetime) -> int | None:
+    """Return the year that a phrase names, as a number or as "last year"; None if it names none."""
     if "year" in named:
         return int(named["year"])
     if "yearword" in named:
@@ -383,12 +403,13 @@ def _in_year(named: Mapping[str, str], speech: TimeLanguage, now: datetime) -> i
     return None
 
 
-def _day_of(named: Mapping[str, str]) -> int:
+def _day_of_month(named: Mapping[str, str]) -> int:
+    """Return the day of the month that a phrase names, in digits or in Chinese; 0 if it cannot be read."""
     text = named["day"]
     return int(text) if text.isdecimal() else han_number(text) or 0
 
 
-def _meaning(kind: str, named: Mapping[str, str], shift: int, speech: TimeLanguage, now: datetime) -> Span | None:
+def _meant_period(kind: str, named: Mapping[str, str], shift: int, speech: TimeLanguage, now: datetime) -> Span | None:
     """Return the period that a match means; None if it names none. Raises ValueError or OverflowError for a date that
     does not exist.
 
@@ -399,31 +420,30 @@ def _meaning(kind: str, named: Mapping[str, str], shift: int, speech: TimeLangua
     month = speech.months.get(named.get("month", ""), 0)
     match kind:
         case "day":
-            return _unit("day", speech.days[_single_spaced(named["word"])], now)
+            return _calendar_unit("day", speech.days[_single_spaced(named["word"])], now)
         case "part" if "weekday" in named:
-            return _parts(_latest_weekday(speech.weekdays[named["weekday"]], now), speech.parts[named["part"]])
+            return _day_part(_latest_weekday(speech.weekdays[named["weekday"]], now), speech.parts[named["part"]])
         case "part":
-            ago = (
-                {"今": 0, "昨": 1, "前": 2}[named["short"]]
-                if "short" in named
-                else speech.days[_single_spaced(named["word"])]
-            )
-            return _parts(day - ago * DAY, speech.parts[named["part"]]) if ago else _today(named, shift, speech, now)
+            short = {"今": 0, "昨": 1, "前": 2}
+            ago = short[named["short"]] if "short" in named else speech.days[_single_spaced(named["word"])]
+            if not ago:
+                return _today_part(named, shift, speech, now)
+            return _day_part(day - ago * DAY, speech.parts[named["part"]])
         case "today":
-            return _today(named, shift, speech, now)
+            return _today_part(named, shift, speech, now)
         case "night":
-            return _parts(day - shift * DAY, "night")
+            return _day_part(day - shift * DAY, "night")
         case "recent":
             return day - RECENT, now + timedelta(microseconds=1)
         case "unit":
-            return _unit(speech.units[unit], shift, now)
+            return _calendar_unit(speech.units[unit], shift, now)
         case "ago":
-            return _unit(speech.units[unit], _number(named, speech), now)
+            return _calendar_unit(speech.units[unit], _unit_count(named, speech), now)
         case "span1":
-            return _rolling(1, speech.units[unit], now)
+            return _last_units(1, speech.units[unit], now)
         case "span":
             plural = "n" in named or speech.units[unit] in {"hour", "minute"} or unit not in _SINGULAR
-            return _rolling(_number(named, speech), speech.units[unit], now) if plural else None
+            return _last_units(_unit_count(named, speech), speech.units[unit], now) if plural else None
         case "weekday":
             first = _latest_weekday(speech.weekdays[named["weekday"]], now)
             return first, first + DAY
@@ -431,7 +451,7 @@ def _meaning(kind: str, named: Mapping[str, str], shift: int, speech: TimeLangua
             first = day + (speech.weekdays[named["weekday"]] - day.weekday() - 7 * shift) * DAY
             return first, first + DAY
         case "month":
-            year = _in_year(named, speech, now)
+            year = _named_year(named, speech, now)
             return _month(now.year - (month > now.month) if year is None else year, month)
         case "months":
             last = speech.months[named["month2"]]
@@ -440,33 +460,33 @@ def _meaning(kind: str, named: Mapping[str, str], shift: int, speech: TimeLangua
         case "last_month":
             return _month(now.year - (month >= now.month), month)
         case "date":
-            number, year = _day_of(named), _in_year(named, speech, now)
+            number, year = _day_of_month(named), _named_year(named, speech, now)
             if year is None:
                 year = now.year - ((month, number) > (now.month, now.day))
                 while (month, number) == (2, 29) and (year % 4 or (not year % 100 and year % 400)):
                     year -= 1
-            return _dated(year, month, number)
+            return _one_day(year, month, number)
         case "monthday":
-            number = _day_of(named)
+            number = _day_of_month(named)
             first = _month(now.year, now.month - (number > now.day))[0]
-            return _dated(first.year, first.month, number)
+            return _one_day(first.year, first.month, number)
         case "iso":
             year, month = int(named["year"]), int(named["m"])
-            return _dated(year, month, int(named["day"])) if "day" in named else _month(year, month)
+            return _one_day(year, month, int(named["day"])) if "day" in named else _month(year, month)
         case "numbers":
             # 5.11.2026 is a day in November. With slashes, 25/11/2026 is unambiguous; 5/11/2026 is not, so it is ignored.
             number, second = int(named["d"]), int(named["m"])
             if "year" not in named:  # "am 5.11."
-                return _dated(now.year - ((second, number) > (now.month, now.day)), second, number)
+                return _one_day(now.year - ((second, number) > (now.month, now.day)), second, number)
             if named["sep"] == "." or number > 12 or number == second:
-                return _dated(int(named["year"]), second, number)
-            return _dated(int(named["year"]), number, second) if second > 12 else None
+                return _one_day(int(named["year"]), second, number)
+            return _one_day(int(named["year"]), number, second) if second > 12 else None
         case _:  # year, years
-            year = _in_year(named, speech, now)
+            year = _named_year(named, speech, now)
             return None if year is None else _year(year)
 
 
-def _today(named: Mapping[str, str], shift: int, speech: TimeLanguage, now: datetime) -> Span | None:
+def _today_part(named: Mapping[str, str], shift: int, speech: TimeLanguage, now: datetime) -> Span | None:
     """Return the period of a part of today, such as "this evening"; None if an evening or night has not begun yet.
 
     If `shift` is not 0, a night that has not begun means the past night ("cette nuit", "heute Nacht").
@@ -474,15 +494,16 @@ def _today(named: Mapping[str, str], shift: int, speech: TimeLanguage, now: date
     part = speech.parts[named["part"]] if "part" in named else "night"
     day = _midnight(now)
     if part in {"evening", "night"} and now.hour < _HOURS[part][0]:
-        return _parts(day - DAY, part) if part == "night" and shift else None
-    return _parts(day, part)
+        return _day_part(day - DAY, part) if part == "night" and shift else None
+    return _day_part(day, part)
 
 
 _SINGULAR: Final = frozenset(tables("times.toml")["singular"].split(","))
 """Words that mean one unit when used without a number. The other words, which are plural, then mean "the last few"."""
 
 
-def _dated(year: int, month: int, day: int) -> Span:
+def _one_day(year: int, month: int, day: int) -> Span:
+    """Return the period of one day. Raises ValueError if there is no such date."""
     first = datetime(year, month, day)  # noqa: DTZ001 - on the person's wall
     return first, first + DAY
 
@@ -496,20 +517,22 @@ def _single_spaced(text: str) -> str:
 
 
 @cache
-def load() -> tuple[TimeLanguage, ...]:
+def load_languages() -> tuple[TimeLanguage, ...]:
     """Return the words and patterns of all five languages. The first call loads dateparser's data. Thread-safe."""
     file = tables("times.toml")
     return tuple(_language(name, file[name], file["numeric"]) for name in _LANGUAGES)
 
 
 def _language(language: str, own: Mapping[str, Any], numeric: list[list[Any]]) -> TimeLanguage:
-    """Build the patterns of a language. `own`: its table in `times.toml`; `numeric`: forms of languages with digits."""
+    """Return the words and patterns of a language. `own`: its table in `times.toml`; `numeric`: forms of languages with
+    digits."""
     info: Mapping[str, Any] = import_module(f"dateparser.data.date_translation_data.{language}").info
     han = language == "zh"
 
     def named(key: str, least: int) -> list[str]:
         return [word for word in map(flat, info[key]) if han or len(word.rstrip(".")) >= least]
 
+    # words for months, weekdays, units and days: from dateparser, and from `own`
     months = {word: at + 1 for at, key in enumerate(_MONTHS) for word in named(key, 3)} | own["months"]
     if han:
         months |= {f"{number:02}月": number for number in range(1, 10)}
@@ -524,14 +547,18 @@ def _language(language: str, own: Mapping[str, Any], numeric: list[list[Any]]) -
         for word in info["relative-type"].get(key, [])
         if " day" not in word and word != "till date"
     } | own["days"]
+
+    # the pattern for each placeholder of a form
     around, parts, numbers, years = own["around"], own["parts"], own["numbers"], own["years"]
     listed: dict[str, Iterable[str]] = {"units": units, "months": months, "weekdays": weekdays, "parts": parts}
-    groups = {f"<{name}>": f"(?P<{name[:-1]}>{_any(words)})" for name, words in listed.items()}
-    groups |= {"<month_names>": f"(?P<month>{_any(full)})", "<days>": f"(?P<word>{_any(days)})"}
-    groups |= {"<year>": r"(?P<year>(?:19|20)\d\d)", "<years>": f"(?P<yearword>{_any(years)})"}
+    groups = {f"<{name}>": f"(?P<{name[:-1]}>{_any_of(words)})" for name, words in listed.items()}
+    groups |= {"<month_names>": f"(?P<month>{_any_of(full)})", "<days>": f"(?P<word>{_any_of(days)})"}
+    groups |= {"<year>": r"(?P<year>(?:19|20)\d\d)", "<years>": f"(?P<yearword>{_any_of(years)})"}
     groups["<day>"] = r"(?P<day>0?[1-9]|[12]\d|3[01])"
-    groups["<numbers>"] = _any(numbers) if numbers else ""
-    groups["<n>"] = rf"(?P<n>\d{{1,4}}|{_any(numbers)})" if numbers else ""
+    groups["<numbers>"] = _any_of(numbers) if numbers else ""
+    groups["<n>"] = rf"(?P<n>\d{{1,4}}|{_any_of(numbers)})" if numbers else ""
+
+    # for each kind of pattern the words of which a text has one, if the pattern can match
     listed = {"day": days, "part": parts, "unit": units, "ago": units, "weekday": weekdays, "month": months}
     listed |= {"recent": own["recent"].split(), "night": [*parts, *own["nights"].split()]}
     needs = {
@@ -542,6 +569,8 @@ def _language(language: str, own: Mapping[str, Any], numeric: list[list[Any]]) -
     }
     if language == "de":
         needs["part"] |= {weekday + part for weekday in weekdays for part in parts}
+
+    # the patterns
     forms = [*own["forms"], *([] if han else numeric)]
     patterns = []
     for kind, shift, form in forms:
@@ -560,13 +589,13 @@ def _language(language: str, own: Mapping[str, Any], numeric: list[list[Any]]) -
         days=days,
         parts=parts,
         years=years,
-        directions={name: _before(around[name], han=han) for name in ("since", "after", "before", "until")},
-        lead=_before(around["lead"], han=han),
-        never_before=_before(around["never_before"], han=han),
+        directions={name: _at_end_pattern(around[name], han=han) for name in ("since", "after", "before", "until")},
+        lead=_at_end_pattern(around["lead"], han=han),
+        never_before=_at_end_pattern(around["never_before"], han=han),
         never_after=re.compile(around["never_after"]),
         tail=re.compile(around["tail"]),
         ranges=re.compile(around["ranges"].replace(" ", r"\s+")),
-        opens=_before(around["opens"], han=han),
+        opens=_at_end_pattern(around["opens"], han=han),
     )
 
 
@@ -574,14 +603,18 @@ _BY_NUMBER: Final = frozenset({"year", "monthday", "iso", "numbers"})
 _NEEDS: Final[Mapping[str, str]] = tables("times.toml")["needs"]
 
 
-def _any(words: Iterable[str]) -> str:
+def _any_of(words: Iterable[str]) -> str:
+    """Return the source of a pattern that matches any of `words`, the longest possible."""
     longest_first = sorted(words, key=lambda word: (-len(word), word))
     return f"(?:{'|'.join(map(re.escape, longest_first))})".replace(r"\ ", " ")
 
 
 def _filled(form: str, groups: Mapping[str, str]) -> str:
-    """Return `form` with each placeholder, such as `<days>`, replaced by its pattern in `groups`. If a pattern is
-    used twice, the second use gets group names with the suffix 2, because the names must be unique."""
+    """Return `form` with each placeholder, such as `<days>`, replaced by its pattern in `groups`.
+
+    If a pattern is used twice, its second use gets group names with the suffix 2, because names of groups must be
+    unique.
+    """
     used: set[str] = set()
 
     def fill(match: re.Match[str]) -> str:
@@ -597,13 +630,14 @@ def _filled(form: str, groups: Mapping[str, str]) -> str:
 _regex = cache(re.compile)
 
 
-def _before(form: str, *, han: bool) -> re.Pattern[str]:
+def _at_end_pattern(form: str, *, han: bool) -> re.Pattern[str]:
+    """Return a pattern that matches `form` at the end of a text. `han`: whether `form` is Chinese, without spaces."""
     form = form.replace(" ", r"\s+")
     return re.compile(rf"(?:{form})$" if han else rf"(?<![\w-])(?:{form})\s*$")
 
 
 def warm() -> None:
     """Load all languages and compile their patterns, so that the first question does not wait for it."""
-    for speech in load():
+    for speech in load_languages():
         for pattern in speech.patterns:
             _regex(pattern.source)

@@ -22,7 +22,8 @@ _ENDS: Final = re.compile(r"[?？؟]\W*$")
 _TIME: Final = re.compile(_FILE["time"])
 """Matches words for times in a folded English, German, Spanish, French or Chinese text."""
 _RULE: Final = re.compile(_FILE["rule"])
-"""Matches words of standing instructions and preferences, in a folded English, German, French, Spanish or Chinese text."""
+"""Matches words of standing instructions and preferences, in a folded English, German, French, Spanish or Chinese
+text."""
 _WHEN: Final = re.compile(_FILE["when"])
 """Matches words that ask for a time, in a folded text."""
 

@@ -53,13 +53,14 @@ _TRAILING = "\"')]}»”’* \t\r\n"
 
 
 def fold(text: str) -> str:
-    """Return the form in which texts are compared: NFKC, casefolded, without accents, control characters as spaces."""
+    """Return the form in which texts are compared: NFKC, casefolded, without accents; control characters become
+    spaces."""
     if len(text) <= PART:
         return _fold(text)
-    return "".join(map(_fold, _parts(text, _UNJOINED)))
+    return "".join(map(_fold, _text_parts(text, _UNJOINED)))
 
 
-def _parts(text: str, seam: re.Pattern[str]) -> Iterator[str]:
+def _text_parts(text: str, seam: re.Pattern[str]) -> Iterator[str]:
     """Yield the text in parts of at least `PART` characters. Each part but the first begins where `seam` matches."""
     start = 0
     while (found := seam.search(text, start + PART)) is not None:
@@ -69,6 +70,7 @@ def _parts(text: str, seam: re.Pattern[str]) -> Iterator[str]:
 
 
 def _fold(text: str) -> str:
+    """Return the folded form of a text of at most a few `PART`, see `fold`."""
     if text.isascii():
         return _NOT_TEXT.sub(" ", text).lower()
     text = unicodedata.normalize("NFKC", _NOT_TEXT.sub(" ", text).translate(_APOSTROPHES)).casefold()
@@ -77,21 +79,22 @@ def _fold(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """Return the words of `text`, folded, in order, with repetitions."""
-    return list(_short(text)) if len(text) <= SHORT else _cut(text)
+    return list(_cached_words(text)) if len(text) <= SHORT else _split(text)
 
 
-def _cut(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
+    """Return the words of a text, see `words`."""
     found: list[str] = []
-    for part in _parts(fold(text), _BLANK):
-        for piece in _pieces(part):
-            found.extend(_units(piece))
+    for part in _text_parts(fold(text), _BLANK):
+        for piece in _word_matches(part):
+            found.extend(_words_of(piece))
     return found
 
 
 @lru_cache(maxsize=4096)
-def _short(text: str) -> tuple[str, ...]:
+def _cached_words(text: str) -> tuple[str, ...]:
     """Return the words of a short text, cached."""
-    return tuple(_cut(text))
+    return tuple(_split(text))
 
 
 def query_terms(text: str) -> list[str]:
@@ -120,20 +123,21 @@ def fts_text(text: str) -> str:
     The last letter of a run of such a script is added alone. A query of one letter looks for a prefix (`fts_match`),
     and without this would not find the last letter.
     """
-    return "".join(map(_fts_part, _parts(fold(text), _BLANK)))
+    return "".join(map(_fts_part, _text_parts(fold(text), _BLANK)))
 
 
 def _fts_part(folded: str) -> str:
+    """Return a part of a folded text as it is written to FTS5, see `fts_text`."""
     if not _SIGN.search(folded):
         # In most texts words stay as they are, so they need not be searched. That is ten times as fast.
         if folded.isascii():
             return folded
-        if not _unspaced().search(folded):
-            return _strays().sub(lambda stray: _gap(stray[0]), folded)
+        if not _unspaced_pattern().search(folded):
+            return _stray_pattern().sub(lambda stray: _ascii_gap(stray[0]), folded)
     parts: list[str] = []
     end = 0
-    for piece in _pieces(folded):
-        parts.append(_gap(folded[end : piece.start()]))
+    for piece in _word_matches(folded):
+        parts.append(_ascii_gap(folded[end : piece.start()]))
         end = piece.end()
         if piece["run"]:
             letters = _characters(piece["run"])
@@ -142,7 +146,7 @@ def _fts_part(folded: str) -> str:
             parts.append(_fts_form(piece["sign"]))
         else:
             parts.append(piece["word"])
-    parts.append(_gap(folded[end:]))
+    parts.append(_ascii_gap(folded[end:]))
     return "".join(parts)
 
 
@@ -157,7 +161,7 @@ def fts_match(terms: Iterable[str]) -> str:
         clean = _NOT_TEXT.sub(" ", _fts_form(term)).replace('"', '""')
         if clean.strip():
             # one letter of a script without spaces is found as the prefix of the pairs that it begins
-            lone = not clean.isascii() and _letters().fullmatch(clean) is not None
+            lone = not clean.isascii() and _letter_pattern().fullmatch(clean) is not None
             phrases[f'"{clean}" *' if lone else f'"{clean}"'] = None
             phrases |= dict.fromkeys(f'"{stem}"' for stem in question_stems(term))
     return " OR ".join(phrases) or '""'
@@ -169,7 +173,9 @@ def overlap(first: Collection[str], second: Collection[str]) -> float:
     return len(ours & theirs) / len(ours | theirs) if ours or theirs else 0.0
 
 
-def _units(piece: re.Match[str]) -> list[str]:
+def _words_of(piece: re.Match[str]) -> list[str]:
+    """Return the words of a match of `_word_matches`: pairs of letters for a script without spaces, parts around
+    apostrophes."""
     if piece["run"]:
         letters = _characters(piece["run"])
         return [a + b for a, b in pairwise(letters)] or letters
@@ -189,18 +195,19 @@ def _fts_form(term: str) -> str:
     return term
 
 
-def _gap(text: str) -> str:
+def _ascii_gap(text: str) -> str:
     """Return the text between two words without non-ASCII characters, because FTS5 may take these for letters."""
     return text if text.isascii() else re.sub(r"[^\x00-\x7f]+", " ", text)
 
 
 def _characters(run: str) -> list[str]:
-    return _letters().findall(run)
+    """Return the letters of a run of a script without spaces, each with its combining marks."""
+    return _letter_pattern().findall(run)
 
 
-def _pieces(folded: str) -> Iterator[re.Match[str]]:
+def _word_matches(folded: str) -> Iterator[re.Match[str]]:
     """Yield a match for each word, each run of a script without spaces (`run`), and each `c++` or `c#` (`sign`)."""
-    cutter = _cutter("", "") if folded.isascii() else _cutter(_UNSPACED, _marks())
+    cutter = _word_pattern("", "") if folded.isascii() else _word_pattern(_UNSPACED, _marks())
     return cutter.finditer(folded)
 
 
@@ -220,7 +227,8 @@ def _marks() -> str:
 
 
 @cache
-def _cutter(unspaced: str, marks: str) -> re.Pattern[str]:
+def _word_pattern(unspaced: str, marks: str) -> re.Pattern[str]:
+    """Return the pattern of `_word_matches`. `unspaced`, `marks`: character classes; both empty for an ASCII text."""
     letter, char = rf"[^\W_{unspaced}]", rf"[^\W{unspaced}]"
     unit = rf"{char}*+(?:[{marks}]++{char}*+)*+" if marks else rf"{char}*+"
     run = rf"(?:[{unspaced}][{marks}]*+)++" if unspaced else r"(?!)"
@@ -232,13 +240,14 @@ def _cutter(unspaced: str, marks: str) -> re.Pattern[str]:
 
 
 @cache
-def _letters() -> re.Pattern[str]:
+def _letter_pattern() -> re.Pattern[str]:
+    """Return a pattern that matches one letter of a script without spaces, with its combining marks."""
     return re.compile(rf"[{_UNSPACED}][{_marks()}]*+")
 
 
 def is_unspaced(char: str) -> bool:
     """Return whether a character is a letter of a script without spaces."""
-    return _unspaced().match(char) is not None
+    return _unspaced_pattern().match(char) is not None
 
 
 def is_letter(char: str) -> bool:
@@ -247,12 +256,13 @@ def is_letter(char: str) -> bool:
 
 
 @cache
-def _unspaced() -> re.Pattern[str]:
+def _unspaced_pattern() -> re.Pattern[str]:
+    """Return a pattern that matches a letter of a script without spaces."""
     return re.compile(f"[{_UNSPACED}]")
 
 
 @cache
-def _strays() -> re.Pattern[str]:
+def _stray_pattern() -> re.Pattern[str]:
     """Return a pattern that matches non-ASCII signs outside of words, and combining marks without a letter."""
     marks = _marks()
     return re.compile(rf"[^\x00-\x7f\w{marks}]+|(?<![\w{marks}])(?:_*+[{marks}]++)++")
@@ -271,6 +281,7 @@ class _Stemmer:
         self._db: sqlite3.Connection | None = None
 
     def __call__(self, words: Iterable[str]) -> frozenset[str]:
+        """Return the stems of all these words, together."""
         asked = list(dict.fromkeys(words))
         with self._lock:
             if len(self._known) > MAX_CACHED:
@@ -280,6 +291,7 @@ class _Stemmer:
             return frozenset(stem for word in asked for stem in self._known[word])
 
     def _learn(self, words: list[str]) -> None:
+        """Add the stems of these words to the cache. Call it with the lock held."""
         if self._db is None:
             self._db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
             tokenizer = FTS_TOKENIZE.replace("'", "''")
@@ -301,7 +313,7 @@ stems = _Stemmer()
 
 @lru_cache(1 << 14)
 def stem(word: str) -> str:
-    """Return the word without a common ending. It is quicker and rougher than `stems`."""
+    """Return the word without a common ending: quicker and less exact than `stems`."""
     if len(word) <= 3 or not word.isalpha():
         return word
     for ending in _ENDINGS:
@@ -311,7 +323,7 @@ def stem(word: str) -> str:
     return word[:-1] if len(word) > 4 and word[-1] == word[-2] and word[-1] not in "aeious" else word
 
 
-def alike(first: str, second: str) -> bool:
+def are_alike(first: str, second: str) -> bool:
     """Return whether two words are probably forms of one word: deploy and deployment, Rechnung and Rechnungen."""
     if first == second:
         return True

@@ -73,29 +73,36 @@ def boosts(vector: Float | None, node_ids: Iterable[str], judgements: Judgements
     nodes = [node for node in dict.fromkeys(node_ids) if node in judgements.spans]
     if not nodes:
         return {}
+
+    # one array item for each judgement on one of the nodes; `node_of`: the place of its node in `nodes`
     spans = [judgements.spans[node] for node in nodes]
     cosines = np.concatenate([judgements.matrix[span] @ vector for span in spans]).astype(np.float64)
     places = np.concatenate([np.arange(span.start, span.stop) for span in spans])
-    of = np.repeat(np.arange(len(nodes)), [span.stop - span.start for span in spans])
+    node_of = np.repeat(np.arange(len(nodes)), [span.stop - span.start for span in spans])
     source = np.where(judgements.implicit[places], IMPLICIT_WEIGHT, 1.0)
     # with a threshold below 0, prompts with a negative cosine would pass
     like = (cosines >= SIMILARITY) & (cosines > 0)
-    cosines, places, of, source = cosines[like], places[like], of[like], source[like]
+    cosines, places, node_of, source = cosines[like], places[like], node_of[like], source[like]
+
     # clocks of several machines differ: a judgement dated in the future counts as made now
     days = np.maximum(0.0, (now.timestamp() - judgements.times[places]) / 86_400)
     # Ages count from each memory's youngest judgement: the mean is the same, and very old ones do not give 0 / 0.
     youngest = np.full(len(nodes), np.inf)
-    np.minimum.at(youngest, of, days)
-    weights = cosines * source * np.exp2(-(days - youngest[of]) / HALF_LIFE_DAYS)
-    total = np.bincount(of, weights, len(nodes))
-    signed = np.bincount(of, weights * judgements.signals[places], len(nodes))
+    np.minimum.at(youngest, node_of, days)
+
+    # the weighted mean of the signals of each node
+    weights = cosines * source * np.exp2(-(days - youngest[node_of]) / HALF_LIFE_DAYS)
+    total = np.bincount(node_of, weights, len(nodes))
+    signed = np.bincount(node_of, weights * judgements.signals[places], len(nodes))
 
     return {node: float(signed[at] / total[at]) * MAX_BOOST for at, node in enumerate(nodes) if total[at] > 0}
 
 
-def judged(vector: Float | None, node_id: str, judgements: Judgements) -> bool:
-    """Return whether this memory was judged for a similar prompt, so that a review need not ask about it. False
-    without the prompt's unit vector (`vector`)."""
+def is_judged(vector: Float | None, node_id: str, judgements: Judgements) -> bool:
+    """Return whether this memory was judged for a similar prompt. Then a review need not ask about it.
+
+    `vector`: the prompt's unit vector; None: the result is False.
+    """
     span = judgements.spans.get(node_id)
     if vector is None or span is None or judgements.matrix.shape[1] != len(vector):
         return False

@@ -1,8 +1,8 @@
 """Analyse a prompt, and decide by its kind and topic whether it gets a whisper at all.
 
-`early` rejects a prompt that asks nothing, before anything is embedded: for example one that only acknowledges, thanks or
-greets, or a short order such as "commit it" (`phrases.txt`). `analyse` finds its kinds, search text, period and topic;
-`quiet` rejects mere conversation, and a topic for which memories were whispered already.
+`early_silence` rejects a prompt that asks nothing, before anything is embedded: for example one that only acknowledges,
+thanks or greets, or a short order such as "commit it" (`phrases.txt`). `analyse` finds its kinds, search text, period
+and topic; `topic_silence` rejects mere conversation, and a topic for which memories were whispered already.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from msgspec import Struct
 
 from ormahd.embedding.reading import READABLE
 from ormahd.note.values import short_name
-from ormahd.search.gather import subject, topics
-from ormahd.text.harness import Author, read, unwrapped
+from ormahd.search.gather import subject_words, topic_words
+from ormahd.text.harness import Author, read_prompt, without_wrapping
 from ormahd.text.times import Period, find_period
 from ormahd.text.words import FUNCTION_WORDS, fold, stems, words
 from ormahd.whisper.types import Analysis, Asked, Before, Float, Intent, Silence
@@ -78,7 +78,7 @@ MARGIN: Final = 0.15
 """Maximum difference between the cosine of a conversational prompt and that of another kind at which the prompt is
 of the other kind instead."""
 POLITE: Final = 0.3
-"""Minimum cosine with a conversational example for `small_talk`."""
+"""Minimum cosine with a conversational example for `is_small_talk`."""
 
 _SIGNS = "\u0e01-\u0e4f\u3005\u3041-\u30ff\u3131-\u318e\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
 """Scripts whose phrases are compared character by character, because spaces between words are optional."""
@@ -102,9 +102,9 @@ GREETING, ORDER = 1, 2
 def acknowledges(text: str, *, orders: bool = True) -> bool:
     """Return whether a text consists only of phrases from `phrases.txt`; punctuation is ignored.
 
-    It does not, if it has an order behind a greeting: that begins the work. `orders`: whether other orders do.
+    An order after a greeting is not accepted, because it begins the work. `orders`: whether other orders are accepted.
     """
-    words = tokens(text, MAX_WORDS + 1)
+    words = phrase_words(text, MAX_WORDS + 1)
     if not words or len(words) > MAX_WORDS:
         return False
     reached = {(0, 0)}
@@ -112,25 +112,25 @@ def acknowledges(text: str, *, orders: bool = True) -> bool:
         for flags in [flags for at, flags in reached if at == start]:
             for phrase, kind in _phrases().get(words[start], ()):
                 if not (kind == ORDER and (flags & GREETING or not orders)):
-                    reached |= {(end, flags | kind) for end in _ends(phrase, words, start)}
+                    reached |= {(end, flags | kind) for end in _match_ends(phrase, words, start)}
     return any(at == len(words) for at, _ in reached)
 
 
-def tokens(text: str, limit: int) -> Words:
+def phrase_words(text: str, limit: int) -> Words:
     """Return the first `limit` words of a text in the form in which phrases are compared: folded, without
     apostrophes."""
     folded = fold(text[: limit * 40]).replace("'", "")
     return tuple(found[0] for found in islice(_TOKENS.finditer(folded), limit))
 
 
-def _ends(phrase: Sequence, words: Words, start: int) -> set[int]:
+def _match_ends(phrase: Sequence, words: Words, start: int) -> set[int]:
     """Return the positions in `words` where the phrase can end if it begins at `start`; none if it does not match."""
     places = {start}
     for part in phrase:
         if isinstance(part, str):
             places = {at + 1 for at in places if at < len(words) and words[at] == part}
         else:
-            places = {end for at in places for option in part.options for end in _ends(option, words, at)}
+            places = {end for at in places for option in part.options for end in _match_ends(option, words, at)}
         if not places:
             break
     return places
@@ -143,7 +143,7 @@ def _phrases() -> dict[str, list[tuple[Sequence, int]]]:
     for line in Path(__file__).with_name("phrases.txt").read_text("utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
             for template in line.split(","):
-                phrase = _sequence(template.strip().lstrip("^!"))
+                phrase = _parse_phrase(template.strip().lstrip("^!"))
                 kind = {"^": GREETING, "!": ORDER}.get(template.strip()[:1], 0)
                 for word in _beginnings(phrase):
                     found.setdefault(word, []).append((phrase, kind))
@@ -161,19 +161,21 @@ def _beginnings(phrase: Sequence) -> set[str]:
     return found
 
 
-def _sequence(template: str) -> Sequence:
+def _parse_phrase(template: str) -> Sequence:
+    """Return a phrase of `phrases.txt` as words and choices. `template`: the phrase as written there, without its
+    flag."""
     parts: list[str | Choice] = []
-    for part in _parts(template):
+    for part in _template_parts(template):
         if part[0] in "[(":
-            options = tuple(_sequence(option) for option in _alternatives(part[1:-1]))
+            options = tuple(_parse_phrase(option) for option in _alternatives(part[1:-1]))
             parts.append(Choice(((), *options) if part[0] == "[" else options))
         else:
-            parts.extend(tokens(part, MAX_WORDS))
+            parts.extend(phrase_words(part, MAX_WORDS))
     return tuple(parts)
 
 
-def _parts(template: str) -> Iterator[str]:
-    """Yield the parts of a phrase in `phrases.txt`: text outside of brackets, and brackets with their contents."""
+def _template_parts(template: str) -> Iterator[str]:
+    """Yield the parts of a phrase in `phrases.txt`: text outside of brackets, and brackets with what they enclose."""
     start = depth = 0
     for at, sign in enumerate(template):
         if sign in "[(":
@@ -191,7 +193,7 @@ def _parts(template: str) -> Iterator[str]:
 
 
 def _alternatives(inner: str) -> Iterator[str]:
-    """Yield the parts of `inner` between `|` signs, except those within inner brackets."""
+    """Yield the parts of `inner` between `|` signs. Signs within inner brackets do not separate."""
     start = depth = 0
     for at, sign in enumerate(inner):
         depth += (sign in "[(") - (sign in "])")
@@ -201,27 +203,26 @@ def _alternatives(inner: str) -> Iterator[str]:
     yield inner[start:]
 
 
-def clean(prompt: str, harness: str | None = None) -> str:
+def typed_text(prompt: str, harness: str | None = None) -> str:
     """Return the part of a prompt that the person wrote. Never raises.
 
     Text that Ormah injected, the harness's tags, control characters and unpaired surrogates are removed. Of a huge
     prompt only the beginning and the end are kept.
     """
-    return unwrapped(read(prompt, harness).text)
+    return without_wrapping(read_prompt(prompt, harness).text)
 
 
-def early(prompt: str, harness: str | None = None) -> Silence | None:
-    """Return the reason for silence that the text alone shows; None if the prompt must be processed further. Never
-    raises."""
-    found = read(prompt, harness)
+def early_silence(prompt: str, harness: str | None = None) -> Silence | None:
+    """Return the reason for silence that the text alone shows; None if the prompt must be analysed. Never raises."""
+    found = read_prompt(prompt, harness)
     if found.author is Author.MACHINE:
         return Silence.MACHINE
     if found.author is Author.COMMAND:
         return Silence.COMMAND
-    text = unwrapped(found.text)
+    text = without_wrapping(found.text)
     if not text:
         return Silence.EMPTY
-    if _short(text):
+    if _is_short(text):
         return Silence.SHORT
     if acknowledges(text, orders=False):
         return Silence.ACKNOWLEDGEMENT
@@ -229,34 +230,38 @@ def early(prompt: str, harness: str | None = None) -> Silence | None:
 
 
 def analyse(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, now: datetime) -> Analysis:
-    """Return the analysis of a prompt that `early` did not reject.
+    """Return the analysis of a prompt that `early_silence` did not reject.
 
-    The search text is the prompt. For a follow-up, earlier prompts are added; if the prompt asks for a period, the
-    words of the period are removed. Without a usable vector the kinds are found by the prompt's words alone.
+    The search text is the prompt. For a follow-up, earlier prompts are added. If the prompt asks for a period, the
+    words of the period are removed. Without a usable vector, only the prompt's words show its kinds.
     """
-    prompt = clean(asked.prompt, asked.harness)
+    # the prompt's vector, and its kinds
+    prompt = typed_text(asked.prompt, asked.harness)
     embedded = embed(prompt)
     vector = None
     if embedded is not None and np.isfinite(embedded.vector).all() and embedded.vector.any():
         vector = embedded.vector
-    read = is_read(prompt, embed)  # else it would resemble every example, or none
+    read = is_readable(prompt, embed)  # else it would resemble every example, or none
     scores = archetypes.scores(vector) if vector is not None and read else None
     period = find_period(prompt, now)
     intents = _kinds(prompt, scores, period, before)
+
+    # the period in which memories are searched, from `after` to `until`
     after = until = None
     resuming = not before.recent and Intent.CONTINUATION in intents and vector is not None and read
-    if vector is not None and resuming and resumes(prompt, vector, archetypes):
+    if vector is not None and resuming and asks_to_resume(prompt, vector, archetypes):
         # "where were we?" at the beginning of a session: only the newest memories can answer it
         intents |= {Intent.TEMPORAL}
         after = now - WINDOW
 
+    # the search text
     query = prompt
     follow_up = bool(before.recent) and Intent.CONTINUATION in intents
     if follow_up:
         by_words = scores is None or scores[Intent.CONTINUATION] < INTENT_COSINE
         # Half of the topic of "and in production?" is in the previous prompt. Two earlier prompts would outweigh it.
-        count = 1 if by_words and topics(prompt) else EARLIER
-        earlier = [stored.text for stored in before.recent or () if early(stored.text) is None]
+        count = 1 if by_words and topic_words(prompt) else EARLIER
+        earlier = [stored.text for stored in before.recent or () if early_silence(stored.text) is None]
         query = "\n".join([*(text[:EARLIER_CHARACTERS] for text in earlier[-count:]), prompt])
     if Intent.TEMPORAL in intents and period is not None:  # without a recognised period there is no window
         after, until = period.after, period.before
@@ -274,25 +279,26 @@ def analyse(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetype
 
 
 def _kinds(prompt: str, scores: dict[Intent, float] | None, period: Period | None, before: Before) -> frozenset[Intent]:
-    """Return the kinds of a prompt: by `scores`, or by its words if there are none or they are below `INTENT_COSINE`.
+    """Return the kinds of a prompt: by `scores`, or by its words if no score reaches `INTENT_COSINE`, or there are
+    none.
 
-    `scores`: `{kind: largest cosine with one of its examples}`.
+    `scores`: `{kind: largest cosine with one of its examples}`. `period`: the period that the prompt names.
     """
     kinds = classify(scores, prompt, INTENT_COSINE) if scores is not None else frozenset({Intent.GENERAL})
     if kinds != {Intent.GENERAL}:
         return kinds
-    if period is not None and len(words(period.rest)) <= PHRASE_WORDS and not subject(period.rest):
+    if period is not None and len(words(period.rest)) <= PHRASE_WORDS and not subject_words(period.rest):
         return frozenset({Intent.TEMPORAL})
     # it depends on the previous prompt: "what about the first one?", "how does it do that?"
     first = words(prompt[:200])
     short = len(first) <= LEANING_WORDS and not FIRST_PERSON.intersection(first)
-    if before.recent and short and (_ABOUT.match(fold(prompt)) or not topics(prompt)):
+    if before.recent and short and (_ABOUT.match(fold(prompt)) or not topic_words(prompt)):
         return frozenset({Intent.CONTINUATION})
     return kinds
 
 
-def quiet(analysis: Analysis, before: Before) -> Silence | None:
-    """Return the reason for silence if the prompt is only conversational or has the same topic as before; else None.
+def topic_silence(analysis: Analysis, before: Before) -> Silence | None:
+    """Return the reason for silence if the prompt is only conversational, or has the same topic as before; else None.
 
     A topic counts as the same only if memories were already whispered for it in this session. Without a session id no
     earlier prompts are known, so the topic is always new.
@@ -322,7 +328,7 @@ def _cosine(a: Float, b: Float) -> float:
     return float(a @ b) / length if length > 0 else 0.0
 
 
-def topic(text: str, space: str | None) -> frozenset[str]:
+def topic_stems(text: str, space: str | None) -> frozenset[str]:
     """Return the stems of the words that say what a text is about (`topical_words`)."""
     return stems(topical_words(text, space))
 
@@ -340,7 +346,8 @@ def topical_words(text: str, space: str | None) -> list[str]:
     return [word for word in topical if len(word) > 1 or not word.isascii()]
 
 
-def _short(text: str) -> bool:
+def _is_short(text: str) -> bool:
+    """Return whether a text has fewer than `MIN_CHARACTERS` letters and digits."""
     found = 0
     for character in unicodedata.normalize("NFC", text[:10_000]):
         if unicodedata.category(character)[0] in "LN" or unicodedata.category(character) == "Mc":
@@ -350,7 +357,7 @@ def _short(text: str) -> bool:
     return True
 
 
-def is_read(prompt: str, embed: Embed) -> bool:
+def is_readable(prompt: str, embed: Embed) -> bool:
     """Return whether the embedding model knows the language of a prompt; True while no model is loaded."""
     found = embed(prompt)
     return found is None or found.read >= READABLE
@@ -360,6 +367,8 @@ def is_read(prompt: str, embed: Embed) -> bool:
 
 
 class Embedded(Protocol):
+    """What `analyse` needs of a text's vectors: `vector`, and `read`, the share of the text that the model knows."""
+
     @property
     def vector(self) -> Float: ...
     @property
@@ -381,7 +390,7 @@ class Archetypes:
         self._vectors: dict[Intent, Float] | None = None
 
     def warm(self) -> bool:
-        """Embed the examples. Returns False while the model is not loaded."""
+        """Embed the examples. Return whether that succeeded; it fails while the model is not loaded."""
         return self._get(None) is not None
 
     def scores(self, vector: Float) -> dict[Intent, float] | None:
@@ -395,6 +404,11 @@ class Archetypes:
         return None if vectors is None else int((vectors[kind] @ vector).argmax())
 
     def _get(self, dimensions: int | None) -> dict[Intent, Float] | None:
+        """Return `{kind: unit vectors of its examples}` for a model with these dimensions; None while the model is not
+        loaded.
+
+        `dimensions`: number of dimensions of the vectors; None: any.
+        """
         known = self._vectors
         if known is not None and dimensions in {None, known[Intent.TEMPORAL].shape[1]}:
             return known
@@ -413,10 +427,12 @@ class Archetypes:
             return made
 
 
-def small_talk(vector: Float, archetypes: Archetypes) -> bool:
-    """Return whether a prompt is nearest to a conversational example, even if not near enough to be classified as such.
+def is_small_talk(vector: Float, archetypes: Archetypes) -> bool:
+    """Return whether a prompt is mere conversation: its nearest example is conversational, with a cosine of at least
+    `POLITE`.
 
-    A review does not ask whether a memory would have helped with such a prompt.
+    Fewer prompts are classified so (`INTENT_COSINE`). A review does not ask whether a memory would have helped with
+    such a prompt.
     """
     scores = archetypes.scores(vector)
     return (
@@ -426,23 +442,24 @@ def small_talk(vector: Float, archetypes: Archetypes) -> bool:
     )
 
 
-def resumes(prompt: str, vector: Float, archetypes: Archetypes) -> bool:
+def asks_to_resume(prompt: str, vector: Float, archetypes: Archetypes) -> bool:
     """Return whether a prompt such as "where were we?" asks to resume without naming a topic."""
     nearest = archetypes.nearest(Intent.CONTINUATION, vector)
-    return nearest is not None and nearest < RESUME and topics(prompt) <= _resuming()
+    return nearest is not None and nearest < RESUME and topic_words(prompt) <= _resuming_words()
 
 
 @cache
-def _resuming() -> frozenset[str]:
+def _resuming_words() -> frozenset[str]:
+    """Return all words of the examples that ask to resume."""
     return frozenset(word for sentence in ARCHETYPES[Intent.CONTINUATION][:RESUME] for word in words(sentence))
 
 
 def classify(scores: Mapping[Intent, float], prompt: str, threshold: float) -> frozenset[Intent]:
     """Return the intents whose score reaches both `threshold` and the score of GENERAL; GENERAL if none does.
 
-    IDENTITY requires a word of the first person, because otherwise the prompt asks about another person. If
-    CONVERSATIONAL and other intents are found, the others are returned if one of them is within `MARGIN`, else only
-    CONVERSATIONAL. CONTINUATION is left out beside IDENTITY.
+    - IDENTITY requires a word of the first person, because otherwise the prompt asks about another person.
+    - CONVERSATIONAL is left out beside another intent that is within `MARGIN`; otherwise it is the only result.
+    - CONTINUATION is left out beside IDENTITY.
     """
     floor = max(threshold, scores[Intent.GENERAL])
     found: set[Intent] = {kind for kind, score in scores.items() if score >= floor} - {Intent.GENERAL}

@@ -1,8 +1,8 @@
 """Show an agent the memories that are about the file that it edits, or the command that it runs.
 
-What each memory is about is in the index (`text.bearing`, and the properties `paths` and `commands`). `ActTable` holds it
-in memory, so that a tool costs no search: commands by their program, files by the last part of their path. A person's
-memory may also have a *guard*: then the person is asked first, or the tool is refused.
+What each memory is about is in the index (`text.bearing`, and the properties `paths` and `commands`). `ActTable` holds
+it in memory, so that a tool costs no search: commands by their program, files by the last part of their path. A
+person's memory may also have a *guard*: then the person is asked first, or the tool is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ormahd.index.reader import Reader
 from ormahd.index.rows import Acts, NodeRow, read_acts
 from ormahd.model.node import NoteGuard, Tier
 from ormahd.ormah import Ormah
-from ormahd.text.bearing import LOOKING, added, alike, files_of, names, runs, simple_commands, spellings
+from ormahd.text import bearing
 from ormahd.text.harness import SHELL, Commands
 from ormahd.text.quoting import one_line
 from ormahd.whisper.greet import CONTENT, Greeting
@@ -29,7 +29,8 @@ from ormahd.whisper.types import Display, context_key
 MAX_SHOWN: Final = 2
 """Maximum number of memories shown for one edit or command: a line each."""
 FEW: Final = 4
-"""Maximum number of memories of a space that may name a thing. What more of them name in their texts says too little."""
+"""Maximum number of memories of a space that may name a thing. What more of them name in their texts says too
+little."""
 POOL: Final = 16
 """Maximum number of memories that are read for one tool."""
 REASON: Final = 400
@@ -48,23 +49,27 @@ class Action(Struct, frozen=True):
 
 def action(command: str | None, files: Sequence[str]) -> Action:
     """Return the action of a tool that runs `command`, or changes `files`."""
-    commands = simple_commands(command) if command else []
-    changed = [*files, *(path for words in commands for path in files_of(words))]
+    commands = bearing.simple_commands(command) if command else []
+    changed = [*files, *(path for words in commands for path in bearing.changed_files(words))]
     return Action(
-        [words for words in commands if words[0] not in LOOKING], [path.replace("\\", "/") for path in changed]
+        [words for words in commands if words[0] not in bearing.LOOKING], [path.replace("\\", "/") for path in changed]
     )
 
 
 class Match(Struct, frozen=True):
-    """A memory that an action concerns. `given`: whether a property of the note names it; `weight`: how much of it the
-    memory names."""
+    """A memory that an action concerns.
+
+    `given`: whether a property of the note names the file or command. `weight`: number of words or folders that the
+    memory names of it.
+    """
 
     given: bool
     weight: int
     id: str
 
 
-def _best(match: Match) -> tuple[bool, int, str]:
+def _sort_key(match: Match) -> tuple[bool, int, str]:
+    """Return the sort key of a match: those that a property names first, then those that name more."""
     return not match.given, -match.weight, match.id
 
 
@@ -80,45 +85,53 @@ _WILD: Final = set("*?[")
 
 
 class SpaceActs:
-    """What the memories of one space are about. `everywhere`: it is that of the global ones, for which the name of a file
-    alone says too little."""
+    """The commands, files and things that the memories of one space are about, each with its memories."""
 
     def __init__(self, acts: Iterable[tuple[str, Acts]], *, everywhere: bool) -> None:
+        """`acts`: (node id, what the memory is about); `everywhere`: whether the memories are global.
+
+        For global memories the name of a file without a folder is left out: it may be a file of any project.
+        """
         files: list[tuple[str, _Named]] = []
         commands: list[tuple[str, _Named]] = []
         things: list[tuple[str, _Named]] = []
         for node_id, of_node in acts:
+            # a file is found by the last part of its path
             globs = [*((text, True) for text in of_node.paths), *((text, False) for text in of_node.files)]
             for text, given in globs:
                 if given or "/" in text or not everywhere:
                     files.append((text.rstrip("/").rpartition("/")[2], _Named(text, given, node_id)))
+            # a command is found by its program; a pattern that begins with a flag is for every program
             patterns = [*((text, True) for text in of_node.commands), *((text, False) for text in of_node.patterns)]
             for text, given in patterns:
                 first = text.split()[0]
                 commands.append(("*" if first[0] == "-" else first.rpartition("/")[2], _Named(text, given, node_id)))
             for text in of_node.things:
-                things += [(key, _Named(text, False, node_id)) for key in spellings(text)]
+                things += [(key, _Named(text, False, node_id)) for key in bearing.lookup_keys(text)]
         self.files, self.commands, self.things = map(_table, (files, commands, things))
 
     def matches(self, act: Action) -> list[Match]:
-        """Return the memories that the action concerns, the best first; one of them may come twice."""
+        """Return the memories that the action concerns, the best first. A memory may be listed several times."""
         found = []
         for path in act.files:
             for key in (*dict.fromkeys(path.split("/")), "*"):
-                rows = (named for named in self.files.get(key, ()) if names(named.text, path))
+                rows = (named for named in self.files.get(key, ()) if bearing.glob_matches(named.text, path))
                 found += [Match(named.given, 1 + named.text.strip("/").count("/"), named.id) for named in rows]
         for words in act.commands:
             for key in dict.fromkeys((words[0], words[0].rpartition("/")[2], "*")):
-                rows = (named for named in self.commands.get(key, ()) if runs(named.text, words))
+                rows = (named for named in self.commands.get(key, ()) if bearing.pattern_matches(named.text, words))
                 found += [Match(named.given, len(named.text.split()), named.id) for named in rows]
-            for name in added(words):
-                rows = (named for key in spellings(name) for named in self.things.get(key, ()))
-                found += [Match(False, 2, named.id) for named in rows if alike(named.text, name)]
-        return sorted(found, key=_best)
+            for name in bearing.added_things(words):
+                rows = (named for key in bearing.lookup_keys(name) for named in self.things.get(key, ()))
+                found += [Match(False, 2, named.id) for named in rows if bearing.are_alike(named.text, name)]
+        return sorted(found, key=_sort_key)
 
 
 def _table(rows: Iterable[tuple[str, _Named]]) -> dict[str, list[_Named]]:
-    """Return `{key: what is found under it}`, without what too many memories name. A key with wildcards becomes `*`."""
+    """Return `{key: its globs and patterns}`. A key with wildcards becomes `*`.
+
+    A text that more than `FEW` memories name is left out, unless a property names it.
+    """
     table: dict[str, dict[str, list[_Named]]] = {}
     for key, named in rows:
         key = "*" if set(key) & _WILD else key
@@ -131,8 +144,10 @@ def _table(rows: Iterable[tuple[str, _Named]]) -> dict[str, list[_Named]]:
 
 
 class ActTable:
-    """What all memories are about, by space. That of a space is read from the index again once its memories have
-    changed. Thread-safe."""
+    """The commands, files and things that all memories are about, by space. Thread-safe.
+
+    What the memories of a space are about is read from the index again after a memory of it changed.
+    """
 
     def __init__(self, index: Reader) -> None:
         self._index = index
@@ -140,15 +155,16 @@ class ActTable:
         self._spaces: dict[str | None, tuple[int, list[tuple[str, str]], SpaceActs]] = {}
 
     def matches(self, act: Action, space: str | None) -> list[Match]:
-        """Return the memories of the space, and the global ones, that the action concerns: each once, the best first."""
+        """Return the memories of a space, and the global ones, that the action concerns: at most `POOL`, each once,
+        best first."""
         best: dict[str, Match] = {}
         tables = [self.of(space), self.of(None)] if space is not None else [self.of(None)]
-        for match in sorted((match for table in tables for match in table.matches(act)), key=_best):
+        for match in sorted((match for table in tables for match in table.matches(act)), key=_sort_key):
             best.setdefault(match.id, match)
         return list(best.values())[:POOL]
 
     def of(self, space: str | None) -> SpaceActs:
-        """Return what the memories of a space are about."""
+        """Return what the memories of a space are about; None: the global memories."""
         with self._lock:
             changes, rows, table = self._spaces.get(space, (-1, [], _NOTHING))
             if changes != self._index.changes:
@@ -164,15 +180,18 @@ _NOTHING: Final = SpaceActs((), everywhere=False)
 
 
 class AtHand(Struct, frozen=True):
-    """What an agent is told before an action. `guards`: memories that want the person asked, or the action refused, if
-    a person wrote that (`actions.lookup`); the strictest first. A guard holds for the globs of its note's properties, or
-    if it has none for what the text names."""
+    """What an agent is shown before an action.
+
+    `guards`: memories whose guard applies, the strictest first: they want the person to be asked, or the action to be
+    refused. A guard counts only if a person wrote it (`actions.lookup`). It applies to what the properties of its note
+    name, or without such properties to what the text names.
+    """
 
     greeting: Greeting = Greeting()
     guards: Sequence[NodeRow] = field(default_factory=list)
 
 
-def about(
+def compose(
     ormah: Ormah,
     matches: Sequence[Match],
     *,
@@ -181,9 +200,10 @@ def about(
     cwd: str | None,
     commands: Commands = SHELL,
 ) -> AtHand:
-    """Return what is told of these memories. Those that a newer memory replaced are left out.
+    """Return what an agent is shown of these memories before an action. Memories that a newer one replaced are left
+    out.
 
-    `known`: context keys (`context_key`) of memories that the session already has; they are not told again. `cwd`: a
+    `known`: context keys (`context_key`) of memories that the session already has; they are not shown again. `cwd`: a
     folder of the project of `space`.
     """
     now = ormah.ranking_clock()
@@ -203,13 +223,15 @@ def about(
     return AtHand(Greeting(text, displays) if chosen else Greeting(), guards)
 
 
-def reason(row: NodeRow) -> str:
-    """Return why an action is refused, or the person is asked: the sentence of the memory, and its id."""
+def guard_reason(row: NodeRow) -> str:
+    """Return the reason of a guard for an action that is refused or put to the person: the memory's sentence and its
+    id."""
     return f"{sentence(row, REASON)} (Ormah, memory {row.short_id}: guard {row.guard})"
 
 
 def sentence(row: NodeRow, characters: int) -> str:
-    """Return what a memory says, on one line: its title too, unless the text begins with it."""
+    """Return a memory on one line of at most `characters`: its title and text, without a title that the text begins
+    with."""
     text = " ".join(row.content.split())
     title = (row.title or "").rstrip(" .…")
     head = "" if not title or text.casefold().startswith(title.casefold()) else f"{title}: "

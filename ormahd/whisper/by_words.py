@@ -4,8 +4,8 @@ Relevance grows with the share of a clause's words that a memory contains; that 
 clauses. Each word is weighted by its rarity in the vault. A word that no memory contains has the largest weight, so
 unknown topics get a low relevance. Clauses and words of mere politeness (`phrases.txt`) do not count.
 
-Words and vectors do not tell names apart: a year counts as a common word, and two ticket numbers have similar
-vectors. The search compares names exactly (`search.exact`). `by_names` uses its numbers: a memory with the prompt's name
+Words and vectors do not tell names apart: a year counts as a common word, and two ticket numbers have similar vectors.
+The search compares names exactly (`search.exact`). `adjust_by_names` uses its numbers: a memory with the prompt's name
 is more relevant, one with a *look-alike*, a similar name, is not.
 """
 
@@ -60,7 +60,7 @@ _DIGITS: Final = re.compile(r"\d+")
 _HASH: Final = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{6,64}")
 
 
-def weights(index: Reader, query: str, embed: EmbedQuery) -> list[dict[str, float]]:
+def clause_weights(index: Reader, query: str, embed: EmbedQuery) -> list[dict[str, float]]:
     """Return `{word: weight}` for each clause of a prompt. Words that many notes contain have negative weights.
 
     Empty if the embedding model reads the prompt's language, or is not loaded.
@@ -83,7 +83,7 @@ def weights(index: Reader, query: str, embed: EmbedQuery) -> list[dict[str, floa
 def relevance_by_words(row: NodeRow, clauses: Sequence[Mapping[str, float]]) -> float:
     """Return the relevance of a memory, from 0 to 1, by the words that it shares with a clause of the prompt.
 
-    0 if these are too few, or none of them is rare. `clauses`: the prompt's words, as `weights` returns them.
+    0 if these are too few, or none of them is rare. `clauses`: the prompt's words, as `clause_weights` returns them.
     """
     text = f"{row.title or ''} {' '.join(row.tags)} {beginning(row.content, READ)}"
     known = set(words(text))
@@ -116,28 +116,30 @@ def has_twin(names: Sequence[str], row: NodeRow) -> bool:
     if not names:
         return False
     others = [token.text for token in exact_tokens(f"{row.title or ''}\n{row.content[:READ_FOR_NAMES]}")]
-    return any(_alike(name, other) for name in names for other in others)
+    return any(_is_look_alike(name, other) for name in names for other in others)
 
 
-def _alike(name: str, other: str) -> bool:
+def _is_look_alike(name: str, other: str) -> bool:
+    """Return whether `other` is a look-alike of `name`, see `has_twin`."""
     if _HASH.fullmatch(fold(name)):
         return _HASH.fullmatch(fold(other)) is not None
     form = _DIGITS.sub("0", fold(name))
     if form != fold(name) and form == _DIGITS.sub("0", fold(other)):
         return True
-    parts = _parts(name)
-    return len(parts & _parts(other)) >= ALIKE * len(parts) > 0
+    parts = _name_parts(name)
+    return len(parts & _name_parts(other)) >= ALIKE * len(parts) > 0
 
 
-def _parts(name: str) -> frozenset[str]:
+def _name_parts(name: str) -> frozenset[str]:
+    """Return the words and numbers in a name, in lower case: of `parse_tide-2` "parse", "tide" and "2"."""
     return frozenset(part.lower() for part in _PARTS.findall(name))
 
 
-def by_names(relevance: float, numbers: Mapping[str, float], *, twin: bool) -> float:
-    """Return `relevance` of a memory, raised or lowered by the exact names in the prompt.
+def adjust_by_names(relevance: float, numbers: Mapping[str, float], *, twin: bool) -> float:
+    """Return the relevance of a memory after the exact names in the prompt have raised or lowered it.
 
-    `numbers`: the search's numbers of the memory; `twin`: whether it contains a look-alike of a name in the prompt that
-    no memory contains (`has_twin`).
+    `relevance`: without the names; `numbers`: the search's numbers of the memory; `twin`: whether it contains a
+    look-alike of a name in the prompt that no memory contains (`has_twin`).
     """
     boost = numbers.get("exact", 0.0)
     if boost >= RARE_NAMES:

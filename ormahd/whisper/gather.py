@@ -37,21 +37,21 @@ from ormahd.search.search import (
 )
 from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, stems, words
-from ormahd.whisper.by_words import by_names, has_twin, relevance_by_words, unknown_names, weights
+from ormahd.whisper.by_words import adjust_by_names, clause_weights, has_twin, relevance_by_words, unknown_names
 from ormahd.whisper.relevance import FEW, RIVAL, TEXT_ALONE, asks, away, common_words, few_words, fitted, relevance
 from ormahd.whisper.types import Analysis, Asked, Candidate, Intent
 
 OVERLAP: Final = 20_000
 """Maximum number of characters of a memory whose words are compared with the prompt's."""
 CACHED_WORDS: Final = 60_000
-"""Total number of words in the cache of `stemmed`."""
+"""Total number of words in the cache of `stems_of_notes`."""
 
 _known: dict[str, frozenset[str]] = {}
 _counted = 0
 _lock = threading.Lock()
 
 
-def stemmed(rows: Sequence[NodeRow]) -> dict[str, frozenset[str]]:
+def stems_of_notes(rows: Sequence[NodeRow]) -> dict[str, frozenset[str]]:
     """Return `{digest: stemmed words}` of these memories, cached. Of a huge memory, only the beginning is read."""
     global _counted  # noqa: PLW0603 - of the process, as `_known` is
     found = {row.digest: known for row in rows if (known := _known.get(row.digest)) is not None}
@@ -138,15 +138,19 @@ def gather(
     limit: int,
     preferences: bool,
 ) -> Pool:
-    """Search the index for the prompt, and return the candidates. `self_id`: id of the self node; `limit`: maximum
-    number of search results; `preferences`: whether standing preferences are searched too."""
+    """Return all candidates that the index has for the prompt.
+
+    `self_id`: id of the self node; `limit`: maximum number of search results; `preferences`: whether standing
+    preferences are searched too.
+    """
+    # the searches: in the main tiers, in the archive, for what describes the user, for preferences
     after, before = analysis.after, analysis.before
     query = SearchQuery(query=analysis.query, limit=limit, tiers=SPOKEN_OF, created_after=after, created_before=before)
     ranked = rank_parts(
         index, query, embed=embed, space=asked.space, now=now, rules=rules, renewed=False, explain=False
     )
     archive = _archive(index, query, asked, embed=embed, now=now, rules=rules)
-    identity = neighbours(index.edges_of([self_id]), self_id) if Intent.IDENTITY in analysis.intents else frozenset()
+    identity = about_user(index.edges_of([self_id]), self_id) if Intent.IDENTITY in analysis.intents else frozenset()
     standing = Ranked([])
     if preferences:
         standing = _preferences(index, analysis, asked, embed=embed, now=now, rules=rules)
@@ -173,17 +177,19 @@ def gather(
         stems={
             stem: max(0.0, math.log((notes + 1) / (counts[term] + 0.5))) for term in terms for stem in stems((term,))
         },
-        words=weights(index, analysis.query, embed),
+        words=clause_weights(index, analysis.query, embed),
         unknown=tuple(unknown_names(index, analysis.query)),
         asks=asks(vectors),
         fitted=None if vectors is None else vectors.fitted,
         away=-1.0 if asked.space is None else away(home, elsewhere),
     )
+
+    # the similarities of the hits at home, and each hit's place among them
     at_home = [
         "similarity" in hit.numbers and hit.node_id in rows and factors[rows[hit.node_id].space] > OTHER_SPACES
         for hit in results
     ]
-    rivals = [hit.numbers["similarity"] for hit, counts_home in zip(results, at_home, strict=True) if counts_home]
+    rivals = [hit.numbers["similarity"] for hit, is_at_home in zip(results, at_home, strict=True) if is_at_home]
     ranks = list(itertools.accumulate(at_home, initial=1))
     rank_of = {hit.node_id: rank for hit, rank in zip(results, ranks, strict=False)}
 
@@ -210,7 +216,7 @@ def gather(
     )
 
 
-def neighbours(edges: Iterable[EdgeRow], self_id: str) -> frozenset[str]:
+def about_user(edges: Iterable[EdgeRow], self_id: str) -> frozenset[str]:
     """Return the ids of memories that describe the user: those connected to the self node by `defines`."""
     linked = (edge for edge in edges if edge.edge is EdgeType.DEFINES)
     return frozenset(end for edge in linked for end in (edge.source, edge.target)) - {self_id}
@@ -238,9 +244,11 @@ def _candidates(
     self_id: str,
     prompt: PromptEvidence,
 ) -> Iterable[Candidate]:
-    """Yield a candidate for each hit. `ranks`: the place of each hit among those at home; `rivals`: similarities of
-    those at home."""
-    stems_of = stemmed([rows[hit.node_id] for hit in hits if hit.node_id in rows])
+    """Yield a candidate for each hit; none for a memory that was forgotten meanwhile, and none for the self node.
+
+    `ranks`: the place of each hit among the hits at home, from 1; `rivals`: the similarities of the hits at home.
+    """
+    stems_of = stems_of_notes([rows[hit.node_id] for hit in hits if hit.node_id in rows])
     first, second = [*sorted(rivals, reverse=True), RIVAL, RIVAL][:2]
     total = sum(prompt.stems.values())
     for hit, found_at in zip(hits, ranks, strict=False):
@@ -265,7 +273,7 @@ def _candidates(
             fits = numbers["by_words"] = relevance_by_words(row, prompt.words)
         twin = has_twin(prompt.unknown, row)
         numbers["twin"] = float(twin)
-        yield Candidate(row, hit.score, hit.source, by_names(fits, numbers, twin=twin), numbers=numbers)
+        yield Candidate(row, hit.score, hit.source, adjust_by_names(fits, numbers, twin=twin), numbers=numbers)
 
 
 def _archive(
@@ -275,6 +283,7 @@ def _archive(
 
     A memory is left out if one outside of the archive was derived or evolved from it.
     """
+    # a quick test: the nearest archived memory
     chosen = Filter(
         tiers=(Tier.ARCHIVAL,), created_after=query.created_after, created_before=query.created_before, alive_at=now
     )
@@ -283,8 +292,10 @@ def _archive(
     if not near or near[0][1] < FAR_ARCHIVE:
         return Ranked([])
     wish = query.model_copy(update={"tiers": [Tier.ARCHIVAL], "limit": WIDE_ARCHIVE})
-    few = _few(rules, 2 * WIDE_ARCHIVE)
+    few = _small_rules(rules, 2 * WIDE_ARCHIVE)
     found = rank(index, wish, embed=embed, space=asked.space, now=now, renewed=False, explain=False, rules=few)
+
+    # memories outside of the archive that were made from these
     ids = {hit.node_id for hit in found.results}
     edges = index.edges_of(list(ids))
     ends = [(edge.target, edge.source) for edge in edges if edge.edge in _REPLACES and edge.target in ids]
@@ -298,6 +309,8 @@ def _archive(
 def _preferences(
     index: Reader, analysis: Analysis, asked: Asked, *, embed: EmbedQuery, now: datetime, rules: Rules
 ) -> Ranked:
+    """Return the standing preferences found for the prompt; none if the nearest one is too far from it
+    (`FAR_PREFERENCE`)."""
     spaces = ["global"] if asked.space is None else ["global", asked.space]
     query_vectors = embed(analysis.query)
     chosen = Filter(types=(NodeType.PREFERENCE,), tiers=tuple(SPOKEN_OF), spaces=tuple(spaces), alive_at=now)
@@ -307,12 +320,12 @@ def _preferences(
     query = SearchQuery(
         query=analysis.query, limit=WIDE_PREFERENCES, tiers=SPOKEN_OF, types=[NodeType.PREFERENCE], spaces=spaces
     )
-    few = _few(rules, WIDE_PREFERENCES)
+    few = _small_rules(rules, WIDE_PREFERENCES)
     return rank(index, query, embed=embed, space=None, now=now, renewed=False, explain=False, rules=few)
 
 
-def _few(rules: Rules, many: int) -> Rules:
-    """Return `rules` changed for a small search: over `many` candidates, without spreading activation."""
+def _small_rules(rules: Rules, many: int) -> Rules:
+    """Return `rules` for a small search: `many` candidates, no spreading activation."""
     return replace(rules, seeds=0, min_pool=many, compared=many)
 
 
@@ -330,14 +343,15 @@ def renew(
     holds: Holds,
     reworded: Reworded = never,
 ) -> tuple[list[Candidate], list[Candidate], frozenset[str]]:
-    """Return (chosen memories, standing preferences, ids of replaced memories), with newer memories added.
+    """Return (chosen memories, standing preferences, ids of replaced memories). Newer memories are added to the first
+    two.
 
-    A newer memory on the matter of a chosen one or a preference is placed before it. If it replaced the older one, that
-    is marked (`older_than`), or dropped if the newer one must not be shown (`NOT_RENEWED`). The ids are those of all
-    replaced memories among the best candidates.
+    A newer memory on the matter of a chosen one or a preference is placed before it. If it replaced the older one, the
+    older one is marked with `older_than`. If the newer one must not be shown (`NOT_RENEWED`), the older one is dropped
+    instead. The ids are those of all replaced memories among the best candidates.
     """
     everyone = [*pool.candidates, *pool.preferences]
-    by_id = {candidate.id: candidate for candidate in reversed(everyone)}
+    by_id = {candidate.id: candidate for candidate in reversed(everyone)}  # of two with one id, the first counts
     if not chosen and not preferences:
         return [], [], frozenset()
     near = sorted(everyone, key=lambda candidate: -candidate.order)[:10]
@@ -359,7 +373,10 @@ def _in_order(
     by_id: Mapping[str, Candidate],
     pool: Pool,
 ) -> list[Candidate]:
-    """Return the chosen candidates, each newer memory on the matter of one before it, see `renew`."""
+    """Return the chosen candidates. The newer memory on the matter of a candidate comes before it, see `renew`.
+
+    `marks`: `{older id: newer memory}`; `by_id`: all candidates by their ids.
+    """
     found: dict[str, Candidate] = {}
     listed = {candidate.id: candidate for candidate in chosen}
     for older in chosen:

@@ -2,7 +2,7 @@
 library.
 
 "Write a Kafka consumer in Go" names nothing of this project. A memory of the project's Kafka topics resembles it, but
-does not help. `specific` tells such cases apart by the words that prompt and memory share: words of programming in
+does not help. `specificity` tells such cases apart by the words that prompt and memory share: words of programming in
 general (`technical.txt`), or others, each weighted by its rarity in this vault.
 """
 
@@ -44,7 +44,7 @@ GENERAL: Final = -1.2
 """Weight of a beginning such as "how do I" or "write", if the prompt has no definite word ("the", "our")."""
 BASE: Final = -2.8
 SPECIFIC: Final = 0.36
-"""Minimum of `specific` for a memory that a technical prompt does not drop."""
+"""Minimum of `specificity` for a memory that a technical prompt does not drop."""
 MAX_OWN, MAX_COMMON, MAX_DEFINITE, MAX_OTHER = 3.0, 2.0, 2, 4
 """Maxima of the sums for `OWN` and `COMMON`, of the number of definite words, and of the number of words of a prompt
 that are not technical."""
@@ -54,10 +54,11 @@ if it is a name, such as that of a library."""
 PAIR: Final = 0.5
 """Weight of a pair of letters when a prompt's words are counted. In scripts without spaces a word is cut into pairs."""
 BELOW: Final = "generic: "
-"""Beginning of the `dropped` reason of candidates that `drop` drops."""
+"""Beginning of the `has_dropped` reason of candidates that `drop_generic` drops."""
 
 
 def _set(listed: str) -> frozenset[str]:
+    """Return the words in a text as a set."""
     return frozenset(listed.split())
 
 
@@ -141,10 +142,10 @@ class Request(Struct, frozen=True):
         }
 
 
-def request(analysis: Analysis, space: str | None) -> Request | None:
+def technical_request(analysis: Analysis, space: str | None) -> Request | None:
     """Return the analysis of a technical prompt; None if the prompt is not technical, or names the caller's project.
 
-    Prompts about a time or about the user are not technical.
+    A prompt about a time or about the user counts as not technical.
     """
     if analysis.temporal or Intent.IDENTITY in analysis.intents:
         return None
@@ -179,7 +180,7 @@ def request(analysis: Analysis, space: str | None) -> Request | None:
     )
 
 
-def drop(
+def drop_generic(
     candidates: Iterable[Candidate],
     asked: Request | None,
     stems_of: Mapping[str, Collection[str]],
@@ -187,7 +188,7 @@ def drop(
 ) -> None:
     """Drop candidates that share nothing specific with a technical prompt. `asked`: its analysis; None: drop nothing.
 
-    A memory stays if it contains an exact name from the prompt, or if feedback on similar prompts was positive.
+    A memory is kept if it contains an exact name from the prompt, or if feedback on similar prompts was positive.
     `stems_of`: `{digest: stems}` of the candidates' words. `frequencies`: counts the notes that contain each word.
     """
     alive = [candidate for candidate in candidates if candidate.dropped is None]
@@ -202,7 +203,7 @@ def drop(
     }
     for candidate in alive:
         both = shared[candidate.id]
-        value = specific(
+        value = specificity(
             asked,
             own=sum(rarity[asked.stems[stem]] for stem in both - asked.common),
             common=sum(rarity[asked.stems[stem]] for stem in both & asked.common),
@@ -217,12 +218,12 @@ def drop(
             candidate.dropped = f"{BELOW}a technical prompt with only {names} in common ({value:.3f} below {SPECIFIC})"
 
 
-def dropped(candidates: Iterable[Candidate], gate: float) -> bool:
-    """Return whether `drop` dropped a candidate whose relevance reaches `gate`."""
+def has_dropped(candidates: Iterable[Candidate], gate: float) -> bool:
+    """Return whether `drop_generic` dropped a candidate whose relevance reaches `gate`."""
     return any((candidate.dropped or "").startswith(BELOW) and candidate.relevance >= gate for candidate in candidates)
 
 
-def specific(asked: Request, *, own: float, common: float) -> float:
+def specificity(asked: Request, *, own: float, common: float) -> float:
     """Return the probability that a technical prompt asks for a memory, computed from the words that both contain.
 
     `own`, `common`: sums of the rarities of these words, see `OWN` and `COMMON`.
@@ -238,7 +239,7 @@ def specific(asked: Request, *, own: float, common: float) -> float:
     )
 
 
-def explains(text: str) -> bool:
+def asks_to_explain(text: str) -> bool:
     """Return whether a prompt begins with a word that asks for an explanation."""
     return next(iter(words(text[:100])), "") in EXPLAINING
 
@@ -250,6 +251,7 @@ def warm() -> None:
 
 @cache
 def _technical() -> Technical:
+    """Return the stems of `technical.txt`, read once."""
     sections: dict[str, list[str]] = {}
     section: list[str] = []
     for line in Path(__file__).with_name("technical.txt").read_text("utf-8").splitlines():

@@ -24,7 +24,7 @@ from ormahd.model.node import NodeType, Tier
 from ormahd.ormah import Ormah
 from ormahd.process import own_files
 from ormahd.text.harness import PROGRAM, SHELL, Commands, shell
-from ormahd.whisper.gather import neighbours
+from ormahd.whisper.gather import about_user
 from ormahd.whisper.render import REMEMBERS, enclose, fits_line, line, notice, quoted
 from ormahd.whisper.types import Display, context_key
 
@@ -36,9 +36,9 @@ AGENT: Final = "agent:"
 
 
 class AgentCommands:
-    """Reads which commands each agent can run, from the file that `ormahctl setup` writes.
+    """Returns the commands that each agent can run, read from the file that `ormahctl setup` writes. Thread-safe.
 
-    The file is read again after it changed. Thread-safe.
+    The file is read again after it changed.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -48,8 +48,10 @@ class AgentCommands:
         self._known: tuple[tuple[int, int, int] | None, Mapping[str, Commands]] = (None, {})
 
     def of(self, agent: str | None) -> Commands:
-        """Return the commands of the agent with this name or source; the commands of a shell if the agent was not
-        set up, or the file cannot be read."""
+        """Return the commands of the agent with this name or source.
+
+        Returns the commands of a shell if the agent was not set up, or the file cannot be read.
+        """
         try:
             found = os.stat(self._file)
         except OSError:
@@ -97,13 +99,13 @@ def greet(
     """Return the greeting for a session that begins in `space`. Memories that a newer one replaced are marked.
 
     `known`: context keys of memories that the session already has; they are left out. `stopped`: lines about where the
-    project's last session stopped, which stand first and are not counted as characters. `cwd`: a folder in the project
-    of `space`.
+    project's last session stopped. They come first, and do not count as characters. `cwd`: a folder in the project of
+    `space`.
     """
     room = CHARACTERS - len(enclose([], commands=commands, heading=REMEMBERS))
     lines = [*map(notice, stopped), *([""] if stopped else [])]
     displays: dict[str, Display] = {}
-    due = [row for row in _due(ormah, space) if context_key(row) not in known]
+    due = [row for row in _greeting_rows(ormah, space) if context_key(row) not in known]
     newer = replaced_today(ormah, [row.id for row in due[:MAX_MEMORIES]])
     for row in due:
         entry, display = _entry(mark_stale(row, cwd, space), room, newer.get(row.id))
@@ -115,11 +117,14 @@ def greet(
     return Greeting(enclose(lines, commands=commands, heading=REMEMBERS), displays) if lines else Greeting()
 
 
-def _due(ormah: Ormah, space: str | None) -> Iterator[NodeRow]:
-    """Yield core memories of this space and its latest decisions and procedures, then global core memories, then the
-    self node and the memories connected to it by `defines`."""
+def _greeting_rows(ormah: Ormah, space: str | None) -> Iterator[NodeRow]:
+    """Yield the memories for a greeting, in the order in which they are shown.
+
+    The order is: core memories of this space, its latest decisions and procedures, global core memories, the self node,
+    and the memories connected to it by `defines`.
+    """
     index, self_id, now = ormah.index, ormah.vault.self_id, ormah.ranking_clock()
-    linked = neighbours(index.edges_of([self_id]), self_id)
+    linked = about_user(index.edges_of([self_id]), self_id)
     core = index.ids(Filter(tiers=(Tier.CORE,), spaces=(GLOBAL, *([space] if space else [])), alive_at=now))
     fresh: list[str] = []
     if space:

@@ -23,7 +23,7 @@ from ormahd.index.rows import GLOBAL, Filter
 from ormahd.model.chance import after_feedback, log_odds, sigmoid
 from ormahd.model.node import Tier
 from ormahd.ormah import Ormah
-from ormahd.search.gather import subject
+from ormahd.search.gather import subject_words
 from ormahd.search.search import Rules
 from ormahd.state import whispers
 from ormahd.text import times
@@ -62,20 +62,20 @@ class Whisper:
     def whisper(self, asked: Asked, *, explain: bool = False) -> WhisperResult:
         """Return the few memories that matter for this prompt as a text for the agent; or silence, with the reason.
 
-        A memory shown with its content counts as weakly used: its lease begins anew, but its rank does not rise. With
-        `explain`, or when a person asks outside of a session, no use is counted. With a session id, the prompt is
+        A memory shown with its content counts as weakly used: its lease begins again, but its rank does not rise. No
+        use is counted with `explain`, or when a person asks outside of a session. With a session id, the prompt is
         stored as context of the next one, and feedback can refer to the logged candidates.
         """
         begun = time.perf_counter()
-        course = _Course(self, asked, explain=explain)
-        return course.answer(course.run(), begun)
+        prompt_run = _PromptRun(self, asked, explain=explain)
+        return prompt_run.finish(prompt_run.find_memories(), begun)
 
     def warm(self) -> None:
         """Run a prompt without answering it, so that the first real prompt does not wait for models and caches."""
         times.warm()
         generic.warm()
         if self.archetypes.warm():
-            _Course(self, Asked(FIRST, None), explain=False).run()
+            _PromptRun(self, Asked(FIRST, None), explain=False).find_memories()
 
 
 class Answer(Struct):
@@ -92,12 +92,13 @@ class Answer(Struct):
 
     @property
     def better_space(self) -> str | None:
-        """With a silence: the other space that the prompt is about, if a memory there fits better than those at home."""
+        """The space that the agent should ask in, if the whisper is silent and a memory of another space fits better;
+        else None."""
         fits = self.pool is not None and self.pool.elsewhere > self.pool.home > 0.0 and self.silence is not None
         return self.pool.better if self.pool is not None and fits else None
 
 
-class _Course:
+class _PromptRun:
     """Runs one prompt through the stages, then renders and logs the answer."""
 
     def __init__(self, whisper: Whisper, asked: Asked, *, explain: bool) -> None:
@@ -113,11 +114,13 @@ class _Course:
 
     # ------------------------------------------------------------ the stages
 
-    def run(self) -> Answer:
+    def find_memories(self) -> Answer:
+        """Return the memories or the silence for the prompt, with what the stages computed. Writes nothing."""
+        # silence that needs no search
         asked, ormah = self.asked, self.ormah
         if not self.settings.enabled or (asked.space or GLOBAL) in self.settings.silent_spaces:
             return Answer(Silence.OFF)
-        if (early := analyse.early(asked.prompt, asked.harness)) is not None:
+        if (early := analyse.early_silence(asked.prompt, asked.harness)) is not None:
             return Answer(early)
         analysis = analyse.analyse(
             asked, self.before, embed=self.embed, archetypes=self.whisper.archetypes, now=self.now
@@ -130,15 +133,15 @@ class _Course:
         taught = {
             row.id: Candidate(row, 0.0, "search", numbers={"place": 1.0})
             for row in (ormah.index.notes(ids).values() if ids else ())
-            if choose.useful(verdicts[row.id], row, asked)
+            if choose.is_useful(verdicts[row.id], row, asked)
             and not row.expired(self.now)
             and context_key(row) not in self.before.known
         }
-        if not taught and (silence := analyse.quiet(analysis, self.before)) is not None:
+        if not taught and (silence := analyse.topic_silence(analysis, self.before)) is not None:
             return Answer(silence, analysis)
 
         # standing preferences are for a task, or a question about the user
-        asks = is_question(analysis.prompt) or generic.explains(analysis.prompt)
+        asks = is_question(analysis.prompt) or generic.asks_to_explain(analysis.prompt)
         pool = gather.gather(
             ormah.index,
             analysis,
@@ -162,29 +165,36 @@ class _Course:
         return self._choose(analysis, pool, verdicts)
 
     def _choose(self, analysis: Analysis, pool: Pool, verdicts: Mapping[str, Verdict]) -> Answer:
+        """Return the memories that are shown, or the silence. `verdicts`: see `_verdicts`. Sets `dropped` of all other
+        candidates."""
+        # relevance of the text; explicit judgements
         candidates, settings = pool.candidates, self.settings
-        request = generic.request(analysis, self.asked.space)
-        choose.judge(pool, analysis, settings)
+        request = generic.technical_request(analysis, self.asked.space)
+        choose.compute_relevance(pool, analysis, settings)
         everyone = [*candidates, *pool.preferences]
-        choose.heed(everyone, verdicts, self.asked)
-        choose.floor(candidates, analysis, settings)
+        choose.record_verdicts(everyone, verdicts, self.asked)
+        choose.drop_irrelevant(candidates, analysis, settings)
 
         # judgements on similar prompts, unless it asks for a time, or the model does not read its language
         boosts: Mapping[str, float] = {}
-        if analysis.vector is not None and not analysis.temporal and analyse.is_read(analysis.prompt, self.embed):
+        if analysis.vector is not None and not analysis.temporal and analyse.is_readable(analysis.prompt, self.embed):
             ids = [candidate.id for candidate in everyone if candidate.dropped is None]
             boosts = affinity.boosts(analysis.vector, ids, self.ormah.learned.judgements, now=self.now)
-        choose.boost(everyone, boosts, settings)
-        choose.timely(candidates, analysis, self.asked, topical=bool(subject(analysis.query)))
-        choose.identity(candidates, analysis, settings)
-        stems_of = gather.stemmed([candidate.row for candidate in choose.alive(candidates)])
-        generic.drop(candidates, request, stems_of, self.ormah.index.frequencies)
-        known = choose.unknown(candidates, self.before)
-        choose.unknown(pool.preferences, self.before)
-        choose.gate(everyone)
-        resting = choose.resting(candidates, settings)
+        choose.add_affinity(everyone, boosts, settings)
+
+        # drop candidates that do not answer this kind of prompt, that the session has, or that are below the gate
+        choose.drop_untimely(candidates, analysis, self.asked, topical=bool(subject_words(analysis.query)))
+        choose.keep_identity(candidates, analysis, settings)
+        stems_of = gather.stems_of_notes([candidate.row for candidate in choose.not_dropped(candidates)])
+        generic.drop_generic(candidates, request, stems_of, self.ormah.index.frequencies)
+        known = choose.drop_known(candidates, self.before)
+        choose.drop_known(pool.preferences, self.before)
+        choose.apply_gate(everyone)
+        resting = choose.best_archived(candidates, settings)
+
+        # the best of the others, with the newer memory before each one that it replaced
         chosen = choose.choose(candidates, analysis, settings)
-        preferences = choose.standing(pool.preferences, chosen)
+        preferences = choose.choose_preferences(pool.preferences, chosen)
         chosen, preferences, old = gather.renew(
             self.ormah.index,
             chosen,
@@ -194,20 +204,24 @@ class _Course:
             holds=self.ormah.learned.both_hold,
             reworded=self.ormah.reworded,
         )
+
+        # nothing is relevant enough: say why
         if not chosen and not preferences:
             why = Silence.GATE if resting is None else Silence.ARCHIVE
             if known:
                 why = Silence.KNOWN
-            elif generic.dropped(candidates, settings.injection_gate):
+            elif generic.has_dropped(candidates, settings.injection_gate):
                 why = Silence.GENERIC
-            elif choose.silenced(everyone, settings):
+            elif choose.is_silenced(everyone, settings):
                 why = Silence.JUDGED
             return Answer(why, analysis, pool, request=request, resting=resting if why is Silence.ARCHIVE else None)
+
+        # one memory below the gate may be shown for feedback
         exploring = None
         if settings.exploration and not analysis.temporal:
             known_of = {*boosts, *old, *(preference.id for preference in preferences)}
             room = settings.max_nodes - len(chosen) - len(preferences)
-            exploring = choose.explore(candidates, chosen, known_of, room=room)
+            exploring = choose.pick_exploration(candidates, chosen, known_of, room=room)
         arranged = tuple(choose.arrange(chosen, preferences, exploring, settings))
         for candidate in arranged:
             candidate.row = mark_stale(candidate.row, self.asked.cwd, self.asked.space)
@@ -222,20 +236,20 @@ class _Course:
         return self._embedded[text]
 
     def _verdicts(self, analysis: Analysis) -> Mapping[str, Verdict]:
-        """Return `{node id: verdict}`: explicit judgements for a prompt that means the same as this one."""
+        """Return `{node id: verdict}` of the explicit judgements on a prompt with the same meaning as this one."""
         judgements = self.ormah.learned.judgements
         if not judgements.explicit:
             return {}
         same = self.ormah.learned.seal.prompt(whispers.stored_prompt(analysis.prompt))
-        vector = analysis.vector if analyse.is_read(analysis.prompt, self.embed) else None
+        vector = analysis.vector if analyse.is_readable(analysis.prompt, self.embed) else None
         return affinity.verdicts(vector, same, judgements)
 
     # ------------------------------------------------------------ the answer
 
-    def answer(self, found: Answer, begun: float) -> WhisperResult:
-        """Render the result of the stages, store it in the session, and log it.
+    def finish(self, found: Answer, begun: float) -> WhisperResult:
+        """Return the result for the caller. Stores the prompt in the session, and logs the whisper.
 
-        `begun`: the value of `time.perf_counter` when the prompt came.
+        `found`: the result of `find_memories`; `begun`: the value of `time.perf_counter` when the prompt came.
         """
         asked, sessions = self.asked, self.whisper.sessions
         event = whispers.new_event()
@@ -249,10 +263,12 @@ class _Course:
         if found.chosen and self.before.recent is None and self.settings.review:
             known = {key.partition(":")[0] for key in self.before.known}
             besides = {candidate.id for candidate in found.chosen} | known
-            held = review.pick(
+            held = review.pick_review(
                 self.ormah, asked.space, now=self.now, besides=besides, archetypes=self.whisper.archetypes
             )
-        noticed = not self.settings.maintenance or found.silence in UNHEARD or MAINTENANCE in self.before.known
+
+        # the notice that questions wait for a judge
+        noticed = not self.settings.maintenance or found.silence in UNCOUNTED or MAINTENANCE in self.before.known
         due = not noticed and not asked.disconnected() and self.whisper.maintenance_due()
 
         # feedback can refer to this whisper if the prompt's vector may be stored
@@ -265,6 +281,8 @@ class _Course:
             event=event if learnable else None,
             commands=self.whisper.wiring.of(asked.agent),
         )
+
+        # what was sent is recorded
         nodes = tuple(candidate for candidate in found.chosen if candidate.id not in text.left_out)
         if due and MAINTENANCE in text.text.splitlines():  # once per session: the notice stays in its context
             sessions.add_memories(asked.session_id, {MAINTENANCE: "full"})
@@ -273,7 +291,7 @@ class _Course:
         logged = learnable and found.silence is not Silence.OFF and not asked.dry
         self._use(found, nodes)
         if held is not None and text.reviewed and logged:
-            review.went_out(self.ormah, held, event=event)
+            review.record_review(self.ormah, held, event=event)
 
         # the event has ids, and no text of a prompt or a memory
         silence = found.silence.value if found.silence is not None and not nodes else None
@@ -299,7 +317,7 @@ class _Course:
             review=held.node_id if held is not None and text.reviewed else None,
             resting=None if found.resting is None else _view(found.resting),
             archived=len(self.ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,)))) if found.resting is not None else 0,
-            trace=trace(found, asked) if self.explain else UNSET,
+            trace=whisper_trace(found, asked) if self.explain else UNSET,
         )
 
     def _log(self, event: str, found: Answer, nodes: Sequence[Candidate], begun: float) -> None:
@@ -307,23 +325,26 @@ class _Course:
 
         Candidates found only by their time or by an edge are not logged.
         """
+        # the prompt, in the session
         asked, analysis, model = self.asked, found.analysis, self.ormah.learned.model
         vector = analysis.vector if analysis is not None else None
         prompt = analysis.prompt if analysis is not None else asked.prompt
-        if found.silence not in UNHEARD:
+        if found.silence not in UNCOUNTED:
             displays = {context_key(node.row): node.display for node in nodes if node.display is not None}
             earlier = EarlierPrompt(prompt, vector, self.ormah.clock(), bool(nodes))
             self.whisper.sessions.add_prompt(asked.session_id, earlier, displays, model=model, keep=not asked.unkept)
+
+        # the candidates, in the log
         pool = None if asked.unkept else found.pool
         floor = choose.log_relevance(self.settings)
         considered: dict[str, whispers.Considered] = {}
         for candidate in (*pool.candidates, *pool.preferences) if pool is not None else ():
-            displayed, boosted = candidate.display is not None, candidate.relevance
-            serious = displayed or (boosted >= floor and "affinity" in candidate.numbers)
+            displayed, relevance = candidate.display is not None, candidate.relevance
+            relevant = displayed or (relevance >= floor and "affinity" in candidate.numbers)
             # a memory found both as a candidate and as a preference is logged once, as it was shown
-            if candidate.source == "search" and serious and (displayed or candidate.id not in considered):
-                before = candidate.numbers.get("before_feedback", boosted)
-                considered[candidate.id] = whispers.Considered(candidate.id, before, boosted, candidate.display)
+            if candidate.source == "search" and relevant and (displayed or candidate.id not in considered):
+                before = candidate.numbers.get("before_feedback", relevance)
+                considered[candidate.id] = whispers.Considered(candidate.id, before, relevance, candidate.display)
         whispers.record(
             self.ormah.state,
             event=event,
@@ -341,23 +362,24 @@ class _Course:
     def _use(self, found: Answer, nodes: Sequence[Candidate]) -> None:
         """Record in the state that a prompt came, and that the memories shown with their content were used."""
         asked, state = self.asked, self.ormah.state
-        looked = self.explain or (asked.session_id is None and asked.agent == PERSON)
-        if looked or found.silence in UNHEARD:
+        by_person = self.explain or (asked.session_id is None and asked.agent == PERSON)
+        if by_person or found.silence in UNCOUNTED:
             return
-        full = [node.id for node in nodes if node.display in CONTENT]
+        quoted_ids = [node.id for node in nodes if node.display in CONTENT]
         try:
             state.asked(self.now)
-            if full:
-                state.glance(full, how="whisper", session_id=asked.session_id, at=self.now)
+            if quoted_ids:
+                state.glance(quoted_ids, how="whisper", session_id=asked.session_id, at=self.now)
         except (sqlite3.Error, OrmahError) as exc:  # a full disk or damaged file must not make a whisper fail
             log.warning("what was whispered could not be noted as used: %s", exc)
 
 
-UNHEARD = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHINE})
+UNCOUNTED = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHINE})
 """Silences whose prompts get no maintenance notice and are not counted in the session, as they ask an agent nothing."""
 
 
 def _view(candidate: Candidate) -> WhisperNode:
+    """Return a candidate as the protocol shows it."""
     return WhisperNode(
         id=candidate.id,
         short_id=candidate.row.short_id,
@@ -372,7 +394,7 @@ def _view(candidate: Candidate) -> WhisperNode:
 # ------------------------------------------------------------ the trace, for `--explain`
 
 
-def trace(answer: Answer, asked: Asked) -> dict[str, Any]:
+def whisper_trace(answer: Answer, asked: Asked) -> dict[str, Any]:
     """Return the values that `--explain` shows of a whisper, as plain dicts, lists and scalars."""
     analysis, pool = answer.analysis, answer.pool
     values: dict[str, Any] = {
@@ -395,13 +417,13 @@ def trace(answer: Answer, asked: Asked) -> dict[str, Any]:
         values |= {
             "weights": dict(pool.weights),
             "fits_better": pool.better,
-            "candidates": [explained(candidate) for candidate in pool.candidates],
-            "preferences": [explained(candidate) for candidate in pool.preferences],
+            "candidates": [candidate_values(candidate) for candidate in pool.candidates],
+            "preferences": [candidate_values(candidate) for candidate in pool.preferences],
         }
     return values
 
 
-def explained(candidate: Candidate) -> dict[str, Any]:
+def candidate_values(candidate: Candidate) -> dict[str, Any]:
     """Return the values that `--explain` shows of one candidate."""
     return {
         "node_id": candidate.id,
@@ -412,16 +434,19 @@ def explained(candidate: Candidate) -> dict[str, Any]:
         "shown": candidate.display,
         "dropped": candidate.dropped,
         **candidate.numbers,
-        "parts": parts(candidate.numbers),
+        "parts": relevance_steps(candidate.numbers),
         **({"older_than": candidate.older_than} if candidate.older_than else {}),
         **({"also": candidate.also} if candidate.also else {}),
         "title": headline(candidate.row.title, candidate.row.content),
     }
 
 
-def parts(numbers: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return the steps in which the stages compute a candidate's relevance from its `numbers`: the `name` of the evidence,
-    the `odds` that it adds to the log odds (from 0), and the `relevance` after it. The last one is the candidate's."""
+def relevance_steps(numbers: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return the steps by which a candidate's relevance was computed from its `numbers`, in order.
+
+    Each step is a dict: the `name` of the evidence, the `odds` that it adds to the log odds (which begin at 0), and the
+    `relevance` after it. The relevance of the last step is that of the candidate.
+    """
     found, odds = list[dict[str, Any]](), 0.0
     if "by_words" not in numbers:  # else the other evidence does not count
         for name, value in numbers.items():

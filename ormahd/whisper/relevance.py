@@ -1,9 +1,9 @@
 """Relevance: the chance that a memory belongs to a prompt. This one number decides whether the memory is told.
 
-It is a logistic regression over evidence on the text, on the other memories found, and on the prompt (`WITNESSES`).
-Its weights are in `relevance.json`, and those of `asks` in `asks.json`, fitted by `python -m tests.bench
-fit-relevance` to the default model; those of the multilingual one are beside them. `tests/quality/README.md` shows how well calibrated it is: of the memories with a relevance of 0.7, some 70 %
-belong to the prompt.
+It is a logistic regression over evidence on the text, on the other memories found, and on the prompt (`WITNESSES`). Its
+weights are in `relevance.json`, and those of `asks` in `asks.json`, fitted by `python -m tests.bench fit-relevance` to
+the default model; those of the multilingual one are beside them. `tests/quality/README.md` shows how well calibrated it
+is: of the memories with a relevance of 0.7, some 70 % belong to the prompt.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ HALF: Final = 20.0
 
 
 def common_words(words: float, notes: int) -> float:
-    """Convert `words` (bm25 / (bm25 + `HALF`)), of a vault of `notes` notes, to its value in a vault of `FITTED`
-    notes."""
+    """Return `words` (bm25 / (bm25 + `HALF`)) of a vault of `notes` notes as the value in a vault of `FITTED` notes."""
     scale = _rarest(FITTED) / _rarest(max(notes, FEWEST))
     return scale * words / (1.0 - words + scale * words)
 
@@ -53,7 +52,7 @@ def few_words(shared: int) -> float:
 
 
 WITNESSES: Final = ("common", "far", "lead", "rare", "rank", "asks", "away")
-"""Names of the evidence, see `witnesses`."""
+"""Names of the evidence, see `evidence_of`."""
 PART: Final = "text_"
 """Prefix of the names of the contributions in a trace. The contributions add up to the logit of `text_alone`."""
 TEXT_ALONE: Final = "text_alone"
@@ -80,8 +79,11 @@ class Chances(FittedWeights, frozen=True):
 
 
 def asks(vectors: QueryVectors | None) -> float:
-    """Return the log odds that a prompt needs a memory, by what its vectors mean: "how do we deploy?", not "make it
-    bold"."""
+    """Return the log odds that a prompt needs a memory, by its vector: high for "how do we deploy?", low for "make it
+    bold".
+
+    Returns `UNSURE` if no weights were fitted to the model.
+    """
     if vectors is None or vectors.fitted is None:
         return UNSURE
     base, weights = fitted_asks(vectors.fitted)
@@ -98,16 +100,16 @@ def away(here: float, elsewhere: float) -> float:
     return math.tanh((elsewhere - here - EVEN) / SLIGHT)
 
 
-def witnesses(numbers: Mapping[str, float]) -> dict[str, float] | None:
-    """Return `{name: evidence}` on one candidate, from its `numbers`; None if these have no late interaction.
+def evidence_of(numbers: Mapping[str, float]) -> dict[str, float] | None:
+    """Return `{name: evidence}` of one candidate, from its `numbers`; None if these have no late interaction.
 
     - `common`: the square of `common_words`, because high values count more.
     - `far`: how far the cosine is below `FAR`.
-    - `lead`: by how much its plain similarity exceeds that of the best other memory at home; negative if below.
+    - `lead`: its similarity minus that of the best other memory at home.
     - `rare`: the share of the prompt's words that it has, each weighted by its rarity in the vault.
     - `rank`: the logarithm of its place (from 1) among the memories at home in the search's order.
     - `asks`: see `asks`.
-    - `away`: see `away`; -1 where there is no project that others could fit better than.
+    - `away`: see `away`; -1 if the caller is in no project.
 
     At home are the caller's project, global memories and a project that the prompt names.
     """
@@ -121,11 +123,11 @@ def witnesses(numbers: Mapping[str, float]) -> dict[str, float] | None:
 
 
 def relevance(numbers: Mapping[str, float], model: str | None = "") -> dict[str, float]:
-    """Return one candidate's relevance by its text (key `text_alone`) and the contributions (keys with `PART`).
+    """Return one candidate's relevance by its text (key `text_alone`), and the contributions to it (keys with `PART`).
 
-    `model`: `QueryVectors.fitted` of the model in use. Empty if `numbers` have no late interaction.
+    Returns {} if `numbers` have no late interaction. `model`: `QueryVectors.fitted` of the model in use.
     """
-    evidence = witnesses(numbers)
+    evidence = evidence_of(numbers)
     if evidence is None:
         return {}
     parts = fitted(model).contributions(evidence)

@@ -93,28 +93,33 @@ def compose(
     end; the content of the last memory that fits is shortened. `event`: the id by which feedback refers to the
     whisper. `commands`: the commands that the reading agent can run.
     """
+    # without memories there is only the maintenance notice
     task = notice(f"{commands.maintenance} gives memories to judge, and how the verdicts are given back.")
     due = [MAINTENANCE, task] if maintenance_due else []
     if not nodes:  # a review is only shown beside memories (DESIGN sections 2 and 5)
         return Rendered(alone(*due, event=event) if due else "", frozenset(), False)
+
+    # as many memories as fit, from the beginning
     a_byte = CHARACTERS / BYTES
     room = CHARACTERS - _size(enclose([], commands=commands, event=event), a_byte)
     lines: list[str] = []
     left_out = {node.id for node in nodes}
-    full = True
+    all_fit = True
     for node in nodes:
-        entry = _entry(node, CONTENT_CHARACTERS, room, a_byte)
+        entry = _memory_lines(node, CONTENT_CHARACTERS, room, a_byte)
         if entry is None:
-            full = False
+            all_fit = False
             break
         lines += entry
         left_out.discard(node.id)
-        room -= _lines(entry, a_byte)
+        room -= _size_of_lines(entry, a_byte)
+
+    # the maintenance notice and the review, if there is still room
     reviewed = False
-    if full and _lines(due, a_byte) <= room:
+    if all_fit and _size_of_lines(due, a_byte) <= room:
         lines += due
-        room -= _lines(due, a_byte)
-    if full and review is not None:
+        room -= _size_of_lines(due, a_byte)
+    if all_fit and review is not None:
         # the earlier prompt, the memory that was not shown for it, and what records a judgement
         days = max((now - review.when).days, 0)
         ago = "today" if days == 0 else "a day ago" if days == 1 else f"{days} days ago"
@@ -126,11 +131,11 @@ def compose(
             REVIEW,
             notice(f"for this prompt, {ago}, the memory below it was found but not shown."),
             quoted(review.prompt, PROMPT) or quoting.QUOTE.rstrip(),
-            f"{ENTRY}memory]** {_title(review.title, review.content)} (id: {review.node_id})",
+            f"{ENTRY}memory]** {_shown_title(review.title, review.content)} (id: {review.node_id})",
             *([body] if body else []),
             notice(f"{judging}, -1 in place of +1 that it would not."),
         ]
-        if reviewed := _lines(block, a_byte) <= room:
+        if reviewed := _size_of_lines(block, a_byte) <= room:
             lines += block
     return Rendered(enclose(lines, commands=commands, event=event), frozenset(left_out), reviewed)
 
@@ -153,7 +158,7 @@ def line(
     day = f"{row.created.astimezone():%Y-%m-%d}"
     rejected = f" · {quoting.one_line(row.rejected, CONTENT_CHARACTERS)}" if row.rejected else ""
     stale = f" · {quoting.one_line(row.stale, CONTENT_CHARACTERS)}" if row.stale else ""
-    named = text or _title(row.title, row.content)
+    named = text or _shown_title(row.title, row.content)
     return f"{ENTRY}{row.type}]** {exploring}{named} (id: {shown_id}) · {where} · {day}{rejected}{stale}{older}{also}"
 
 
@@ -163,11 +168,12 @@ def quoted(text: str, characters: int) -> str:
 
 
 def notice(text: str) -> str:
-    """Return a message of Ormah (a hint, a maintenance notice) as one line, in the form that `strip` recognises."""
+    """Return a message of Ormah, such as a hint, as one line in the form that `strip` recognises."""
     return NOTICE + " ".join(text.split())
 
 
-def _title(title: str | None, content: str) -> str:
+def _shown_title(title: str | None, content: str) -> str:
+    """Return a memory's title as one line; without a title the beginning of its content, or "untitled"."""
     named = quoting.one_line(content if fits_line(content, title) else title or "", TITLE)
     return named or quoting.one_line(beginning(content, 8 * UNTITLED), UNTITLED) or "untitled"
 
@@ -180,18 +186,18 @@ def _size(text: str, a_byte: float) -> float:
     return max(len(text.encode("utf-16-le")) // 2, len(text.encode()) * a_byte)
 
 
-def _lines(texts: Sequence[str], a_byte: float) -> float:
+def _size_of_lines(texts: Sequence[str], a_byte: float) -> float:
     """Return the sum of `_size` of the lines, each with its line end."""
     return sum(_size(text + "\n", a_byte) for text in texts)
 
 
-def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list[str] | None:
+def _memory_lines(node: Candidate, characters: int, room: float, a_byte: float) -> list[str] | None:
     """Return one memory's lines, or None if not even its title fits.
 
     `characters`: maximum length of the content; `room`: maximum of the lines' `_size`.
     """
     head = line(node)
-    remaining = room - _lines([head], a_byte)
+    remaining = room - _size_of_lines([head], a_byte)
     if remaining < 0:
         return None
     wanted = {"full": characters, "preference": min(characters, PREFERENCE)}.get(node.display or "title", 0)
@@ -200,7 +206,7 @@ def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list
         return [head]
     while wanted >= LEAST:
         body = quoted(content, wanted)
-        excess = _lines([body], a_byte) - remaining
+        excess = _size_of_lines([body], a_byte) - remaining
         if excess <= 0:
             return [head, body] if body else [head]
         wanted -= max(int(excess / max(1.0, 4 * a_byte)), 1)
@@ -208,8 +214,10 @@ def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list
 
 
 def fits_line(content: str, title: str | None) -> bool:
-    """Return whether the line of a memory shows its content instead of its title: the content fits there, and there is
-    no title, or one that is little more than the beginning of the content."""
+    """Return whether the line of a memory shows its whole content instead of its title.
+
+    It does if the content fits there, and the title is missing or little more than the beginning of the content.
+    """
     whole, begun = content[: TITLE + 1].strip(), " ".join((title or "").split())
     fits = len(content) <= (UNTITLED if "\n" in whole else TITLE) and (not begun or 2 * len(begun) >= len(whole))
     return fits and " ".join(whole.split()).casefold().startswith(begun.rstrip(" .…!?").casefold())

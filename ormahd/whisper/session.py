@@ -16,7 +16,7 @@ from ormahd.settings import WhisperSettings
 from ormahd.state import sessions
 from ormahd.state.state import State
 from ormahd.text.secrets import redact
-from ormahd.whisper.analyse import clean, early
+from ormahd.whisper.analyse import early_silence, typed_text
 from ormahd.whisper.types import Before, Display, EarlierPrompt
 
 log = logging.getLogger(__name__)
@@ -46,8 +46,11 @@ class Sessions:
         self._new = 0
 
     def before(self, session_id: str | None, model: str | None = None) -> Before:
-        """Return the session's stored prompts that are younger than `GAP`, and the memories that its context
-        contains. `model`: fingerprint of the embedding model; vectors of other models are left out."""
+        """Return what is known about the session: its stored prompts younger than `GAP`, and the memories in its
+        context.
+
+        `model`: fingerprint of the embedding model; vectors of other models are left out.
+        """
         key = sessions.key_of(session_id)
         if key is None:
             return Before()
@@ -82,16 +85,16 @@ class Sessions:
     ) -> None:
         """Store a prompt, redacted, and the memories that its whisper showed (`{context key: how it was shown}`).
 
-        If `keep` is False, or `analyse.early` rejects the prompt, it is counted but not stored: several "ok" do not
-        displace the prompts that have a topic. `model`: the fingerprint of the model that made its vector.
+        If `keep` is False, or `analyse.early_silence` rejects the prompt, it is counted but not stored: several "ok" do
+        not displace the prompts that have a topic. `model`: the fingerprint of the model that made its vector.
         """
         key = sessions.key_of(session_id)
         if key is None:
             return
         spoken = None
-        if keep and early(prompt.text) is None:
+        if keep and early_silence(prompt.text) is None:
             vector = None if prompt.vector is None else np.asarray(prompt.vector, np.float32).tobytes()
-            text = redact(clean(prompt.text)[: 2 * MAX_CHARACTERS]).text[:MAX_CHARACTERS]
+            text = redact(typed_text(prompt.text)[: 2 * MAX_CHARACTERS]).text[:MAX_CHARACTERS]
             spoken = sessions.Spoken(prompt.at, text, vector, model, prompt.answered)
         self._add(key, spoken, displays, counted=True)
 
@@ -123,6 +126,11 @@ class Sessions:
                 sessions.delete_prompts(self._state, key)
 
     def _add(self, key: str, spoken: sessions.Spoken | None, displays: Mapping[str, Display], *, counted: bool) -> None:
+        """Store a prompt, if there is one, and the memories shown; every `PRUNED_EVERY` new sessions delete old
+        sessions.
+
+        `counted`: whether the number of the session's prompts rises.
+        """
         state, now = self._state, self._state.clock()
         with _logged("remembered"):
             if sessions.add(

@@ -134,10 +134,12 @@ class Analysis(Struct, frozen=True):
 
     @property
     def identity_only(self) -> bool:
+        """Whether the prompt is about the user, and of no other kind."""
         return self.intents == {Intent.IDENTITY}
 
     @property
     def temporal(self) -> bool:
+        """Whether the prompt asks for a time."""
         return Intent.TEMPORAL in self.intents
 
 

@@ -35,7 +35,7 @@ def test_every_setting_is_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted({word for row in rows() for word in re.findall(r"`([a-z_.]+)`", row[1])}))
 def test_every_stage_is_there(name: str) -> None:
-    """`choose.gate` is a function in `whisper/choose.py`; a bare name a module."""
+    """`choose.apply_gate` is a function in `whisper/choose.py`; a bare name a module."""
     parts = name.split(".")
     package = ROOT / "ormahd"
     for base in (package / "whisper", package):

@@ -39,10 +39,10 @@ from ormahd.index.index import Index
 from ormahd.model.node import SearchQuery
 from ormahd.search import blend
 from ormahd.search.blend import PIECES
-from ormahd.search.exact import look
+from ormahd.search.exact import exact_effect
 from ormahd.search.fuse import RANK, fuse
 from ormahd.search.gather import gather, parse_query
-from ormahd.search.search import Rules, score
+from ormahd.search.search import Rules, score_candidates
 from ormahd.settings import EmbeddingSettings
 from ormahd.text.words import query_terms
 from tests.contract.index_notes import NOW, apply, note
@@ -269,9 +269,9 @@ def evidence_of(
     rules = Rules()
     heard = parse_query(query, space=None, now=NOW)
     gathered = gather(index, heard, embedder.embed_query, rules.min_pool)
-    exact = look(index, heard)
+    exact = exact_effect(index, heard)
     fused = fuse(gathered, keep=rules.compared, exact=exact.boost.keys())
-    _, rows, evidence, shaped = score(index, fused, gathered, heard, exact)
+    _, rows, evidence, shaped = score_candidates(index, fused, gathered, heard, exact)
     if gathered.meaning is None or evidence is None:
         return None
     ids = [row.id for row in rows]

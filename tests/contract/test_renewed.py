@@ -15,7 +15,7 @@ from ormahd.model.node import SearchQuery
 from ormahd.state import whispers
 from ormahd.state.whispers import Considered
 from ormahd.whisper.greet import greet
-from ormahd.whisper.review import pick
+from ormahd.whisper.review import pick_review
 from tests.contract.conftest import unlinked
 from tests.jobs_house import JobsHouse
 
@@ -165,5 +165,5 @@ def test_show_and_greeting_mark_it_and_the_review_leaves_it_alone(house: JobsHou
             house.ormah.state, prompt="how do we deploy the payment service", outcome="gate", milliseconds=1.0, vector=vector.vector,
             model="hashing", candidates=[Considered(held, 0.6, 0.6)], space="shop", session_id="s",
         )  # fmt: skip
-    asked = [pick(house.ormah, "shop", now=house.now, besides=besides) for besides in ((), (newer,))]
+    asked = [pick_review(house.ormah, "shop", now=house.now, besides=besides) for besides in ((), (newer,))]
     assert [None if one is None else one.node_id for one in asked] == [newer, None]

@@ -17,7 +17,7 @@ from ormahd.state.whispers import Considered
 from ormahd.whisper import review
 from ormahd.whisper.analyse import ARCHETYPES, Archetypes
 from ormahd.whisper.render import Review
-from ormahd.whisper.review import pick
+from ormahd.whisper.review import pick_review
 from ormahd.whisper.types import Intent
 from tests.jobs_house import JobsHouse, open_jobs_house
 from tests.tables import rows
@@ -47,7 +47,7 @@ class House(JobsHouse):
         return self.whisper(Considered(node, relevance, relevance), **more)  # type: ignore[arg-type]
 
     def pick(self, space: str | None = None, *besides: str) -> Review | None:
-        return pick(self.ormah, space, now=self.now, besides=besides)
+        return pick_review(self.ormah, space, now=self.now, besides=besides)
 
     def name(self, space: str | None = None) -> str | None:
         found = self.pick(space)
@@ -57,7 +57,7 @@ class House(JobsHouse):
         """As the first whisper of a session does; the id that was asked about."""
         found = self.pick(space)
         if found is not None:
-            review.went_out(self.ormah, found, whispers.new_event())
+            review.record_review(self.ormah, found, whispers.new_event())
         return None if found is None else found.node_id
 
 
@@ -159,7 +159,7 @@ def test_small_talk_asks_for_nothing(house: House) -> None:
     for kind in (Intent.CONVERSATIONAL, Intent.GENERAL):
         other = house.ormah.index.embed_query("quite another matter")
         archetypes = Archetypes(lambda text, kind=kind, other=other: query if text in ARCHETYPES[kind] else other)  # type: ignore[misc]
-        found = pick(house.ormah, None, now=house.now, archetypes=archetypes)
+        found = pick_review(house.ormah, None, now=house.now, archetypes=archetypes)
         assert (found is None) is (kind is Intent.CONVERSATIONAL)
 
 

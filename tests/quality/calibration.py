@@ -31,7 +31,7 @@ from ormahd.whisper import analyse
 from ormahd.whisper.analyse import Archetypes
 from ormahd.whisper.gather import gather
 from ormahd.whisper.pipeline import POOL
-from ormahd.whisper.relevance import WITNESSES, witnesses
+from ormahd.whisper.relevance import WITNESSES, evidence_of
 from ormahd.whisper.types import Asked, Before
 from tests.contract.index_notes import NOW, apply, note
 from tests.quality import month, tasks, whisper
@@ -185,7 +185,7 @@ def judge(notes: Sequence[Stored], prompts: Sequence[Labelled], now: datetime, m
     rows: list[tuple[list[float], float, bool, str, int]] = []
     asked_of: list[tuple[Any, str, float]] = []
     for prompt in prompts:
-        if analyse.early(prompt.text, None) is not None:
+        if analyse.early_silence(prompt.text, None) is not None:
             continue
         asked = Asked(prompt.text, prompt.space)
         heard = analyse.analyse(asked, Before(), embed=model.embed_query, archetypes=archetypes, now=now)
@@ -205,16 +205,16 @@ def judge(notes: Sequence[Stored], prompts: Sequence[Labelled], now: datetime, m
         vectors = model.embed_query(heard.query)
         asked_of.append((vectors.vector, prompt.fold, math.nan if prompt.moved else float(bool(prompt.right))))
         for one in pool.candidates:
-            key, evidence = key_of[one.id], witnesses(one.numbers)
+            key, evidence = key_of[one.id], evidence_of(one.numbers)
             if evidence is None or one.source != "search" or not asked.at_home(one.row.space) or key in prompt.left_out:
                 continue
             values = [evidence[name] for name in WITNESSES]
             rows.append((values, one.relevance, key in prompt.right, prompt.fold, len(asked_of) - 1))
     index.close()
-    evidence_of, relevance, right, fold, prompt_of = zip(*rows, strict=True)
+    witnesses, relevance, right, fold, prompt_of = zip(*rows, strict=True)
     prompt_vectors, folds, needs = zip(*asked_of, strict=True)
     return Judged(
-        evidence=np.array(evidence_of),
+        evidence=np.array(witnesses),
         relevance=np.array(relevance),
         right=np.array(right, np.float64),
         fold=np.array(fold),

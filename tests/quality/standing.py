@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from msgspec.structs import astuple
 
-from ormahd.text.standing import NEWER_AT, REPLACED_AT, Features, Relation, products, weigh
-from ormahd.text.statement import Statement, read
+from ormahd.text.standing import NEWER_AT, REPLACED_AT, Features, Relation, compute_evidence, with_products
+from ormahd.text.statement import Statement, read_statement
 from tests.quality.standing_sets import Memory, Pair, crowds, dev, embed, minimal, own, talk
 
 WEIGHTS = Path(__file__).parents[2] / "ormahd" / "text" / "standing_weights.json"
@@ -46,14 +46,14 @@ def gather(shared: Path) -> tuple[list[Pair], Any, Any, Any]:
 
     def statement(one: Memory) -> Statement:
         if one not in known:
-            known[one] = read(one.title, one.content, one.type)
+            known[one] = read_statement(one.title, one.content, one.type)
         return known[one]
 
     found = [
-        weigh(statement(pair.older), statement(pair.newer), float(cosine))
+        compute_evidence(statement(pair.older), statement(pair.newer), float(cosine))
         for pair, cosine in zip(pairs, cosines, strict=True)
     ]  # fmt: skip
-    table = np.array([products(astuple(one.features)) for one in found])
+    table = np.array([with_products(astuple(one.features)) for one in found])
     labels = np.array([STANDINGS.index(Relation(pair.label)) for pair in pairs])
     return pairs, table, labels, np.array([one.related for one in found])
 

@@ -8,7 +8,7 @@ import pytest
 
 from ormahd.model.node import NodeType
 from ormahd.text.standing import Relation, compare
-from ormahd.text.statement import read
+from ormahd.text.statement import read_statement
 from tests.quality.sets import rows
 from tests.quality.standing_sets import HERE, Memory, embed
 from tests.quality.whisper import memories
@@ -22,7 +22,7 @@ def test_two_peoples_memories_hold_none(half: str) -> None:
     """Every pair that could ever be asked about, however far apart: 45,928 in both halves."""
     some = [one for one in memories(half) if not one.outdated]
     vectors = embed([Memory(one.space, NodeType(one.type), one.title, one.content) for one in some])
-    texts = [read(one.title, one.content, NodeType(one.type)) for one in some]
+    texts = [read_statement(one.title, one.content, NodeType(one.type)) for one in some]
     cosines = vectors @ vectors.T
     found = []
     for a, b in combinations(range(len(some)), 2):
@@ -42,6 +42,6 @@ def test_later_memories_that_share_a_word_or_a_number_replace_nothing() -> None:
             Memory(None, NodeType(other), other_title or None, later),
         )
         vectors = embed([older, newer])
-        texts = [read(memory.title, memory.content, memory.type) for memory in (older, newer)]
+        texts = [read_statement(memory.title, memory.content, memory.type) for memory in (older, newer)]
         cosine = float(vectors[0] @ vectors[1])
         assert compare(*texts, cosine).verdict is Relation.BOTH, (content, later, cosine)

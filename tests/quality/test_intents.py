@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ormahd.embedding.embedder import Embedder
-from ormahd.whisper.analyse import Archetypes, analyse, small_talk
+from ormahd.whisper.analyse import Archetypes, analyse, is_small_talk
 from ormahd.whisper.types import Asked, Before, Intent
 from tests.quality.sets import rows
 
@@ -53,7 +53,7 @@ def test_kinds(model: Embedder) -> None:
 def test_small_talk_is_known_from_afar(model: Embedder) -> None:
     """Such prompts are searched for, and nobody is asked what would have helped with them."""
     archetypes = Archetypes(model.embed_query)
-    polite = [prompt for prompt in SMALL_TALK if small_talk(model.embed_query(prompt).vector, archetypes)]
+    polite = [prompt for prompt in SMALL_TALK if is_small_talk(model.embed_query(prompt).vector, archetypes)]
     assert polite == list(SMALL_TALK)
     topics = [prompt for _, kind, prompt in labelled() if kind is Intent.GENERAL]
-    assert [prompt for prompt in topics if small_talk(model.embed_query(prompt).vector, archetypes)] == []
+    assert [prompt for prompt in topics if is_small_talk(model.embed_query(prompt).vector, archetypes)] == []

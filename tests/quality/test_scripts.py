@@ -12,7 +12,7 @@ import pytest
 from ormahd.embedding.embedder import Embedder
 from ormahd.embedding.reading import READABLE
 from ormahd.settings import WhisperSettings
-from ormahd.whisper.by_words import relevance_by_words, weights
+from ormahd.whisper.by_words import clause_weights, relevance_by_words
 from tests.quality.sets import Text, rows
 from tests.quality.test_floors import Stand
 
@@ -64,7 +64,7 @@ def test_the_model_knows_which_languages_it_reads(model: Embedder) -> None:
 
 def test_the_gate_by_words_speaks_for_questions_and_not_for_small_talk(stand: Stand) -> None:
     def relevance(text: str) -> dict[str, float]:
-        weighed = weights(stand.index, text, stand.model.embed_query)
+        weighed = clause_weights(stand.index, text, stand.model.embed_query)
         notes = stand.index.notes(stand.ranked(text))
         return {node_id: relevance_by_words(row, weighed) for node_id, row in notes.items()} if weighed else {}
 

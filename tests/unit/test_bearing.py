@@ -10,19 +10,19 @@ import pytest
 from ormahd.errors import BadRequest
 from ormahd.model.node import CreateNodeRequest
 from ormahd.note.read import parse
-from ormahd.text.bearing import names, runs, simple_commands
+from ormahd.text.bearing import glob_matches, pattern_matches, simple_commands
 
 TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 @pytest.mark.parametrize(("pattern", "command", "wanted"), TABLES["runs"])
 def test_a_pattern_names_a_command(pattern: str, command: str, wanted: bool) -> None:
-    assert any(runs(pattern, words) for words in simple_commands(command)) == wanted
+    assert any(pattern_matches(pattern, words) for words in simple_commands(command)) == wanted
 
 
 @pytest.mark.parametrize(("glob", "path", "wanted"), TABLES["names"])
 def test_a_glob_names_a_file(glob: str, path: str, wanted: bool) -> None:
-    assert names(glob, path) == wanted
+    assert glob_matches(glob, path) == wanted
 
 
 @pytest.mark.parametrize("glob", TABLES["refused"])

@@ -7,7 +7,8 @@ import pytest
 
 from ormahd.index.rows import CandidateRow
 from ormahd.model.node import NodeType, Strength, Tier
-from ormahd.search.blend import LONG, PART, PIECES, QUERY, SHORT, TALK, Blend, StageEvidence, fitted, pieces, recompute
+from ormahd.search import blend
+from ormahd.search.blend import PIECES, Blend, StageEvidence, blend_evidence, fitted, recompute
 from ormahd.text.traits import asks_for_time, traits
 from tests.tables import rows
 
@@ -46,7 +47,7 @@ def test_the_contributions_of_a_thousand_random_candidates_add_up() -> None:
     numbers = fitted().weigh({name: random.normal(scale=0.5, size=1_000) for name in PIECES})
     for at in range(1_000):
         one = {name: float(values[at]) for name, values in numbers.items()}
-        assert sum(one[PART + name] for name in PIECES) + one["base"] == pytest.approx(one["logit"], abs=1e-6)
+        assert sum(one[blend.PART + name] for name in PIECES) + one["base"] == pytest.approx(one["logit"], abs=1e-6)
         assert recompute(one) == pytest.approx(one["likely"], abs=1e-6)
         assert 0.0 < one["likely"] < 1.0
 
@@ -84,26 +85,26 @@ def test_a_very_good_text_leaves_room_for_boosts(kinds: tuple[str, ...]) -> None
 
 def test_a_named_head_counts_for_its_note_and_against_others() -> None:
     rows = [row(0, "Ana: the boat is blue"), row(1, "Ben: the boat is red"), row(2, "The boat is green")]
-    found = pieces("what colour is the boat that Ana has", rows, witness([[0.5]] * 3))
+    found = blend_evidence("what colour is the boat that Ana has", rows, witness([[0.5]] * 3))
     assert found["turn_named"].tolist() == [1.0, 0.0, 0.0]
     assert found["turn_other_named"].tolist() == [0.0, 1.0, 0.0]
-    nobody = pieces("what colour is the boat", rows, witness([[0.5]] * 3))
+    nobody = blend_evidence("what colour is the boat", rows, witness([[0.5]] * 3))
     assert not nobody["turn_named"].any()
     assert not nobody["turn_other_named"].any()
 
 
-MIDDLE = (SHORT * LONG) ** 0.5
+MIDDLE = (blend.SHORT * blend.LONG) ** 0.5
 
 
 @pytest.mark.parametrize(("text", "title", "tokens", "shares"), [
-    ("Ana: where is it?", None, SHORT, {"turn": 1.0}), ("Where is it?", None, SHORT, {"note": 1.0}),
+    ("Ana: where is it?", None, blend.SHORT, {"turn": 1.0}), ("Where is it?", None, blend.SHORT, {"note": 1.0}),
     ("Ana: where is it?", "Boats", 5, {"note": 1.0, "titled": 1.0}), ("Where is it?", "Boats", MIDDLE, {"note": 0.5, "titled": 0.5, "long": 0.5}),
-    ("Ana: where is it?", None, MIDDLE, {"turn": 0.5, "long": 0.5}), ("Ana: where is it?", "Boats", 9 * LONG, {"long": 1.0}),
+    ("Ana: where is it?", None, MIDDLE, {"turn": 0.5, "long": 0.5}), ("Ana: where is it?", "Boats", 9 * blend.LONG, {"long": 1.0}),
 ])  # fmt: skip
 def test_a_piece_counts_as_much_as_the_text_is_of_its_kind(
     text: str, title: str | None, tokens: float, shares: dict[str, float]
 ) -> None:
-    found = pieces("Ana", [row(0, text, title)], witness([[0.5]], tokens=int(tokens)))
+    found = blend_evidence("Ana", [row(0, text, title)], witness([[0.5]], tokens=int(tokens)))
     counted = {"turn": found["turn_earlier"] * 2, "note": found["note_itself"], "titled": found["titled_itself"], "long": found["long_itself"]}  # fmt: skip
     assert {kind: pytest.approx(shares.get(kind, 0.0), abs=1e-3) for kind in counted} == {
         kind: values[0] for kind, values in counted.items()
@@ -112,18 +113,18 @@ def test_a_piece_counts_as_much_as_the_text_is_of_its_kind(
 
 def test_a_note_with_a_colon_is_no_turn_where_few_speak() -> None:
     rows = [row(0, "Backup: every night"), *(row(at, "the boat is red") for at in range(1, 8))]
-    assert pieces("backup", rows, witness([[0.5]] * 8))["note_itself"][0] == 0.75
+    assert blend_evidence("backup", rows, witness([[0.5]] * 8))["note_itself"][0] == 0.75
 
 
-@pytest.mark.parametrize(("tokens", "ask", "task"), [(3, 1.0, 0.0), (QUERY[0], 1.0, 0.0), (16, 0.5, 0.5), (QUERY[1], 0.0, 1.0), (200, 0.0, 1.0)])  # fmt: skip
+@pytest.mark.parametrize(("tokens", "ask", "task"), [(3, 1.0, 0.0), (blend.QUERY[0], 1.0, 0.0), (16, 0.5, 0.5), (blend.QUERY[1], 0.0, 1.0), (200, 0.0, 1.0)])  # fmt: skip
 def test_a_question_is_weighed_unlike_a_task(tokens: float, ask: float, task: float) -> None:
-    found = pieces("boats", [row(0, "the boat is red")], witness([[0.5] * int(tokens)]))
+    found = blend_evidence("boats", [row(0, "the boat is red")], witness([[0.5] * int(tokens)]))
     assert (found["ask_earlier"][0], found["task_earlier"][0]) == pytest.approx((ask / 2, task / 2), abs=0.01)
 
 
 def test_company_adds_what_the_conversation_says() -> None:
     near = [[True, True, False], [True, True, False], [False, False, True]]
-    found = pieces(
+    found = blend_evidence(
         "harbor light", [row(at, "Ana: yes") for at in range(3)], witness([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], near)
     )
     assert found["turn_company"].tolist() == pytest.approx([1.0, 1.0, np.sqrt(0.5)])
@@ -132,12 +133,15 @@ def test_company_adds_what_the_conversation_says() -> None:
 
 @pytest.mark.parametrize(("ending", "counts"), [("?", 0.75), (".", 0.0)])
 def test_notes_of_one_time_are_a_conversation_if_some_ask(ending: str, counts: float) -> None:
-    found = pieces("light", [row(0, f"Is it lit{ending}"), row(1, "It is.")], witness([[1.0], [0.0]], [[True] * 2] * 2))
+    rows = [row(0, f"Is it lit{ending}"), row(1, "It is.")]
+    found = blend_evidence("light", rows, witness([[1.0], [0.0]], [[True] * 2] * 2))
     assert found["note_talk"].tolist() == [counts, counts]
 
 
 def test_a_long_conversation_is_a_crowd() -> None:
-    found = pieces("light", [row(0), row(1)], witness([[1.0], [0.0]], [[True] * 2] * 2, tokens=int(TALK[1])))
+    found = blend_evidence(
+        "light", [row(0), row(1)], witness([[1.0], [0.0]], [[True] * 2] * 2, tokens=int(blend.TALK[1]))
+    )
     assert (found["long_company"].any(), found["long_crowd"].tolist()) == (False, [1.0, 1.0])
     assert found["any_crowded"].tolist() == [1.0, 1.0]
 
@@ -151,8 +155,8 @@ def test_nothing_to_compare_is_no_evidence() -> None:
         np.zeros(0, np.int64),
         nothing.astype(bool),
     )
-    assert all(values.tolist() == [] for values in pieces("harbor", [], none).values())
-    assert pieces("…", [row(0, "Ana: yes")], witness(np.zeros((1, 0)).tolist()))["turn_company"].tolist() == [0.0]
+    assert all(values.tolist() == [] for values in blend_evidence("harbor", [], none).values())
+    assert not blend_evidence("…", [row(0, "Ana: yes")], witness(np.zeros((1, 0)).tolist()))["turn_company"].any()
 
 
 @pytest.mark.parametrize(("text", "head", "asks", "time"), [

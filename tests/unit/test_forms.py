@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ormahd.text.forms import GAP, NAME, READ, forms, identifiers, initials_terms, name_term, parts, spells
+from ormahd.text.forms import GAP, NAME, READ, forms, identifiers, initials_terms, is_written_out, name_term, parts
 from tests.tables import rows
 
 
@@ -22,7 +22,7 @@ def test_only_words_with_an_inner_capital_are_identifiers() -> None:
     ("acronym", "text", "there"), rows(__file__, "an_acronym_is_spelled_by_words_that_follow_each_other")
 )
 def test_an_acronym_is_spelled_by_words_that_follow_each_other(acronym: str, text: str, there: bool) -> None:
-    assert spells(acronym, text) is there
+    assert is_written_out(acronym, text) is there
     held = set(forms([], text).split())
     assert not there or held.issuperset(initials_terms(acronym))
 

@@ -82,9 +82,9 @@ TRANSCRIPTS: dict[str, Callable[[str], object]] = {
     "text": lambda text: list(READERS["text"](io.BytesIO(f"User: {text}\nAssistant: {text}".encode()), Reading())),
 }
 PROMPTS: dict[str, Callable[[str], object]] = {
-    "harness": harness.read,
-    "clean": analyse.clean,
-    "early": analyse.early,
+    "harness": harness.read_prompt,
+    "clean": analyse.typed_text,
+    "early": analyse.early_silence,
     "parts": parts,
     "command": bearing.simple_commands,
 }
@@ -92,11 +92,11 @@ NOTES: dict[str, Callable[[str], object]] = {
     "quoted": lambda text: quoting.quoted(text, 2_000),
     "harmless": quoting.harmless,
     "redact": secrets.redact,
-    "statement": lambda text: statement.read(text[:200], text, NodeType.FACT),
+    "statement": lambda text: statement.read_statement(text[:200], text, NodeType.FACT),
     "exact_tokens": facts.exact_tokens,
-    "lost": lambda text: facts.lost([(None, text)], text),
+    "lost": lambda text: facts.lost_facts([(None, text)], text),
     "bearing": lambda text: bearing.bearing(text[:200], text, NodeType.DECISION, rejected=True),
-    "essence": sameness.essence,
+    "essence": sameness.normal_form,
     "words": words.words,
     "wikilinks": markdown.wikilinks,
     "normalise": markdown.normalise,

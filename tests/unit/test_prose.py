@@ -13,8 +13,8 @@ import pytest
 from ormahd.index.embeddings import source
 from ormahd.model.node import NodeType
 from ormahd.note.values import path_for
-from ormahd.text.quoting import beginning, findable, language, quoted
-from ormahd.text.sameness import gist, once, says_the_same
+from ormahd.text.quoting import beginning, indexed_text, quoted, without_data
+from ormahd.text.sameness import gist, grouped, says_the_same
 from tests.tables import rows
 
 SAYS = "The harbour pilot keeps a ledger of tides."
@@ -55,7 +55,7 @@ LANGUAGE = {
 @pytest.mark.parametrize("data", NO_LANGUAGE.values(), ids=NO_LANGUAGE)
 def test_what_is_no_language_is_not_embedded_quoted_or_put_into_titles(data: str) -> None:
     for text in (f"{data}\n\n{SAYS}", f"{SAYS}\n\n{data}", f"{SAYS}\n\n{data}\n\n{SAYS}"):
-        assert set(filter(None, language(text).split("\n"))) == {SAYS}
+        assert set(filter(None, without_data(text).split("\n"))) == {SAYS}
         assert SAYS in quoted(text, 300)
     text = f"{data}\n\n{SAYS}"
     assert source(None, "", text).content == SAYS
@@ -75,15 +75,15 @@ def test_what_is_no_language_is_not_embedded_quoted_or_put_into_titles(data: str
 
 @pytest.mark.parametrize("text", LANGUAGE.values(), ids=LANGUAGE)
 def test_language_stays_to_the_letter(text: str) -> None:
-    assert language(text) == text
-    assert findable(text) == text
+    assert without_data(text) == text
+    assert indexed_text(text) == text
     assert beginning(text, 10_000) == text
 
 
 def test_a_search_finds_hashes_and_logs_and_no_inline_image() -> None:
     digest = hashlib.sha256(b"x").hexdigest()
-    assert findable(f"{digest}\n{LOG[0]}") == f"{digest}\n{LOG[0]}"
-    assert findable(f"![shot](data:image/png;base64,{ENCODED})\n{SAYS}") == f"![shot]( )\n{SAYS}"
+    assert indexed_text(f"{digest}\n{LOG[0]}") == f"{digest}\n{LOG[0]}"
+    assert indexed_text(f"![shot](data:image/png;base64,{ENCODED})\n{SAYS}") == f"![shot]( )\n{SAYS}"
 
 
 def test_prose_behind_a_large_image_is_met_and_a_huge_text_costs_little() -> None:
@@ -98,7 +98,7 @@ def test_prose_behind_a_large_image_is_met_and_a_huge_text_costs_little() -> Non
         "data:" * 200_000,
         "x;=" * 300_000,
     ):
-        language(text)
+        without_data(text)
     assert time.thread_time() - begun < 10, "it is linear in the text"
 
 
@@ -109,7 +109,7 @@ OTHER = [*rows(__file__, "other"), ("x" * 5000, "x" * 4999 + "y")]
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_texts_that_say_the_same_have_one_place(one: str, other: str) -> None:
     assert says_the_same((None, one), (None, other))
-    assert once((text, (None, text)) for text in [one, "something else", other]) == [
+    assert grouped((text, (None, text)) for text in [one, "something else", other]) == [
         (one, [other]),
         ("something else", []),
     ]
@@ -117,11 +117,11 @@ def test_texts_that_say_the_same_have_one_place(one: str, other: str) -> None:
 
 @pytest.mark.parametrize(("one", "other"), OTHER)
 def test_texts_that_differ_in_a_word_have_places_of_their_own(one: str, other: str) -> None:
-    assert [first for first, _ in once((text, (None, text)) for text in [one, other])] == [one, other]
+    assert [first for first, _ in grouped((text, (None, text)) for text in [one, other])] == [one, other]
 
 
 def test_of_many_texts_each_is_read_once() -> None:
     texts = [f"The harbour pilot keeps ledger {number} of tides." for number in range(40)]
     gist.cache_clear()
-    assert [first for first, _ in once((text, (None, text)) for text in [*texts, *texts])] == texts
+    assert [first for first, _ in grouped((text, (None, text)) for text in [*texts, *texts])] == texts
     assert gist.cache_info().misses == len(texts)

@@ -10,9 +10,9 @@ from ormahd.actions.views import headline
 from ormahd.git.commit_message import compose
 from ormahd.model.change import Kind
 from ormahd.model.node import NodeType
-from ormahd.text.facts import Sort, pieces
+from ormahd.text.facts import Sort, terms
 from ormahd.text.standing import Compared, Relation, compare
-from ormahd.text.statement import read
+from ormahd.text.statement import read_statement
 from tests.tables import rows
 
 NEAR = 0.8
@@ -21,7 +21,7 @@ NEAR = 0.8
 def held(
     older: str, newer: str, cosine: float = NEAR, *, one: NodeType = NodeType.FACT, other: NodeType = NodeType.FACT
 ) -> Compared:
-    return compare(read(None, older, one), read(None, newer, other), cosine)
+    return compare(read_statement(None, older, one), read_statement(None, newer, other), cosine)
 
 
 @pytest.mark.parametrize(("older", "newer", "ends"), rows(__file__, "what_replaces_the_older_one"))
@@ -57,7 +57,7 @@ def test_any_two_texts_have_chances(one: str, other: str, cosine: float) -> None
 
 @pytest.mark.parametrize(("said", "key", "sort"), rows(__file__, "a_value_has_one_form"))
 def test_a_value_has_one_form(said: str, key: str, sort: Sort) -> None:
-    assert (key, sort) in [(one.key, one.sort) for one in pieces(f"It says {said}, now.")]
+    assert (key, sort) in [(one.key, one.sort) for one in terms(f"It says {said}, now.")]
 
 
 def test_names_are_cut_between_words() -> None:

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ormahd.model.node import NodeType
-from ormahd.text.statement import read
+from ormahd.text.statement import read_statement
 from tests.tables import rows
 
 WORDS = rows(__file__, "words")
@@ -19,4 +19,4 @@ WORDS = rows(__file__, "words")
 @example("L'un des serveurs")
 @example("the two's complement")
 def test_every_text_can_be_read(text: str) -> None:
-    read(text, text, NodeType.FACT)
+    read_statement(text, text, NodeType.FACT)

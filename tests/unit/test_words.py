@@ -16,10 +16,10 @@ from ormahd.text.words import (
     IDENTITY_WORDS,
     PART,
     STOP_WORDS,
-    _cutter,
     _fold,
     _marks,
-    _parts,
+    _text_parts,
+    _word_pattern,
     fold,
     fts_match,
     fts_text,
@@ -132,8 +132,10 @@ def test_overlap() -> None:
 @example("c++ a'c# _c# 3.14'c++' x.y_'s")
 def test_a_text_in_ascii_is_cut_alike_with_and_without_the_marks_of_other_scripts(text: str) -> None:
     folded, all_scripts = fold(text), (_UNSPACED, _marks())
-    found = [[piece.span(name) for name in ("run", "sign", "word")] for piece in _cutter("", "").finditer(folded)]
-    every = [[piece.span(name) for name in ("run", "sign", "word")] for piece in _cutter(*all_scripts).finditer(folded)]
+    found = [[piece.span(name) for name in ("run", "sign", "word")] for piece in _word_pattern("", "").finditer(folded)]
+    every = [
+        [piece.span(name) for name in ("run", "sign", "word")] for piece in _word_pattern(*all_scripts).finditer(folded)
+    ]
     assert found == every
 
 
@@ -143,7 +145,7 @@ def test_a_text_in_ascii_is_cut_alike_with_and_without_the_marks_of_other_script
 )  # fmt: skip
 def test_a_large_text_is_read_in_small_parts(unit: str) -> None:
     text = unit * (200_000 // len(unit))
-    parts = list(_parts(text, _UNJOINED))
+    parts = list(_text_parts(text, _UNJOINED))
     assert "".join(parts) == text
     assert max(map(len, parts)) <= PART + len(unit)
     if unit[-1].isspace():

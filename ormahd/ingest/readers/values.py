@@ -49,7 +49,7 @@ def local_time(time: str | None) -> str | None:
 def typed(text: str, program: str) -> str:
     """Return the part of a prompt that a person wrote; "" if a program wrote all of it. `program`: the agent in whose
     transcript the prompt is."""
-    prompt = harness.read(text, program, characters=MAX_CHARACTERS)
+    prompt = harness.read_prompt(text, program, characters=MAX_CHARACTERS)
     noted = prompt.author is harness.Author.COMMAND and prompt.text.startswith("#")
     return prompt.text if noted or prompt.author is harness.Author.PERSON else ""
 

@@ -27,7 +27,7 @@ from ormahd.judge.port import AnyVerdict, Contrast
 from ormahd.model.node import EdgeType, ProposalType
 from ormahd.text.quoting import one_line, shortened
 from ormahd.text.standing import Compared, Relation, comparable, compare
-from ormahd.text.statement import Statement, read
+from ormahd.text.statement import Statement, read_statement
 
 NEIGHBOURS = 15
 """Number of nearest neighbours that a memory is compared with (REFERENCE C 3.3)."""
@@ -157,7 +157,7 @@ def _compare(newer: NodeRow, older: NodeRow, cosine: float, statements: dict[str
         return None
     for row in (newer, older):
         if row.id not in statements:
-            statements[row.id] = read(row.title, row.content, row.type)
+            statements[row.id] = read_statement(row.title, row.content, row.type)
     found = compare(statements[older.id], statements[newer.id], cosine)
     return found if found.verdict is Relation.REPLACED else None
 

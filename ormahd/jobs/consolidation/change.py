@@ -28,7 +28,7 @@ from ormahd.note.values import NoteLink, path_for
 from ormahd.note.write import compose
 from ormahd.ormah import Ormah
 from ormahd.search.search import Rules, rank
-from ormahd.text.facts import lost, sentences
+from ormahd.text.facts import lost_facts, sentences
 from ormahd.text.quoting import harmless, shortened
 
 TAG = "consolidated"
@@ -84,7 +84,7 @@ def consolidate(
     lines.append(f"Questions that found them and now find it among the first {TOP}: {questions}")
     texts = [(row.title, row.content) for row in rows]
     long = sum(len(text) for _, text in texts) > READ
-    if missing := [] if long else lost(texts, f"{title or ''}\n{content}"):
+    if missing := [] if long else lost_facts(texts, f"{title or ''}\n{content}"):
         more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
         lines.append("Said only there: " + ", ".join(missing[:LISTED]) + more)
     subject = f"Consolidate: {len(rows)} memories became “{headline(title, content, 40)}”"

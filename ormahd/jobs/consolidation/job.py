@@ -22,7 +22,7 @@ from ormahd.judge.model_judge import SUMMARIES
 from ormahd.judge.port import Summary
 from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.process import sql
-from ormahd.text.facts import lost
+from ormahd.text.facts import lost_facts
 
 log = logging.getLogger("ormahd.jobs")
 
@@ -180,7 +180,7 @@ def _change(context: RunContext, cluster: MemoryGroup, summary: Summary) -> Plan
     if summary.content is None:
         return summary.reason
     sources = [(row.title, row.content) for row in cluster.rows]
-    if missing := lost(sources, f"{summary.title or ''}\n{summary.content}"):
+    if missing := lost_facts(sources, f"{summary.title or ''}\n{summary.content}"):
         return "refused: it lost " + ", ".join(missing[:10])
     # The type of the judge's choice, unless all sources are preferences
     preferences = all(row.type is NodeType.PREFERENCE for row in cluster.rows)

@@ -28,7 +28,7 @@ from ormahd.note.markdown import body_links, conflict_line, normalise, relink, u
 from ormahd.note.values import DEFAULT_WEIGHT, NoteLink
 from ormahd.ormah import Ormah
 from ormahd.text.diff import clip
-from ormahd.text.facts import lost
+from ormahd.text.facts import lost_facts
 from ormahd.text.sameness import TextContrast, contrast, same
 from ormahd.text.secrets import redact
 from ormahd.text.words import query_terms, stems
@@ -328,7 +328,7 @@ def restates(known: str, one: str, cosine: Cosine | None = None) -> bool:
     """
     if same(None, one, None, known) is not None:
         return True
-    if lost([(None, one)], known):
+    if lost_facts([(None, one)], known):
         return False
     apart = contrast(known, one)
     if apart in (TextContrast.NEGATION, TextContrast.MARKS):

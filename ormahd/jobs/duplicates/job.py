@@ -29,7 +29,7 @@ from ormahd.ormah import Ormah
 from ormahd.state import proposals as book
 from ormahd.text.sameness import Same, contrast, same
 from ormahd.text.standing import Relation, compare
-from ormahd.text.statement import read
+from ormahd.text.statement import read_statement
 
 NEIGHBOURS = 6
 """Maximum number of nearest memories of the same type and space that a memory is compared with (REFERENCE 3.4)."""
@@ -199,7 +199,7 @@ def _contrast(pair: DuplicatePair) -> object:
 
 
 def _relation(pair: DuplicatePair) -> Relation:
-    older, newer = (read(row.title, row.content, row.type) for row in _by_age(pair))
+    older, newer = (read_statement(row.title, row.content, row.type) for row in _by_age(pair))
     return compare(older, newer, pair.like.cosine).verdict
 
 

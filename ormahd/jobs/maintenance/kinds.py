@@ -24,7 +24,7 @@ from ormahd.judge.port import NONE, Task
 from ormahd.model.node import MAX_CONTENT, NodeType, Text, Title
 from ormahd.ormah import Ormah
 from ormahd.text.diff import clip
-from ormahd.text.facts import lost
+from ormahd.text.facts import lost_facts
 
 LONGEST: Final = 2
 """Maximum length of a merged text, as a multiple of the longer source text."""
@@ -169,7 +169,7 @@ def _merge(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
     both = [(row.title, row.content) for row in (keep, removed)]
     if sum(len(text) for _, text in both) <= READ:
         text = "\n".join((title or keep.title or "", keep.content if content is None else content))
-        if missing := lost(both, text):
+        if missing := lost_facts(both, text):
             body += "\nSaid only before: " + ", ".join(missing[:NAMED])
     return merge(ormah, keep, removed, title=title, content=content, body=body, across=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ormahd.search.gather import parts
-from ormahd.search.search import Hit, Ranked, join
+from ormahd.search.search import Hit, Ranked, join_results
 from tests.tables import rows
 
 
@@ -27,12 +27,12 @@ def _ranked(**scores: float) -> Ranked:
 
 def test_the_best_of_each_part_comes_first_and_every_memory_once() -> None:
     whole = _ranked(a=0.6, c=0.5, b=0.2)
-    found = join(whole, [_ranked(a=0.9, c=0.7), _ranked(b=0.4, d=0.3)], ("one?", "two?"), 3)
+    found = join_results(whole, [_ranked(a=0.9, c=0.7), _ranked(b=0.4, d=0.3)], ("one?", "two?"), 3)
     assert [(hit.node_id, hit.score) for hit in found.results] == [("a", 0.9), ("b", 0.4), ("c", 0.7)]
     assert found.trace == {"question": True, "parts": ["one?", "two?"]}
 
 
 def test_a_part_that_finds_nothing_and_one_that_is_degraded() -> None:
-    found = join(_ranked(a=0.6), [Ranked([], ["vectors"]), _ranked(b=0.5)], ("one?", "two?"), 10)
+    found = join_results(_ranked(a=0.6), [Ranked([], ["vectors"]), _ranked(b=0.5)], ("one?", "two?"), 10)
     assert [hit.node_id for hit in found.results] == ["b", "a"]
     assert found.degraded == ["vectors"]

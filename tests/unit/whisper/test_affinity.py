@@ -11,7 +11,7 @@ import pytest
 
 from ormahd.model.judgement import Int8Vector, Judgement
 from ormahd.state.feedback import Judgements
-from ormahd.whisper.affinity import boosts, judged
+from ormahd.whisper.affinity import boosts, is_judged
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 MODEL = "m"
@@ -118,5 +118,5 @@ def test_a_line_of_another_length_is_not_compared() -> None:
 
 def test_whether_there_is_something_to_ask() -> None:
     found = Judgements.of([row(A, -1, 0.75), row(B, 1, 0.6, number=1)], MODEL)
-    assert [judged(PROMPT, node, found) for node in (A, B, C)] == [True, False, False]
-    assert not judged(None, A, found)
+    assert [is_judged(PROMPT, node, found) for node in (A, B, C)] == [True, False, False]
+    assert not is_judged(None, A, found)

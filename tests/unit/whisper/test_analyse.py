@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from ormahd.embedding.embedder import Hashing, QueryVectors
 from ormahd.text.times import find_period
-from ormahd.whisper.analyse import ARCHETYPES, EARLIER_CHARACTERS, WINDOW, Archetypes, analyse, classify, early, topic
+from ormahd.whisper.analyse import (
+    ARCHETYPES,
+    EARLIER_CHARACTERS,
+    WINDOW,
+    Archetypes,
+    analyse,
+    classify,
+    early_silence,
+    topic_stems,
+)
 from ormahd.whisper.types import Analysis, Asked, Before, EarlierPrompt, Intent
 from tests.tables import rows
 
@@ -137,8 +146,8 @@ def test_a_follow_up_is_searched_with_the_last_two_prompts() -> None:
     heard = understood("what about that one?", "how do we deploy?", "how does the worker retry?", "which queue is it?")
     assert heard.follow_up
     assert heard.query == "how does the worker retry?\nwhich queue is it?\nwhat about that one?"
-    assert "queue" in topic(heard.query, None)
-    assert "deploi" not in topic(heard.query, None)
+    assert "queue" in topic_stems(heard.query, None)
+    assert "deploi" not in topic_stems(heard.query, None)
 
 
 @pytest.mark.parametrize(("prompt", "earlier", "query"), rows(__file__, "queries"))
@@ -190,7 +199,7 @@ def test_where_were_we_at_the_beginning_asks_for_the_newest() -> None:
 @pytest.mark.parametrize(("query", "space", "tokens"), rows(__file__, "topics"))
 def test_topic(query: str, space: str, tokens: list[str]) -> None:
     """Seed: "extracts topic tokens from the current prompt"; reference: without stop words and the space's name."""
-    assert topic(query, space or None) == set(tokens)
+    assert topic_stems(query, space or None) == set(tokens)
 
 
 @given(st.text(), st.one_of(st.none(), st.text(max_size=20)), st.text(max_size=40))
@@ -198,7 +207,7 @@ def test_any_prompt_is_heard(prompt: str, space: str | None, earlier: str) -> No
     heard = understood(prompt, earlier, space=space)
     assert heard.intents
     assert heard.prompt in heard.query or heard.temporal
-    assert early(prompt) is not None or heard.query
+    assert early_silence(prompt) is not None or heard.query
 
 
 # ---------------------------------------------------------------- the examples' vectors

@@ -21,7 +21,7 @@ from ormahd.text.words import words
 from ormahd.whisper import choose
 from ormahd.whisper.affinity import Verdict
 from ormahd.whisper.gather import OTHER_SPACES, Pool, place_factor
-from ormahd.whisper.pipeline import parts
+from ormahd.whisper.pipeline import relevance_steps
 from ormahd.whisper.relevance import PART, WITNESSES, asks, common_words, few_words, relevance
 from ormahd.whisper.types import Analysis, Asked, Before, Candidate, Intent, context_key
 
@@ -64,15 +64,15 @@ def judged(*candidates: Candidate, asked: Asked = HERE, what: Analysis | None = 
     named = frozenset(words(what.prompt))
     for one in candidates:
         one.numbers["place"] = place_factor(one.row.space, asked, named)
-    choose.judge(found, what, SETTINGS)
+    choose.compute_relevance(found, what, SETTINGS)
     return found
 
 
 def gated(candidates: list[Candidate], what: Analysis, settings: WhisperSettings) -> list[Candidate]:
     for one in candidates:
         one.numbers["place"] = 1.0
-    choose.judge(pool(*candidates), what, settings)
-    choose.gate(candidates)
+    choose.compute_relevance(pool(*candidates), what, settings)
+    choose.apply_gate(candidates)
     return choose.choose(candidates, what, settings)
 
 
@@ -186,8 +186,8 @@ def judgement(signal: int, space: str | None = "ormah") -> Verdict:
 
 def test_said_to_be_of_no_use_it_is_silent_however_relevant() -> None:
     one = candidate(0.95)
-    choose.heed([one], {one.id: judgement(-1)}, HERE)
-    choose.boost([one], {one.id: -0.15}, SETTINGS)
+    choose.record_verdicts([one], {one.id: judgement(-1)}, HERE)
+    choose.add_affinity([one], {one.id: -0.15}, SETTINGS)
     assert one.dropped == "feedback: said to be of no use for a prompt that means the same (cosine 0.97)"
     assert (one.relevance, one.numbers["verdict"]) == (pytest.approx(0.83, abs=0.01), -1.0)
 
@@ -196,24 +196,24 @@ def test_said_to_be_of_use_it_passes_every_gate() -> None:
     one, rival = candidate(0.1, order=0.1), candidate(0.9)
     for each in (one, rival):
         each.numbers["text"] = each.relevance
-    choose.heed([one, rival], {one.id: judgement(1)}, HERE)
-    choose.floor([one, rival], heard(), SETTINGS)
-    choose.boost([one, rival], {}, SETTINGS)
+    choose.record_verdicts([one, rival], {one.id: judgement(1)}, HERE)
+    choose.drop_irrelevant([one, rival], heard(), SETTINGS)
+    choose.add_affinity([one, rival], {}, SETTINGS)
     assert gated([one, rival], heard(), SETTINGS) == [one, rival], "what a person said comes first"
-    assert choose.resting([one, rival], SETTINGS) is None
+    assert choose.best_archived([one, rival], SETTINGS) is None
     preference = candidate(0.1)
-    choose.heed([preference], {preference.id: judgement(1)}, HERE)
-    assert choose.standing([preference], []) == [preference]
+    choose.record_verdicts([preference], {preference.id: judgement(1)}, HERE)
+    assert choose.choose_preferences([preference], []) == [preference]
 
 
 def test_that_it_is_of_use_is_not_carried_to_another_project() -> None:
     theirs, ours = candidate(0.3, space="billing-api"), candidate(0.3)
     said = {theirs.id: judgement(1, "billing-api"), ours.id: judgement(1, "billing-api")}
-    choose.heed([theirs, ours], said, HERE)
+    choose.record_verdicts([theirs, ours], said, HERE)
     assert (theirs.wanted, ours.wanted) == (False, True)
-    choose.heed([theirs], {theirs.id: judgement(1, "ormah")}, HERE)
+    choose.record_verdicts([theirs], {theirs.id: judgement(1, "ormah")}, HERE)
     assert theirs.wanted, "it was said here"
-    choose.heed([theirs], {theirs.id: judgement(-1, "billing-api")}, HERE)
+    choose.record_verdicts([theirs], {theirs.id: judgement(-1, "billing-api")}, HERE)
     assert not theirs.wanted, "that it is of no use is"
 
 
@@ -230,12 +230,12 @@ def test_from_the_archive_speaks_what_is_well_above_the_gate() -> None:
     sure, near, nearer, far, working = archived(0.7), archived(0.45), archived(0.48), archived(0.3), candidate(0.45)
     everyone = [sure, near, nearer, far, working]
     assert gated(everyone, heard(), SETTINGS) == [sure, working]
-    assert choose.resting(everyone, SETTINGS) is nearer
+    assert choose.best_archived(everyone, SETTINGS) is nearer
     assert (near.dropped, far.dropped) == ("archive: relevance 0.450 below 0.5", "archive: relevance 0.300 below 0.5")
-    assert choose.explore(everyone, [sure, working], {}, room=4) is None, "nor is it shown to learn from"
+    assert choose.pick_exploration(everyone, [sure, working], {}, room=4) is None, "nor is it shown to learn from"
     low = archived(0.34)
     assert gated([low], heard(), SETTINGS) == []
-    assert choose.resting([low], SETTINGS) is None, "it would have been silent in working too"
+    assert choose.best_archived([low], SETTINGS) is None, "it would have been silent in working too"
 
 
 def test_a_time_that_is_asked_for_opens_no_archive() -> None:
@@ -263,7 +263,7 @@ def test_who_asks_about_himself_is_answered_by_what_is_linked_to_him() -> None:
 def test_the_least_relevance_stands_a_little_below_the_gate() -> None:
     """Seeds: "base whisper min relevance score: 0.45", below a gate of 0.50; relevance is a chance since."""
     low, high = candidate(0.09), candidate(0.1)
-    choose.floor([low, high], heard(), SETTINGS)
+    choose.drop_irrelevant([low, high], heard(), SETTINGS)
     assert low.dropped == "floor: relevance 0.090 below 0.1"
     assert high.dropped is None
 
@@ -271,16 +271,16 @@ def test_the_least_relevance_stands_a_little_below_the_gate() -> None:
 def test_temporal_prompts_relax_the_floor() -> None:
     """Seeds: "temporal queries can relax the effective floor"; what was found by its time passes."""
     low, least, timely = candidate(0.035), candidate(0.025), candidate(0.0, source="temporal")
-    choose.floor([low, least, timely], heard(Intent.TEMPORAL), SETTINGS)
+    choose.drop_irrelevant([low, least, timely], heard(Intent.TEMPORAL), SETTINGS)
     assert [one.dropped is None for one in (low, least, timely)] == [True, False, True]
 
 
 def test_a_gate_below_the_floor_lowers_it_also_for_temporal_prompts() -> None:
     low, timely = candidate(0.025), candidate(0.025)
     open_gate = SETTINGS.model_copy(update={"injection_gate": 0.02})
-    choose.floor([low], heard(), open_gate)
-    choose.floor([timely], heard(Intent.TEMPORAL), open_gate)
-    choose.boost([low, timely], {}, open_gate)
+    choose.drop_irrelevant([low], heard(), open_gate)
+    choose.drop_irrelevant([timely], heard(Intent.TEMPORAL), open_gate)
+    choose.add_affinity([low, timely], {}, open_gate)
     assert (low.dropped, timely.dropped) == (None, None)
     assert gated([low], heard(), open_gate) == [low]
 
@@ -289,7 +289,7 @@ def test_feedback_lifts_a_borderline_candidate_and_lowers_a_noisy_one() -> None:
     """Seeds: "It can rescue a borderline candidate or slightly suppress a noisy one"; then the floor below the gate."""
     up, down, out = candidate(0.12, order=0.46), candidate(0.5), candidate(0.11)
     boosts = {up.id: 0.1, down.id: -0.15, out.id: -0.06}
-    choose.boost([up, down, out], boosts, SETTINGS)
+    choose.add_affinity([up, down, out], boosts, SETTINGS)
     assert up.relevance == pytest.approx(0.25, abs=0.01)
     assert up.order == pytest.approx(0.56)
     assert down.relevance == pytest.approx(0.2, abs=0.01)
@@ -300,7 +300,7 @@ def test_feedback_lifts_a_borderline_candidate_and_lowers_a_noisy_one() -> None:
 
 def test_feedback_never_leaves_the_scale() -> None:
     one = candidate(0.98)
-    choose.boost([one], {one.id: 0.15}, SETTINGS)
+    choose.add_affinity([one], {one.id: 0.15}, SETTINGS)
     assert 0.98 < one.relevance < 1.0
 
 
@@ -311,14 +311,14 @@ def test_identity_alone_prefers_global_memories() -> None:
     """Seeds: "for identity-only prompts, global identity candidates are also preserved" (REFERENCE 4.5.10)."""
     everywhere, project = candidate(0.3, space=None), candidate(0.3)
     found = judged(everywhere, project, what=heard(Intent.IDENTITY, identity=0.8))
-    choose.identity(found.candidates, heard(Intent.IDENTITY, identity=0.8), SETTINGS)
+    choose.keep_identity(found.candidates, heard(Intent.IDENTITY, identity=0.8), SETTINGS)
     assert (everywhere.dropped, project.dropped) == (None, "identity: not global")
 
 
 def test_identity_keeps_project_memories_where_nothing_is_global() -> None:
     project = candidate(0.3)
     judged(project)
-    choose.identity([project], heard(Intent.IDENTITY, identity=0.8), SETTINGS)
+    choose.keep_identity([project], heard(Intent.IDENTITY, identity=0.8), SETTINGS)
     assert project.dropped is None
 
 
@@ -326,13 +326,13 @@ def test_a_question_about_one_trait_is_not_answered_with_all() -> None:
     fits, other = candidate(0.7, space=None), candidate(0.1, space=None)
     what = heard(Intent.IDENTITY, identity=0.8)
     found = judged(fits, other, what=what, identity=[fits.id, other.id])
-    choose.identity(found.candidates, what, WhisperSettings())
+    choose.keep_identity(found.candidates, what, WhisperSettings())
     assert (fits.dropped, other.dropped) == (None, "identity: others fit the words")
 
 
 def test_what_the_context_holds_is_not_said_again() -> None:
     one, other = candidate(), candidate()
-    found = choose.unknown([one, other], Before(recent=(), known=frozenset({context_key(one.row)})))
+    found = choose.drop_known([one, other], Before(recent=(), known=frozenset({context_key(one.row)})))
     assert found == 0.6
     assert one.dropped == "session: its context holds it already"
     assert other.dropped is None
@@ -359,16 +359,16 @@ def test_the_most_relevant_come_first_and_six_are_the_most() -> None:
 
 def test_what_is_there_for_its_time_is_of_this_space() -> None:
     here, everywhere, there = (candidate(0.0, source="temporal", space=space) for space in ("ormah", None, "billing"))
-    choose.timely([here, everywhere, there], heard(Intent.TEMPORAL), HERE, topical=False)
+    choose.drop_untimely([here, everywhere, there], heard(Intent.TEMPORAL), HERE, topical=False)
     assert [one.dropped for one in (here, everywhere, there)] == [None, None, "time: of another space"]
 
 
 def test_a_topic_within_a_time_is_answered_by_the_topic() -> None:
     about, newest = candidate(0.5), candidate(0.0, source="temporal")
-    choose.timely([about, newest], heard(Intent.TEMPORAL), HERE, topical=True)
+    choose.drop_untimely([about, newest], heard(Intent.TEMPORAL), HERE, topical=True)
     assert newest.dropped == "time: others of that time are about the topic"
     alone = candidate(0.0, source="temporal")
-    choose.timely([alone], heard(Intent.TEMPORAL), HERE, topical=True)
+    choose.drop_untimely([alone], heard(Intent.TEMPORAL), HERE, topical=True)
     assert alone.dropped is None
 
 
@@ -388,7 +388,7 @@ def test_temporal_results_pass_the_gate_and_come_newest_first() -> None:
 def test_exploration_never_breaks_silence() -> None:
     held = candidate(0.12)
     assert gated([held], heard(), SETTINGS) == []
-    assert choose.explore([held], [], (), room=5) is None
+    assert choose.pick_exploration([held], [], (), room=5) is None
 
 
 def test_exploration_adds_the_best_of_those_that_feedback_does_not_know() -> None:
@@ -396,16 +396,16 @@ def test_exploration_adds_the_best_of_those_that_feedback_does_not_know() -> Non
     shown, best, known = candidate(0.7), candidate(0.11, order=0.5), candidate(0.12, order=0.6)
     everyone = [shown, best, known]
     chosen = gated(everyone, heard(), SETTINGS)
-    assert choose.explore(everyone, chosen, {known.id}, room=5) is best
+    assert choose.pick_exploration(everyone, chosen, {known.id}, room=5) is best
     assert best.dropped is None
-    assert choose.explore(everyone, chosen, (), room=0) is None
+    assert choose.pick_exploration(everyone, chosen, (), room=0) is None
 
 
 def test_standing_preferences_have_a_gate_of_their_own() -> None:
     fits, less, out = candidate(0.55), candidate(0.51), candidate(0.49)
     there = candidate(0.6)
     again = structs.replace(there)
-    assert choose.standing([less, out, fits, again], [there]) == [fits, less]
+    assert choose.choose_preferences([less, out, fits, again], [there]) == [fits, less]
 
 
 def test_the_first_two_are_shown_in_full() -> None:
@@ -430,9 +430,9 @@ def test_a_trace_adds_up() -> None:
     read = candidate(0.6)
     what = heard(Intent.IDENTITY, identity=0.7)
     judged(one, linked, read, what=what, identity=[linked.id])
-    choose.boost([one, linked, read], {one.id: 0.07}, SETTINGS)
+    choose.add_affinity([one, linked, read], {one.id: 0.07}, SETTINGS)
     for each in (one, linked, read):
-        assert parts(each.numbers)[-1]["relevance"] == pytest.approx(each.relevance)
+        assert relevance_steps(each.numbers)[-1]["relevance"] == pytest.approx(each.relevance)
 
 
 def test_of_candidates_that_say_the_same_one_is_chosen_and_the_others_are_counted() -> None:

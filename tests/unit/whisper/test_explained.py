@@ -10,7 +10,7 @@ import pytest
 
 from ormahctl.commands.whisper import EVIDENCE, SILENCES, WORDS, outcome_text
 from ormahd.model.chance import sigmoid
-from ormahd.whisper.pipeline import parts
+from ormahd.whisper.pipeline import relevance_steps
 from ormahd.whisper.relevance import PART, WITNESSES, fitted
 from ormahd.whisper.types import Intent, Silence
 
@@ -26,7 +26,7 @@ ROWS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["ro
 def test_the_sentence_says_what_decided(differs: dict[str, Any], words: list[str]) -> None:
     row = USUAL | differs
     row = {"text": sigmoid(sum(value for name, value in row.items() if name.startswith(PART)))} | row
-    sentence, at = outcome_text(row | {"parts": parts(row)}, WEIGHTS), 0
+    sentence, at = outcome_text(row | {"parts": relevance_steps(row)}, WEIGHTS), 0
     for part in words:
         assert part in sentence[at:], sentence
         at = sentence.index(part, at) + len(part)

@@ -45,7 +45,7 @@ def frequencies(terms: Sequence[str]) -> tuple[dict[str, int], int]:
 
 def let_go(prompt: str, name: str, space: str | None = "shop", **numbers: float) -> str | None:
     one = candidate(name, **numbers)
-    generic.drop([one], generic.request(heard(prompt), space), SAID, frequencies)
+    generic.drop_generic([one], generic.technical_request(heard(prompt), space), SAID, frequencies)
     return one.dropped
 
 
@@ -63,16 +63,16 @@ def test_a_memory_that_shares_the_projects_own_words_stays(prompt: str, name: st
 
 @pytest.mark.parametrize("prompt", rows(__file__, "a_prompt_of_another_kind_is_left_alone"))
 def test_a_prompt_of_another_kind_is_left_alone(prompt: str) -> None:
-    assert generic.request(heard(prompt), "shop") is None
+    assert generic.technical_request(heard(prompt), "shop") is None
 
 
 def test_a_project_with_a_technical_name_is_not_named_by_it() -> None:
-    assert generic.request(heard("write a kafka consumer in go"), "go") is not None
+    assert generic.technical_request(heard("write a kafka consumer in go"), "go") is not None
 
 
 def test_prompts_about_a_time_or_the_user_are_left_alone() -> None:
     for intent in (Intent.TEMPORAL, Intent.IDENTITY):
-        assert generic.request(heard("which python code did I write", intent), "shop") is None
+        assert generic.technical_request(heard("which python code did I write", intent), "shop") is None
 
 
 def test_what_feedback_wants_is_never_generic() -> None:
@@ -84,24 +84,24 @@ def test_what_feedback_wants_is_never_generic() -> None:
 
 def test_the_reason_names_the_words_and_the_number() -> None:
     one = candidate("kafka")
-    generic.drop([one], generic.request(heard("what is a kafka topic"), "shop"), SAID, frequencies)
+    generic.drop_generic([one], generic.technical_request(heard("what is a kafka topic"), "shop"), SAID, frequencies)
     assert one.dropped is not None
     assert "kafka, topic" in one.dropped
     assert f"{one.numbers['specific']:.3f}" in one.dropped
-    assert generic.dropped([one], gate=0.5)
-    assert not generic.dropped([one], gate=0.8)
+    assert generic.has_dropped([one], gate=0.5)
+    assert not generic.has_dropped([one], gate=0.8)
 
 
 def test_a_word_of_every_note_says_nothing() -> None:
-    asked = generic.request(heard("refactor the gate in python"), "shop")
+    asked = generic.technical_request(heard("refactor the gate in python"), "shop")
     assert asked is not None
     rare, common = candidate("kafka"), candidate("kafka")
-    generic.drop([rare], asked, SAID, frequencies)
-    generic.drop([common], asked, SAID, lambda terms: (dict.fromkeys(terms, 5), 5))
+    generic.drop_generic([rare], asked, SAID, frequencies)
+    generic.drop_generic([common], asked, SAID, lambda terms: (dict.fromkeys(terms, 5), 5))
     assert rare.numbers["specific"] > common.numbers["specific"]
 
 
 def test_explanations_are_no_tasks() -> None:
-    assert generic.explains("Explain how generators work")
-    assert generic.explains("erkläre mir Zeiger")
-    assert not generic.explains("write a function that explains itself")
+    assert generic.asks_to_explain("Explain how generators work")
+    assert generic.asks_to_explain("erkläre mir Zeiger")
+    assert not generic.asks_to_explain("write a function that explains itself")
