@@ -77,7 +77,8 @@ class IndexLock:
         disk.sync_directory(self.path.parent)
 
     def noted(self) -> tuple[str | None, str] | None:
-        """Return what `note` wrote into the lock that stands: (head, tip); None if it holds nothing of that kind."""
+        """Return what `note` wrote into the lock file that exists now: (head, tip). None if it wrote nothing, or there
+        is no such lock."""
         content = self._content()
         words = content.decode("ascii", "replace").partition("\n")[2].split() if content.startswith(MARK) else []
         return (None if words[0] == NULL else words[0], words[1]) if len(words) == 2 else None
@@ -87,12 +88,14 @@ class IndexLock:
         return self._content().startswith(MARK)
 
     def _content(self) -> bytes:
+        """Return the content of the lock file; b"" if there is none."""
         try:
             return own_files.read(self.path)
         except OSError:
             return b""
 
     def release(self) -> None:
+        """Remove the lock file, if Ormah made it."""
         if self.ours():
             self.path.unlink(missing_ok=True)
 
@@ -137,8 +140,8 @@ class NextIndex:
             self._child = self._git.start("update-index", "-z", "--index-info", env=env, stdin=lines)
 
     def ready(self) -> None:
-        """Wait until the new index file is written, without putting it in place. Raises GitFailed, for example if git
-        cannot read the old index."""
+        """Wait until the new index file is written; it is not in place yet. Raises GitFailed, for example if git cannot
+        read the old index."""
         child, self._child = self._child, None
         if child is None:
             return
@@ -156,13 +159,14 @@ class NextIndex:
             disk.sync_directory(self._git.git_dir)
 
     def drop(self) -> None:
+        """Wait until the git process has ended, and delete the new index file if it was not put in place."""
         with contextlib.suppress(GitFailed):
             self.ready()
         self._file.unlink(missing_ok=True)
 
 
 def entries(git: Git, paths: list[bytes]) -> dict[bytes, str]:
-    """Return `{path: blob id}` of those of `paths` (relative to the repository's top) that are in git's index."""
+    """Return `{path: blob id}` of the paths in `paths` (relative to the repository's top) that are in git's index."""
     found: dict[bytes, str] = {}
     for at in range(0, len(paths), 500):
         names = [os.fsdecode(path) for path in paths[at : at + 500]]
@@ -185,14 +189,15 @@ _OPERATIONS = {
 
 
 def ref_locks(git: Git) -> list[Path]:
-    """Return the paths of the ref lock files that would block moving HEAD, whether they exist or not."""
+    """Return the paths of the ref lock files that would keep git from moving HEAD, whether they exist or not."""
     branch = git.branch()
     locks = [git.git_dir / "HEAD.lock", git.git_dir / "packed-refs.lock"]
     return [*locks, git.git_dir / f"{branch}.lock"] if branch else locks
 
 
 def busy(git: Git, lock: IndexLock, *, held: bool = False) -> str | None:
-    """Return why Ormah cannot commit now, as a clause for people, or None. `held`: the caller holds index.lock."""
+    """Return why Ormah cannot commit now, as a clause for people; None if it can. `held`: the caller holds
+    index.lock."""
     if why := under_way(git):
         return why
     path = standing_lock(git, lock, held=held)
@@ -200,14 +205,16 @@ def busy(git: Git, lock: IndexLock, *, held: bool = False) -> str | None:
 
 
 def standing_lock(git: Git, lock: IndexLock, *, held: bool = False) -> Path | None:
-    """Return the path of a lock file of another git program that keeps Ormah from committing, or None."""
+    """Return the path of a lock file by which another git program keeps Ormah from committing; None if there is none.
+    `held`: the caller holds index.lock."""
     if not held and os.path.lexists(lock.path) and not lock.ours():
         return lock.path
     return next((path for path in ref_locks(git) if os.path.lexists(path)), None)
 
 
 def under_way(git: Git) -> str | None:
-    """Return which git operation a person has begun and not ended (such as a merge), as a clause, or None.
+    """Return which git operation a person has begun and not ended (such as a merge), as a clause; None if there is
+    none.
 
     During such an operation the folder need not match HEAD.
     """
@@ -216,10 +223,11 @@ def under_way(git: Git) -> str | None:
 
 def clear_ours(git: Git, lock: IndexLock, *, patience: float = 2.0) -> list[str]:
     """Delete what an interrupted write left in the git directory: temporary files beside the index, and ref locks.
-    Return a sentence about each lock. The caller holds the vault's lock. `lock`: the one that the write left.
+    Return a sentence about each ref lock. The caller holds the vault's lock. `lock`: the index lock that the write
+    left.
 
-    A ref lock is that of Ormah's `git update-ref` if it is empty, or has the commit to which HEAD was to move. Such a
-    process that still runs gets `patience` seconds to end by itself.
+    A ref lock counts as that of Ormah's `git update-ref` if it is empty, or holds the commit to which HEAD was to move.
+    If that process still runs, it has `patience` seconds to end by itself.
     """
     for path in git.git_dir.glob(f"{TEMPORARY}*"):
         path.unlink(missing_ok=True)

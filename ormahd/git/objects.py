@@ -32,7 +32,7 @@ STORED = {"commit": 1024, "tree": 4096}
 
 
 def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flusher) -> None:
-    """Write the objects `fresh` ({oid: (kind, bytes)}) as one pack with its index, fsynced."""
+    """Write the objects `fresh` ({oid: (kind, bytes)}) as one pack with its index, and fsync them."""
     folder = git.git_dir / "objects" / "pack"
     with importing:
         from gitdb.pack import IndexWriter  # slow to import, and needed only for packs
@@ -128,6 +128,7 @@ class Tree:
 
     @classmethod
     def parse(cls, data: bytes) -> Tree:
+        """Return the tree whose object has the content `data`."""
         keys, lines = [], []
         at = 0
         while at < len(data):
@@ -143,6 +144,7 @@ class Tree:
         return len(self.keys)
 
     def get(self, name: bytes) -> TreeEntry | None:
+        """Return the entry of a name; None if the tree does not have it."""
         for key in (name, name + b"/"):
             at = bisect_left(self.keys, key)
             if at < len(self.keys) and self.keys[at] == key:
@@ -151,10 +153,11 @@ class Tree:
         return None
 
     def copy(self) -> Tree:
+        """Return a tree with the same entries, which can be changed alone."""
         return Tree(self.keys.copy(), self.lines.copy())
 
     def put(self, name: bytes, entry: TreeEntry | None) -> None:
-        """Set (or with None remove) the entry of a name. Call it only on a `copy` that is not yet in the cache of
+        """Set the entry of a name; None removes it. To be called only on a `copy` that is not yet in the cache of
         `Objects`."""
         for key in (name, name + b"/"):
             at = bisect_left(self.keys, key)
@@ -167,6 +170,7 @@ class Tree:
             self.lines.insert(at, b"%b %b\0%b" % (entry.mode, name, bytes.fromhex(entry.oid)))
 
     def data(self) -> bytes:
+        """Return the content of the tree's object."""
         return b"".join(self.lines)
 
 
@@ -187,6 +191,7 @@ class Objects:
         self.directory: Path = git.git_dir / "objects"
 
     def oid(self, kind: str, data: bytes) -> str:
+        """Return the id that git gives an object of this kind with these bytes."""
         return self._git.oid(kind, data)
 
     # Reading
@@ -201,6 +206,8 @@ class Objects:
         return self._cache(oid, Tree.parse(data))
 
     def _cache(self, oid: str, tree: Tree) -> Tree:
+        """Put a tree into the cache, and drop the trees used longest ago if it has too many lines. Return the cached
+        tree, which another thread may have put there first."""
         with self._lock:
             cached = self._trees.setdefault(oid, tree)
             self._lines += len(tree) if cached is tree else 0
@@ -209,7 +216,7 @@ class Objects:
         return cached
 
     def drop_replaced(self) -> None:
-        """Drop the old versions of edited trees from the cache. Called once the branch has moved to the new
+        """Remove the old versions of edited trees from the cache. Called once the branch has moved to the new
         versions."""
         replaced, self._replaced = self._replaced, []
         with self._lock:
@@ -244,7 +251,8 @@ class Objects:
         return None if oid is None else self.tree(oid, fresh).get(name)
 
     def passable(self, root: str | None, path: bytes) -> None:
-        """Raise Conflict if the tree `root` has a submodule or a symbolic link at `path` or at a folder above it."""
+        """Raise Conflict if the tree `root` has a submodule or a symbolic link at `path`, or where `path` needs a
+        folder."""
         *folders, _ = names = path.split(b"/")
         oid = root
         for depth, name in enumerate(names):
@@ -267,8 +275,9 @@ class Objects:
     def differences(
         self, old: str | None, new: str | None, folder: bytes = b""
     ) -> Iterator[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
-        """Yield (path, entry before, entry after) of the entries that differ between two trees (None: an empty one) and
-        the trees in them. `folder`: the path of these two, with a slash at its end."""
+        """Yield (path, entry before, entry after) of the files that differ between two trees and the trees below them;
+        an entry is None where there is no file. `old`, `new`: ids of the trees; None: an empty tree. `folder`: their
+        path, with a slash at its end."""
         before, after = (Tree([], []) if oid is None else self.tree(oid) for oid in (old, new))
         lines = set(before.lines).symmetric_difference(after.lines)
         for name in sorted({line[line.index(b" ") + 1 : line.index(b"\0")] for line in lines}):
@@ -282,7 +291,7 @@ class Objects:
                 yield from self.differences(old_tree, new_tree, folder + name + b"/")
 
     def reopen(self) -> None:
-        """Clear the cached trees, because the history was replaced."""
+        """Forget all cached trees, because the history was replaced."""
         self._root = (None, "")
         with self._lock:
             self._trees.clear()
@@ -293,9 +302,9 @@ class Objects:
     def edit(
         self, root: str | None, changes: Mapping[bytes, TreeEntry | None], fresh: dict[str, tuple[str, bytes]]
     ) -> str:
-        """Return the id of a tree: `root` (None: an empty tree) with `changes` ({path: new entry, None: removed}).
+        """Return the id of the tree `root` (None: an empty tree) with `changes` ({path: new entry; None: removed}).
 
-        New trees are added to `fresh`; trees beside the changed paths are reused.
+        New trees are added to `fresh`; trees that have no changed path are reused.
         """
         parted = {tuple(path.split(b"/")): entry for path, entry in changes.items()}
         return self._edit(root, parted, fresh) or self._add("tree", b"", fresh)
@@ -306,6 +315,8 @@ class Objects:
         changes: Mapping[tuple[bytes, ...], TreeEntry | None],
         fresh: dict[str, tuple[str, bytes]],
     ) -> str | None:
+        """Do what `edit` does, for paths that are split at their slashes and relative to this tree. Return None if the
+        tree would be empty."""
         made = self.tree(root, fresh).copy() if root is not None else Tree([], [])
         below: dict[bytes, dict[tuple[bytes, ...], TreeEntry | None]] = {}
         for (name, *rest), entry in changes.items():
@@ -330,6 +341,7 @@ class Objects:
         return oid
 
     def add_blob(self, data: bytes, fresh: dict[str, tuple[str, bytes]]) -> str:
+        """Add a blob to `fresh` and return its id."""
         return self._add("blob", data, fresh)
 
     def add_commit(
@@ -354,6 +366,7 @@ class Objects:
         return commit
 
     def _add(self, kind: str, data: bytes, fresh: dict[str, tuple[str, bytes]]) -> str:
+        """Add an object to `fresh` and return its id."""
         oid = self.oid(kind, data)
         fresh[oid] = (kind, data)
         return oid
@@ -369,6 +382,7 @@ class Objects:
         self._flusher.each(sync_directory, [*{self.directory / oid[:2] for oid in fresh}, self.directory])
 
     def _write_loose(self, oid: str, kind: str, data: bytes) -> None:
+        """Write one object as a loose file and fsync it. If the file exists, it is only fsynced."""
         path = self.directory / oid[:2] / oid[2:]
         try:
             # The object exists, perhaps from the person's own `git add`, which does not fsync.

@@ -58,7 +58,7 @@ class RemoteUrl(Struct, frozen=True):
 
 
 def read_remote(address: str) -> RemoteUrl | None:
-    """Parse the address of a repository; None if it has no host or no path.
+    """Return the normalised address of a repository; None if `address` has no host or no path.
 
     User, password, port, `.git`, trailing slashes and the case of letters make no difference to the key.
     """
@@ -85,11 +85,13 @@ def read_remote(address: str) -> RemoteUrl | None:
 
 
 def _local(path: str) -> RemoteUrl | None:
+    """Return the normalised address of a repository at a path on this machine; None if the path is empty."""
     parts = _parts(path.replace("\\", "/"))
     return RemoteUrl(path, parts[-1], tuple(reversed(parts[:-1])), local=True) if parts else None
 
 
 def _parts(path: str) -> list[str]:
+    """Return the parts of a repository's path between its slashes, without empty ones, `.` and a `.git` at the end."""
     parts = [" ".join(part.split()) for part in path.split("/")]
     parts = [part for part in parts if part and part != "."]
     if parts and parts[-1] == ".git":
@@ -114,6 +116,7 @@ class Remote(Struct, frozen=True):
 
     @property
     def address(self) -> str:
+        """The name or URL by which git is told to use the remote."""
         return self.name if self.known else self.url
 
     @property
@@ -140,11 +143,10 @@ def configured(git: Git, name: str) -> str | None:
 
 
 def find(git: Git, name: str) -> Remote:
-    """Return the remote and branch to sync the current branch with: its configured upstream; without one, the branch
-    of the same name at the remote `name`.
+    """Return the remote and branch to sync the current branch with: its configured upstream; without one, the branch of
+    the same name at the remote `name`.
 
-    Raises:
-        Conflict: HEAD is on no branch. NotFound: there is no such remote.
+    Raises Conflict if HEAD is on no branch, and NotFound if there is no such remote.
     """
     branch = git.branch()
     if branch is None or not branch.startswith("refs/heads/"):
@@ -165,14 +167,12 @@ def find(git: Git, name: str) -> Remote:
 
 @contextmanager
 def as_before(git: Git, remote: Remote) -> Iterator[Callable[[], None]]:
-    """Context manager: after the block, set the remote-tracking ref back to its earlier commit, unless the block has
-    called the function that it is given.
-
-    Then no ref leads to the commits that the block fetched.
-    """
+    """Context manager: after the block, set the remote-tracking ref back to its earlier commit, so that no ref leads to
+    the commits that the block fetched. Yields a function; if the block calls it, the ref stays."""
     before, confirmed = git.resolve(remote.tracking), False
 
     def confirm() -> None:
+        """Let the ref stay where the block has moved it."""
         nonlocal confirmed
         confirmed = True
 
@@ -187,6 +187,7 @@ def as_before(git: Git, remote: Remote) -> Iterator[Callable[[], None]]:
 
 
 def value(git: Git, key: str) -> str | None:
+    """Return the value of a setting of git; None if it is not set or empty."""
     return git.run("config", "--get", key, ok=(0, 1)).decode("utf-8", "surrogateescape").strip() or None
 
 
@@ -211,8 +212,8 @@ def set_value(git: Git, key: str, text: str) -> None:
 
 
 def synced_key(name: str) -> str:
-    """Return the setting for the last commit that this vault and a branch of a remote both had. `name`: of the branch,
-    such as `origin/main`."""
+    """Return the name of git's setting that holds the last commit that both this vault and a branch of a remote had.
+    `name`: of the branch, such as `origin/main`."""
     return f"ormah.{name}.synced"
 
 
@@ -288,8 +289,8 @@ class Network:
         self._closing = closing
 
     def heads(self, url: str) -> Heads:
-        """Return the branches of the remote at `url`. Raises Unreachable, or BadRequest if git does not support the
-        URL."""
+        """Return the branches and the default branch of the remote at `url`. Raises Unreachable, or BadRequest if git
+        does not support the URL."""
         out = self._run(["ls-remote", "--symref", "--", url, "HEAD", "refs/heads/*"], url, lambda *_: None)
         default = None
         branches: dict[str, str] = {}
@@ -365,7 +366,7 @@ class Network:
     # One command
 
     def _surroundings(self) -> dict[str, str]:
-        """Return the environment for a network command: without prompts, and with `BatchMode` in the person's ssh
+        """Return the environment for a network command: it allows no prompts, and adds `BatchMode` to the person's ssh
         command."""
         found = environment(_QUIET)
         if "GIT_SSH" not in found:
@@ -375,7 +376,8 @@ class Network:
         return found
 
     def _run(self, command: Sequence[str], url: str, progress: Progress) -> bytes:
-        """Run a network command and return its output. Raises Unreachable, BadRequest or GitFailed."""
+        """Run a network command of git on the remote at `url`, and return its output. Raises Unreachable, BadRequest or
+        GitFailed."""
         options = [part for key, value in _CHECKED.items() for part in ("-c", f"{key}={value}")]
         child = self._git.start(*options, *command, env=self._surroundings(), new_session=True)
         try:
@@ -389,6 +391,8 @@ class Network:
         raise _failure(command, child.returncode, output, url)
 
     def _read_streams(self, child: subprocess.Popen[bytes], url: str, progress: Progress) -> tuple[bytes, bytes]:
+        """Read the output of a network command until it ends. Return (standard output, standard error). Raises
+        Unreachable if nothing comes for too long, or if Ormah is stopping; the process is not ended then."""
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stderr is not None
@@ -437,6 +441,8 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _failure(command: Sequence[str], status: int, output: str, url: str) -> OrmahError:
+    """Return the error for a failed network command: BadRequest for an URL that git does not support, Unreachable for a
+    remote that is out of reach or refuses the login, otherwise GitFailed. Passwords are removed from all texts."""
     output = redact_urls(output)  # no password gets into a message or a log
     url = redact_urls(url)
     lower = output.lower()

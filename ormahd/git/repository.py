@@ -37,10 +37,11 @@ class Signature(Struct, frozen=True):
 
     @classmethod
     def named(cls, name: str, email: str) -> Signature:
-        """Return a signature with `name` without the characters that git does not accept in names."""
+        """Return a signature with `name`, without the characters that git does not accept in names."""
         return cls(_ident_part(name) or "ormahd", email)
 
     def line(self, seconds: int) -> str:
+        """Return the signature as a commit's header has it. `seconds`: its time since 1970."""
         return f"{self.name} <{self.email}> {seconds} +0000"
 
 
@@ -65,6 +66,7 @@ class Git:
         return hashlib.sha1(f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
 
     def close(self) -> None:
+        """End the long-lived git process."""
         with self._asking:
             self._drop_child()
 
@@ -157,10 +159,8 @@ class Git:
     # Questions to the long-lived child
 
     def _ask(self, question: str, *, contents: bool) -> tuple[str, str, bytes] | None:
-        """Return (oid, kind, bytes) of the object that the revision `question` names; None if there is none.
-
-        Without `contents` the bytes are empty.
-        """
+        """Return (oid, kind, bytes) of the object that the revision `question` names; None if there is none. The bytes
+        are empty without `contents`. A git process that has died is started again once; then GitFailed is raised."""
         line = ("contents " if contents else "info ") + question + "\n"
         with self._asking:
             for attempt in (1, 2):
@@ -177,6 +177,8 @@ class Git:
 
     @staticmethod
     def _exchange(child: subprocess.Popen[bytes], line: str, contents: bool) -> tuple[str, str, bytes] | None:
+        """Send one line to the long-lived git process, and read its answer; see `_ask` for the result. Raises
+        BrokenPipeError or EOFError if the process has ended."""
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdin.write(os.fsencode(line) + b"flush\n")
@@ -194,6 +196,7 @@ class Git:
         return oid, kind, data
 
     def _drop_child(self) -> str:
+        """End the long-lived git process, and return what it wrote to standard error; "" if none runs."""
         child, self._child = self._child, None
         if child is None:
             return ""
@@ -260,14 +263,14 @@ class Git:
         return Signature(name, email) if name and email else None
 
     def settings(self) -> Mapping[str, str]:
-        """Return git's configuration as `{key: value}` (of several values of a key the last), read once."""
+        """Return git's configuration as `{key: value}`, read once. If a key has several values, the last one counts."""
         if not self._settings:
             entries = (entry.partition("\n") for entry in os.fsdecode(self.run("config", "--list", "-z")).split("\0"))
             self._settings = {key: value if line else "true" for key, line, value in entries}
         return self._settings
 
     def is_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` (posix, relative to the top) that git ignores."""
+        """Return the paths in `paths` (posix, relative to the top) that git ignores."""
         plain: list[str] = []
         odd: list[str] = []
         for path in paths:
@@ -276,6 +279,7 @@ class Git:
         return self._ignored(plain) | self._ignored(odd, "--no-index")
 
     def _ignored(self, paths: list[str], *options: str) -> set[str]:
+        """Return the paths in `paths` that `git check-ignore` names when run with these options."""
         asked = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
         if not asked:
             return set()
@@ -289,6 +293,7 @@ def _ident_part(text: str) -> str:
 
 
 def _read_exactly(pipe: IO[bytes], size: int) -> bytes:
+    """Return exactly `size` bytes from the pipe. Raises EOFError if it ends before."""
     data = pipe.read(size)
     if len(data) != size:
         raise EOFError

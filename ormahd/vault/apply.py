@@ -43,9 +43,9 @@ class Builder:
         self._objects = objects
 
     def build(self, ops: Sequence[PlannedOp], head: str | None, fresh: Fresh) -> tuple[list[str | None], Changes]:
-        """Build the commits of these ops on top of the commit `head`. Return (for each op the id of its commit, the
-        entries that git's index must get). The id is None when `head` contains the op's changes. New objects are
-        added to `fresh`."""
+        """Build the commits of these ops on top of the commit `head`. Return (the id of each op's commit, the entries
+        that git's index must get). An id is None when `head` contains the op's changes. New objects are added to
+        `fresh`."""
         root = self._objects.root(head)
         parent = head
         commits: list[str | None] = []
@@ -61,6 +61,8 @@ class Builder:
         return commits, all_changes
 
     def _changes(self, op: PlannedOp, root: str | None, fresh: Fresh) -> Changes:
+        """Return the changes of a tree that the op makes, and add their blobs to `fresh`. `root`: the tree before the
+        op; a file that it has keeps its mode."""
         changes: Changes = {}
         for change in op.changes:
             path = os.fsencode(change.path)
@@ -75,12 +77,13 @@ class Builder:
     def _commit(
         self, op: PlannedOp, tree: str, root: str | None, parent: str | None, head: str | None, fresh: Fresh
     ) -> str | None:
-        """Return the id of the op's commit, or None when HEAD contains all its changes. `tree`: the tree to commit;
-        `root`: the tree of its parent.
+        """Return the id of the op's commit; None when the commit before it contains all its changes. A new commit is
+        added to `fresh`. `tree`: the tree to commit; `parent`, `root`: the commit before it and that one's tree;
+        `head`: HEAD's commit.
 
-        If the op joins another history, the commit `op.joins` becomes the second parent, even when no file
-        changes. When the result would be a fast-forward, `op.joins` itself is returned: otherwise two machines
-        would for ever answer each other's merge commits with new ones.
+        If the op joins another history, the commit `op.joins` becomes the second parent, even when no file changes.
+        When the result would be a fast-forward, `op.joins` itself is returned: otherwise two machines would for ever
+        answer each other's merge commits with new ones.
         """
         parents = [] if parent is None else [parent]
         other = op.joins
@@ -183,10 +186,11 @@ class Applier:
         self._builder = Builder(git, objects)
 
     def apply(self, ops: Sequence[Queued]) -> str | None:
-        """Commit the ops in order. Return None when all are over, or else the reason why they must wait.
+        """Commit the ops in order. Return None when all ops are over, otherwise the reason why they must wait.
 
-        Each committed op gets a `result`, except one whose changes HEAD had already. An op gets an `error` if a file is
-        not the version that it expects. If an exception is raised, no op was done, or it is not known.
+        Each committed op gets a `result`. An op whose changes HEAD contains already gets none. An op gets an `error` if
+        a file is not the version that it expects. If an exception is raised, either nothing was committed, or Ormah
+        cannot know whether it was.
         """
         self._vault_lock.keep()
         if why := busy(self.git, self.lock):
@@ -203,6 +207,7 @@ class Applier:
                 self.at("unlocked")
 
     def _locked(self, ops: Sequence[Queued]) -> str | None:
+        """Do what `apply` does, while `index.lock` is held and the folder of staged files is open."""
         if why := busy(self.git, self.lock, held=True):
             return why
         self.at("locked")
@@ -223,8 +228,8 @@ class Applier:
     def _check(self, op: Queued, root: str | None, ready: list[_Ready]) -> None:
         """Add the op to `ready` if all its files are the versions that it expects; else give it an error.
 
-        They may not be: a git process that held index.lock before us (`git stash`, `git checkout`) may have replaced
-        them. `root`: the tree of HEAD, which may have a link or a submodule in the place of a folder.
+        A git process that held index.lock before (`git stash`, `git checkout`) may have replaced the files. `root`: the
+        tree of HEAD, which may have a link or a submodule where the op expects a folder.
         """
         writes = [Write(one.path, one.old, one.data) for one in op.plan.changes if one.base != one.data]
         ready.append(_Ready(op, writes))
@@ -244,7 +249,8 @@ class Applier:
                 self.worktree.drop(write)
 
     def _place(self, one: _Ready) -> None:
-        """Bring the files of a committed op into the folder. A save of this moment is merged with the op's version."""
+        """Put the new versions of a committed op's files into the folder. A version that a person saved meanwhile is
+        merged. A file that cannot be written gives the op an error."""
         for write in one.writes:
             try:
                 self.worktree.place(write)
@@ -267,14 +273,16 @@ class Applier:
                 )
 
     def _bring_in(self, one: _Ready, write: Write, late: bytes) -> None:
+        """Merge `late`, which a person saved into the file of `write` meanwhile, into the op's version of it, and log
+        that."""
         change = next(change for change in one.op.plan.changes if change.path == write.path)
         log.warning("%s", bring_in(self.worktree, change, late, one.op.plan.op))
 
     # History
 
     def _begin(self, ops: Sequence[PlannedOp], head: str | None) -> _Next:
-        """Build the commits of these ops on the commit `head` in RAM, and start the git processes that will write the
-        index and move the branch."""
+        """Build the commits of these ops on the commit `head` in RAM, and start two git processes: one prepares the new
+        index, the other will move the branch."""
         fresh: Fresh = {}
         commits, changes = self._builder.build(ops, head, fresh)
         tip = next((commit for commit in reversed(commits) if commit is not None), None)
@@ -290,8 +298,9 @@ class Applier:
         return _Next(head, commits, tip, fresh, index, mover)
 
     def _commit(self, ready: Sequence[_Ready]) -> str | None:
-        """Commit the ops in `ready` and bring files and index in line. Return None when that is done, or else the reason
-        why the batch must wait. If an exception is raised before the branch has moved, nothing was changed."""
+        """Commit the ops in `ready`, and bring the files and git's index in line. Return None when that is done,
+        otherwise the reason why the batch must wait. If an exception is raised before the branch has moved, nothing was
+        changed."""
         staged: list[Write] = [write for one in ready for write in one.writes]
         for _ in range(ATTEMPTS):
             made = self._begin([one.op.plan for one in ready], self.git.head())
@@ -310,7 +319,8 @@ class Applier:
         return "the branch keeps moving under other commits"
 
     def _move(self, ready: Sequence[_Ready], made: _Next, staged: Sequence[Write]) -> Moved:
-        """Make the objects, the files `staged` and the lock's note durable, and move the branch to the last commit."""
+        """Write the objects, the files `staged` and the lock's note durably, then move the branch to `made.tip`. Return
+        whether it moved; also `Moved.YES` if it need not move."""
         parent = made.head
         for one, commit in zip(ready, made.commits, strict=True):
             one.commit, one.parent = commit, parent
@@ -346,8 +356,9 @@ class Applier:
         return outcome
 
     def _follow(self, ready: Sequence[_Ready], made: _Next) -> None:
-        """Bring the files and git's index in line with the commits, to which the branch has moved. The ops are durable:
-        whatever fails now, `recovery.finish` does again, before the next write."""
+        """Bring the files and git's index in line with the commits to which the branch has moved, and give the ops
+        their results. The ops are durable: if something fails here, `recovery.finish` repeats it before the next
+        write."""
         self.objects.drop_replaced()
         try:
             for one in ready:

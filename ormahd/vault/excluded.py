@@ -34,8 +34,8 @@ def is_note_name(name: str) -> bool:
 
 
 def conflicted_copy(name: str) -> str | None:
-    """Return the name of the file of which a file with this name is a conflicted copy, made by a program that
-    synchronises folders; None if the name is another."""
+    """Return the name of the original if `name` is that of a conflicted copy, which a program that synchronises folders
+    made; else None."""
     stem, dot, ending = name.rpartition(".")
     found = _CONFLICTED.fullmatch(stem)
     return found and f"{found[1]}{dot}{ending}"
@@ -48,6 +48,7 @@ def template_folders(root: Path) -> frozenset[str]:
 
 
 def _named(root: Path, settings: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the paths in these settings of Obsidian (posix, relative, casefolded). `settings`: (file, key)."""
     values = (json_setting(root / file, key) for file, key in settings)
     paths = {value.replace("\\", "/").strip("/ ").casefold() for value in values if isinstance(value, str)}
     return paths - {"", "."}
@@ -82,8 +83,8 @@ class Excluded:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the template settings again, and look whether an ignore file outside the vault's folder has changed.
-        Called before the reconciler walks through the folder."""
+        """Read the template settings again, and check whether an ignore file outside the vault's folder has changed.
+        Called before each walk."""
         before = self._templates, self._files
         self._templates = tuple(sorted(template_folders(self._root)))
         self._files = frozenset(path.removesuffix(".md") for path in _named(self._root, _TEMPLATE_FILES))
@@ -106,8 +107,8 @@ class Excluded:
             self.changed = True
 
     def template(self, path: str) -> bool:
-        """Whether `path` is a template file or lies in a folder of templates. Ormah's own notes in a space with the
-        name of such a folder (`templates/<type>/<month>/…`) are no templates."""
+        """Whether `path` is a template file or lies in a folder of templates. Not so for Ormah's own notes, which may
+        be in a space with the name of such a folder (`templates/<type>/<month>/…`)."""
         folded = path.casefold()
         if folded.removesuffix(".md") in self._files:
             return True
@@ -118,7 +119,7 @@ class Excluded:
         return False
 
     def conflicted(self, path: str) -> str | None:
-        """Return the name of the file beside `path` of which it is a conflicted copy; None if it is none."""
+        """Return the name of the file beside `path` of which `path` is a conflicted copy; None if it is no copy."""
         folder, _, name = path.rpartition("/")
         original = conflicted_copy(name)
         return original if original is not None and (self._root / folder / original).exists() else None
@@ -129,7 +130,7 @@ class Excluded:
         return dotted or self.template(path) or self.conflicted(path) is not None
 
     def by_git(self, paths: Collection[str]) -> set[str]:
-        """Return those of `paths` (files and folders) that git ignores."""
+        """Return the paths in `paths` (files and folders) that git ignores."""
         unknown = [path for path in paths if path not in self._known]
         if unknown:
             ignored = self._ask(unknown)

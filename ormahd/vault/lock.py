@@ -78,11 +78,11 @@ class VaultLock:
 
     @staticmethod
     def _lock(fd: int, signed: int) -> str | None:
-        """Lock the open file or folder `fd`, and return None. If another process holds the lock, return that
-        process's pid as read from the lock file `signed`.
+        """Lock the open file or folder `fd`. Return None; or, if another process holds the lock, that process's pid as
+        read from the lock file `signed` ("" if there is none).
 
-        Waits up to `PATIENCE` if the holder was killed: a child process that it was just starting keeps the lock
-        until the kernel has ended the child too.
+        Waits up to `PATIENCE` if the holder was killed: a child process that it was just starting keeps the lock until
+        the kernel has ended the child too.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -113,8 +113,8 @@ class VaultLock:
         return folder, None
 
     def _sign(self, fd: int) -> None:
-        """Keep `fd`, the descriptor of the locked file, and close the earlier one if there is one. Our pid is written
-        into the file, for error messages; on a full disk the file stays locked without a pid."""
+        """Write our pid into the locked file, for the error messages of other processes. Keep its descriptor `fd`, and
+        close the earlier one. On a full disk the file stays locked without a pid."""
         os.ftruncate(fd, 0)
         try:
             os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
@@ -129,8 +129,8 @@ class VaultLock:
         """Check that the file at the lock's path is the one that is locked. If it was removed or replaced, lock the new
         one.
 
-        Raises Unavailable when another process has locked the new file and we hold no lock on the folder: then nothing
-        may be written.
+        Raises Unavailable when another process has locked the new file and we hold no lock on the folder: nothing may
+        be written then.
         """
         if self._fd is None:
             return
@@ -153,6 +153,7 @@ class VaultLock:
         log.warning("%s was removed or replaced while it was held, and is locked anew", self.path)
 
     def release(self) -> None:
+        """Release both locks. Does nothing if they are not held."""
         if self._fd is not None:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, 0)
@@ -164,6 +165,7 @@ class VaultLock:
 
 
 def _alive(holder: str) -> bool:
+    """Whether `holder` is the pid of a process that runs."""
     if not holder.isdigit():
         return False
     try:

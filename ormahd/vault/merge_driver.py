@@ -44,6 +44,7 @@ def command(socket: Path, *, interpreter: str = sys.executable, shim: Path = SHI
 
 
 def _quoted(word: str) -> str:
+    """Return a word quoted for the shell, and for git, which expands `%` in the command."""
     return shlex.quote(word).replace("%", "%%")
 
 
@@ -62,6 +63,8 @@ def install(vault: Vault, wanted: str) -> list[str]:
 
 
 def _configure(vault: Vault, wanted: str) -> list[str]:
+    """Set git's merge driver to the command `wanted`, durably, unless it is that already or a person's own. Return
+    sentences on what was done."""
     now = _get(vault, KEY)
     if now == wanted or (now is not None and _OURS not in now):
         return []
@@ -78,13 +81,14 @@ def _configure(vault: Vault, wanted: str) -> list[str]:
 
 
 def _get(vault: Vault, key: str) -> str | None:
+    """Return the value of a setting of git; None if it is not set."""
     out = vault.git.run("config", "-z", "--get", key, ok=(0, 1))
     return os.fsdecode(out).partition("\0")[0] if out else None
 
 
 def _attributes(vault: Vault, _wanted: str) -> list[str]:
-    """Add the lines of `ATTRIBUTES` that set what the vault's `.gitattributes` does not set, and commit them. They go above a person's lines, so that the
-    person's lines take precedence."""
+    """Add to `.gitattributes` the lines of `ATTRIBUTES` that set something that it does not set, and commit them.
+    Return sentences on what was done. The lines are added at the top, so that a person's lines take precedence."""
     path = ".gitattributes"
     before = vault.read(path)
     known = {pair for line in (before or b"").decode("utf-8", "replace").splitlines() for pair in _pairs(line)}
@@ -105,8 +109,8 @@ def _pairs(line: str) -> set[tuple[str, str]]:
 
 
 def findings(vault: Vault) -> list[dict[str, Any]]:
-    """Return the messages that `ormahctl doctor` shows on the merge driver: why git, when a person runs it, would not
-    merge notes as Ormah does. [] when it would."""
+    """Return the findings for `doctor` on the merge driver: why git would not merge notes as Ormah does when a person
+    runs git. []: git would."""
     mend = "start the daemon again, or run: ormahctl doctor --fix"
     now = _get(vault, KEY)
     if now is None:

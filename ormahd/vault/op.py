@@ -20,6 +20,7 @@ class FileChange(Struct, frozen=True):
 
     @property
     def old(self) -> str | None:
+        """The sha256 of the file's bytes before the op; None: there was no file."""
         return None if self.base is None else sha256(self.base)
 
     def committed(self, stat: Stat | None = None) -> ChangedFile:

@@ -23,8 +23,8 @@ OP = "unclaimed"
 
 
 def finish(applier: Applier, sentences: list[str]) -> str | None:
-    """Finish the write whose `index.lock` still stands. Return None, or the reason why this must wait: another git
-    program runs.
+    """Finish a write that was interrupted, if its `index.lock` is left. Return None, or the reason why this must wait:
+    another git program runs.
 
     Sentences on what was done are added to `sentences`.
     """
@@ -46,8 +46,11 @@ def finish(applier: Applier, sentences: list[str]) -> str | None:
 
 
 def _complete(applier: Applier, head: str | None, tip: str) -> list[str]:
-    """Complete a write that moved HEAD from `head` to `tip`: a file that equals `head`'s version gets that of `tip`, and
-    one that a person saved since is merged. A file whose new version is in git's index is complete."""
+    """Complete a write that has moved HEAD from `head` to `tip`. Return sentences on what a person should know.
+
+    A file that equals the version in `head` gets the version in `tip`; one that a person has saved since is merged. A
+    file whose new version is in git's index is complete already.
+    """
     git, worktree = applier.git, applier.worktree
     differing = applier.objects.differences(applier.objects.root(head), applier.objects.root(tip))
     files = [one for one in differing if all(entry is None or entry.mode in REGULAR for entry in one[1:])]
@@ -85,6 +88,8 @@ def _complete(applier: Applier, head: str | None, tip: str) -> list[str]:
 
 
 def _complete_file(applier: Applier, change: FileChange) -> list[str]:
+    """Write the new version of one file into the folder, or merge it into what a person has saved. Return sentences on
+    merges."""
     worktree = applier.worktree
     try:
         found = worktree.read(change.path)
@@ -100,12 +105,13 @@ def _complete_file(applier: Applier, change: FileChange) -> list[str]:
 
 
 def _set_aside(staged: Path, root: Path) -> None:
+    """Move a staged file to `.ormah/conflicts/unclaimed`."""
     set_aside(staged, root / ".ormah/conflicts/unclaimed", staged.name)
 
 
 def sweep(applier: Applier) -> list[str]:
-    """Set aside staged files that belong to no write, because its `index.lock` was removed. Return sentences on what was
-    done."""
+    """Set aside the staged files that belong to no write any more, because its `index.lock` was removed. Return
+    sentences on what was done."""
     folder = applier.worktree.root / STAGING
     sentences = []
     for path in sorted(folder.glob("*")) if folder.is_dir() else []:

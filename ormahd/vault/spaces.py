@@ -51,7 +51,7 @@ class Project(Struct, frozen=True):
     git: Path | None = None
 
     def root(self) -> str | None:
-        """Return the first commit of the repository's history; None when there is none or it cannot be found."""
+        """Return the first commit of the repository's history; None when it has none or it cannot be found."""
         return None if self.git is None else _root(self.git)
 
     def holds(self, commit: str) -> bool:
@@ -76,7 +76,7 @@ def find_project(folder: Path, nowhere: frozenset[Path]) -> Project | None:
 def project_folder(cwd: str | None) -> Path | None:
     """Return the folder of the project around `cwd`: the root of the repository's worktree, else `cwd` itself.
 
-    As for `find_project`, the home directory and `/` are no projects, whatever is in them: None for these, and without a `cwd`.
+    None if `cwd` is no absolute path, and for the home directory and `/`, which are no projects, whatever is in them.
     """
     if not cwd or not os.path.isabs(cwd) or "\x00" in cwd:
         return None
@@ -107,6 +107,7 @@ def shorten(path: str) -> str:
 
 
 def lengthen(path: str) -> Path:
+    """Return a path in which `shorten` wrote the home directory as `~`, with the home directory of this machine."""
     known = known_home() if path == "~" or path.startswith("~/") else None
     return Path(path) if known is None else Path(os.path.realpath(known) + path[1:])
 
@@ -127,6 +128,9 @@ def _repository(folder: Path, nowhere: frozenset[Path]) -> tuple[Path, Path] | N
 
 
 def _project(git: Path, place: Path, origins: int) -> Project | None:
+    """Return the project of a repository; None if it has no name. `git`: the directory with git's configuration;
+    `place`: the root of the worktree. A clone of a local repository is the project of that repository, which is looked
+    up through at most `origins` clones."""
     main = git.parent if git.name.startswith(".") else place if ".git" in git.parts else git
     folder = shorten(str(main))
     remote = _remote(git)
@@ -155,10 +159,13 @@ def _project(git: Path, place: Path, origins: int) -> Project | None:
 
 
 def _above(folder: str) -> tuple[str, ...]:
+    """Return the suffixes that distinguish a project in `folder` from others of its name: names of the folders above
+    it."""
     return tuple(map(_short, suffixes(f"folder:{folder}")))
 
 
 def _short(name: str) -> str:
+    """Return a name on one line, cut to `NAME_CHARACTERS`; "" if it is `.` or `..`."""
     name = " ".join(name.split())[:NAME_CHARACTERS]
     return "" if name in {".", ".."} else name
 
@@ -184,6 +191,8 @@ def _own_dir(dot_git: Path) -> Path | None:
 
 
 def _led_to(dot_git: Path) -> Path | None:
+    """Return the directory with git's configuration that the `.git` file of a worktree or submodule leads to; None if
+    it leads to none."""
     own = _own_dir(dot_git)
     common = own / "commondir" if own is not None else dot_git
     if own is None or not os.path.lexists(common):
@@ -195,6 +204,7 @@ def _led_to(dot_git: Path) -> Path | None:
 
 
 def _small(file: Path) -> str:
+    """Return the text of a small file, at most `LIMIT` bytes of it. Raises OSError."""
     return os.fsdecode(own_files.read(file, follow=True, limit=LIMIT))
 
 
@@ -209,6 +219,7 @@ def _opens(file: Path) -> bool:
 
 
 def _remote(git: Path) -> RemoteUrl | None:
+    """Return the address of the repository's remote; None if it has none, or it is no address."""
     config = git / "config"
     try:
         stamp = config.stat().st_mtime_ns
@@ -220,8 +231,8 @@ def _remote(git: Path) -> RemoteUrl | None:
 
 @lru_cache(maxsize=REMEMBERED)
 def _address(config: str, stamp: int) -> str | None:  # noqa: ARG001 - the stamp makes a changed file a new question
-    """Return the URL of the remote `origin`, else of the first remote, after the person's `insteadOf` rules; None
-    without a remote."""
+    """Return the URL of the remote `origin`, else of the first remote, with the person's `insteadOf` rules applied;
+    None without a remote. `stamp`: the mtime of the configuration file."""
     output = _git("config", "--file", config, "-z", "--get-regexp", r"^remote\..*\.url$") or b""
     urls: dict[str, str] = {}
     for entry in output.decode("utf-8", "replace").split("\0"):
@@ -240,6 +251,8 @@ not asked again. A repository without a commit is not entered, since it may soon
 
 
 def _root(git: Path) -> str | None:
+    """Return the first commit of a repository's history; None if it has no commit, is a shallow clone, or git takes too
+    long. If several commits have no parent, the one that git lists last."""
     if (git / "shallow").exists():
         return None  # a shallow clone does not have the first commit
     try:
@@ -258,6 +271,7 @@ def _root(git: Path) -> str | None:
 
 
 def _has(git: Path, commit: str) -> bool:
+    """Whether the repository has this commit, checked out or not."""
     try:
         stamp = (git / "config").stat().st_mtime_ns
     except OSError:
@@ -267,6 +281,7 @@ def _has(git: Path, commit: str) -> bool:
 
 @lru_cache(maxsize=REMEMBERED)
 def _had(git: str, commit: str, stamp: int) -> bool:  # noqa: ARG001 - see `_address`
+    """Do what `_has` does; the result is cached until the configuration file, whose mtime is `stamp`, changes."""
     return _git("--git-dir", git, "cat-file", "-e", f"{commit}^{{commit}}") is not None
 
 
@@ -314,9 +329,8 @@ class Spaces:
     def home(self, project: Project, now: datetime) -> ProjectSpace:
         """Return the space of a project.
 
-        A recorded space is found by the project's key or, when its remote is new, by its folder and history.
-        Otherwise the project gets a new space with its own name, and with a suffix when another project has that
-        name.
+        A recorded space is found by the project's key or, when its remote is new, by its folder and history. Otherwise
+        the project gets a new space with its own name, and a suffix when another space has that name.
         """
         lines, named = self.lines()
         key = project.key
@@ -342,9 +356,11 @@ class Spaces:
 
 
 def _was(line: ProjectKey, project: Project) -> bool:
-    """Whether a line of `.ormah/spaces.jsonl` belongs to this project under an earlier key: the line names the
-    project's folder and, when either has a remote, a commit of its history. A clone that replaced another repository
-    in the folder is another project."""
+    """Whether a line of `.ormah/spaces.jsonl` records this project under an earlier key.
+
+    The line then names the project's folder and, when either has a remote, a commit of its history. A clone that
+    replaced another repository in the folder is another project.
+    """
     if line.folder != project.folder:
         return False
     if line.root is None or project.git is None or project.holds(line.root):

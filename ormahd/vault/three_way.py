@@ -42,12 +42,11 @@ Pair = tuple[Version | None, Version | None]
 
 
 def changed(vault: Vault, old: str | None, new: str | None) -> dict[str, Pair]:
-    """Return `{key: (old version, new version)}` of the files that differ between two commits (None: the empty
-    state).
+    """Return `{key: (old version, new version)}` of the files that differ between two commits (None: the empty state).
 
-    The key is the note's id. It is `path:…` for a file without an id, and for a file with the same id as another file
-    of the same commit. A file that gets an id without moving has one entry, under that id. Symlinks and
-    submodules are left out, because Ormah does not write them.
+    The key is the note's id; or `path:…` for a file without an id, or with the id of another file of the same commit. A
+    file that gets an id without moving has one entry, under that id. Symlinks and submodules are left out, because
+    Ormah does not write them.
     """
     before: dict[str, Version] = {}
     after: dict[str, Version] = {}
@@ -78,10 +77,11 @@ def node_of(key: str) -> str | None:
 
 
 def join(base: Version | None, ours: Version | None, theirs: Version | None) -> Joined:
-    """Merge a file that was `base`, is `ours` here and became `theirs` elsewhere (None: no such file).
+    """Merge the versions of one file: `base` before the change, `ours` here and `theirs` on the other side (None: no
+    such file).
 
-    If one side changed nothing, the other's version is taken byte for byte. Removed on one side and changed on the
-    other is a conflict. If both sides moved the file, it stays at our path.
+    If one side changed nothing, the other's version is taken byte for byte. A file removed on one side and changed on
+    the other is a conflict. If both sides moved the file, it stays at our path.
     """
     if theirs in (base, ours):
         return Joined(ours)
@@ -113,8 +113,8 @@ def _join_lines(base: Version | None, ours: Version | None, theirs: Version | No
 
 
 def write(tx: Transaction, changes: Mapping[str, Pair]) -> bool:
-    """Add changes of files to a transaction. `changes`: `{key: (the file now, the file to write)}`. Return False
-    when nothing changes.
+    """Add changes of files to a transaction. `changes`: `{key: (the file now, the file to write)}`. Return False if
+    they change nothing.
 
     Paths may be exchanged, as when two notes swap names. Raises Conflict when two files would get one path.
     """

@@ -94,10 +94,10 @@ class Vault:
         entropy: Entropy = secrets.token_bytes,
         at: Callable[[str], None] = lambda _: None,
     ) -> Vault:
-        """Open the vault in the folder `settings.path`. If there is none, create it (with `create`).
+        """Open the vault in the folder `settings.path`. If there is none and `create` is set, create it.
 
-        `at` is called with each step of a write (tests stop it there). What an earlier process was writing is not
-        touched: `recover` finishes it. Raises NotFound without a vault and without `create`; Unavailable when
+        `at` is called with the name of each step of a write (tests stop it there). What an earlier process was writing
+        is not touched: `recover` finishes it. Raises NotFound without a vault and without `create`; Unavailable when
         another process has the vault open, or when the folder or repository needs repair first.
         """
         root = Path(os.path.realpath(expand(settings.path or default_vault())))
@@ -152,7 +152,8 @@ class Vault:
             raise
 
     def _take_over(self) -> list[str]:
-        """Read what an earlier process was writing, and remove the locks that it left. Return sentences for the log."""
+        """Make the folder for staged files, and remove the locks that an earlier process left. Return sentences for the
+        log."""
         make_folder(self.root, STAGING)
         return clear_ours(self.git, self._applier.lock)
 
@@ -185,8 +186,8 @@ class Vault:
         self._lock.keep()
 
     def unwritable(self) -> list[str]:
-        """Return a sentence for each folder of the vault or its repository that this user cannot write to; at most
-        `SHOWN` are named."""
+        """Return a sentence for each folder of the vault or its repository that this user cannot write to. At most
+        `MAX_NAMED_FOLDERS` are named, and one more sentence counts the others."""
         ours = [self.root / name for name in ("", ".ormah", STAGING)]
         gits = [self.git.git_dir, *(self.git.git_dir / name for name in ("objects", "refs"))]
         notes = sorted({path.rpartition("/")[0] for path in self.tree()} - {""})
@@ -196,13 +197,13 @@ class Vault:
         return found[:MAX_NAMED_FOLDERS] + more
 
     def notices(self) -> list[str]:
-        """Return sentences on the state of the repository that a person should read although everything works."""
+        """Return sentences on the repository's state that a person should read although everything works."""
         if self.git.branch() is not None or under_way(self.git) is not None:  # a rebase detaches HEAD only for a while
             return []
         return ["HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them"]
 
     def stands(self, op: str) -> bool:
-        """Whether an op is in the history."""
+        """Whether the op with the id `op` is in the history."""
         return find_commit(self.git, op) is not None
 
     def transaction(
@@ -216,10 +217,9 @@ class Vault:
         person: bool = False,
         trailers: Iterable[tuple[str, str]] = (),
     ) -> Transaction:
-        """Return a transaction; `subject` is a sentence on the change.
-
-        `person`: True: the commit's author is the person, with git's identity; False: it is `source`.
-        """
+        """Return a transaction to use in a `with` block. `subject`: a sentence on the change. `body`, `trailers`: more
+        text and further `Ormah-…` lines of the commit message. `run`: the id of the run that the op belongs to.
+        `person`: the commit's author is the person, with git's identity; otherwise it is `source`."""
         return Transaction(
             self._ops(),
             subject,
@@ -250,8 +250,8 @@ class Vault:
             raise
 
     def _create_line_files(self, tx: Transaction) -> None:
-        """Commit the JSON-lines files that `tx` would create, as empty files, before it adds their first lines (see
-        `create`). Does nothing while another program holds git's locks."""
+        """Commit the JSON-lines files that `tx` would create as empty files first; `tx` then adds their first lines
+        (see `create`). Does nothing while another program holds git's locks."""
         filled = {path for path, wish in tx.wishes.items() if is_lines(path) and wish.data and wish.expect is None}
         if not filled or tx.kind in COPYING:
             return
@@ -268,7 +268,7 @@ class Vault:
             tx.wishes[path] = replace(tx.wishes[path], expect=sha256(b""))
 
     def unwritable_path(self, path: str) -> str | None:
-        """Return why Ormah does not write to a path, as a clause; None if it does."""
+        """Return why Ormah does not write to a path, as a clause; None if Ormah writes to it."""
         rule = self.rules.find([path]).get(path)
         return None if rule is None else f"git's attributes have {rule} for it"
 
@@ -290,6 +290,7 @@ class Vault:
         return self._oid_in_head(path) == (None if data is None else self.git.oid("blob", data))
 
     def _oid_in_head(self, path: str) -> str | None:
+        """Return the blob id of the file at `path` in HEAD; None: HEAD does not have it."""
         entry = self._objects.file(self._objects.root(self.head()), os.fsencode(safe_path(path)))
         return None if entry is None else entry.oid
 
@@ -314,7 +315,7 @@ class Vault:
         return self.git.read(oid, "blob")
 
     def is_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` (relative to the root) that git ignores."""
+        """Return the paths in `paths` (relative to the root) that git ignores."""
         return self.git.is_ignored(paths)
 
     def listen(self, callback: Listener) -> None:
@@ -323,11 +324,12 @@ class Vault:
         self._writer.listen(callback)
 
     def busy(self) -> str | None:
-        """Return a clause for people that says why another program holds git's locks; None: no program does."""
+        """Return why nothing can be committed now, as a clause for people: another program holds git's locks, or a
+        person has begun a git operation such as a merge. None: Ormah can commit."""
         return busy(self.git, self._applier.lock)
 
     def git_says(self) -> str | None:
-        """Return git's own words about a repository that it cannot read; None if it can."""
+        """Return git's own error message about a repository that it cannot read; None if git can read it."""
         try:
             self.git.run("status", "--porcelain", "--untracked-files=no")
             self.head()
@@ -338,7 +340,8 @@ class Vault:
         return None
 
     def standing_lock(self) -> Path | None:
-        """Return the path of the lock file by which another git program keeps Ormah from writing, or None."""
+        """Return the path of the lock file by which another git program keeps Ormah from committing; None if there is
+        none."""
         return standing_lock(self.git, self._applier.lock)
 
     def wait_for_git(self) -> None:
@@ -353,9 +356,8 @@ class Vault:
 
     @contextlib.contextmanager
     def rewriting(self) -> Iterator[Callable[[str], None]]:
-        """Context manager: keep all other writers out, so that the caller can replace the history; afterwards clear
-        all caches of the history. Yields a function that the caller calls with the name of each step. Raises
-        VaultBusy."""
+        """Context manager: keep all other writers out, so that the caller can replace the history; afterwards clear all
+        caches of the history. Yields a function that the caller calls with the name of each step. Raises VaultBusy."""
         with self.lineage, self._writer.alone(self._ops(), "the history is being rewritten"):
             try:
                 yield self._applier.at
@@ -364,8 +366,8 @@ class Vault:
                 self._objects.reopen()
 
     def wait_rested(self, quiet: float, patience: float, stopping: threading.Event) -> bool:
-        """Wait until nothing was written for `quiet` seconds, but at most `patience` seconds. Return False when
-        `stopping` was set."""
+        """Wait until nothing was written for `quiet` seconds, but at most `patience` seconds. Return False if
+        `stopping` was set meanwhile."""
         end = time.monotonic() + patience
         while (remaining := min(quiet - self._writer.rested, end - time.monotonic())) > 0:
             if stopping.wait(remaining):
@@ -373,12 +375,13 @@ class Vault:
         return not stopping.is_set()
 
     def between_writes(self) -> contextlib.AbstractContextManager[None]:
-        """Context manager: no commit is being written during the block, and the listeners have all earlier ones. Keep it
-        short."""
+        """Context manager: no commit is written during the block, and the listeners have been called with all earlier
+        ones. The block must be short."""
         return self._writer.held()
 
     def become(self, card: Card) -> None:
-        """Take over the id and self node of the vault that this one has joined. `former` then returns the earlier id."""
+        """Take over the id and self node of the vault that this one has joined. Afterwards `former` returns the earlier
+        id."""
         self.id, self.self_id = card.id, card.self_id
 
     def remember_id(self) -> None:
@@ -396,6 +399,7 @@ class Vault:
         self._lock.release()
 
     def _stop(self) -> None:
+        """End the writer, its helper threads and the git process."""
         self._writer.close()
         self._flusher.close()
         self.git.close()

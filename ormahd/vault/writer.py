@@ -31,6 +31,8 @@ from ormahd.vault.worktree import Displaced
 
 
 def withheld(why: str | None) -> VaultBusy:
+    """Return the error for a change that was not written because another git operation is under way. `why`: its
+    clause."""
     return VaultBusy(
         f"nothing can be committed in the vault: {why}; nothing was changed",
         hint="finish or abort the other git operation, and repeat",
@@ -38,6 +40,7 @@ def withheld(why: str | None) -> VaultBusy:
 
 
 def unwritable(exc: OSError) -> Unavailable:
+    """Return the error for a change that was not written because a file operation failed with `exc`."""
     mend = (
         "make the vault's folders writable for the user that runs the daemon (ormahctl doctor names those that are not), and repeat"
         if exc.errno in {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -68,6 +71,7 @@ def is_full(exc: BaseException | None) -> bool:
 
 
 def no_room(root: Path) -> NoRoom:
+    """Return the error for a change that was not written because the disk is full."""
     return NoRoom(
         f"the vault cannot be written: {os.strerror(errno.ENOSPC)}; nothing was changed, {own_files.room(root)}",
         hint="make room and repeat; nothing needs to be mended",
@@ -160,7 +164,7 @@ class Writer:
 
     def _decide(self, tx: Transaction) -> PlannedOp | None:
         """Check that each file of `tx` is the version that `tx` expects. Return the op, without the files that would
-        not change; None when no change is left."""
+        not change; None when no change is left. Raises Displaced, HistoryMoved."""
         applier = self._applier
         if (
             tx.joins is not None
@@ -171,9 +175,11 @@ class Writer:
 
         @functools.cache
         def root() -> str | None:  # git is asked only if needed
+            """Return the tree of HEAD. Git is asked only at the first call."""
             return applier.objects.root(applier.git.head())
 
         def in_head(path: str) -> str | None:
+            """Return the blob id of the file at `path` in HEAD; None: HEAD does not have it."""
             entry = applier.objects.file(root(), os.fsencode(path))
             return None if entry is None else entry.oid
 
@@ -208,7 +214,7 @@ class Writer:
         )
 
     def _withdraw(self, op: Queued) -> bool:
-        """Take an op out of the queue, because its caller gets an error. Return False when the op is done."""
+        """Remove an op from the queue, because its caller gets an error. Return False if the op is done already."""
         with self._queue_lock:
             if op not in self._batch:
                 return self._take_out(op)
@@ -216,6 +222,7 @@ class Writer:
             return self._take_out(op)
 
     def _take_out(self, op: Queued) -> bool:
+        """Do what `_withdraw` does, for an op that is not being written. The caller holds `_queue_lock`."""
         if op.done.is_set():
             return False
         self._queue.remove(op)
@@ -238,8 +245,8 @@ class Writer:
     # The thread
 
     def _run(self) -> None:
-        """Write the ops of the queue until the writer is closed; this is the writer thread. While another program
-        holds git's locks, try again after growing pauses, and whenever an op is added."""
+        """Write the ops of the queue until the writer is closed; this is the writer thread. While another program holds
+        git's locks, try again after growing pauses, and whenever an op is added."""
         pause = BACKOFF[0]
         while True:
             with self._queue_lock:
@@ -260,7 +267,8 @@ class Writer:
                     pause = min(pause * 2, BACKOFF[1])
 
     def _try(self) -> str | None:
-        """Write batch after batch. Return the reason why the remaining ops must wait, or None."""
+        """Write batch after batch until the queue is empty, and return None; or return the reason why the remaining ops
+        must wait."""
         while True:
             priority.give()
             with self._queue_lock:
@@ -287,6 +295,9 @@ class Writer:
         return batch
 
     def _write(self, batch: list[Queued]) -> str | None:
+        """Write a batch, and call its listeners and end its ops. Return None when the ops are over, otherwise the
+        reason why they must wait. If the batch fails, each of its ops is written alone; an op that fails gets an
+        error."""
         sentences: list[str] = []
         try:
             why = finish(self._applier, sentences) or self._applier.apply(batch)
@@ -351,10 +362,10 @@ class Writer:
 
     @contextlib.contextmanager
     def alone(self, op: str, why: str) -> Iterator[None]:
-        """Context manager: keep all other writers out, and hold index.lock, marked with the id `op`.
+        """Context manager: keep all other writers out, and hold index.lock, which is marked with the id `op`.
 
-        Callers that want to write meanwhile wait as for another git program; `why` is named if that is too long. Raises
-        VaultBusy when another program holds git's locks for too long.
+        Callers that want to write during the block wait as they do for another git program. After too long they get an
+        error that names `why`. Raises VaultBusy when another program holds git's locks for too long.
         """
         self.wait_for_git()
         self._stands(why)
@@ -372,8 +383,8 @@ class Writer:
             self._stands(None)
 
     def _stands(self, why: str | None) -> None:
-        """Tell the callers that wait now, and those that come later, that writing is suspended because of `why`;
-        None: writing continues."""
+        """Suspend writing because of `why`, or continue it (None). Callers that wait now are told, as are those that
+        come later."""
         with self._queue_lock:
             self._standing = why
             for op in self._queue if why else ():

@@ -47,6 +47,7 @@ class File(Struct, frozen=True):
 
     @property
     def path(self) -> str:
+        """The file's path, relative to the vault's root."""
         return self.seen.path
 
 
@@ -73,7 +74,8 @@ class Context(Struct, frozen=True):
 
 
 def decide(file: File, context: Context) -> Decision:
-    """Decide what to do with a changed file that is at rest."""
+    """Decide what to do with `file`, a changed file that is at rest. Reads the history through `context.identity`, and
+    changes nothing."""
     note, path = file.note, file.path
     problems = tuple(finding(path, found.level, found.what, found.mend, found.line) for found in note.problems)
     commit = FileAction.INDEX if file.at_head else FileAction.COMMIT
@@ -115,14 +117,19 @@ def decide(file: File, context: Context) -> Decision:
 
 
 def _without_id(file: File, data: bytes) -> bytes:
-    """Return the bytes to index of a file that is no memory: without the frontmatter, whose id would make it one."""
+    """Return the bytes that the index gets for a file that counts as no memory. They are `data` without its
+    frontmatter, if the file has an id: with the id, the index would take it for a memory."""
     has_id = file.note.kind in {NoteKind.NOTE, NoteKind.BROKEN}
     return b"\n" + parse(data, file.path).content.encode() if has_id else data
 
 
 def _give_id(file: File, context: Context, problems: tuple[dict[str, Any], ...]) -> Decision:
-    """Decide to give a note an id: the one that HEAD has at its path, if any (an editor dropped Ormah's frontmatter);
-    else a new one, which is the same on two machines. `problems`: the file's so far."""
+    """Return the decision to give a note an id, and to commit it.
+
+    The id is the one that HEAD has at the note's path, if there is one and no other file owns it: an editor then
+    dropped the frontmatter. Otherwise the id is new, and is computed so that two machines get the same one. `problems`:
+    those found so far.
+    """
     identity, path = context.identity, file.path
     node_id, created = identity.at_head(path), None
     if node_id is not None and identity.owner(node_id, path) is None:

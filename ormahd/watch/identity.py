@@ -32,7 +32,8 @@ class HeadFiles:
         self._files: dict[str, str] = {}
 
     def at(self, commit: str | None) -> dict[str, str]:
-        """Return `{path: blob id}` of the regular files of a commit. Only what differs from the last result is read."""
+        """Return `{path: blob id}` of the regular files of a commit. Reads only what differs from the commit of the
+        last call."""
         if self._commit != commit:
             files, changed = self._files, self.differing(self._commit, commit)
             if changed is None:  # the last one is not in the repository any more
@@ -42,8 +43,8 @@ class HeadFiles:
         return self._files
 
     def differing(self, before: str | None, after: str | None) -> dict[str, str | None] | None:
-        """Return `{path: blob id after; None: no file}` of what differs between two commits; None when one of the commits
-        does not exist."""
+        """Return `{path: blob id in the commit after}` of the files that differ between two commits. The id is None for
+        a file that `after` does not have. Return None when one of the commits does not exist."""
         try:
             return {
                 path: entry.oid if entry is not None and entry.mode in REGULAR else None
@@ -86,8 +87,8 @@ class Identity:
         self._followed = False
 
     def saw(self, path: str, note: Note, blob: str | None) -> None:
-        """Record that the changed file at `path` was read, as `note`. `blob`: its blob id, if HEAD has exactly the
-        same bytes; else None."""
+        """Record that the changed file at `path` was read and parsed as `note`. `blob`: its blob id if HEAD has the
+        same bytes, else None."""
         self._now[path] = claim(note.kind, note.id)
         if blob is not None:
             self._ids[blob] = self._now[path]
@@ -99,24 +100,26 @@ class Identity:
     # What HEAD has
 
     def _past(self) -> History:
+        """Return the tables of the history. The first call brings them up to HEAD, which takes time, and most scans
+        need none."""
         if not self._followed:  # most scans ask nothing
             self._history.follow()
             self._followed = True
         return self._history
 
     def at_head(self, path: str) -> str | None:
-        """Return the id of the note that HEAD has at `path`, or None."""
+        """Return the id of the note that HEAD has at `path`; None if HEAD has no note there."""
         oid = self._tree.get(path)
         if oid is not None and oid not in self._ids:
             self._ids[oid] = self._past().note_in(oid, path)
         return None if oid is None else self._ids[oid]
 
     def created(self, path: str) -> datetime | None:
-        """Return the date `created` of the note that HEAD has at `path`."""
+        """Return the date `created` of the note that HEAD has at `path`; None if the note has no such date."""
         return parse(self._vault.blob(self._tree[path]), path).created
 
     def paths(self, node_id: str) -> list[str]:
-        """Return the paths where HEAD has a note with this id, or one that begins with it."""
+        """Return the paths where HEAD has a note whose id is `node_id`, or begins with it."""
         if node_id not in self._paths:
             found = [path for path, oid in self._past().paths(node_id) if self._tree.get(path) == oid]
             self._paths[node_id] = [path for path in found if is_note_name(path.rpartition("/")[2])]
@@ -130,7 +133,8 @@ class Identity:
     # What the folder has
 
     def now(self, path: str) -> str | None:
-        """Return the id that the file at `path` has in the folder, or None."""
+        """Return the id of the note at `path` in the folder; None if there is no file, or it has no id. A changed file
+        that cannot be read counts as in HEAD."""
         if path in self._changed and path not in self._now:
             with suppress(OSError):  # until it can be read, it counts as in HEAD
                 data = read_stable(self._vault.root, self._changed[path])
@@ -141,12 +145,17 @@ class Identity:
         return self._now[path]
 
     def present(self, path: str) -> bool:
+        """Whether a regular file is at `path` in the folder."""
         with suppress(OSError):
             return stat.S_ISREG(os.lstat(self._vault.root / path).st_mode)
         return False
 
     def owner(self, node_id: str, path: str) -> str | None:
-        """Return the path of another file to which the id belongs; None: the file at `path` may have the id."""
+        """Return the path of the other file to which the id belongs; None if the file at `path` may have it.
+
+        The id belongs to the file that got it in this scan. Otherwise it belongs to one of the files that have it in
+        HEAD and still in the folder: if there are several, to the one that had it first in the history.
+        """
         if node_id in self._taken:
             other = self._taken[node_id]
             return None if other == path else other
@@ -158,6 +167,6 @@ class Identity:
         return None if chosen == path else chosen
 
     def moved_from(self, node_id: str, path: str) -> list[str]:
-        """Return the paths where HEAD has the note and the folder has no file: the note was moved from one of them to
-        `path`."""
+        """Return the paths, other than `path`, where HEAD has the note and the folder has no file. The note was moved
+        from there."""
         return [other for other in self.paths(node_id) if other != path and not self.present(other)]

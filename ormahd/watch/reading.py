@@ -30,13 +30,16 @@ class FileStat(Struct, frozen=True):
 
     @classmethod
     def of(cls, path: str, found: os.stat_result) -> FileStat:
+        """Return the `FileStat` of a file, made from the result of `os.lstat`."""
         changed = max(found.st_mtime_ns, found.st_ctime_ns)
         return cls(path, found.st_size, max(-NS, min(found.st_mtime_ns, NS)), found.st_ino, changed)
 
     def differs(self, row: FileState) -> bool:
+        """Whether size, mtime or inode differ from those of `row`."""
         return row.mtime_ns != self.mtime_ns or row.size != self.size or row.inode != self.inode
 
     def state(self, digest: str) -> FileState:
+        """Return the state to record for the file. `digest`: the sha256 of its content."""
         return FileState(self.path, self.size, self.mtime_ns, self.inode, digest)
 
 
@@ -63,14 +66,16 @@ def read_stable(root: Path, seen: FileStat) -> bytes | None:
 
 
 def _same(found: os.stat_result, seen: FileStat) -> bool:
+    """Whether `found` is the stat of a regular file, and equals `seen`."""
     return stat.S_ISREG(found.st_mode) and not FileStat.of(seen.path, found).differs(seen.state(""))
 
 
 def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> FileState | None:
-    """Return the state of a file that Ormah has just written with `data`; None if it has other content by now.
+    """Return the state of a file that Ormah has just written with the bytes `data`; None if it has other content by
+    now.
 
-    If the file's stat equals `given`, it is not read. An edit that did not change the stat is found by the next scan,
-    because scans read very recent files in any case.
+    If the file's stat equals `given`, the file is not read. An edit that leaves the stat the same is found by the next
+    scan, because scans always read very recent files.
     """
     try:
         seen = FileStat.of(path, os.lstat(root / path))
@@ -90,7 +95,8 @@ class RestCheck:
         self._first: dict[str, tuple[FileStat | None, float]] = {}
 
     def missing(self, path: str, seen: FileStat | None) -> float:
-        """Return for how many seconds the file must stay as it is (`seen`; None: absent) until it is at rest; 0: it is."""
+        """Return how many more seconds the file must not change until it is at rest; 0 if it is at rest. `seen`: its
+        stat now; None if the file is absent."""
         now = time.monotonic()
         state, first = self._first.get(path, (seen, now))
         if state != seen:

@@ -88,6 +88,7 @@ class ScanResult(Struct):
     waiting_until: float | None = None
 
     def wait(self, path: str, seconds: float) -> None:
+        """Record that `path` waits for a scan that begins after `seconds`."""
         self.waiting.add(path)
         until = time.monotonic() + seconds
         self.waiting_until = until if self.waiting_until is None else min(self.waiting_until, until)
@@ -133,6 +134,7 @@ class Reconciler:
         vault.listen(self._follow)
 
     def _follow(self, batch: Sequence[Committed]) -> None:
+        """Record that the vault's own commits moved HEAD. Not so for a sync, because its files must be scanned."""
         for done in batch:
             if done.parent == self.reached and done.kind is not Kind.SYNC:
                 self.reached = done.commit
@@ -140,12 +142,12 @@ class Reconciler:
     def scan(
         self, *, rested: Collection[str] = (), only: Collection[str] | None = None, progress: Progress | None = None
     ) -> ScanResult:
-        """Find what differs between folder, HEAD and index, and bring it in. `rested`: paths of files or folders that are
-        known to be at rest, existing or not. `only`: look at no other files than these, which the index has and which
-        exist. The first scan, and one after HEAD has moved, looks at the whole folder in any case.
+        """Find what differs between folder, HEAD and index, and bring it in.
 
-        Raises Unavailable if the vault is missing, and ScanAborted once `stopping` is set. What was brought in
-        until then stays, and the next scan continues.
+        `rested`: paths of files or folders that are known to be at rest, existing or not. `only`: examine only these
+        files, which exist and are in the index; the first scan, and one after HEAD has moved, examine the whole folder
+        in any case. Raises Unavailable if the vault is missing, and ScanAborted once `stopping` is set; the next scan
+        then continues.
         """
         with self.scanning:
             return _Scan(self, progress).run(rested, only)
@@ -156,8 +158,8 @@ class Reconciler:
             return self.vault.head() != self.index.position
 
     def unread(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` that a scan may still have to bring in: HEAD does not have their content, or HEAD has
-        moved."""
+        """Return the paths in `paths` that a scan may still have to bring in: all if HEAD has moved, otherwise the
+        files whose content HEAD does not have. A file that may not be read counts as in HEAD."""
         if self.behind():
             return set(paths)
         found = set()
@@ -171,7 +173,8 @@ class Reconciler:
     def problems(self, *, fresh: bool = False) -> list[dict[str, Any]]:
         """Return what `doctor` is to say about the vault's files: dicts {level, what, path, line, mend}.
 
-        Files that this process has not read yet are included only with `fresh`, which reads all files.
+        With `fresh`, all files are read first; otherwise files that this process has not read yet are missing from the
+        result.
         """
         if fresh:
             for _ in self.files():
@@ -186,14 +189,15 @@ class Reconciler:
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
         """Yield (path, bytes, state) of every file as the index should have it, for `rebuild` and `verify`.
 
-        Of a file with conflict markers, or with changes that are not committed yet, the version in HEAD is yielded,
-        and of one that may not be read.
+        A file that may not be read is yielded as it is in HEAD. So is a file with changes that are not committed yet. A
+        file with conflict markers is yielded as in its last commit without them.
         """
         with self.scanning:
             yield from _Scan(self).files()
 
     def _ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` that git ignores. To save time, git is not asked about files of HEAD and their folders."""
+        """Return the paths in `paths` that git ignores. To save time, git is not asked about files of HEAD and their
+        folders."""
         tree = self.head_files.at(self.vault.head())
         folders = homes(tree)
         return self.vault.is_ignored([path for path in paths if path not in tree and path not in folders])
@@ -230,6 +234,7 @@ class _Scan:
         """Files whose id this scan gave to another file."""
 
     def run(self, rested: Collection[str], only: Collection[str] | None) -> ScanResult:
+        """Make the scan, and return its result. `rested`, `only`: see `Reconciler.scan`."""
         owner = self.owner
         self.why_busy = self.vault.busy()
         since = owner.trusted_ns
@@ -257,8 +262,11 @@ class _Scan:
         return self.out
 
     def put_off(self) -> ScanResult:
-        """Leave everything to a scan after the rebase or merge that is under way: until then notes may be missing from the
-        folder, and the index keeps what it has. Only record for `doctor` which files have conflict markers."""
+        """Leave everything to a later scan, because a rebase or merge is under way, and return the result.
+
+        Until it ends, notes may be missing from the folder; the index keeps what it has. Only the files with conflict
+        markers are recorded, for `doctor`.
+        """
         for path, seen in self.found.changed.items():
             with self.guarded(path):
                 file, row = self.read(seen), self.rows.get(path)
@@ -271,7 +279,8 @@ class _Scan:
         return self.out
 
     def walk(self, *, since: int | None, only: Collection[str] | None = None) -> None:
-        """Walk the folder, and prepare decisions on what was found. `only`: see `Reconciler.scan`."""
+        """Walk the folder, and prepare the decisions: set `known`, `found`, `identity` and `context`. `since`: see
+        `walk.walk`; None: read all files. `only`: see `Reconciler.scan`."""
         owner = self.owner
         self.known: Mapping[str, FileState] = {} if since is None else self.rows
         if owner.trusted_ns is None:
@@ -299,6 +308,7 @@ class _Scan:
         return {path for path, kind in self.index.kinds().items() if kind == NoteKind.NOTE}
 
     def stats(self, paths: Iterable[str]) -> dict[str, FileStat]:
+        """Return {path: stat} of the files in `paths` that are regular files and can be examined."""
         found: dict[str, FileStat] = {}
         for path in filter(self.identity.present, paths):
             with self.guarded(path):
@@ -307,7 +317,8 @@ class _Scan:
 
     @contextmanager
     def guarded(self, path: str) -> Iterator[None]:
-        """Context manager: catch an error in the block that may be due to the file at `path`, and skip the file."""
+        """Context manager: an error in the block that may be due to the file at `path` ends the block, and the file is
+        skipped."""
         try:
             yield
         except OSError as exc:
@@ -326,14 +337,17 @@ class _Scan:
         return None if data is None else self.understand(seen, data)
 
     def understand(self, seen: FileStat, data: bytes) -> File:
+        """Return the file with the stat `seen` and the bytes `data`, parsed, and tell `identity` of it."""
         note, at_head = parse(data, seen.path), self.is_at_head(seen.path, data)
         self.identity.saw(seen.path, note, self.tree[seen.path] if at_head else None)
         return File(seen, data, note, at_head)
 
     def is_at_head(self, path: str, data: bytes) -> bool:
+        """Whether HEAD has the file `path` with exactly these bytes."""
         return path in self.tree and self.vault.git.oid("blob", data) == self.tree[path]
 
     def decide(self, file: File) -> Decision:
+        """Decide what to do with a file. Record its problems for `doctor`, and the id that it gets."""
         decision = decide(file, self.context)
         if decision.problems:
             self.owner.findings[file.path] = decision.problems
@@ -344,6 +358,8 @@ class _Scan:
         return decision
 
     def take(self, changed: Mapping[str, FileStat], *, forced: bool = False) -> None:
+        """Bring in the changed files, shortest path first, and give them to the index and the history in batches.
+        `changed`: {path: stat}. `forced`: decide also on files that equal what the index has. Raises ScanAborted."""
         for count, path in enumerate(priority.giving(shortest_first(changed)), 1):
             if self.owner.stopping.is_set():
                 raise ScanAborted
@@ -356,6 +372,7 @@ class _Scan:
                 self.progress(count, len(changed))
 
     def take_file(self, seen: FileStat, forced: bool) -> None:
+        """Read one changed file, and collect it for the index or for a commit; or let it wait until it is at rest."""
         path = seen.path
         data = read_stable(self.vault.root, seen)
         if data is None:
@@ -396,12 +413,13 @@ class _Scan:
             self.upsert(seen.state(file.note.digest), decision.data, file.note if decision.data is data else None)
 
     def touch(self, seen: FileStat, row: FileState) -> None:
-        """Record the new stat of a file of which the index has all that it is to have, so that not every scan reads it."""
+        """Record the new stat of a file whose content the index has already, so that later scans do not read it."""
         if seen.differs(row):
             self.touched.append(seen.state(row.digest))
 
     def index_head(self, path: str, state: FileState) -> None:
-        """Have the index keep the last committed version of a file without conflict markers, and the file's state."""
+        """Have the index hold the last committed version of a file that has no conflict markers, with the file's state
+        `state`."""
         data = self.last_whole(path)
         if data is None:
             return
@@ -412,8 +430,8 @@ class _Scan:
             self.upsert(replace(state, digest=sha256(data)), data, None)
 
     def last_whole(self, path: str) -> bytes | None:
-        """Return the last committed version of a file without conflict markers; None if there is none. Another git may
-        have committed some with conflict markers."""
+        """Return the content of a file in its last commit in which it has no conflict markers; None if there is none.
+        Another git may have committed versions with conflict markers."""
         if path not in self.tree:
             return None
         older = self.vault.git.log("--format=", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", "--", path)
@@ -424,13 +442,14 @@ class _Scan:
         return None
 
     def upsert(self, state: FileState, data: bytes, note: Note | None) -> None:
+        """Collect a file for the index. `note`: the parsed file; None: the index parses `data`."""
         self.upserts[state.path] = (data, state)
         self.notes[state.path] = note
         self.bytes += len(data)
         self.out.indexed += 1
 
     def enlist(self, file: File, decision: Decision) -> None:
-        """Put the file among those to commit."""
+        """Collect a file to commit, as added, moved or edited."""
         path, moved = file.path, list[str]()
         if decision.node_id is not None and path not in self.tree:
             moved = self.identity.moved_from(decision.node_id, path)
@@ -443,9 +462,9 @@ class _Scan:
     # Files that need a new decision although they did not change
 
     def again(self) -> None:
-        """Decide again on files whose id another file has now, and on the copies of notes that lost their id or were deleted:
-        a copy may now have the id."""
-        self.known = self.rows = self.index.known_files()
+        """Decide again on files that did not change themselves. These are the files whose id another file has got, and,
+        after a note lost its id or was deleted, the note's copies: a copy may now get the id."""
+        self.known = self.rows = self.index.known()
         paths = self.rows.keys() - self.tree.keys() if self.vanished else set[str]()
         paths = paths.union(self.outdone, *map(self.identity.paths, self.vanished))
         self.take(self.stats(paths.difference(self.decided, self.moved)), forced=True)
@@ -455,7 +474,8 @@ class _Scan:
     # Deleted files
 
     def take_deletions(self, rested: Collection[str]) -> None:
-        """Remove from the index the files that no longer exist, and commit their deletion in the person's name."""
+        """Remove the files that no longer exist from the index, and commit their deletion in the person's name.
+        `rested`: paths that are known to be at rest."""
         is_rested = below(rested)
         notes = [path for path in self.tree.keys() - self.rows.keys() - self.found.present if is_note(path)]
         unknown = [path for path in notes if not self.owner.excluded.by_name(path)]
@@ -489,12 +509,13 @@ class _Scan:
     def feed(self) -> None:
         """Give the collected files to the index.
 
-        One call contains both changed and deleted paths, so that a moved note is never twice in the index, or missing
+        One call passes both changed and deleted paths, so that a moved note is never twice in the index, or missing
         from it.
         """
         upserts, removals, notes = self.upserts, self.removals, self.notes
 
         def update(paths: Sequence[str]) -> None:
+            """Pass these changed paths, and all deleted ones, to the index and to the observer."""
             part = {path: upserts[path] for path in paths}
             self.index.apply(part, removals, head=None, notes=notes, seen=self.rows)
             ids = [note.id for note in map(notes.get, part) if note is not None and note.id is not None]
@@ -508,8 +529,8 @@ class _Scan:
             self.touched = []
 
     def together(self, paths: Sequence[str], act: Callable[[Sequence[str]], None]) -> None:
-        """Call `act` with all paths. If that fails because of a single file, call it with each alone, and skip those that
-        fail; so a path may be passed twice."""
+        """Call `act` with all paths. If that fails because of a single file, call `act` with each path alone, and skip
+        the files that fail. A path may thus be passed twice."""
         try:
             act(paths)
         except (*FAULTS, OSError) as exc:
@@ -520,15 +541,18 @@ class _Scan:
                     act([path])
 
     def commit_all(self) -> None:
+        """Commit the collected edits, with at most `BATCH` files in a commit."""
         for verb, edits in self.edits.items():
             self.edits[verb] = []
             for at in range(0, len(edits), BATCH):
                 self.commit(verb, edits[at : at + BATCH])
 
     def commit(self, verb: str, edits: Sequence[FileEdit]) -> None:
+        """Commit these edits, and count them. Files that could not be committed yet wait for the next scan."""
         named = {edit.path: edit for edit in edits}
 
         def act(paths: Sequence[str]) -> None:
+            """Commit the edits of these paths."""
             done, waiting = commit(self.vault, verb, [named[path] for path in paths], quiet=self.owner.quiet)
             if verb == "Delete":
                 self.out.removed += done
@@ -540,8 +564,8 @@ class _Scan:
         self.together(list(named), act)
 
     def finish(self) -> bool:
-        """If the index now has everything of HEAD, record HEAD in the index. Return False only if HEAD has moved
-        during the scan; another scan is then scheduled."""
+        """Record HEAD in the index, if the index now has everything of HEAD. Return False only if HEAD has moved during
+        the scan; another scan is then scheduled."""
         with self.vault.between_writes():
             head, position = self.vault.head(), self.index.position
             reached = self.owner.reached
@@ -556,7 +580,8 @@ class _Scan:
     # The vault's own data: the card and the `.jsonl` files in `.ormah/`
 
     def own_data(self) -> None:
-        """Commit the own data that a person changed, or moved the branch without (`git reset --mixed`)."""
+        """Commit the files of the vault's own data (the card and the `.jsonl` files in `.ormah/`) that differ from
+        HEAD. A person may have edited them, or moved the branch without them (`git reset --mixed`)."""
         root, owner = self.vault.root, self.owner
         if self.why_busy is not None:
             self.out.wait("", BUSY_S)
@@ -593,6 +618,7 @@ class _Scan:
     # For `rebuild` and `verify`
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
+        """See `Reconciler.files`."""
         self.walk(since=None)
         found, owner = self.found, self.owner
         for path in [path for path in owner.findings if is_note(path) and path not in found.present]:
@@ -610,7 +636,7 @@ class _Scan:
                 yield path, data, FileState(path, 0, 0, 0, sha256(data))
 
     def indexed(self, file: File) -> list[tuple[str, bytes, FileState]]:
-        """Return (path, bytes, state) of the file as the index should have it; nothing if it should not have it."""
+        """Return the rows (path, bytes, state) that the index should have for the file: one, or none."""
         decision, path = self.decide(file), file.path
         if decision.act is FileAction.INDEX:
             return [(path, decision.data, file.seen.state(file.note.digest))]
@@ -621,15 +647,18 @@ class _Scan:
 
 
 def shortest_first(paths: Iterable[str]) -> list[str]:
+    """Return the paths sorted by their length, and those of one length by name."""
     return sorted(paths, key=lambda path: (len(path), path))
 
 
 def is_note(path: str) -> bool:
+    """Whether a path can be that of a note, by its file name."""
     return is_note_name(path.rpartition("/")[2])
 
 
 def _unfit(vault: Vault, path: str, data: bytes | None) -> str | None:
-    """Return why a file of own data cannot be committed as it is, or None."""
+    """Return why a file of the vault's own data cannot be committed as it is; None if it can. `data`: its bytes; None:
+    it is deleted."""
     if data is None:
         return None
     try:

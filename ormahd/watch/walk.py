@@ -40,17 +40,18 @@ class WalkResult(Struct):
     repository."""
 
     def skip(self, path: str, level: str, what: str, mend: str) -> None:
+        """Record that the file or folder at `path` is not read, with what `doctor` says about it (see `finding`)."""
         self.skipped[path] = finding(path, level, what, mend)
 
     def absent(self, paths: Iterable[str]) -> list[str]:
-        """Return those of `paths` that do not exist any more, or are excluded now. What lies at or below a skipped path
+        """Return the paths in `paths` that do not exist any more, or are excluded now. A path at or below a skipped one
         does not count as absent."""
         skipped = below(self.skipped)
         return [path for path in paths if path not in self.present and not skipped(path)]
 
 
 def homes(paths: Iterable[str]) -> set[str]:
-    """Return all folders that contain one of these files, directly or in subfolders."""
+    """Return all folders that contain one of the files `paths`, directly or in a subfolder."""
     found: set[str] = set()
     for path in paths:
         folder = path.rpartition("/")[0]
@@ -61,7 +62,7 @@ def homes(paths: Iterable[str]) -> set[str]:
 
 
 def below(tops: Collection[str]) -> Callable[[str], bool]:
-    """Return a function that tells whether a path is one of `tops`, or below one."""
+    """Return a function that tells whether a path is in `tops`, or below a path in `tops`."""
     exact, prefixes = set(tops), tuple(top + "/" for top in tops)
     return lambda path: path in exact or path.startswith(prefixes)
 
@@ -96,6 +97,8 @@ def walk(root: Path, known: Mapping[str, FileState], excluded: Excluded, *, sinc
 
 
 class _Walker:
+    """The state of one walk. `since`: see `walk`. `out`: the result so far."""
+
     def __init__(self, root: str, known: Mapping[str, FileState], excluded: Excluded, since: int) -> None:
         self.root = root
         self.known = known
@@ -107,7 +110,11 @@ class _Walker:
         """Files that are not known: git is to be asked whether it ignores them."""
 
     def folder(self, folder: str) -> list[str]:
-        """Examine the files of one folder, and return the paths of its subfolders."""
+        """Examine one folder: put its notes into `out` and `fresh`, and return the paths of its subfolders.
+
+        Returns no subfolders if the folder is not to be walked, such as another git repository. Raises Unavailable if
+        the vault's root cannot be read.
+        """
         prefix = folder + "/" if folder else ""
         inner: list[str] = []
         notes: list[os.DirEntry[str]] = []
@@ -154,7 +161,7 @@ class _Walker:
         return inner
 
     def allowed(self, folders: list[str]) -> list[str]:
-        """Return those of `folders` that are to be walked: not templates, and not ignored by git.
+        """Return the folders in `folders` that are to be walked: no templates, and none that git ignores.
 
         Folders with known notes count as not ignored, because git does not ignore tracked files.
         """
@@ -168,6 +175,8 @@ class _Walker:
         return [folder for folder in named if folder not in ignored]
 
     def file(self, path: str, found: os.stat_result) -> None:
+        """Put the file at `path`, whose stat is `found`, where it belongs: into `out.skipped`; or into `fresh` if it is
+        not known; or into `out.present`, and also into `out.changed` if its stat differs."""
         if not stat.S_ISREG(found.st_mode):
             kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
             what = f"{kinds.get(stat.S_IFMT(found.st_mode), 'a device')}, no regular file"
@@ -190,7 +199,7 @@ class _Walker:
             self.out.changed[path] = FileStat.of(path, found)
 
     def settle(self) -> None:
-        """Add the new files that git does not ignore to the result, and skip the files that are too large.
+        """Complete `out`: add the new files that git does not ignore, and skip the files that are too large.
 
         If ignore files changed, git is asked about the known files as well; those that it now ignores count as absent.
         """
@@ -210,4 +219,5 @@ class _Walker:
 
 
 def _utf8(path: str) -> str:
+    """Return `path` with each byte that is not UTF-8 replaced. It equals `path` if there is none."""
     return path.encode("utf-8", "replace").decode()

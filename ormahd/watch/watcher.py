@@ -95,14 +95,17 @@ class FolderEvents(events.FileSystemEventHandler):
                 self._observer.unschedule(spare)
 
     def stop(self) -> None:
+        """End the observer's threads, and wait until they have ended."""
         self._observer.stop()
         self._observer.join()
 
     @property
     def alive(self) -> bool:
+        """Whether all threads of the observer still run."""
         return all(thread.is_alive() for thread in [self._observer, *self._observer.emitters])
 
     def on_any_event(self, event: events.FileSystemEvent) -> None:
+        """Called by watchdog: call `notify` with the event's path, and with the new path of a move."""
         for path in (event.src_path, event.dest_path):
             if path:
                 self._notify(os.fsdecode(path), event.is_directory)
@@ -138,6 +141,7 @@ class _Watched:
 
     @property
     def due(self) -> float:
+        """When to scan the folder next."""
         return max(min(self.changed_at, self.full_at), self.rests_until)
 
 
@@ -174,6 +178,7 @@ class FolderWatch:
         """Why the system sends no events; None while it does."""
 
     def start(self) -> None:
+        """Start the thread."""
         self.thread.start()
 
     def stop(self, seconds: float | None = None) -> bool:
@@ -193,6 +198,8 @@ class FolderWatch:
             self._changed.notify_all()
 
     def _notified(self, path: str, is_folder: bool) -> None:
+        """Called for each event, in watchdog's thread: schedule a scan of the watched folder that contains `path`, if
+        the listener wants one."""
         folder = next((folder for folder in self._folders if path.startswith(f"{folder.real}/")), None)
         if folder is None:
             return
@@ -205,6 +212,8 @@ class FolderWatch:
     # The thread
 
     def _run(self) -> None:
+        """Check and scan the folders until `stop`; this is the thread. An error is logged, and does not end the
+        thread."""
         if self._poll is None:
             priority.step_back(NICE)
         while not self.stopping:
@@ -227,6 +236,7 @@ class FolderWatch:
         self._end_source()
 
     def _scan(self, folder: _Watched) -> None:
+        """Have the listener scan one folder, and schedule the folder's next scan."""
         began = time.monotonic()
         self.everything = folder.full_at <= began
         with self._changed:
@@ -246,8 +256,8 @@ class FolderWatch:
             self._give_up(error)
 
     def _look(self) -> None:
-        """Check whether each folder exists and can be read, and watch those that can. If other folders than before
-        cannot be watched, tell the listener."""
+        """Check whether each folder exists and can be read, and watch those that can. Tell the listener if the set of
+        folders that cannot be watched, or a reason, has changed."""
         wrong: dict[str, str] = {}
         for folder in self._folders:
             identity, why = None, None
@@ -306,14 +316,15 @@ class FolderWatch:
         self._end_source()
 
     def _end_source(self) -> None:
+        """Stop receiving events."""
         source, self._source = self._source, None
         if source is not None:
             source.stop()
 
 
 def resting(changed: float, quiet: float) -> bool:
-    """Return whether a file that was last written at `changed` (seconds since 1970) was left alone for `quiet`
-    seconds."""
+    """Return whether a file was last written at least `quiet` seconds ago, or has a time in the future. `changed`: when
+    it was written, in seconds since 1970."""
     return not 0.0 <= time.time() - changed < quiet
 
 
@@ -340,6 +351,7 @@ class VaultWatcher:
 
     @property
     def state(self) -> str:
+        """The watcher's state in words for people."""
         if not self.watch.thread.is_alive():
             return "stopped"
         if self._trouble is not None:
@@ -350,6 +362,8 @@ class VaultWatcher:
     # What `FolderWatch` calls
 
     def wants(self, folder: Path, path: Path, is_folder: bool) -> bool:
+        """Record the event of a path in the vault, and return whether it makes a scan necessary: it may concern a note,
+        a folder, an ignore file or the repository."""
         parts = path.relative_to(folder).parts
         if parts[0] == ".git":
             wanted = parts[1:2] != ("objects",)  # an event for the ref that names them follows
@@ -363,9 +377,12 @@ class VaultWatcher:
         return wanted
 
     def troubled(self, wrong: dict[str, str]) -> None:
+        """Called by `FolderWatch`: record why the vault cannot be watched, or that it can."""
         self._trouble = next(iter(wrong.values()), None)
 
     def scan(self, folder: Path) -> float | None:
+        """Have the reconciler scan what changed. Return after how many seconds to scan again; None: after the next
+        event."""
         rested_since = time.monotonic() - self._quiet
         with self._lock:
             touched, self._touched = self._touched, {}
@@ -393,8 +410,8 @@ class VaultWatcher:
         return None if result.waiting_until is None else max(0.0, result.waiting_until - time.monotonic())
 
     def _differing(self, folder: Path, touched: Collection[str]) -> set[str] | None:
-        """Return those of the touched and waiting files that are not as the index has them, if it has them all; None: the
-        whole folder is to be looked at. After commits of Ormah's own nothing differs."""
+        """Return the touched and waiting files that differ from what the index has; empty after commits of Ormah's own.
+        None: the whole folder must be scanned, for example because a file is new to the index."""
         if len(touched) > MANY or (".git" in touched and self._reconciler.behind()):
             return None
         rows = self._reconciler.index.known_files()
@@ -414,12 +431,14 @@ class VaultWatcher:
         return changed
 
     def _failed(self, why: str) -> float:
-        """Return the pause after a failed scan, and log the reason if it is new."""
+        """Record that a scan failed because of `why`, which is logged if it is new. Return the pause before the next
+        scan."""
         if why != self._trouble:
             log.warning("the vault cannot be followed at the moment: %s", why)
         self._trouble = why
         return self._back_off()
 
     def _back_off(self) -> float:
+        """Return the pause in seconds before the next scan, and double the pause for the time after that."""
         pause, self._pause = self._pause, min(PAUSE_S[1], 2 * self._pause)
         return pause
