@@ -49,7 +49,7 @@ class Backfill:
         self._now = BackfillResult(False)
 
     def go_on(self) -> None:
-        """Continue the backfill that was running when the daemon stopped, if there was one."""
+        """Continue the backfill that was running when the daemon stopped, if one was."""
         wanted = self._log.value(SOURCE, WANTED)
         if isinstance(wanted, dict) and isinstance(wanted.get("folders"), list):
             self._begin([str(folder) for folder in wanted["folders"]], str(wanted.get("begun")))
@@ -70,6 +70,7 @@ class Backfill:
         return self.state()
 
     def state(self) -> BackfillResult:
+        """Return how far the backfill is."""
         with self._lock:
             return replace(self._now, ended=self._log.value(SOURCE, ENDED))
 
@@ -83,6 +84,8 @@ class Backfill:
         return thread is None or not thread.is_alive()
 
     def _start(self, folders: list[str]) -> None:
+        """Start a backfill, unless one is running. Raises BadRequest for wrong folders, before the backfill counts as
+        started."""
         if self.state().running:
             return
         # Raises for wrong folders, before the backfill counts as started.
@@ -92,6 +95,7 @@ class Backfill:
         self._begin(folders, begun)
 
     def _stop(self) -> None:
+        """Stop the backfill, and wait up to `STOPS` for the file that it is reading. A restart does not continue it."""
         self._log.unmark(SOURCE, WANTED)
         with self._lock:
             self._now.running = False
@@ -100,6 +104,7 @@ class Backfill:
             thread.join(STOPS)
 
     def _begin(self, folders: list[str], begun: str) -> None:
+        """Start the thread, unless it runs or the daemon stops. `begun`: when the backfill began, as ISO text."""
         with self._lock:
             if self._now.running or self._leaving.is_set():
                 return
@@ -108,9 +113,11 @@ class Backfill:
             self._thread.start()
 
     def _run(self, mine: BackfillResult) -> None:
+        """Archive all files; this is the thread. `mine`: the state of this backfill, in which the files are counted."""
         priority.step_back(NICE)
 
         def goes_on(*_: object) -> None:
+            """Raise ReadingStopped if the backfill was stopped. Also serves as the `Progress` of a file."""
             if self._leaving.is_set() or not mine.running:
                 raise ReadingStopped
 
@@ -142,11 +149,10 @@ class Backfill:
 
 
 def past(ormah: Ormah, params: PastParams) -> PastResult:
-    """Return the transcripts in these folders that are not archived yet, newest first. `folders` empty: the folders of
-    all known agents.
+    """Return the transcripts in the folders `params.folders` that are not archived yet, newest first. Without folders:
+    those of all known agents.
 
-    Raises:
-        BadRequest: archiving is switched off, a path is not absolute, or it is in a folder of Ormah itself.
+    Raises BadRequest if archiving is switched off, or a path is not absolute or is in a folder of Ormah itself.
     """
     allowed(ormah)
     for named in params.folders:

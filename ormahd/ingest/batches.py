@@ -61,6 +61,7 @@ class UnreadTurns(Struct, frozen=True):
 
     @property
     def fresh(self) -> set[str]:
+        """The keys of the unread turns."""
         return {message.key for message in self.turns[self.start :]}
 
     def until(self, end: int) -> tuple[str, ...]:
@@ -115,8 +116,8 @@ class Remembered(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def batches(session: UnreadTurns, limit: int = BATCH) -> Iterator[TurnBatch]:
-    """Yield batches with all unread turns of a session, in order. A batch begins with some read turns, and has at
-    most `limit` characters, unless a single unread turn has more."""
+    """Yield batches with all unread turns of a session, in order. A batch begins with some read turns, and has at most
+    `limit` characters, unless a single unread turn has more."""
     start = session.start
     turns = {message.key: message for message in session.turns}
     while start < len(session.turns):
@@ -134,16 +135,15 @@ def batches(session: UnreadTurns, limit: int = BATCH) -> Iterator[TurnBatch]:
 
 
 def show(keys: Sequence[str], turns: Mapping[str, Archived], fresh: Collection[str]) -> tuple[ExtractionTurn, ...]:
-    """Return the turns with these keys in the form in which a model is shown them. A turn's number is the position of
-    its key in `keys`, from 1. A key that `turns` (key -> turn) does not have is skipped, but counted. `fresh`: the
-    keys of the unread turns."""
+    """Return the turns with these keys in the form in which a model sees them. A turn's number is the position of its
+    key in `keys`, from 1. `turns`: key -> turn; a key that it lacks is skipped, but counted. `fresh`: the keys of the
+    unread turns."""
     return tuple(_presented(turns[key], at, read=key not in fresh) for at, key in enumerate(keys, 1) if key in turns)
 
 
 def candidates(batch: TurnBatch, memories: Sequence[Remembered]) -> list[MemoryCandidate]:
     """Convert the memories that a model proposed from a batch to candidates: numbers of turns become keys of turns.
-    Numbers that the batch does not have are dropped; a candidate that has no turn left is later refused by
-    `Checks`."""
+    Numbers that the batch does not have are dropped. `Checks` later refuses a candidate that has no turn."""
     return [
         MemoryCandidate(
             type=memory.type,
@@ -160,6 +160,8 @@ def candidates(batch: TurnBatch, memories: Sequence[Remembered]) -> list[MemoryC
 
 
 def _presented(message: Archived, number: int, *, read: bool) -> ExtractionTurn:
+    """Return a turn in the form in which a model sees it: shortened in its middle, with the person's local time.
+    `number`: its number in the batch; `read`: whether it was read before."""
     limit = ANSWERED if read or message.role != "user" else LONGEST
     text = (
         message.text
@@ -170,4 +172,5 @@ def _presented(message: Archived, number: int, *, read: bool) -> ExtractionTurn:
 
 
 def _size(message: ExtractionTurn) -> int:
+    """Return the number of characters that a turn adds to a batch as JSON, roughly."""
     return len(msgspec.json.encode(message).decode()) + 10

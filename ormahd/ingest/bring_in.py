@@ -104,7 +104,8 @@ class _Taking(Struct):
     """Keys of turns that count as withdrawn in the archive."""
 
     def read(self, document: SourceDocument, progress: Progress) -> None:
-        """Archive the turns of a document."""
+        """Archive the turns and deeds of a document, and add the counts to `result`. `progress` is called after each
+        batch."""
         out = self.result.out
         for message in priority.giving(READERS[self.harness](document.stream, self.reading)):
             out.turns += 1
@@ -149,7 +150,7 @@ class _Taking(Struct):
         )
 
     def _take_deeds(self) -> None:
-        """Add what the agent did since the last turn to `waiting`."""
+        """Move what the agent did since the last turn from `reading` to `waiting`."""
         deeds, self.reading.deeds = self.reading.deeds, []
         for deed in deeds if self.ormah.settings.sessions.work else ():
             deed = replace(deed, session=without_secret(deed.session))
@@ -158,8 +159,8 @@ class _Taking(Struct):
                 self.size += len(deed.command)
 
     def _is_left_out(self, item: SessionTurn | SessionDeed) -> bool:
-        """Return whether a turn or deed must not be archived: its session is one of the judge's own, or began in an excluded
-        folder, or is in an excluded folder at this turn."""
+        """Return whether a turn or deed must not be archived. Its session is one of the judge's own, or the session
+        began in, or now is in, a folder that the settings exclude."""
         if item.session in self.hidden:
             return True
         for cwd in {self.homes.get(item.session, ""), item.cwd or ""} - {""}:
@@ -171,8 +172,9 @@ class _Taking(Struct):
         return False
 
     def _keep(self, *, last: bool) -> None:
-        """Archive those turns and deeds in `waiting` that are not archived yet, and empty that list. `last`: the document has no
-        more turns, so that it is known which sessions may have a title; then also store the titles."""
+        """Archive those turns and deeds in `waiting` that are not archived yet, and empty that list. `last`: the
+        document has no more turns. It is then known which sessions may have a title, and the titles are archived
+        too."""
         waiting, self.waiting, self.size = self.waiting, [], 0
         known = self.ormah.sessions.known([item.key for item in waiting])
         fresh: dict[str, list[SessionTurn | SessionDeed]] = {}
@@ -228,8 +230,8 @@ class _Taking(Struct):
         self.ormah.sessions.add(rows)
 
     def _cleaned(self, fresh: Mapping[str, Sequence[SessionTurn | SessionDeed]]) -> dict[str, str]:
-        """Return {text of a deed: the text without secrets}. They are searched as one text, because each search takes
-        as long as 10 KB do."""
+        """Return {text of a deed: the text without secrets} for the commands, errors and files of these deeds. They are
+        searched as one text, because each search takes as long as searching 10 KB."""
         deeds = [deed for items in fresh.values() for deed in items if isinstance(deed, SessionDeed)]
         texts = list(dict.fromkeys(text for deed in deeds for text in (deed.command, deed.error, *deed.files) if text))
         joined = _APART.join(text.replace("\x1e", " ") for text in texts)
@@ -239,6 +241,7 @@ class _Taking(Struct):
         return dict(zip(texts, clean, strict=True))
 
     def _clean(self, text: str | None) -> str | None:
+        """Return a text without secrets, and count what was redacted. None for None."""
         found: list[str] = []
         text = clean(self.ormah, text, found)
         self.result.redacted.update(found)
@@ -248,7 +251,8 @@ class _Taking(Struct):
 def archive(
     ormah: Ormah, path: Path, *, unnamed: bool = False, ending: str = "", progress: Progress = lambda *_: None
 ) -> ArchivedFile:
-    """Archive the sessions of one file. A file that cannot be read is no error; the result says why.
+    """Archive the sessions of one file, and return the result. A file that cannot be read is no error; the result says
+    why.
 
     `unnamed`: the file is a copy of a text that has no path of its own. `ending`: the agent's last answer as reported
     by a hook; it is archived even if the file does not have it yet.
@@ -309,7 +313,7 @@ def ingest(
 
 
 def allowed(ormah: Ormah) -> None:
-    """Raise BadRequest if archiving is switched off."""
+    """Raise BadRequest if the settings switch archiving off."""
     if not ormah.settings.sessions.keep:
         raise BadRequest(
             "sessions.keep is off: no session is archived", hint="set sessions.keep = true, then: ormahctl restart"
@@ -339,8 +343,8 @@ def refuse_ours(ormah: Ormah, place: Path) -> None:
 
 
 def _project(path: Path) -> str | None:
-    """Return the project's folder of a chat of Gemini CLI, which the chat itself does not state. It is read from the
-    file `.project_root` beside the folder `chats`. None for any other file."""
+    """Return the folder of the project to which a chat of Gemini CLI belongs, which the chat does not state. The file
+    `.project_root` beside the folder `chats` has it. None for any other file."""
     if path.parent.name != "chats":
         return None
     try:

@@ -70,12 +70,12 @@ class AgentReading:
         self._hold = hold
 
     def waits(self) -> bool:
-        """Return whether agents read sessions and there are unread turns."""
+        """Return whether agents are to read sessions, and there are unread turns."""
         return self._on and next(iter(self._open()), None) is not None
 
     def hand_out(self, characters: int) -> tuple[list[ExtractionBatch], list[dict[str, Any]]]:
-        """Return (batches for an agent, a record of each batch to keep with the receipt). The batches together have
-        at most `characters`, and at most `CHARACTERS`, characters; those of the newest sessions come first."""
+        """Return (batches for an agent, a record of each batch to keep with the receipt). The batches together have at
+        most `characters` characters, and at most `CHARACTERS`. Those of the newest sessions come first."""
         handed: list[ExtractionBatch] = []
         records: list[dict[str, Any]] = []
         remaining = min(characters, CHARACTERS)
@@ -93,7 +93,7 @@ class AgentReading:
         return handed, records
 
     def again(self, records: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]:
-        """Return the batches of a receipt again, without the turns that were deleted after they were handed out.
+        """Return the batches of a receipt again, without the turns that were deleted since they were handed out.
         `records`: the records that `hand_out` returned."""
         found = []
         for record, tail, batch in self._batches(records):
@@ -104,11 +104,10 @@ class AgentReading:
     def settle(
         self, records: Sequence[Mapping[str, Any]], items: Any, caller: Caller, run: str
     ) -> tuple[int, list[RefusedItem], list[str]]:
-        """Commit the memories that an agent found, one commit for each batch. A batch without a memory counts as
-        read.
+        """Commit the memories that an agent found, one commit for each batch. A batch without a memory counts as read.
 
-        `records`: the records that `hand_out` returned; `items`: the agent's memories, as decoded JSON. Return (number
-        of memories made, refused items, commits).
+        `records`: the records that `hand_out` returned; `items`: the agent's memories, as decoded JSON; `run`: the id
+        of the run to which the commits belong. Return (number of memories made, refused items, commits).
 
         Raises:
             VaultBusy: another process holds git. The batches that were committed before stay committed.
@@ -152,12 +151,13 @@ class AgentReading:
     # ------------------------------------------------------------ inside
 
     def _open(self) -> list[SessionTail]:
+        """Return the sessions that have unread turns, newest first."""
         known = Extractions(self._ormah.state).all("model")
         return [tail for tail in readable(self._ormah) if is_open(known.get(tail.path), tail, None)]
 
     def _batches(self, records: Sequence[Mapping[str, Any]]) -> list[tuple[_HandedOut, SessionTail | None, TurnBatch]]:
-        """Return (record, session, batch with the turns that are still archived) for each record in `records`, those of
-        one receipt. The session is None if it is no longer archived or may no longer be read."""
+        """Return (record, session, batch) for each of the records of a receipt. The batch has only turns that are still
+        archived. The session is None if it is no longer archived or may no longer be read."""
         tails = {tail.path: tail for tail in readable(self._ormah)}
         found = []
         for row in records:
@@ -174,6 +174,8 @@ class AgentReading:
         return found
 
     def _for_agent(self, tail: SessionTail, batch: TurnBatch, number: int) -> ExtractionBatch:
+        """Return a batch in the form that an agent gets: without secrets, and with the space of the session's project.
+        `number`: its place in the receipt, from 1."""
         home = home_of(self._ormah, tail.cwd)
         turns = [replace(message, text=harmless(redact(message.text).text)) for message in batch.turns]
         return ExtractionBatch(f"s{number}", tail.id, tail.harness, None if home is None else home.space, turns)

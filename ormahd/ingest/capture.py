@@ -65,6 +65,7 @@ class Capture:
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
@@ -78,9 +79,9 @@ class Capture:
         return not self._thread.is_alive()
 
     def report(self, path: str | None, ending: str = "", later: bool = False) -> None:
-        """Queue the transcript of a session, because a hook reported that it has grown. `path`: the transcript; None: the
-        session has none. `ending`: the agent's last answer; "" if the hook did not report it. `later`: it is about to
-        grow by a prompt, and is read after `REST`, unless the answer is reported before."""
+        """Queue the transcript of a session, because a hook reported that it has grown. `path`: the transcript; None:
+        the session has none. `ending`: the agent's last answer; "" if the hook did not report it. `later`: the hook
+        reported a prompt, so the transcript is read after `REST`, unless the answer is reported before."""
         file = Path(path or "")
         if not self._ormah.settings.sessions.keep or not file.is_absolute():
             return
@@ -112,6 +113,7 @@ class Capture:
             self._read(*request)
 
     def _run(self) -> None:
+        """Read the queued transcripts until `stop`; this is the thread."""
         priority.step_back(NICE)
         with self._guarded():
             self._first()
@@ -125,7 +127,7 @@ class Capture:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Context manager: log an error in the block, and go on behind it."""
+        """Context manager: an error in the block is logged, and ends only the block."""
         try:
             yield
         except OrmahError as error:
@@ -134,6 +136,8 @@ class Capture:
             log.exception("a session could not be archived")
 
     def _next(self, *, wait: bool) -> tuple[Path, _Wish] | None:
+        """Take the next file to read out of the queue. Return (file, request); None if the thread is to stop, or,
+        without `wait`, if no file is due."""
         with self._changed:
             while not self._stopping:
                 now = time.monotonic()
@@ -149,7 +153,7 @@ class Capture:
         return None
 
     def _read(self, file: Path, wish: _Wish) -> None:
-        """Archive the sessions of a transcript. Have it read again later if it does not end with a complete answer."""
+        """Archive the sessions of a transcript. Queue it for later if it does not end with a complete answer."""
         if not file.exists():
             log.debug("no transcript at %s", file)
             return  # the session has no transcript, or the harness has deleted it
@@ -181,19 +185,25 @@ class SessionWatcher:
         self._watch = FolderWatch("session-watcher", self.folders, self, quiet=self._quiet, optional=not named)
 
     def start(self) -> None:
+        """Start watching, or, if the watcher is off, forget its troubles."""
         if self.on:
             self._watch.start()
         else:
             self._log.troubled(SOURCE, {})
 
     def stop(self, seconds: float) -> bool:
+        """Stop the thread. Return False if it still runs after `seconds`."""
         return self._watch.stop(seconds)
 
     def wants(self, folder: Path, path: Path, is_folder: bool = False) -> bool:
+        """Return whether a path may be a transcript, or a folder of transcripts, and is in none of Ormah's own
+        folders."""
         wanted = is_folder or is_session_file(path.relative_to(folder))
         return wanted and not any(folder == path or folder in path.parents for folder in self._without)
 
     def scan(self, folder: Path) -> float | None:
+        """Queue the transcripts in a folder that changed recently, newest first. Return after how many seconds to scan
+        again if one is still being written; else None."""
         written = False
         for file in reversed(walk(folder, self._without)):  # newest first
             if self._watch.stopping:
@@ -211,4 +221,5 @@ class SessionWatcher:
         return self._quiet if written else None
 
     def troubled(self, wrong: dict[str, str]) -> None:
+        """Called by `FolderWatch`: record which folders cannot be watched, and why."""
         self._log.troubled(SOURCE, wrong)

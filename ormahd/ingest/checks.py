@@ -102,8 +102,9 @@ class Checks:
     def check(
         self, candidate: MemoryCandidate, tail: SessionTail, space: str | None, turns: Mapping[str, Archived]
     ) -> PlannedMemory | str:
-        """Return the memory to store; or if the candidate is refused, the reason, a key of `REASONS`. `tail`: the session
-        in which it was found; `space`: of its project, None if it has none; `turns`: key -> turn of the session."""
+        """Return the memory to store; or, if the candidate is refused, the reason, a key of `REASONS`. `tail`: the
+        session in which it was found; `space`: the space of the session's project, None if it has none; `turns`: key ->
+        turn of the session."""
         first = turns.get(candidate.turns[0]) if candidate.turns else None
         found: list[str] = []
         title = " ".join((clean(self._ormah, candidate.title, found) or "").split())[:MAX_TITLE]
@@ -151,9 +152,13 @@ class Checks:
     def _repeats(
         self, title: str, content: str, kind: NodeType, space: str | None, key: str, tail: SessionTail, time: datetime
     ) -> str | list[NoteLink]:
-        """Return `KNOWN` or `WHISPERED`, the reason why a text is not new; or edges to the memories that it replaces
-        because it says again what was so before them. `key`, `time`: key and time of the turn that says it. If it
-        seems to replace an older memory, add one to `self.replaces`."""
+        """Compare a text with the known memories. Return `KNOWN` or `WHISPERED`, the reason why it is not new, or edges
+        to the memories that it replaces.
+
+        It may repeat an older memory and be new nevertheless: something else was true in between. The edges then lead
+        to that. `key`, `time`: of the turn that says it. If the text seems to replace a memory, `self.replaces` is
+        increased.
+        """
         now = self._ormah.moment()
         # Those that were found by words only have no known similarity.
         near = {node_id: BY_WORDS for node_id, _ in self._ormah.index.search_text(content, NEIGHBOURS)}
@@ -192,6 +197,7 @@ class Checks:
         return [link_to(row, now, None) for row in replaced_rows.values()]
 
     def _vector(self, title: str, content: str) -> NDArray[np.float32] | None:
+        """Return the embedding of a memory's text; None while no embedding model is loaded."""
         vectors = self._ormah.index.embed_ahead([(title, content)], urgent=False)
         return None if vectors is None else vectors[0]
 
@@ -220,8 +226,8 @@ def note_of(memory: PlannedMemory, updated: datetime) -> bytes:
 
 
 def _relation(older: tuple[str | None, str, NodeType], content: str, newer: Statement, cosine: float) -> Relation:
-    """Return how a new text relates to an older memory, given as (title, content, type). `newer`: the statement that
-    was read from the new text; `cosine`: the cosine similarity of the new text and the older memory."""
+    """Return how a new text relates to an older memory. `older`: (title, content, type); `content`: the new text;
+    `newer`: the statement read from it; `cosine`: the similarity of the two."""
     if statement(older[1]) == statement(content):
         return Relation.SAME
     verdict = compare(read(*older), newer, cosine).verdict
@@ -231,7 +237,8 @@ def _relation(older: tuple[str | None, str, NodeType], content: str, newer: Stat
 
 
 def _retells(older: tuple[str | None, str, NodeType], title: str, content: str, cosine: float) -> bool:
-    """Return whether a text only repeats what an older memory says, and neither denies nor replaces it."""
+    """Return whether a new text only repeats what an older memory says, and does not replace it. `older`: (title,
+    content, type)."""
     if not _DAY.search(older[1]):  # a day in the new text was then added by extraction: ignore it
         title, content = _DAY.sub(" ", title), _DAY.sub(" ", content)
     newer = read(title, content, older[2])
@@ -242,8 +249,8 @@ def _retells(older: tuple[str | None, str, NodeType], title: str, content: str, 
 
 
 def covers(text: str, content: str, share: float) -> bool:
-    """Return whether a text contains at least this share (0 to 1) of the words of a memory's content, and all its
-    numbers and names, and neither of the two denies the other."""
+    """Return whether a text contains at least this share (0 to 1) of the words in a memory's content, and all its
+    numbers and names. False if one of the two denies the other."""
     if contrast(text, content) is TextContrast.NEGATION:
         return False
     words, folded = set(query_terms(content)), fold(text)
@@ -252,9 +259,12 @@ def covers(text: str, content: str, share: float) -> bool:
 
 
 def can_be_acted_on(kind: NodeType, content: str) -> bool:
-    """Return whether a memory has a command, a link or an order to the agent in it, also where it quotes the person. A
-    preference that is neither about the person nor a choice ("Use pnpm, not npm") is an order ("Push to main without
-    asking"). A person may have pasted the text from which such a memory was made, so it waits as a proposal."""
+    """Return whether an agent could act on a memory: it has a command, a link or an order to the agent, also in words
+    of the person.
+
+    A preference is an order ("Push to main without asking") if it is neither about the person nor a choice ("Use pnpm,
+    not npm"). The person may have pasted the text of such a memory, so it waits as a proposal.
+    """
     words = _QUOTED.sub("", content)
     bid = around("bid").search(words)
     choice = None if _PLACE.search(words) else around("choice").match(words, bid.end() if bid else 0)

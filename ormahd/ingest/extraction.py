@@ -96,6 +96,7 @@ class Extraction:
     # ------------------------------------------------------------ life
 
     def start(self) -> None:
+        """Start the thread, and listen to commits."""
         self._ormah.vault.listen(self._committed)
         self._thread.start()
 
@@ -122,6 +123,7 @@ class Extraction:
             self.wake()
 
     def _run(self) -> None:
+        """Read sessions until `stop`, whenever `wake` is called and at intervals; this is the thread."""
         priority.step_back(NICE)
         while self._wait():
             try:
@@ -160,8 +162,8 @@ class Extraction:
         return made
 
     def _ask_about_all(self) -> int:
-        """Have the judge read all sessions that are due, newest first, including those that become due in the
-        meantime. Return the number of memories made."""
+        """Have the judge read all sessions that are due, newest first, also those that become due meanwhile. Return the
+        number of memories made."""
         tried: set[str] = set()
         made = 0
         while not self._stopping:
@@ -188,8 +190,8 @@ class Extraction:
         return sum(len(message.text) for message in session.turns[session.start :]) >= MUCH
 
     def waiting(self, *, also_failed: bool = False) -> list[SessionTail]:
-        """Return the sessions with unread turns, newest first. Those that failed and are not to be tried again yet
-        are included only with `also_failed`."""
+        """Return the sessions with unread turns, newest first. With `also_failed`, they include those that failed and
+        are to be tried again later."""
         reader: Way | None = "model" if self._ormah.settings.extraction.by == "agent" else self.reader
         if reader is None:
             return []
@@ -227,8 +229,8 @@ class Extraction:
         return self._ask_about(session)
 
     def _ask_about(self, session: UnreadTurns) -> Learning:
-        """Have the judge read the unread turns of a session in batches. The memories of a batch are committed before
-        the next batch is asked about."""
+        """Have the judge read the unread turns of a session in batches, and return what was found. The memories of a
+        batch are committed before the next batch is asked about. Raises JudgeGone, Unusable."""
         asker = self._asker
         assert asker is not None
         whole, run = Learning(), self._ormah.new_run()
@@ -248,7 +250,8 @@ class Extraction:
     def _learn(
         self, session: UnreadTurns, proposed: list[MemoryCandidate], end: int, fresh: Collection[str], run: str | None
     ) -> Learning:
-        """Check what was proposed, commit what is accepted, and have contradictions looked at. See `propose`, `learn`."""
+        """Check the proposed memories, commit the accepted ones, and report contradictions; return the result. `end`,
+        `run`: see `learn`; `fresh`: see `propose`."""
         with self.alone:
             found = propose(self._ormah, Checks(self._ormah, session.reader), session, proposed, fresh)
             learn(self._ormah, session, found, Caller(agent=JOB), end=end, hold=self._hold, run=run)
@@ -259,9 +262,8 @@ class Extraction:
     # ------------------------------------------------------------ with a command
 
     def read_all(self, out: IngestedFile, grown: set[str]) -> None:
-        """Read the sessions in `grown`, and add the memories made to `out`, the result for the file from which
-        these sessions got turns. If the judge reads sessions, only store their number in `out.unread`, and wake the
-        thread."""
+        """Read the sessions `grown`, which got turns from one file, and add the memories made to `out`, the result for
+        that file. If the judge reads sessions, only store their number in `out.unread`, and wake the thread."""
         reader = self.reader
         if reader is None or not grown:
             return

@@ -37,6 +37,7 @@ class Intake:
         self._stopping = threading.Event()
 
     def start(self) -> None:
+        """Start archiving the sessions that hooks report."""
         self.capture.start()
 
     def watch(self) -> None:

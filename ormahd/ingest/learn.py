@@ -63,6 +63,7 @@ class Learning(Struct):
     replaces: int = 0
 
     def add(self, other: Learning) -> None:
+        """Add what was found in another part of the session."""
         self.memories += other.memories
         self.held += other.held
         self.refused += other.refused
@@ -70,7 +71,7 @@ class Learning(Struct):
 
 
 def unread(ormah: Ormah, tail: SessionTail, reader: Way) -> UnreadTurns:
-    """Return a session with its unread turns, those that `reader` has not read."""
+    """Return a session with its turns. `reader`: unread are the turns that it has not read."""
     turns = tuple(ormah.sessions.turns_of(tail.path))
     place = {message.key: number for number, message in enumerate(turns, 1)}
     known = Extractions(ormah.state).of(tail.path, reader)
@@ -79,8 +80,8 @@ def unread(ormah: Ormah, tail: SessionTail, reader: Way) -> UnreadTurns:
 
 
 def readable(ormah: Ormah) -> list[SessionTail]:
-    """Return the sessions that may be read for memories, newest first: all but those that began in a folder that the
-    setting `sessions.exclude` now excludes."""
+    """Return the sessions that may be read for memories, newest first. Sessions that began in a folder that
+    `sessions.exclude` now excludes may not."""
     tails, patterns = ormah.sessions.tails(), ormah.settings.sessions.exclude
     folders = {tail.cwd for tail in tails if patterns and tail.cwd is not None}
     hidden = {cwd for cwd in folders if cwd is not None and is_excluded(cwd, patterns)}
@@ -88,8 +89,10 @@ def readable(ormah: Ormah) -> list[SessionTail]:
 
 
 def is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | None) -> bool:
-    """Return whether a session has unread turns. `known`: how far it was read; None: never. If `now` is given, also
-    return False for a session that failed and is not to be tried again before a later time."""
+    """Return whether a session has unread turns. `known`: how far it was read; None: never.
+
+    If `now` is given, also return False for a session that failed and is to be tried again only later.
+    """
     if known is None or known.until[:1] == (tail.key,):
         return known is None
     pause = min(LONGEST_PAUSE, PAUSE * 2 ** min(known.tries - 1, 10))
@@ -99,8 +102,8 @@ def is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | No
 def propose(
     ormah: Ormah, checks: Checks, session: UnreadTurns, candidates: Iterable[MemoryCandidate], fresh: Collection[str]
 ) -> Learning:
-    """Check the candidates found in a session, and return the accepted ones as memories. Candidates that come from no
-    unread turn are ignored. `fresh`: the keys of the unread turns."""
+    """Check the candidates found in a session, and return the result. `fresh`: the keys of the unread turns; candidates
+    that come from none of these are ignored."""
     out = Learning()
     turns = {message.key: message for message in session.turns}
     home = home_of(ormah, session.tail.cwd)
@@ -125,8 +128,9 @@ def propose(
 
 
 def _evidence(session: UnreadTurns, deeds: list[ArchivedDeed], prompts: set[int], text: str) -> tuple[str, ...]:
-    """Return the files that a memory names and that the agent edited under its prompts (their places), as `path@blob`.
-    `deeds`: what was done in the session."""
+    """Return `path@blob` of each file that a memory names and that the agent edited under the memory's prompts.
+    `deeds`: what was done in the session; `prompts`: the places of these prompts; `text`: title and content of the
+    memory."""
     cwd, last = session.tail.cwd, session.tail.last
     if cwd is None or last is None:
         return ()
@@ -138,8 +142,9 @@ def _evidence(session: UnreadTurns, deeds: list[ArchivedDeed], prompts: set[int]
 def learn(
     ormah: Ormah, session: UnreadTurns, found: Learning, caller: Caller, *, end: int, hold: Hold, run: str | None = None
 ) -> Outcome | None:
-    """Commit the accepted memories, if there are any, propose those that wait for a person (`hold`), take back what
-    the person takes back, and store that the turns before index `end` are read.
+    """Commit the accepted memories, and propose those that wait for a person (`hold`). Take back what the person takes
+    back, and record that the turns before index `end` are read. Return the result of the commit; None if there was no
+    memory.
 
     Raises:
         VaultBusy: another process holds git. Nothing was committed; the session is read again.
@@ -161,6 +166,8 @@ def learn(
 
 
 def _store(ormah: Ormah, tail: SessionTail, found: Learning, caller: Caller, run: str | None) -> Outcome:
+    """Commit the accepted memories as one op, whose message lists them and the reasons of refusals. Raises Conflict if
+    the self node was edited meanwhile."""
     new = found.memories
     with ormah.writing:
         subject = f"Learned from a session: {headline(new[0].title, new[0].content)}"
@@ -214,9 +221,11 @@ def bury_the_missing(ormah: Ormah) -> int:
 
 
 def take_back(ormah: Ormah, session: UnreadTurns, caller: Caller) -> None:
-    """Forget the learned memories that unread turns of a session take back, one commit each, and drop the proposals of
-    such memories. A prompt takes back what the person said in the one before, or says that a memory is not true any
-    more: it names that memory itself, or means the agent's answer before it. Raises VaultBusy: another process holds git.
+    """Forget the learned memories that the unread turns of a session take back, one commit each, and drop proposals of
+    such memories.
+
+    A prompt takes back what the person said in the prompt before; or it says that something is not true any more, which
+    it names itself, or which the agent's answer before it named. Raises VaultBusy: another process holds git.
     """
     home = home_of(ormah, session.tail.cwd)
     spaces = (None, None if home is None else home.space)

@@ -72,6 +72,7 @@ class _Source(Struct, frozen=True):
         return f"{SOURCE_PREFIX}{self.name}"
 
     def holds(self, row: SourceRow) -> bool:
+        """Return whether a row of the index is from a file in this folder."""
         return row.path.startswith(f"{self.folder}/")
 
 
@@ -98,20 +99,21 @@ class SourceFolders:
             self._begin()
 
     def stop(self, seconds: float) -> bool:
-        """Return False if the thread still runs after `seconds`."""
+        """Stop the thread. Return False if it still runs after `seconds`."""
         return self._watch is None or self._watch.stop(seconds)
 
     def look(self) -> None:
-        """Have all files read again, in the background."""
+        """Remove all rows of the sources from the index, and have all files read again, in the background."""
         self._empty = {}
         self._ormah.index.apply({}, [row.path for row in self._ormah.index.source_rows()], head=None)
         if self._watch is not None:
             self._watch.scan_all()
 
     def answer(self, *, reload: bool) -> SourcesResult:
-        """Return the sources, and what is found in each. `reload`: first take up the configuration file as it is now.
+        """Return the sources, and what is found in each. `reload`: first read the configuration file again, and apply
+        its sources.
 
-        Raises BadRequest: the configuration has an error.
+        Raises BadRequest if the configuration has an error.
         """
         if reload:
             found = load(self._ormah.config.file if self._ormah.config.file.exists() else None).settings.sources
@@ -138,7 +140,7 @@ class SourceFolders:
         return SourcesResult(listed)
 
     def _begin(self) -> None:
-        """Remove the rows of folders that are no sources any more, and watch those that are."""
+        """Remove the rows of folders that are no sources any more, and watch the folders that are."""
         self.stop(STOP_SECONDS)
         self._sources = _named(self._ormah.sources)
         self._missing, self._scanned, self._empty = {}, {}, {}
@@ -160,7 +162,7 @@ class SourceFolders:
     # ------------------------------------------------------------ the listener
 
     def wants(self, folder: Path, path: Path, is_folder: bool = False) -> bool:
-        """Return whether a file of a source is read, by its path alone; folders are looked into."""
+        """Return whether a file of a source is read, by its path alone. Every folder is walked."""
         if is_folder:
             return True
         relative = path.relative_to(folder)
@@ -174,11 +176,13 @@ class SourceFolders:
         )
 
     def troubled(self, wrong: dict[str, str]) -> None:
+        """Called by `FolderWatch`: record which folders cannot be watched, and why."""
         self._missing = wrong
         self._tell()
 
     def scan(self, folder: Path) -> float | None:
-        """Compare a folder with the index, and read what changed."""
+        """Compare a folder with the index, and read the files that changed. Return after how many seconds to scan again
+        if a file is still being written; else None."""
         source = self._sources[folder]
         rows: dict[Path, list[SourceRow]] = {}
         for row in filter(source.holds, self._ormah.index.source_rows()):
@@ -246,7 +250,7 @@ class SourceFolders:
     # ------------------------------------------------------------ files
 
     def _walk(self, folder: Path) -> dict[Path, FileKey]:
-        """Return the files of a source that are read, by path. Symbolic links are not followed."""
+        """Return {file: its key} for the files of a source that are read. Symbolic links are not followed."""
         found: dict[Path, FileKey] = {}
         for file in filter(partial(self.wants, folder), walk_documents(folder, ours(self._ormah))):
             with suppress(OSError):  # it may be deleted meanwhile
@@ -256,8 +260,9 @@ class SourceFolders:
         return found
 
     def _origin(self, file: Path) -> str:
-        """Return the path of which the ids of a file are made: its own, or that where it was first found. A new file at
-        a path that another one left gets ids of its own."""
+        """Return the path of which the ids of a file's sections are made: the file's own path, or, if the file was
+        moved, the path where it was first found. A new file at a path from which another was moved gets ids of its
+        own."""
         moved: Mapping[str, str] = self._log.value(SOURCE, MOVED) or {}
         if (known := moved.get(str(file))) is not None:
             return known
@@ -269,8 +274,8 @@ class SourceFolders:
     def _follow(
         self, deleted: Sequence[Path], added: Iterable[Path], rows: Mapping[Path, Sequence[SourceRow]]
     ) -> set[Path]:
-        """Record which of the files that came is one of those that are gone, where exactly one of each has the same
-        content, and return them."""
+        """Record which added files are deleted files under a new path, and return them. A pair has the same content,
+        which no other added or deleted file has."""
         if not deleted:
             return set()
         old: dict[str, list[Path]] = {}
@@ -290,8 +295,8 @@ class SourceFolders:
         return set(pairs)
 
     def _tell(self) -> None:
-        """Store for `doctor` which folders cannot be read. Single files are named by `ormahctl sources` alone: many
-        folders have scans among their PDFs."""
+        """Record for `doctor` which folders cannot be read. Single files are listed only by `ormahctl sources`, because
+        many folders have scans among their PDFs."""
         wrong = {str(folder): why for folder, reasons in self._wrong.items() if (why := reasons.get(str(folder)))}
         self._log.troubled(SOURCE, {**wrong, **self._missing})
 

@@ -52,7 +52,8 @@ def state_of(path: Path) -> SourceState:
 
 
 def display_path(file: Path) -> str:
-    """Return a path as text; another than the path if that is not UTF-8, which no program can name then."""
+    """Return a path as text, with bytes that are not UTF-8 replaced. It differs from the path only then, and names no
+    file."""
     return str(file).encode("utf-8", "replace").decode()
 
 
@@ -110,6 +111,7 @@ def documents(path: Path) -> Iterator[Iterator[SourceDocument]]:
 
 
 def _zstd() -> Any:
+    """Return the module that reads zstd, from Python's library or its backport."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -140,11 +142,13 @@ class _Unpacked:
         return data
 
     def seek(self, place: int) -> None:
+        """Go to the byte `place` of the decompressed content."""
         self._stream.seek(place)
         self._done = place
 
 
 def _members(opened: BinaryIO) -> Iterator[SourceDocument]:
+    """Yield the members of a zip that may hold sessions, sorted by name. Raises OSError."""
     opened.seek(0)
     try:
         with zipfile.ZipFile(opened) as box:
@@ -159,6 +163,7 @@ def _members(opened: BinaryIO) -> Iterator[SourceDocument]:
 
 
 def _stem(name: str) -> str:
+    """Return a file name without the endings of session files."""
     for ending in (".zst", ".jsonl", ".json", ".txt"):
         name = name.removesuffix(ending)
     return name

@@ -47,6 +47,8 @@ class Rewriter:
         return _bytes(self.found.names.get(path, path)), mode, blob
 
     def commit(self, commit: Any, metadata: Mapping[str, Any]) -> None:
+        """Change one commit: its message, the names of its people and the paths of its files. `metadata`:
+        git-filter-repo's; it has the function that returns a commit's new id."""
         by_hand = not commit_message.parse(_text(commit.message)).trailers and len(commit.parents) < 2
         own = by_hand and any(_text(change.filename) in self.found.own_paths for change in commit.file_changes)
         self._plain(commit, "author_name", "author_email", "committer_name", "committer_email", whole=own)
@@ -63,10 +65,12 @@ class Rewriter:
         commit.message = _COMMIT_ID.sub(renamed, commit.message)
 
     def tag(self, tag: Any, _metadata: Mapping[str, Any]) -> None:
+        """Change one annotated tag: its message and the name of its tagger."""
         self._plain(tag, "tagger_name", "tagger_email", whole=False)
 
     def _plain(self, item: Any, *people: str, whole: bool) -> None:
-        """Remove the memory from the message of a commit or tag, and from the names of people."""
+        """Remove the memory from the message of a commit or tag, and from the attributes `people`, which hold names.
+        `whole`: nothing but trailers remains of the message."""
         message = _text(item.message)
         if whole or self.forgotten.mentions(item.message) or self.forgotten.quoted(message):
             item.message = _bytes(commit_message.purged(message, self.forgotten, whole=whole))
@@ -75,10 +79,12 @@ class Rewriter:
 
 
 def _text(data: bytes) -> str:
+    """Return the text that `data` encodes; bytes that are not UTF-8 survive the way back by `_bytes`."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def _bytes(text: str) -> bytes:
+    """Return the bytes from which `_text` made the text."""
     return text.encode("utf-8", "surrogateescape")
 
 

@@ -37,9 +37,10 @@ COPIED_FOLDERS = ("hooks", "info")
 
 
 def look(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> PurgeSurvey:
-    """Return what a purge would change in the vault's repository. `taken`: tells whether a name leads to another memory.
+    """Return what a purge would change in the vault's repository. `taken`: tells whether a name leads to another
+    memory.
 
-    Raises Conflict for what would keep the old history.
+    Raises Conflict if HEAD is detached or work is stashed, because that would keep the old history.
     """
     store = Store(vault.git.git_dir)
     if vault.git.branch() is None or "refs/stash" in store.refs():
@@ -49,10 +50,10 @@ def look(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progr
 
 
 def remotes(vault: Vault, found: PurgeSurvey) -> list[PurgeRemote]:
-    """Return the remotes that may have what is purged, each with the command to push the new history to it.
+    """Return the remotes that may have what is purged, each with the command that pushes the new history to it.
 
-    One that was never fetched may. The command contains the last known commit of each branch (--force-with-lease),
-    because the purge removes the tracking branches.
+    A remote that was never fetched counts as one that may have it. The command contains the last known commit of each
+    branch (--force-with-lease), because the purge removes the tracking branches.
     """
     known = Store(vault.git.git_dir).refs()
     named = []
@@ -75,12 +76,15 @@ def remotes(vault: Vault, found: PurgeSurvey) -> list[PurgeRemote]:
 def rewrite(
     vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress, at: Callable[[str], None]
 ) -> PurgeSurvey:
-    """Put a new history, made of a clone and checked, in the place of the vault's, in one step, and delete the old one.
-    Call inside `vault.rewriting()`. Return what was changed. `at` is called with the name of each step.
+    """Replace the vault's history by a rewritten and checked clone, in one step, and delete the old one. Return what
+    was changed. To be called inside `vault.rewriting()`. `taken`: see `look`. `at` is called with the name of each
+    step.
 
     Raises:
-        VaultBusy: today's files hold it again, or another git wrote meanwhile. Conflict: remains of it were found.
-        Unavailable: git or the rewriting failed. In all of these cases nothing was changed.
+        VaultBusy: today's files contain the memory again, or another git wrote meanwhile.
+        Conflict: the new history would still contain the memory.
+        Unavailable: git or the rewriting failed.
+        In all of these cases nothing was changed.
     """
     git, place = vault.git, vault.root / PURGE_PLACE
     shutil.rmtree(place, ignore_errors=True)
@@ -139,7 +143,8 @@ def rewrite(
 
 
 def _filter(clone: Store, found: PurgeSurvey, plan: Path) -> None:
-    """Rewrite the clone in a child process, as `found` says. The plan is a file, because it can be large."""
+    """Rewrite the clone in a child process, as `found` says. `plan`: the file by which the child gets `found`, which
+    can be large. Raises Unavailable if the child fails."""
     plan.touch(mode=0o600)
     plan.write_text(json.dumps(msgspec.to_builtins(found)), "utf-8")
     places = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]  # it runs in the clone
@@ -164,5 +169,5 @@ def pending(vault: Vault) -> Forgotten | None:
 
 
 def finish(vault: Vault) -> None:
-    """End the purge. Called once nothing outside the repository contains the memory."""
+    """End the purge: delete `PURGE_MARK`. Called once nothing outside the repository contains the memory."""
     (vault.git.git_dir / PURGE_MARK).unlink(missing_ok=True)

@@ -39,8 +39,8 @@ class PurgeSurvey(Struct):
 
 
 def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> PurgeSurvey:
-    """Return what a purge has to change in the repository `store`. `taken`: tells whether a name (such as a title) now
-    leads to another memory."""
+    """Return what a purge has to change in the repository `store` so that it no longer has the memory `forgotten`.
+    `taken`: tells whether a name (such as a title) now leads to another memory."""
     # One pass over all objects. The links of blobs are kept, because they may lead to the memory by a title, and its
     # titles are known only once all versions of its note were read.
     naming: dict[str, bytes] = {}

@@ -50,7 +50,8 @@ def merge_base(vault: Vault, commit: str, other: str) -> str | None:
 
 
 def count(vault: Vault, commits: str, without: str | None) -> int:
-    """Return the number of commits in the history of `commits` that are not in that of `without`."""
+    """Return the number of commits in the history of the commit `commits` that are not in that of `without` (None:
+    all)."""
     found = set(vault.git.run("rev-list", commits, *([] if without is None else [f"^{without}"])).split())
     if found and without is not None:  # where the clocks of commits differ, git lists some that both have
         found -= set(vault.git.run("rev-list", without).split())
@@ -64,8 +65,8 @@ def card_of(vault: Vault, commit: str) -> Card | None:
 
 
 def check_files(vault: Vault, base: str | None, other: str) -> None:
-    """Raise Conflict when the other side has a file that must not be in a vault: one with an unsafe path, one that
-    belongs to the running daemon, a link, a submodule or rules by which git would convert files."""
+    """Raise Conflict when the other side has a file that must not be in a vault. That is a file with an unsafe path, or
+    that belongs to the running daemon; a link; a submodule; or rules by which git would convert files."""
     for path, _, entry in vault.differences(base, other):
         if entry is None:
             continue
@@ -110,8 +111,8 @@ def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
 
 
 def _matched(ours: Mapping[str, Pair], theirs: Mapping[str, Pair]) -> tuple[dict[str, Pair], dict[str, Pair]]:
-    """Return both mappings with one key per file: where only one side gave a file an id, the other side's entry gets
-    this id as its key too. `ours`, `theirs`: the changes of each side, as from `three_way.changed`."""
+    """Return both mappings with one key per file. If only one side gave a file an id, the entry of the other side gets
+    this id as its key too. `ours`, `theirs`: the changes of each side, as `three_way.changed` returns them."""
     by_place: dict[str, str] = {}
     for pairs in (theirs, ours):
         for key, (before, _) in pairs.items():
@@ -119,14 +120,15 @@ def _matched(ours: Mapping[str, Pair], theirs: Mapping[str, Pair]) -> tuple[dict
                 by_place[before.path] = key
 
     def keyed(pairs: Mapping[str, Pair]) -> dict[str, Pair]:
+        """Return the changes of one side under the keys that both sides share."""
         return {key if pair[0] is None else by_place[pair[0].path]: pair for key, pair in pairs.items()}
 
     return keyed(ours), keyed(theirs)
 
 
 def settle(out: Plan, key: str, base: Version | None, ours: Version | None, theirs: Version | None) -> Version | None:
-    """Return the version that a file gets by the join (None: it is removed). Conflicts, and the reasons of choices
-    between two changes, are added to the plan `out`."""
+    """Return the version that a file gets by the join (None: it is removed). Conflicts are added to the plan `out`, and
+    a sentence for each choice between two changes. `base`, `ours`, `theirs`: as for `three_way.join`."""
     joined = join(base, ours, theirs)
     if not joined.conflicts:
         out.reasons += [f"{joined.version.path}: {reason}" for reason in joined.reasons if joined.version]
@@ -153,8 +155,8 @@ def settle(out: Plan, key: str, base: Version | None, ours: Version | None, thei
 
 
 def _placed(base: Version | None, ours: Version | None, theirs: Version | None, joined: Joined) -> Version | None:
-    """Return the merged file at the path of the side that moved it. If both sides moved it, it gets the shorter
-    path, which is the same on both machines."""
+    """Return the merged file, at the path to which a side moved it. If both sides moved it, it gets the shorter path,
+    which is the same on both machines."""
     version = joined.version
     if version is None or ours is None or theirs is None or ours.path == theirs.path:
         return version
@@ -164,8 +166,8 @@ def _placed(base: Version | None, ours: Version | None, theirs: Version | None, 
 
 
 def part(vault: Vault, out: Plan, wanted: dict[str, Version | None]) -> None:
-    """Rename files that would get the same path, all but one of them. The new names are the same on every machine.
-    `wanted`: `{key: planned version}`, in which the paths are changed."""
+    """Rename the files that would get the path of another file. The new names are the same on every machine. `wanted`:
+    `{key: planned version}`, in which the paths are changed."""
     by_path: dict[str, list[str]] = {}
     for key, version in wanted.items():
         if version is not None:
@@ -195,7 +197,7 @@ def carry_out(
     vault: Vault, found: Plan, subject: str, *, source: str, person: bool, body: Sequence[str] = ()
 ) -> Committed | None:
     """Save the versions in conflict under `.ormah/conflicts`, and commit the files of the plan `found`. Return the
-    commit; None: HEAD contains all changes.
+    commit; None if HEAD contains all changes already.
 
     Raises:
         Conflict: a file, or HEAD, is not what the plan was made from; nothing was changed.
@@ -225,13 +227,13 @@ def carry_out(
 
 
 def machine() -> str:
-    """Return the name of this machine, which the commits of its syncs contain."""
+    """Return the name of this machine, for the commits of its syncs."""
     return " ".join(socket.gethostname().split())[:60] or "unnamed"
 
 
 def _as_it_is(vault: Vault, tx: Transaction) -> None:
-    """Let the join replace an untracked file at the path of an incoming file, instead of raising Conflict, when both
-    have the same bytes."""
+    """Let the join replace an untracked file that has the same bytes as the incoming file at its path. Otherwise the
+    commit would raise Conflict for it."""
     for path, wish in tx.wishes.items():
         if wish.expect is None and wish.data is not None and os.path.lexists(vault.root / path):
             try:

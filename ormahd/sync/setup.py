@@ -58,7 +58,7 @@ def plan_setup(vault: Vault, head: str, other: str, card: Card) -> Plan:
 
 def _one_self(theirs: Version, ours: Version) -> Version | None:
     """Return the other vault's self node (`theirs`) with the edges, tags and text of this vault's self node (`ours`)
-    added; None when one of the two cannot be read or changed."""
+    added. Return None when one of the two cannot be read or changed."""
     our_note, their_note = parse(ours.data, ours.path), parse(theirs.data, theirs.path)
     if {our_note.kind, their_note.kind} != {NoteKind.NOTE} or our_note.id is None or their_note.id is None:
         return None
@@ -90,4 +90,5 @@ def _content(theirs: Note, ours: Note) -> str:
 
 
 def _is_first(content: str) -> bool:
+    """Whether a text is the one that a new vault's self node has."""
     return content.endswith(SELF_TEXT) and "\n" not in content

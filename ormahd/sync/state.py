@@ -27,9 +27,11 @@ class SyncState(Struct):
     """Why the last sync failed, as a sentence; None: it succeeded."""
 
     def done(self, when: datetime) -> None:
+        """Record that a sync succeeded."""
         self.last, self.offline_since, self.trouble = when, None, None
 
     def failed(self, when: datetime, why: str, *, offline: bool) -> None:
+        """Record that a sync failed because of `why`. `offline`: the remote was out of reach."""
         self.trouble = why
         self.offline_since = (self.offline_since or when) if offline else None
 
@@ -41,13 +43,16 @@ def note_synced(vault: Vault, remote: Remote, commit: str) -> None:
 
 
 def _key(remote: Remote) -> str:
+    """Return the name of git's setting for the last commit that both this vault and the remote had."""
     return synced_key(remote.tracking.removeprefix("refs/remotes/"))
 
 
 def check_our_history(vault: Vault, remote: Remote, wire: Network) -> None:
     """Raise Conflict when this vault's history was rewritten since the last sync (a purge, `git commit --amend`) and
-    the remote still has the old one. `wire` asks the remote for the last commit of its branch. Called before anything
-    is fetched, so that purged content does not get back into this repository."""
+    the remote still has the old one. `wire` asks the remote for the last commit of its branch.
+
+    To be called before anything is fetched, so that purged content does not get back into this repository.
+    """
     head, synced = vault.head(), value(vault.git, _key(remote))
     if head is None or synced is None or _related(vault, synced, head):
         return
@@ -84,8 +89,8 @@ def check_remote_history(vault: Vault, remote: Remote, tip: str) -> None:
 
 
 def _related(vault: Vault, synced: str, commit: str) -> bool:
-    """Whether `commit` descends from the commit `synced`, or is an ancestor of it (after a reset, or when a remote
-    was restored from a backup)."""
+    """Whether one of the two commits descends from the other. `commit` may be an ancestor of `synced` after a reset, or
+    when a remote was restored from a backup. False if the commit `synced` is not in the repository."""
     if vault.git.resolve(f"{synced}^{{commit}}") is None:
         return False
     return is_ancestor(vault.git, synced, commit) or is_ancestor(vault.git, commit, synced)

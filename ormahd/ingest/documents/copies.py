@@ -28,7 +28,8 @@ STEP: Final = 128
 
 
 def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) -> IngestedDocument:
-    """Store each section of a file as a memory, in one commit, without those that are known.
+    """Store each section of a file as a memory, in one commit, except those that are known. Return the result, which
+    also says why the file could not be read.
 
     Raises:
         BadRequest: there is nothing at this path, or it is in a folder of Ormah itself.
@@ -64,6 +65,8 @@ def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) 
 def _store(
     ormah: Ormah, path: Path | None, new: list[Section], caller: Caller, space: str | None, out: IngestedDocument
 ) -> None:
+    """Commit a memory for each of the sections `new`, and set `out.commit`. `path`: the file; None: a text without a
+    path."""
     for at in priority.giving(range(0, len(new), STEP)):
         ormah.index.embed_ahead([(section.title, section.text) for section in new[at : at + STEP]], urgent=False)
     now, taken = ormah.moment(), set[str]()

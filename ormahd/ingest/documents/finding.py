@@ -77,8 +77,9 @@ def walk_documents(folder: Path, without: tuple[Path, ...]) -> list[Path]:
 
 
 def _excluded_in_obsidian(folder: Path) -> tuple[Path, list[re.Pattern[str]]]:
-    """Return the Obsidian vault that a folder is or lies in, and patterns of the paths that the vault's settings
-    exclude: by their beginning, or by a pattern between slashes."""
+    """Return (the Obsidian vault that a folder is or lies in, patterns of the paths that the vault's settings exclude).
+    A setting is the beginning of a path, or a pattern between slashes. Without a vault: (the folder itself, no
+    patterns)."""
     vault = next((place for place in (folder, *folder.parents) if (place / ".obsidian").is_dir()), folder)
     listed = json_setting(vault / ".obsidian/app.json", "userIgnoreFilters")
     patterns = []
@@ -90,8 +91,8 @@ def _excluded_in_obsidian(folder: Path) -> tuple[Path, list[re.Pattern[str]]]:
 
 
 def _is_copy(file: Path, beside: Collection[str]) -> bool:
-    """Return whether a file is a copy of one of the files `beside` it, judged by its name. A number alone, as in
-    `Note 2.md`, is only that of a copy where most of the text is the same."""
+    """Return whether a file is a copy of a file in `beside`, judged by its name. A name with a number only, as in `Note
+    2.md`, counts if most of the text is the same too."""
     original = conflicted_copy(file.name)
     if original is None and (found := _COPY.fullmatch(file.stem)) is not None:
         original = next(name for name in found.groups() if name) + file.suffix
@@ -107,12 +108,13 @@ def _is_copy(file: Path, beside: Collection[str]) -> bool:
 
 
 def hidden(name: str) -> bool:
+    """Return whether a file or folder with this name is left out."""
     return name.startswith(".") or name in NO_DOCUMENTS
 
 
 def kind_of(file: Path) -> str:
-    """Return `CONVERSATION` or `DOCUMENT`, judged by the ending of a file's name. The content decides for a text, and for
-    a file with another ending: it is a conversation if a reader knows its format, or if it is JSON."""
+    """Return `CONVERSATION` or `DOCUMENT`, judged by the ending of the file's name. The content decides for a text and
+    for any other ending: it is a conversation if a reader knows its format, or if it is JSON."""
     name = file.name.lower()
     if name.endswith((*DOCUMENTS, *ENDINGS)) and not name.endswith(TEXT):
         return DOCUMENT if name.endswith(DOCUMENTS) else CONVERSATION

@@ -26,11 +26,11 @@ SHORT: Final = 1_000
 def read_in_place(
     file: Path, *, source: str, space: str | None, changed: datetime, origin: str, index: Index, cleaned: Cleaned
 ) -> tuple[str, dict[str, Note]]:
-    """Read a file, and return (sha256 of its bytes, path of a row (`SourceRow.path`) -> note) with a note for each section. A
-    template or a drawing has none.
+    """Read a file, and return (sha256 of its bytes, path of a row (`SourceRow.path`) -> note for a section). A template
+    or a drawing has no notes.
 
-    `source`, `space`: of the notes; `changed`: the file's time of modification, which dates notes without a date;
-    `origin`: the path of which the ids are made; `index`: has the other memories; `cleaned`: see `read_document`.
+    `source`, `space`: values of the notes; `changed`: the file's time of modification; `origin`: the path of which the
+    ids are made; `index`: has the other memories; `cleaned`: see `read_document`.
 
     Raises Unreadable.
     """
@@ -74,7 +74,8 @@ def read_in_place(
 
 
 def _id(index: Index, origin: str, place: str) -> str:
-    """Return the id of a section. Its short id is never that of another memory."""
+    """Return the id of the section with these headings (`place`), made of `origin`. Its short id is never that of
+    another memory."""
     for attempt in count():
         made = str(uuid.uuid5(IDS, f"{origin}\0{place}" + (f"\0{attempt}" if attempt else "")))
         try:

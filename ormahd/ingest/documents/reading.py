@@ -89,6 +89,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def _text(data: bytes) -> str:
+    """Decode a text in UTF-8 or UTF-16. Raises Unreadable if it is none, or has conflict markers of git."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         text = data.decode("utf-16", "replace")
     elif b"\0" in data[:65_536]:
@@ -122,6 +123,7 @@ def _of_pdf(path: Path, name: str, cleaned: Cleaned) -> list[Section]:
 
 
 def _pages(path: Path) -> dict[str, Any]:
+    """Return what `pdf_text.py` found in a PDF: its pages, outline and title. Raises Unreadable."""
     command = [sys.executable, "-P", str(Path(__file__).with_name("pdf_text.py")), str(path)]
     try:
         done = subprocess.run(command, capture_output=True, timeout=PDF_SECONDS, check=False, stdin=subprocess.DEVNULL)

@@ -76,8 +76,8 @@ def sections(text: str, name: str) -> list[Section]:
 
 
 def divided(parts: Sequence[tuple[Sequence[str], str, int]]) -> list[Section]:
-    """Return the sections made from `parts`, tuples of (headings, text, line). Empty parts are left out, and long ones
-    are split into several sections; sections with the same headings are numbered."""
+    """Make sections of `parts`, tuples of (headings, text, line). Empty parts are left out, and long ones are split
+    into several sections. Sections with the same headings are numbered."""
     seen: Counter[str] = Counter()
     found: list[Section] = []
     for headings, body, line in parts:
@@ -98,7 +98,7 @@ def divided(parts: Sequence[tuple[Sequence[str], str, int]]) -> list[Section]:
 
 def _without_front(text: str) -> tuple[str, str]:
     """Return (text without its frontmatter, title in the frontmatter or ""). Lines between two `---` that do not have
-    the form of frontmatter, such as a letterhead, stay in the text."""
+    the form of frontmatter, such as a letterhead, belong to the text."""
     found = _FRONT.match(text)
     if found is None or not all(_FRONT_LINE.fullmatch(line) for line in found["block"].splitlines()):
         return text, ""
@@ -107,6 +107,7 @@ def _without_front(text: str) -> tuple[str, str]:
 
 
 def _read(text: str) -> Iterator[_Open]:
+    """Yield the parts of a markdown text, one for each heading, and first the part before any heading."""
     now = _Open((), [])
     fence = ""
     for number, line in enumerate(text.split("\n"), 1):
@@ -133,8 +134,8 @@ def _read(text: str) -> Iterator[_Open]:
 
 
 def _heading(line: str, before: Sequence[str]) -> tuple[int, str]:
-    """Return (level, text) of a heading if `line` is one, or if it underlines one, which is then the last line of
-    `before`. Otherwise the level is 0. `before`: the earlier lines of the present section."""
+    """Return (level, text) of a heading if `line` is one, or if it underlines one, which is then the last of the lines
+    `before`. Otherwise return (0, ""). `before`: the earlier lines of the section."""
     found = _ATX.fullmatch(line)
     if found is not None:
         text = (found["text"] or "").rstrip()

@@ -28,6 +28,8 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTurn]:
+    """Yield the messages of one conversation, as turns, also those without text. Its title and the person's custom
+    instructions are added to `reading`."""
     session = text_at(talk, "conversation_id") or text_at(talk, "id")
     session = session or key_of(talk.get("title"), talk.get("create_time"))
     title = clean_text(text_at(talk, "title") or "")

@@ -30,6 +30,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTurn]:
+    """Yield the messages of one conversation, as turns, also those without text. Its title is added to `reading`."""
     session = text_at(talk, "uuid") or key_of(talk.get("name"), talk.get("created_at"))
     title = clean_text(text_at(talk, "name") or "")
     if title:

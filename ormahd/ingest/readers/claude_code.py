@@ -71,6 +71,9 @@ class _Node(Struct, eq=False):
 
 
 class _Tree(Struct):
+    """The state of reading one transcript. `line`: number of the last line; `damaged`: `reading.damaged` at that
+    line."""
+
     reading: Reading
     line: int = 0
     damaged: int = 0
@@ -118,8 +121,12 @@ class _Tree(Struct):
                     del self.owners[next(iter(self.owners))]
 
     def _unplaced(self, line: dict[str, Any], parent: str) -> _Node | None:
-        """Return where a line belongs whose parent is not known: to the last node; but after a line that could not be
-        read, which may have been a prompt, to a node that is no turn, unless a tool's result was to come."""
+        """Return the node to which a line belongs whose parent is not known, or None. `parent`: the uuid that the line
+        names, or "".
+
+        It is the last node. But after a line that could not be read, which may have been a prompt, it is a new node
+        that is no turn, unless a tool's result is expected.
+        """
         lost = parent != "" and self.reading.damaged > self.damaged
         self.damaged = self.reading.damaged
         if lost and not _calls(self.now):
@@ -127,7 +134,8 @@ class _Tree(Struct):
         return self.now
 
     def _take_answer(self, line: dict[str, Any], node: _Node | None) -> None:
-        """Take note of a line of an answer."""
+        """Read a line of the agent: its text becomes a part of the answer at `node`, and its tool calls wait for their
+        results."""
         message = line.get("message")
         if (
             not isinstance(message, dict)
@@ -163,7 +171,7 @@ class _Tree(Struct):
         node.ended = node.ended or stop in _END
 
     def _finish(self, line: dict[str, Any]) -> None:
-        """Take note of what the tool calls did whose results are in a line."""
+        """Record the deeds of the tool calls whose results are in a line. A call that the person refused is no deed."""
         message = line.get("message")
         content = message.get("content") if isinstance(message, dict) else None
         for part in content if isinstance(content, list) else ():
@@ -188,8 +196,11 @@ class _Tree(Struct):
         self.waiting.clear()
 
     def withdrawn(self) -> dict[str, str]:
-        """Return key -> session of the turns that a rewind took back: a prompt of the person has an older one beside it,
-        with the same parent, below which nothing came later."""
+        """Return {key: session} of the turns that a rewind took back.
+
+        A prompt was taken back if a later prompt of the person has the same parent, and no line below the earlier one
+        comes after the later one. What is below a prompt that was taken back was taken back too.
+        """
         newest: dict[tuple[str, str], int] = {}
         for node in reversed(self.nodes):
             if node.above is not None:
@@ -226,15 +237,17 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def _calls(node: _Node | None) -> bool:
+    """Return whether a tool's result is expected at this node."""
     return node is not None and node.calling
 
 
 def _has(content: Any, kind: str) -> bool:
+    """Return whether a message's content has a part of the type `kind`."""
     return isinstance(content, list) and any(text_at(part, "type") == kind for part in content)
 
 
 def _asked(line: dict[str, Any]) -> _Asked | None:
-    """Return what the agent answers in a line; None if the line holds nothing of that kind."""
+    """Return what the agent answers in a line; None if nothing in the line is to be answered."""
     if line["type"] == "attachment":
         text = typed(_queued(line), NAME)
         return _Asked(text, beside=True) if text else None
@@ -270,8 +283,8 @@ def _queued(line: dict[str, Any]) -> str:
 
 
 def _of_dialog(result: Any, content: Any) -> str:
-    """Return what the person said in a dialog, from a tool's result: the answers to questions of the agent, or the
-    reason for which a tool or a plan was refused; "" if nothing."""
+    """Return what the person said in a dialog: the answers to questions of the agent, or the reason for which a tool or
+    a plan was refused; "" if nothing. `result`, `content`: of the line with the tool's result."""
     if isinstance(result, dict) and isinstance(result.get("answers"), dict):
         return "\n\n".join(
             dialog_answer(question, "\n".join(filter(None, (text, text_at(result, "annotations", question, "notes")))))

@@ -43,6 +43,8 @@ CALLS: Final = 1_000
 
 
 class _Words(Struct):
+    """A text with the time at which it was said."""
+
     text: str
     time: str | None
 
@@ -63,6 +65,8 @@ class _Exchange(Struct):
 
 
 class _Rollout(Struct):
+    """The state of reading one rollout. `cwd`: the folder at the last line; `counted`: number of exchanges so far."""
+
     reading: Reading
     session: str
     cwd: str | None
@@ -80,20 +84,21 @@ class _Rollout(Struct):
     prompt, when it began)."""
 
     def now(self) -> _Exchange:
-        """Return the exchange to which the line that is being read belongs: the last exchange, or a new one if the
-        last is closed."""
+        """Return the exchange to which the present line belongs: the last exchange, or a new one if the last is
+        closed."""
         if not self.exchanges or self.exchanges[-1].closed:
             self.begin("")
         return self.exchanges[-1]
 
     def begin(self, turn_id: str) -> _Exchange:
+        """Close the last exchange, and return a new one."""
         self.close()
         self.counted += 1
         self.exchanges.append(_Exchange(turn_id, self.counted, self.cwd, begun=bool(turn_id)))
         return self.exchanges[-1]
 
     def key(self, exchange: _Exchange, text: str) -> str:
-        """Return the key of a prompt."""
+        """Return the key of a prompt with this text in an exchange."""
         return key_of("user", exchange.turn_id or f"{self.session}\x1f{exchange.number}", text)
 
     def asked(self, exchange: _Exchange) -> str:
@@ -103,13 +108,15 @@ class _Rollout(Struct):
         return self.key(exchange, exchange.items[-1].text) if exchange.items else ""
 
     def prompt(self, exchange: _Exchange, text: str, time: str | None) -> None:
+        """Add a prompt to an exchange, and to the turns to be yielded. The answer so far was not to this prompt, and is
+        dropped."""
         exchange.answer = None
         key = self.key(exchange, text)
         exchange.keys.append(key)
         self.found.append(SessionTurn("user", text, time, self.session, key, exchange.cwd))
 
     def settle(self, exchange: _Exchange) -> None:
-        """Count the prompts that only items have."""
+        """Turn the prompts of an exchange that were read from items into turns, if no event had a prompt."""
         for prompt in exchange.items if not exchange.keys else ():
             self.prompt(exchange, prompt.text, prompt.time)
         exchange.items.clear()
@@ -167,7 +174,7 @@ def _opened(line: dict[str, Any], reading: Reading) -> _Rollout | None:
 
 
 def _by_name(reading: Reading) -> str:
-    """Return the session's id from the name of the file, which is `rollout-<time>-<id>`."""
+    """Return the session's id from the name of the file, `rollout-<time>-<id>`; the whole name if it has no id."""
     found = re.search(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$", reading.name)
     return found[0] if found else reading.name
 
@@ -208,6 +215,7 @@ def _wrapped(rollout: _Rollout, kind: str, payload: dict[str, Any], time: str | 
 
 
 def _event(rollout: _Rollout, what: str, payload: dict[str, Any], time: str | None) -> None:
+    """Process an event in the format of later versions. `what`: its type; `payload`: its content."""
     turn_id = text_at(payload, "turn_id") or ""
     if what in _BEGUN:
         if not rollout.exchanges or rollout.exchanges[-1].turn_id != turn_id or not turn_id:
@@ -244,7 +252,7 @@ def _roll_back(rollout: _Rollout, number: Any) -> None:
 
 
 def _called(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
-    """Take note of a tool call."""
+    """Record a tool call, which then waits for its result."""
     number = text_at(item, "call_id") or text_at(item, "id") or ""
     given: Any = item.get("input", item.get("action"))
     if isinstance(item.get("arguments"), str):
@@ -263,7 +271,8 @@ def _called(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
 
 
 def _finished(rollout: _Rollout, item: dict[str, Any]) -> None:
-    """Take note of what a tool call did, from its result."""
+    """Record the deed of a tool call, from its result `item`. A call that the person refused is no deed; a command that
+    still runs goes on waiting."""
     number, output = text_at(item, "call_id") or "", item.get("output")
     call, to, time = rollout.calls.pop(number)
     text = output if isinstance(output, str) else texts_of(output, TEXTS) or _texts(output)
@@ -285,6 +294,7 @@ def _finished(rollout: _Rollout, item: dict[str, Any]) -> None:
 
 
 def _item(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
+    """Process an item: a tool call, a tool's result or a message."""
     kind = str(item.get("type", ""))
     if kind in _CALLS:
         _called(rollout, item, time)
@@ -306,6 +316,7 @@ def _item(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
 
 
 def _message(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
+    """Process a message of the person or the agent."""
     role = item.get("role")
     if role == "assistant":
         if item.get("phase") != "commentary":
@@ -322,7 +333,8 @@ def _message(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
 
 
 def _human(item: dict[str, Any]) -> Any:
-    """Return the parts of a `user` message that the person wrote, if Codex states who wrote each; else all."""
+    """Return the content of a `user` message: the parts that the person wrote, if Codex states who wrote each, else all
+    parts."""
     content = item.get("content")
     about = item.get("internal_chat_message_metadata_passthrough")
     kinds = about.get("content_item_kinds") if isinstance(about, dict) else None
@@ -339,6 +351,7 @@ def _open_for(rollout: _Rollout) -> _Exchange:
 
 
 def _ask(rollout: _Rollout, text: str, time: str | None) -> None:
+    """Process a prompt of the person from an event. Nothing happens if it is empty."""
     if not text:
         return
     now = rollout.now()
@@ -349,6 +362,8 @@ def _ask(rollout: _Rollout, text: str, time: str | None) -> None:
 
 
 def _reply(rollout: _Rollout, text: str | None, time: str | None) -> None:
+    """Process a text of the agent: it is now the answer of the exchange, instead of earlier texts. Nothing happens if
+    it is empty."""
     text = clean_text(text or "")
     if text:
         now = rollout.now()
@@ -358,7 +373,8 @@ def _reply(rollout: _Rollout, text: str | None, time: str | None) -> None:
 
 
 def _of_dialog(output: Any, questions: dict[str, str]) -> str:
-    """Return what the person answered to `questions` of the agent (by their ids), from the output of that tool call."""
+    """Return what the person answered to questions of the agent. `output`: of the tool call that asked; `questions`: id
+    -> question."""
     found = decoded(output.encode("utf-8", "replace")) if isinstance(output, str) else output
     answers = found.get("answers") if isinstance(found, dict) else None
     if not isinstance(answers, dict):

@@ -59,8 +59,8 @@ class ToolCall(Struct, frozen=True):
 
 
 def call_of(tool: str, given: Any) -> ToolCall | None:
-    """Return what a call of the tool `tool` does; None if it neither runs a command nor edits a file. `given`: its
-    arguments, or the text of a patch."""
+    """Return what a call of the tool `tool` does; None if it neither runs a command that changes something nor edits a
+    file. `given`: its arguments, or the text of a patch."""
     name = tool.lower()
     fields = given if isinstance(given, Mapping) else {}
     if name in SHELLS:
@@ -101,9 +101,10 @@ def status_of(text: str) -> int | None:
 def done(
     reading: Reading, call: ToolCall, number: str, at: DeedPlace, status: int, text: str, seconds: float | None = None
 ) -> None:
-    """Note in `reading` what the call with the id `number` did. `text`: what the tool returned.
+    """Add the deed of a tool call to `reading`. `number`: the call's id; `at`: where it was called; `status`, `text`,
+    `seconds`: its exit status, what it returned and how long it took.
 
-    A file that is edited repeatedly without a command in between is noted once.
+    A file that is edited repeatedly without a command in between is added once. A call under no prompt is not added.
     """
     to, session, cwd, time = at.to, at.session, at.cwd, at.time
     if not to:

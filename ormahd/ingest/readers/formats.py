@@ -29,7 +29,7 @@ LOOKED_AT: Final = 60
 
 
 def format_of(stream: BinaryIO) -> str | None:
-    """Return the name of a stream's format; None if no reader knows the format. Then set the stream back to its
+    """Return the name of a stream's format; None if no reader knows the format. The stream is set back to its
     beginning."""
     try:
         return _format(stream)
@@ -45,11 +45,13 @@ def _known(program: str) -> re.Pattern[str]:
 
 
 def unknown_kinds(program: str, kinds: Iterable[str]) -> list[str]:
-    """Return those kinds of records (`lines.kind_of`) that the reader of a program's transcripts does not know, sorted."""
+    """Return the kinds in `kinds` (see `lines.kind_of`) that the reader of a program's transcripts does not know,
+    sorted."""
     return sorted(kind for kind in kinds if kind and not _known(program).match(kind))
 
 
 def _format(stream: BinaryIO) -> str | None:
+    """Do what `format_of` does, without setting the stream back."""
     sign = first_sign(stream)
     if sign in {b"{", b"["}:
         for line in islice(objects(stream, Reading()), LOOKED_AT) if sign == b"{" else ():
@@ -64,7 +66,7 @@ def _format(stream: BinaryIO) -> str | None:
 
 
 def _of_line(line: dict[str, Any]) -> str | None:
-    """Return the name of the format that has lines like this JSON line; None if the line does not show the format."""
+    """Return the format of a JSON line with these fields; None if the fields do not show the format."""
     kind, has = text_at(line, "type"), line.keys()
     headed = "sessionId" in line and ("projectHash" in line or "startTime" in line)
     if kind is None and (headed or "$rewindTo" in line or "$set" in line):

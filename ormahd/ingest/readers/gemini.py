@@ -46,6 +46,9 @@ class _Message(Struct, frozen=True):
 
 
 class _Chat(Struct):
+    """The state of reading one chat. `begun`: when it began. `subagent`: whether a sub-agent wrote it, so that it has
+    no turns."""
+
     reading: Reading
     session: str = ""
     begun: str | None = None
@@ -78,12 +81,13 @@ class _Chat(Struct):
             self._head(line)
 
     def _head(self, line: dict[str, Any]) -> None:
+        """Read the fields that describe the chat."""
         self.session = self.session or text_at(line, "sessionId") or ""
         self.begun = iso_time(line.get("startTime")) or self.begun
         self.subagent = self.subagent or line.get("kind") == "subagent"
 
     def _did(self, line: dict[str, Any]) -> None:
-        """Take note of the tool calls of a message that have ended."""
+        """Record the deeds of those tool calls of a message that have ended."""
         calls = line.get("toolCalls")
         for record in calls if isinstance(calls, list) else ():
             number, state = text_at(record, "id") or "", text_at(record, "status")
@@ -102,6 +106,7 @@ class _Chat(Struct):
             done(self.reading, call, number, at, status=status, text=text)
 
     def _put(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
+        """Read a message, which may be new, changed or repeated. Yield the turns that are complete with it."""
         number, (role, text) = str(line["id"]), _of(line)
         if role == "assistant":
             self._did(line)
@@ -138,14 +143,18 @@ class _Chat(Struct):
                 yield reply
 
     def answered(self, *, closed: bool) -> Iterator[SessionTurn]:
-        """Yield the answer to the last prompt."""
+        """Yield the answer to the last prompt, if there is one that was not yielded. `closed`: it cannot grow any
+        more."""
         if self.waiting is not None:
             yield replace(self.waiting, closed=closed or self.waiting.closed)
         self.waiting = None
 
     def _replace(self, messages: list[dict[str, Any]]) -> Iterator[SessionTurn]:
-        """Take a list of messages in place of the chat's. A message under a new id is the last one of the same role and
-        text that is not in the list: it keeps its key."""
+        """Replace the chat's messages by a list, and yield the turns that are complete with it.
+
+        A message under a new id is recognised by role and text: it is the last such message that is not in the list,
+        and keeps its key.
+        """
         taken = {str(message["id"]) for message in messages}
         for line in reversed(messages):
             number, (role, text) = str(line["id"]), _of(line)
@@ -159,7 +168,8 @@ class _Chat(Struct):
             yield from self._put(line)
 
     def _rewind(self, to: str) -> Iterator[SessionTurn]:
-        """Take back the message with the id `to`, and all later ones; all if there is no such message."""
+        """Take back the message with the id `to` and all later ones; all messages if no message has that id. First
+        yield the answer to the last prompt."""
         yield from self.answered(closed=True)
         number = ""
         while self.listed and number != to:
@@ -182,8 +192,8 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def last_compression(chat: str | None) -> str:
-    """Return the time, as written, of the last compression that the end of a chat's file shows; "" if it shows none, or
-    cannot be opened: it is written with the first answer."""
+    """Return the time, as written, of the last compression in the file `chat`, of which only the end is read. "" if it
+    shows none, or does not exist yet: the file is written with the first answer."""
     try:
         with open_regular(Path(chat or "")) as opened:
             opened.seek(max(0, os.fstat(opened.fileno()).st_size - TAIL))
@@ -193,8 +203,8 @@ def last_compression(chat: str | None) -> str:
 
 
 def head_of(stream: BinaryIO) -> dict[str, Any]:
-    """Return the fields before the list of messages of a chat that is a single object, as older versions wrote it; {} for
-    any other stream. Then set the stream back to its beginning."""
+    """Return the fields before the list of messages, if a chat is a single object, as older versions wrote it; {} for
+    any other stream. The stream is set back to its beginning."""
     begin = stream.read(CHUNK)
     stream.seek(0)
     listed = _LIST.search(begin)
@@ -203,8 +213,8 @@ def head_of(stream: BinaryIO) -> dict[str, Any]:
 
 
 def _of(line: dict[str, Any]) -> tuple[str, str]:
-    """Return (role, text) of a message. The role is "" for what is no part of the conversation, such as a tool's result;
-    the text "" for a prompt that no person wrote, or that has no words."""
+    """Return (role, text) of a message. The role is "" if it is no part of the conversation, such as a tool's result.
+    The text is "" if no person wrote the prompt, or it has no words."""
     content = line.get("content")
     if line.get("type") == "gemini":
         return "assistant", clean_text(texts_of(content, ("text",)))

@@ -51,7 +51,10 @@ def lines(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
 
 def objects(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of a stream that has one object in each line. Other lines are counted in
-    `reading.damaged`, except the last line: it may be half written, and is then read by the next read."""
+    `reading.damaged`.
+
+    The last line is not counted: it may be half written, and a later read gets all of it.
+    """
     broken = 0
     for line in lines(stream, reading):
         reading.damaged += broken
@@ -69,8 +72,8 @@ def objects(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
 
 
 def kind_of(record: dict[str, Any]) -> str:
-    """Return the kind of a record: its `type` and that of what it wraps, joined by a dot; instead of a type that it has
-    not, a key that begins with `$`. It is short, and has no signs but those of names."""
+    """Return the kind of a record: its `type` and the types of the records that it wraps, joined by dots. A record
+    without a type has instead its first key that begins with `$`. Other characters than those of names become `?`."""
     names: list[str] = []
     part: Any = record
     while isinstance(part, dict) and len(names) < 3:
@@ -94,7 +97,7 @@ def decoded(data: bytes) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """Return a copy of a JSON value with lone surrogates replaced in all its strings."""
+    """Return a copy of a JSON value in which lone surrogates are replaced in all strings."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     if isinstance(value, list):

@@ -94,9 +94,9 @@ def answer(
 
 
 def with_last_answers(turns: Iterable[SessionTurn]) -> Iterator[SessionTurn]:
-    """Yield the turns of one conversation: each prompt, and of the answers to it the last one.
+    """Yield the turns of one conversation: each prompt, followed by the last of the answers to it.
 
-    A prompt without text (a picture) is not yielded, and neither is an answer to it, or one that answers no prompt.
+    A prompt without text (a picture) is left out with the answers to it, and so are answers before the first prompt.
     """
     asked = ""
     last: SessionTurn | None = None

@@ -45,8 +45,8 @@ _FOREIGN: Final = re.compile(r"[\"“”„«»]|:$|^[^\W\d_][\w .'()-]{0,30}:\s
 
 
 def candidates(turns: Iterable[SessionTurn], *, today: datetime, title: str = "") -> list[MemoryCandidate]:
-    """Return the memories that the person's turns state. `today`: the date of a turn that has no time; `title`: that of
-    the session, which may say that its turns are about a text to work on."""
+    """Return the memories that the person's turns state. `today`: the date for a turn that has no time. `title`: the
+    session's title, which may say that its turns are about a text to work on."""
     memories: dict[str, MemoryCandidate] = {}
     last: list[str] = []
     purpose = titled = around("purpose").search(title) is not None
@@ -80,22 +80,23 @@ def candidates(turns: Iterable[SessionTurn], *, today: datetime, title: str = ""
 
 
 def own_words(text: str) -> str:
-    """Return a prompt with straight quotes and without the question that it answers, and its first `LONGEST` characters
-    with an empty line after them if it is longer."""
+    """Return a prompt with straight quotes and without the question that it answers. Of a longer prompt: the first
+    `LONGEST` characters, with an empty line after them, by which `_PASTED` recognises it."""
     own = QUESTION.sub("\n", text).strip()[: 2 * LONGEST]
     text = _WRAPPED.sub(" ", _SURROGATE.sub("\ufffd", own.translate(_MARKS)))
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n\n…"
 
 
 def takes_back(text: str) -> bool:
-    """Return whether a prompt takes back what the person said in the one before."""
+    """Return whether a prompt takes back what the person said in the prompt before."""
     retracted = around("retract").search(text) or around("halt").match(text)
     private = len(text) <= SHORT // 3 and around("private").search(text)
     return bool(retracted or private) and len(text) <= SHORT and not _PASTED.search(text)
 
 
 def _found(text: str, day: date) -> Iterator[FoundMemory]:
-    """Yield the memories that a prompt states: anywhere in it what it asks to remember, at its end other statements."""
+    """Yield the memories that a prompt states. What the person asks to remember may be anywhere in it, other statements
+    only at its end. `day`: the date of the prompt."""
     lines = [(line, _ITEM.match(line)) for line in text.splitlines()]
     parts = [(part, mark) for line, mark in lines for part in _SPLIT.split(line[mark.end() if mark else 0 :].strip())]
     if _PASTED.search(text) or sum(not mark for _, mark in lines) > LINES:

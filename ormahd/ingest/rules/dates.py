@@ -18,8 +18,9 @@ Words = Mapping[str, str]
 
 
 def absolute(text: str, words: Words, day: date, *, recurring: bool) -> str:
-    """Return `text` with relative dates made absolute. `day`: the day on which the text was said. `recurring`: leave
-    phrases such as "on Friday" as they are, because they mean every Friday."""
+    """Return `text` with relative dates made absolute. `words`: the table `dates` of its language. `day`: the day on
+    which the text was said. `recurring`: leave phrases such as "on Friday" as they are, because they mean every
+    Friday."""
     vague = False
     for pattern, sign in _patterns(words):
         for match in reversed(list(pattern.finditer(text)) if not (recurring and sign == "~") else []):
@@ -38,7 +39,8 @@ def absolute(text: str, words: Words, day: date, *, recurring: bool) -> str:
 
 
 def _meaning(named: Words, sign: str, words: Words, day: date) -> tuple[str, str] | None:
-    """Return (ISO date, name of its form in `words`); None if the date is unclear. `named`: the groups of a match."""
+    """Return (ISO date, name of its form in `words`) of a relative date; None if the date is unclear. `named`: the
+    groups of a match of `_patterns`; `sign`: that pattern's; `day`: the day on which it was said."""
     if "word" in named:
         return _shifted(day, "d", int(dict(_pairs(words["days"]))[named["word"]]))
     if "span" in named:
@@ -55,6 +57,8 @@ def _meaning(named: Words, sign: str, words: Words, day: date) -> tuple[str, str
 
 
 def _shifted(day: date, unit: str, count: int) -> tuple[str, str]:
+    """Return (the ISO date `count` units after `day`, name of its form). `unit`: a day (`d`), week (`w`), month (`m`)
+    or year (`y`). A month is given without a day, and a year alone."""
     if unit in "dw":
         return (day + timedelta(count * (7 if unit == "w" else 1))).isoformat(), "week" if unit == "w" else "on"
     months = day.year * 12 + day.month - 1 + count * (12 if unit == "y" else 1)
@@ -62,7 +66,8 @@ def _shifted(day: date, unit: str, count: int) -> tuple[str, str]:
 
 
 def _patterns(words: Words) -> Iterator[tuple[re.Pattern[str], str]]:
-    """Yield (pattern, sign) of all forms of relative dates."""
+    """Yield (pattern, sign) of all forms of relative dates. The sign is what follows `=` in the entry, such as `+`; ""
+    for `days` and `spans`."""
     leads = words["lead"].replace("_", " ").split()
     groups = {
         "{n}": rf"(?P<n>\d{{1,3}}|{_any(_places(words['numbers']))})",
@@ -84,13 +89,15 @@ def _patterns(words: Words) -> Iterator[tuple[re.Pattern[str], str]]:
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (phrase, value) of the entries `phrase=value` of a list."""
     return ((key.replace("_", " "), value) for key, _, value in (part.rpartition("=") for part in text.split()))
 
 
 def _places(text: str) -> dict[str, int]:
-    """Return name -> its position in a list."""
+    """Return {name: position in the list}, from 0. Names for the same thing have the same position."""
     return {name.replace("_", " "): at for at, names in enumerate(text.split()) for name in names.split("|")}
 
 
 def _any(listed: Iterable[str]) -> str:
+    """Return a regular expression that matches each of these phrases, the longest first."""
     return "|".join(map(re.escape, sorted(listed, key=len, reverse=True))).replace(r"\ ", " ")

@@ -58,7 +58,7 @@ class RuleLanguage(Struct, frozen=True):
 
 @cache
 def load(language: str) -> RuleLanguage:
-    """Return the compiled content of `words/<language>.toml`. The file is read only at the first call."""
+    """Return the compiled content of `words/<language>.toml`. The file is read at the first call only."""
     file = tomllib.loads(resources.files(__package__).joinpath("words", f"{language}.toml").read_text("utf-8"))
     own = [(_listed([row["say"]]), row["tells"], NodeType(row["type"])) for row in file["own"]]
     lists = {name: _listed(row) for name, row in file["lists"].items()} | {"say": _listed([say for say, *_ in own])}
@@ -74,20 +74,23 @@ def load(language: str) -> RuleLanguage:
 
 @cache
 def around(name: str) -> re.Pattern[str]:
-    """Return a pattern of the list `name` of all languages, of what is said around a statement."""
+    """Return a pattern that matches the list `name` of every language. These lists have what is said around a
+    statement."""
     return _compiled("|".join(load(language).lists[name].pattern for language in LANGUAGES))
 
 
 def _listed(row: str | list[str]) -> str:
-    """Return the alternatives of a list, the longer ones first where they are words."""
+    """Return a group with the alternatives of a list. If the list is a string of words, the longer ones come first."""
     if isinstance(row, str):
         row = sorted((word.replace("_", " ") for word in row.split()), key=len, reverse=True)
     return f"(?:{'|'.join(row)})"
 
 
 def _whole(alternatives: str) -> str:
+    """Return a regular expression that matches these alternatives as whole words."""
     return rf"(?<![\w'-]){alternatives}{_END}"
 
 
 def _compiled(source: str) -> re.Pattern[str]:
+    """Return the pattern of a regular expression, which ignores case."""
     return re.compile(source, re.IGNORECASE)

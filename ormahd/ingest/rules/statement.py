@@ -38,8 +38,9 @@ class FoundMemory(Struct, frozen=True):
 
 
 def found(text: str, before: str, speech: RuleLanguage, day: date, *, alone: bool) -> Iterator[FoundMemory]:
-    """Yield the memories that a sentence states. `before`: the previous sentence, to which "Remember that." refers;
-    `day`: the day on which the sentence was said; `alone`: whether it is a prompt of its own."""
+    """Yield the memories that a sentence states. `before`: the previous sentence, to which "Remember that." refers.
+    `speech`: the words of its language. `day`: the day on which the sentence was said. `alone`: whether it is a prompt
+    of its own."""
     if (dead := _rejected(text, before, speech)) is not None:
         yield _finished(dead, speech, day)
         return
@@ -51,12 +52,13 @@ def found(text: str, before: str, speech: RuleLanguage, day: date, *, alone: boo
 
 
 def item(text: str, speech: RuleLanguage, day: date) -> Iterator[FoundMemory]:
-    """Yield the memory of an item of a list that the person asked to remember."""
+    """Yield the memory that an item of a list states, which the person asked to remember; none if it cannot be
+    understood alone."""
     return (_finished(memory, speech, day) for memory in _stated(text, speech))
 
 
 def bare(text: str, speech: RuleLanguage) -> str:
-    """Return a text without leading words such as "ok", courtesies and the mark at its end."""
+    """Return a text without leading words such as "ok", courtesies and the punctuation at its end."""
     text = text.strip(" ,:–—-")
     tail = speech.lists["tails"].search(text.rstrip(" .!?…,;:–—-"))
     text = text[: tail.start()] if tail else text
@@ -65,7 +67,8 @@ def bare(text: str, speech: RuleLanguage) -> str:
 
 
 def _rejected(text: str, before: str, speech: RuleLanguage) -> FoundMemory | None:
-    """Return the memory of something that was tried and rejected, which a sentence says alone or with the one before."""
+    """Return the memory of something that was tried and rejected; None if the sentence does not say that, alone or
+    together with the sentence before."""
     now = _cut(bare(text, speech), speech)
     if text.endswith("?"):
         return None
@@ -77,6 +80,8 @@ def _rejected(text: str, before: str, speech: RuleLanguage) -> FoundMemory | Non
 
 
 def _found(text: str, before: str, speech: RuleLanguage, *, alone: bool, open_end: bool) -> Iterator[FoundMemory]:
+    """Yield the memories that a part of a sentence states, without the finish that `_finished` gives them. `open_end`:
+    whether the sentence is a question or trails off; it then states nothing, unless it asks to remember something."""
     lists = speech.lists
     if end := lists["behind"].search(text):
         yield from _stated(text[: end.start()] or before, speech)
@@ -126,7 +131,8 @@ def _kind(text: str, speech: RuleLanguage) -> NodeType | None:
 
 
 def _own(text: str, speech: RuleLanguage) -> Iterator[FoundMemory]:
-    """Yield the memory of a statement of the person about themselves."""
+    """Yield the memory of a statement of the person about themselves; none if it is no such statement, or does not
+    last."""
     for pattern, tells, kind in speech.own:
         if match := pattern.match(text):
             taste = kind is NodeType.PREFERENCE
@@ -141,8 +147,8 @@ def _own(text: str, speech: RuleLanguage) -> Iterator[FoundMemory]:
 
 
 def _stands(text: str, speech: RuleLanguage, *, least: int = LEAST) -> bool:
-    """Return whether a text is a whole statement that can be understood without the conversation, and holds for
-    longer than it. It has at least `least` words."""
+    """Return whether a text is a complete statement that can be understood without the conversation, holds for longer
+    than it, and has at least `least` words."""
     lists, words = speech.lists, _WORD.findall(text)
     return (
         len(words) >= least
@@ -156,7 +162,8 @@ def _stands(text: str, speech: RuleLanguage, *, least: int = LEAST) -> bool:
 
 
 def _reported(text: str, speech: RuleLanguage) -> str:
-    """Return a text in which the person is "the user"; as a quotation if it has other words of the first person."""
+    """Return a text in which the person is "the user". If other words of the first person remain, the text is
+    quoted."""
     rewritten = text
     for word, instead in speech.file["alone"].items():
         rewritten = re.sub(rf"(?<![\w'-]){word}(?![\w'-])", instead, rewritten, flags=re.IGNORECASE)
@@ -165,14 +172,15 @@ def _reported(text: str, speech: RuleLanguage) -> str:
 
 
 def _cut(text: str, speech: RuleLanguage, form: str = "cut") -> str:
-    """Return a statement without what follows from it for the work at hand: ", so remove the cron job". `form`: `aside`
-    keeps what says with what, or how, the agent is to work from then on."""
+    """Return a statement without a part that only concerns the work at hand: ", so remove the cron job". `form`: the
+    list that matches the beginning of such a part; `aside` spares a part that says how the agent is to work from then
+    on."""
     cut = speech.lists[form].search(text)
     return text[: cut.start()] if cut else text
 
 
 def _finished(memory: FoundMemory, speech: RuleLanguage, day: date) -> FoundMemory:
-    """Return a memory with absolute dates, a title and a full stop. A preference in the person's own words is about the
+    """Return a memory with absolute dates, a title and a full stop. A preference that quotes the person is about the
     person, unless it says where it holds."""
     file, recurring = speech.file, memory.type is NodeType.PREFERENCE
     text = absolute(f"{memory.content[:1].upper()}{memory.content[1:]}", file["dates"], day, recurring=recurring)
