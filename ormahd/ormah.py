@@ -353,7 +353,7 @@ class Ormah:
             if not found or self.vault.head() == head:
                 break
         if found:
-            edited = self.reconciler.unread({one.path for one in found if one.path is not None})
+            edited = self.reconciler.pending_paths({one.path for one in found if one.path is not None})
             edited |= self.reconciler.scan().waiting
             found = [one for one in found if one.path not in edited]
         if damage := [one.detail for one in found if one.what == "damaged"]:

@@ -25,7 +25,7 @@ from ormahd.ingest.sources import display_path, is_session_file, walk
 from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.state.sources import SourceLog
-from ormahd.watch.watcher import FolderWatch, resting
+from ormahd.watch.watcher import FolderWatch, is_rested
 
 log = logging.getLogger("ormahd.ingest")
 
@@ -214,7 +214,7 @@ class SessionWatcher:
                 continue  # the file was deleted in the meantime
             if changed < self._since or not self.wants(folder, file):
                 continue
-            if resting(changed, self._quiet):
+            if is_rested(changed, self._quiet):
                 self._capture.read(file)
             else:
                 written = True

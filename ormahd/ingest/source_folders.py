@@ -36,7 +36,7 @@ from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.settings.learning import SourceFolder
 from ormahd.state.sources import SourceLog
-from ormahd.watch.watcher import FolderWatch, resting
+from ormahd.watch.watcher import FolderWatch, is_rested
 
 SOURCE: Final = "sources"
 QUIET: Final = 1.0
@@ -197,7 +197,7 @@ class SourceFolders:
             indexed = {((row.size, row.mtime_ns, row.inode), row.space, row.source) for row in rows.get(file, ())}
             if self._empty.get(file) != key and indexed != {(key, source.space, source.label)}:
                 fresh.append(file)
-        written = [file for file in fresh if not resting(present[file][1] / 1e9, QUIET)]
+        written = [file for file in fresh if not is_rested(present[file][1] / 1e9, QUIET)]
         fresh = [file for file in fresh if file not in written]
         # What is gone is looked at once all files rest: a file that is written may be one that was moved.
         deleted = [] if written else [file for file in rows if file not in present]

@@ -79,6 +79,8 @@ def decide(file: File, context: Context) -> Decision:
     note, path = file.note, file.path
     problems = tuple(finding(path, found.level, found.what, found.mend, found.line) for found in note.problems)
     commit = FileAction.INDEX if file.at_head else FileAction.COMMIT
+
+    # Conflict markers, and files that git would convert.
     if note.kind is NoteKind.CONFLICTED:
         return Decision(FileAction.HOLD, None, file.data, problems)
     unwritable = context.vault.unwritable_path(path)
@@ -86,6 +88,8 @@ def decide(file: File, context: Context) -> Decision:
         what = f"{unwritable}: it is found as it is, and neither written nor committed"
         problems += (finding(path, "info", what, "nothing need be done; commit it yourself"),)
         return Decision(FileAction.INDEX, None, _without_id(file, file.data), problems)
+
+    # A secret is indexed redacted, and never committed.
     if not file.at_head and context.check_secrets:
         redacted = redact(file.data.decode("utf-8", "replace"), pace=priority.giving)
         if redacted.found:
@@ -94,6 +98,8 @@ def decide(file: File, context: Context) -> Decision:
                 what = f"it holds what looks like a secret ({found.kind}); it was not committed"
                 problems += (finding(path, "warning", what, mend, found.line),)
             return Decision(FileAction.INDEX, None, _without_id(file, redacted.text.encode()), problems)
+
+    # Identity: a file is no memory if another file has its id.
     if note.kind in {NoteKind.APART, NoteKind.FOREIGN}:
         return Decision(FileAction.INDEX, None, file.data, problems)
     owned = claim(note.kind, note.id)
@@ -106,10 +112,12 @@ def decide(file: File, context: Context) -> Decision:
             return Decision(FileAction.INDEX, None, _without_id(file, file.data), problems)
     if note.kind in {NoteKind.NOTE, NoteKind.BROKEN}:
         return Decision(commit, note.id if note.kind is NoteKind.NOTE else None, file.data, problems)
+
+    # A file without an id gets one, unless it is empty.
     if file.data.strip():
         return _give_id(file, context, problems)
     # An emptied file is not committed: its path keeps its id for when the person types into it again.
-    if not file.at_head and context.identity.at_head(path) is not None:
+    if not file.at_head and context.identity.id_at_head(path) is not None:
         mend = f"write into it, or bring it back, in the vault: git restore {shlex.quote(path)}"
         what = "it is empty, and no memory until something stands in it; its text is in git"
         problems += (finding(path, "warning", what, mend),)
@@ -131,10 +139,10 @@ def _give_id(file: File, context: Context, problems: tuple[dict[str, Any], ...])
     those found so far.
     """
     identity, path = context.identity, file.path
-    node_id, created = identity.at_head(path), None
+    node_id, created = identity.id_at_head(path), None
     if node_id is not None and identity.owner(node_id, path) is None:
-        created = identity.created(path)
-    else:  # until its short id is free
+        created = identity.created_at_head(path)
+    else:  # try ids until the short id is free
         tries = (derived_id(context.vault.id, path, file.data, attempt=attempt) for attempt in range(1000))
         node_id = next(made for made in tries if not identity.is_taken(made))
     try:

@@ -55,7 +55,7 @@ def commit(vault: Vault, verb: str, edits: Sequence[FileEdit], *, quiet: float) 
     """
     waiting: dict[str, float] = {}
     with vault.between_writes():
-        pass  # these bytes may be those of an op that is being written: HEAD has it now
+        pass  # wait: these bytes may be those of an op that is being written, and are in HEAD afterwards
     while edits:
         try:
             sentence = subject(verb, [edit.name for edit in edits])

@@ -62,7 +62,7 @@ class CommitFiles:
         self._vault = vault
         self._tree = vault.tree(commit)
         notes = (path for path in self._tree if is_note_name(path.rpartition("/")[2]))
-        self.files = {path: self._tree[path] for path in notes if not excluded.by_name(path)}
+        self.files = {path: self._tree[path] for path in notes if not excluded.is_excluded_by_name(path)}
 
     def file(self, path: str) -> bytes | None:
         """Return the bytes of any file of the vault in this commit; None if there is none at `path`."""
@@ -71,8 +71,8 @@ class CommitFiles:
 
 
 class Identity:
-    """Tells, during one scan of the reconciler, which note ids files have in HEAD and in the folder. Call `saw` when a
-    changed file was read, and `took` when it is decided to which file an id belongs."""
+    """Tells, during one scan of the reconciler, which note ids files have in HEAD and in the folder. Call `record_file` when a
+    changed file was read, and `record_owner` when it is decided to which file an id belongs."""
 
     def __init__(self, vault: Vault, history: History, tree: dict[str, str], changed: Mapping[str, FileStat]) -> None:
         """`tree`: HEAD's files. `changed`: the files that this scan looks at."""
@@ -82,69 +82,69 @@ class Identity:
         self._changed = changed
         self._ids: dict[str, str | None] = {}
         self._paths: dict[str, list[str]] = {}
-        self._now: dict[str, str | None] = {}
-        self._taken: dict[str, str] = {}
-        self._followed = False
+        self._ids_in_folder: dict[str, str | None] = {}
+        self._owners: dict[str, str] = {}
+        self._is_current = False
 
-    def saw(self, path: str, note: Note, blob: str | None) -> None:
+    def record_file(self, path: str, note: Note, blob: str | None) -> None:
         """Record that the changed file at `path` was read and parsed as `note`. `blob`: its blob id if HEAD has the
         same bytes, else None."""
-        self._now[path] = claim(note.kind, note.id)
+        self._ids_in_folder[path] = claim(note.kind, note.id)
         if blob is not None:
-            self._ids[blob] = self._now[path]
+            self._ids[blob] = self._ids_in_folder[path]
 
-    def took(self, path: str, node_id: str) -> None:
+    def record_owner(self, path: str, node_id: str) -> None:
         """Record that the id belongs to the file at `path` from now on."""
-        self._taken[node_id] = path
+        self._owners[node_id] = path
 
     # What HEAD has
 
-    def _past(self) -> History:
+    def _current_history(self) -> History:
         """Return the tables of the history. The first call brings them up to HEAD, which takes time, and most scans
         need none."""
-        if not self._followed:  # most scans ask nothing
+        if not self._is_current:  # most scans ask nothing
             self._history.follow()
-            self._followed = True
+            self._is_current = True
         return self._history
 
-    def at_head(self, path: str) -> str | None:
+    def id_at_head(self, path: str) -> str | None:
         """Return the id of the note that HEAD has at `path`; None if HEAD has no note there."""
         oid = self._tree.get(path)
         if oid is not None and oid not in self._ids:
-            self._ids[oid] = self._past().note_in(oid, path)
+            self._ids[oid] = self._current_history().note_in(oid, path)
         return None if oid is None else self._ids[oid]
 
-    def created(self, path: str) -> datetime | None:
+    def created_at_head(self, path: str) -> datetime | None:
         """Return the date `created` of the note that HEAD has at `path`; None if the note has no such date."""
         return parse(self._vault.blob(self._tree[path]), path).created
 
-    def paths(self, node_id: str) -> list[str]:
+    def paths_at_head(self, node_id: str) -> list[str]:
         """Return the paths where HEAD has a note whose id is `node_id`, or begins with it."""
         if node_id not in self._paths:
-            found = [path for path, oid in self._past().paths(node_id) if self._tree.get(path) == oid]
+            found = [path for path, oid in self._current_history().paths(node_id) if self._tree.get(path) == oid]
             self._paths[node_id] = [path for path in found if is_note_name(path.rpartition("/")[2])]
         return self._paths[node_id]
 
     def is_taken(self, node_id: str) -> bool:
         """Whether another note has this id, or one with the same short id."""
         short = short_id(node_id)
-        return bool(self.paths(short)) or any(short_id(taken) == short for taken in self._taken)
+        return bool(self.paths_at_head(short)) or any(short_id(taken) == short for taken in self._owners)
 
     # What the folder has
 
-    def now(self, path: str) -> str | None:
+    def id_in_folder(self, path: str) -> str | None:
         """Return the id of the note at `path` in the folder; None if there is no file, or it has no id. A changed file
         that cannot be read counts as in HEAD."""
-        if path in self._changed and path not in self._now:
+        if path in self._changed and path not in self._ids_in_folder:
             with suppress(OSError):  # until it can be read, it counts as in HEAD
                 data = read_stable(self._vault.root, self._changed[path])
                 if data is not None:
-                    self.saw(path, parse(data, path), None)
-        if path not in self._now:
-            self._now[path] = self.at_head(path) if self.present(path) else None
-        return self._now[path]
+                    self.record_file(path, parse(data, path), None)
+        if path not in self._ids_in_folder:
+            self._ids_in_folder[path] = self.id_at_head(path) if self.is_present(path) else None
+        return self._ids_in_folder[path]
 
-    def present(self, path: str) -> bool:
+    def is_present(self, path: str) -> bool:
         """Whether a regular file is at `path` in the folder."""
         with suppress(OSError):
             return stat.S_ISREG(os.lstat(self._vault.root / path).st_mode)
@@ -156,17 +156,19 @@ class Identity:
         The id belongs to the file that got it in this scan. Otherwise it belongs to one of the files that have it in
         HEAD and still in the folder: if there are several, to the one that had it first in the history.
         """
-        if node_id in self._taken:
-            other = self._taken[node_id]
+        if node_id in self._owners:
+            other = self._owners[node_id]
             return None if other == path else other
-        others = [other for other in self.paths(node_id) if other != path and self.now(other) == node_id]
+        others = [
+            other for other in self.paths_at_head(node_id) if other != path and self.id_in_folder(other) == node_id
+        ]
         if not others:
             return None
-        rivals = [path, *others] if self.at_head(path) == node_id else others
-        chosen = rivals[0] if len(rivals) == 1 else self._past().first_path(node_id, rivals) or rivals[0]
+        rivals = [path, *others] if self.id_at_head(path) == node_id else others
+        chosen = rivals[0] if len(rivals) == 1 else self._current_history().first_path(node_id, rivals) or rivals[0]
         return None if chosen == path else chosen
 
     def moved_from(self, node_id: str, path: str) -> list[str]:
         """Return the paths, other than `path`, where HEAD has the note and the folder has no file. The note was moved
         from there."""
-        return [other for other in self.paths(node_id) if other != path and not self.present(other)]
+        return [other for other in self.paths_at_head(node_id) if other != path and not self.is_present(other)]

@@ -57,15 +57,15 @@ def read_stable(root: Path, seen: FileStat) -> bytes | None:
             return None
         raise
     try:
-        if not _same(os.fstat(fd), seen):
+        if not _is_unchanged(os.fstat(fd), seen):
             return None
         data = os.read(fd, seen.size + 1)  # a single read gets all of it, or the file has changed
-        return data if len(data) == seen.size and _same(os.fstat(fd), seen) else None
+        return data if len(data) == seen.size and _is_unchanged(os.fstat(fd), seen) else None
     finally:
         os.close(fd)
 
 
-def _same(found: os.stat_result, seen: FileStat) -> bool:
+def _is_unchanged(found: os.stat_result, seen: FileStat) -> bool:
     """Whether `found` is the stat of a regular file, and equals `seen`."""
     return stat.S_ISREG(found.st_mode) and not FileStat.of(seen.path, found).differs(seen.state(""))
 
@@ -94,7 +94,7 @@ class RestCheck:
         self._quiet = quiet
         self._first: dict[str, tuple[FileStat | None, float]] = {}
 
-    def missing(self, path: str, seen: FileStat | None) -> float:
+    def seconds_until_rest(self, path: str, seen: FileStat | None) -> float:
         """Return how many more seconds the file must not change until it is at rest; 0 if it is at rest. `seen`: its
         stat now; None if the file is absent."""
         now = time.monotonic()

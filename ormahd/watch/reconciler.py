@@ -39,7 +39,7 @@ from ormahd.watch.decide import Context, Decision, File, FileAction, decide
 from ormahd.watch.edits import BUSY_S, FileEdit, commit, label
 from ormahd.watch.identity import HeadFiles, Identity
 from ormahd.watch.reading import FileStat, RestCheck, read_stable
-from ormahd.watch.walk import READABLE, WalkResult, below, homes, walk
+from ormahd.watch.walk import MEND_UNREADABLE, WalkResult, below, folders_of, walk
 
 BATCH = 500
 """The largest number of files in one update of the index, and in one commit."""
@@ -152,15 +152,15 @@ class Reconciler:
         with self.scanning:
             return _Scan(self, progress).run(rested, only)
 
-    def behind(self) -> bool:
+    def lacks_head(self) -> bool:
         """Whether HEAD is at a commit that the index does not have yet."""
         with self.vault.between_writes():
             return self.vault.head() != self.index.position
 
-    def unread(self, paths: Iterable[str]) -> set[str]:
+    def pending_paths(self, paths: Iterable[str]) -> set[str]:
         """Return the paths in `paths` that a scan may still have to bring in: all if HEAD has moved, otherwise the
         files whose content HEAD does not have. A file that may not be read counts as in HEAD."""
-        if self.behind():
+        if self.lacks_head():
             return set(paths)
         found = set()
         for path in paths:
@@ -199,7 +199,7 @@ class Reconciler:
         """Return the paths in `paths` that git ignores. To save time, git is not asked about files of HEAD and their
         folders."""
         tree = self.head_files.at(self.vault.head())
-        folders = homes(tree)
+        folders = folders_of(tree)
         return self.vault.is_ignored([path for path in paths if path not in tree and path not in folders])
 
 
@@ -211,7 +211,7 @@ class _Scan:
         self.progress = progress
         self.vault = owner.vault
         self.index = owner.index
-        self.out = ScanResult()
+        self.result = ScanResult()
         self.begun_ns = time.time_ns()
         with self.vault.between_writes():
             self.head = owner.reached = self.vault.head()
@@ -221,16 +221,16 @@ class _Scan:
         self.upserts: dict[str, tuple[bytes, FileState]] = {}
         self.notes: dict[str, Note | None] = {}
         self.removals: list[str] = []
-        self.touched: list[FileState] = []
-        self.bytes = 0
+        self.new_stats: list[FileState] = []
+        self.collected_bytes = 0
         self.edits: dict[str, list[FileEdit]] = {"Add": [], "Move": [], "Edit": [], "Delete": []}
         self.waiting_ids: set[str | None] = set()
         self.decided: set[str] = set()
         self.moved: set[str] = set()
         """Paths that a moved note has left."""
-        self.vanished: set[str] = set()
+        self.lost_ids: set[str] = set()
         """Ids that a file lost in this scan."""
-        self.outdone: set[str] = set()
+        self.displaced: set[str] = set()
         """Files whose id this scan gave to another file."""
 
     def run(self, rested: Collection[str], only: Collection[str] | None) -> ScanResult:
@@ -245,38 +245,38 @@ class _Scan:
             only = None
         self.walk(since=since, only=only)
         if self.rows and under_way(self.vault.git):
-            return self.put_off()
+            return self.postpone()
 
-        self.take(self.found.changed)
+        self.bring_in(self.found.changed)
         if only is None:
-            self.take_deletions(rested)
-        self.feed()
+            self.bring_in_deletions(rested)
+        self.update_index()
         self.commit_all()
-        if self.outdone or self.vanished:
-            self.again()
-        if self.finish() and only is None:
-            self.own_data()
+        if self.displaced or self.lost_ids:
+            self.decide_again()
+        if self.record_head() and only is None:
+            self.commit_own_data()
         if only is None:
             owner.trusted_ns = self.begun_ns - RACY_NS
-        owner.rest.keep(self.out.waiting)
-        return self.out
+        owner.rest.keep(self.result.waiting)
+        return self.result
 
-    def put_off(self) -> ScanResult:
+    def postpone(self) -> ScanResult:
         """Leave everything to a later scan, because a rebase or merge is under way, and return the result.
 
         Until it ends, notes may be missing from the folder; the index keeps what it has. Only the files with conflict
         markers are recorded, for `doctor`.
         """
         for path, seen in self.found.changed.items():
-            with self.guarded(path):
+            with self.skipping_faults(path):
                 file, row = self.read(seen), self.rows.get(path)
                 if file is not None and file.note.kind is NoteKind.CONFLICTED:
                     self.decide(file)
                 if file is None or row is None or row.digest != file.note.digest:
-                    self.out.wait(path, BUSY_S)
+                    self.result.wait(path, BUSY_S)
         for path in self.found.absent(self.rows):
-            self.out.wait(path, BUSY_S)
-        return self.out
+            self.result.wait(path, BUSY_S)
+        return self.result
 
     def walk(self, *, since: int | None, only: Collection[str] | None = None) -> None:
         """Walk the folder, and prepare the decisions: set `known`, `found`, `identity` and `context`. `since`: see
@@ -291,7 +291,7 @@ class _Scan:
         else:
             skipped = {path: why for path, why in owner.skipped.items() if path not in only}
             self.found = WalkResult(present=set(self.rows), skipped=skipped)
-        owner.skipped = self.out.skipped = self.found.skipped
+        owner.skipped = self.result.skipped = self.found.skipped
         changed = self.found.changed
         self.identity = Identity(self.vault, owner.history, self.tree, changed)
         changed.update(self.stats(only or ()))
@@ -310,20 +310,20 @@ class _Scan:
     def stats(self, paths: Iterable[str]) -> dict[str, FileStat]:
         """Return {path: stat} of the files in `paths` that are regular files and can be examined."""
         found: dict[str, FileStat] = {}
-        for path in filter(self.identity.present, paths):
-            with self.guarded(path):
+        for path in filter(self.identity.is_present, paths):
+            with self.skipping_faults(path):
                 found[path] = FileStat.of(path, (self.vault.root / path).lstat())
         return found
 
     @contextmanager
-    def guarded(self, path: str) -> Iterator[None]:
+    def skipping_faults(self, path: str) -> Iterator[None]:
         """Context manager: an error in the block that may be due to the file at `path` ends the block, and the file is
         skipped."""
         try:
             yield
         except OSError as exc:
             self.found.present.discard(path)
-            self.found.skip(path, "warning", f"cannot be read or written: {exc.strerror or exc}", READABLE)
+            self.found.skip(path, "warning", f"cannot be read or written: {exc.strerror or exc}", MEND_UNREADABLE)
         except FAULTS as exc:
             log.exception("a file of the vault cannot be taken in; the others are")
             mend = "change the file or move it out of the vault; please report it, the log has the rest"
@@ -334,12 +334,12 @@ class _Scan:
     def read(self, seen: FileStat) -> File | None:
         """Read and parse a changed file; None if its stat is not `seen` any more. Raises OSError."""
         data = read_stable(self.vault.root, seen)
-        return None if data is None else self.understand(seen, data)
+        return None if data is None else self.parse_file(seen, data)
 
-    def understand(self, seen: FileStat, data: bytes) -> File:
+    def parse_file(self, seen: FileStat, data: bytes) -> File:
         """Return the file with the stat `seen` and the bytes `data`, parsed, and tell `identity` of it."""
         note, at_head = parse(data, seen.path), self.is_at_head(seen.path, data)
-        self.identity.saw(seen.path, note, self.tree[seen.path] if at_head else None)
+        self.identity.record_file(seen.path, note, self.tree[seen.path] if at_head else None)
         return File(seen, data, note, at_head)
 
     def is_at_head(self, path: str, data: bytes) -> bool:
@@ -354,101 +354,111 @@ class _Scan:
         else:
             self.owner.findings.pop(file.path, None)
         if decision.node_id is not None:
-            self.identity.took(file.path, decision.node_id)
+            self.identity.record_owner(file.path, decision.node_id)
         return decision
 
-    def take(self, changed: Mapping[str, FileStat], *, forced: bool = False) -> None:
+    def bring_in(self, changed: Mapping[str, FileStat], *, forced: bool = False) -> None:
         """Bring in the changed files, shortest path first, and give them to the index and the history in batches.
         `changed`: {path: stat}. `forced`: decide also on files that equal what the index has. Raises ScanAborted."""
         for count, path in enumerate(priority.giving(shortest_first(changed)), 1):
             if self.owner.stopping.is_set():
                 raise ScanAborted
-            with self.guarded(path):
-                self.take_file(changed[path], forced)
-            if self.bytes > BATCH_BYTES or max(map(len, (self.upserts, self.touched, *self.edits.values()))) >= BATCH:
-                self.feed()
+            with self.skipping_faults(path):
+                self.bring_in_file(changed[path], forced)
+            if (
+                self.collected_bytes > BATCH_BYTES
+                or max(map(len, (self.upserts, self.new_stats, *self.edits.values()))) >= BATCH
+            ):
+                self.update_index()
                 self.commit_all()
             if self.progress is not None and not forced:
                 self.progress(count, len(changed))
 
-    def take_file(self, seen: FileStat, forced: bool) -> None:
+    def bring_in_file(self, seen: FileStat, forced: bool) -> None:
         """Read one changed file, and collect it for the index or for a commit; or let it wait until it is at rest."""
         path = seen.path
         data = read_stable(self.vault.root, seen)
-        if data is None:
-            if self.identity.present(path):
-                self.out.wait(path, self.owner.quiet)
+        if data is None:  # it was written meanwhile, or deleted
+            if self.identity.is_present(path):
+                self.result.wait(path, self.owner.quiet)
             return
         row = self.known.get(path)
         if row is not None and row.digest == sha256(data) and self.is_at_head(path, data) and not forced:
-            self.touch(seen, row)
+            self.record_stat(seen, row)
             return
-        file = self.understand(seen, data)
+
+        # Conflict markers: the index gets the version before them. An edit: wait until the file is at rest.
+        file = self.parse_file(seen, data)
         if file.note.kind is NoteKind.CONFLICTED:
             self.decide(file)
             self.index_head(path, seen.state(""))
             return
         wait = 0.0
         if not file.at_head:
-            wait = self.owner.rest.missing(path, seen) or (BUSY_S if self.why_busy else 0.0)
+            wait = self.owner.rest.seconds_until_rest(path, seen) or (BUSY_S if self.why_busy else 0.0)
         if wait > 0:
             self.waiting_ids.add(file.note.id)
-            self.out.wait(path, wait)
+            self.result.wait(path, wait)
             if row is None:  # until then the index has what HEAD has
                 self.index_head(path, FileState(path, 0, 0, 0, ""))
             return
 
+        # Decide, and note which other files need a new decision because an id moves.
         self.decided.add(path)
         decision = self.decide(file)
-        before = self.identity.at_head(path)
+        before = self.identity.id_at_head(path)
         if before is not None and before != decision.node_id:
-            self.vanished.add(before)
+            self.lost_ids.add(before)
         if decision.node_id is not None:
-            self.outdone.update(self.identity.paths(decision.node_id))
-        if decision.act is FileAction.COMMIT:
-            self.enlist(file, decision)
-        elif row is not None and row.digest == file.note.digest and not (file.at_head or path in self.memories):
-            self.touch(seen, row)  # it was left uncommitted before
-        else:
-            self.upsert(seen.state(file.note.digest), decision.data, file.note if decision.data is data else None)
+            self.displaced.update(self.identity.paths_at_head(decision.node_id))
 
-    def touch(self, seen: FileStat, row: FileState) -> None:
+        # Collect the file for a commit, or only for the index.
+        if decision.act is FileAction.COMMIT:
+            self.collect_edit(file, decision)
+        elif row is not None and row.digest == file.note.digest and not (file.at_head or path in self.memories):
+            self.record_stat(seen, row)  # it was left uncommitted before
+        else:
+            self.collect_row(seen.state(file.note.digest), decision.data, file.note if decision.data is data else None)
+
+    def record_stat(self, seen: FileStat, row: FileState) -> None:
         """Record the new stat of a file whose content the index has already, so that later scans do not read it."""
         if seen.differs(row):
-            self.touched.append(seen.state(row.digest))
+            self.new_stats.append(seen.state(row.digest))
 
     def index_head(self, path: str, state: FileState) -> None:
         """Have the index hold the last committed version of a file that has no conflict markers, with the file's state
         `state`."""
-        data = self.last_whole(path)
+        data = self.last_without_markers(path)
         if data is None:
             return
         row = self.rows.get(path)
         if row is not None and row.digest == sha256(data):
-            self.touched.append(replace(state, digest=row.digest))
+            self.new_stats.append(replace(state, digest=row.digest))
         else:
-            self.upsert(replace(state, digest=sha256(data)), data, None)
+            self.collect_row(replace(state, digest=sha256(data)), data, None)
 
-    def last_whole(self, path: str) -> bytes | None:
+    def last_without_markers(self, path: str) -> bytes | None:
         """Return the content of a file in its last commit in which it has no conflict markers; None if there is none.
         Another git may have committed versions with conflict markers."""
         if path not in self.tree:
             return None
-        older = self.vault.git.log("--format=", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", "--", path)
-        oids = (record.split()[3].decode() for record in older if record[:1] == b":")
-        for oid in chain([self.tree[path]], oids):
-            if parse(data := self.vault.blob(oid), path).kind is not NoteKind.CONFLICTED:
+        # A record of `git log --raw`: `:old-mode new-mode old-id new-id status`. Between them are the files' paths.
+        records = self.vault.git.log("--format=", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", "--", path)
+        earlier_oids = (record.split()[3].decode() for record in records if record[:1] == b":")
+        for oid in chain([self.tree[path]], earlier_oids):
+            data = self.vault.blob(oid)
+            if parse(data, path).kind is not NoteKind.CONFLICTED:
                 return data
         return None
 
-    def upsert(self, state: FileState, data: bytes, note: Note | None) -> None:
+    def collect_row(self, state: FileState, data: bytes, note: Note | None) -> None:
         """Collect a file for the index. `note`: the parsed file; None: the index parses `data`."""
         self.upserts[state.path] = (data, state)
         self.notes[state.path] = note
-        self.bytes += len(data)
-        self.out.indexed += 1
+        self.collected_bytes += len(data)
+        self.result.indexed += 1
 
-    def enlist(self, file: File, decision: Decision) -> None:
+    def collect_edit(self, file: File, decision: Decision) -> None:
         """Collect a file to commit, as added, moved or edited."""
         path, moved = file.path, list[str]()
         if decision.node_id is not None and path not in self.tree:
@@ -457,56 +467,59 @@ class _Scan:
         verb = "Move" if moved else "Edit" if path in self.tree else "Add"
         edit = FileEdit(path, decision.data, decision.node_id, file.note.digest, label(file.note), tuple(moved))
         self.edits[verb].append(edit)
-        self.bytes += len(decision.data)
+        self.collected_bytes += len(decision.data)
 
     # Files that need a new decision although they did not change
 
-    def again(self) -> None:
+    def decide_again(self) -> None:
         """Decide again on files that did not change themselves. These are the files whose id another file has got, and,
         after a note lost its id or was deleted, the note's copies: a copy may now get the id."""
         self.known = self.rows = self.index.known()
-        paths = self.rows.keys() - self.tree.keys() if self.vanished else set[str]()
-        paths = paths.union(self.outdone, *map(self.identity.paths, self.vanished))
-        self.take(self.stats(paths.difference(self.decided, self.moved)), forced=True)
-        self.feed()
+        paths = self.rows.keys() - self.tree.keys() if self.lost_ids else set[str]()
+        paths = paths.union(self.displaced, *map(self.identity.paths_at_head, self.lost_ids))
+        self.bring_in(self.stats(paths.difference(self.decided, self.moved)), forced=True)
+        self.update_index()
         self.commit_all()
 
     # Deleted files
 
-    def take_deletions(self, rested: Collection[str]) -> None:
+    def bring_in_deletions(self, rested: Collection[str]) -> None:
         """Remove the files that no longer exist from the index, and commit their deletion in the person's name.
         `rested`: paths that are known to be at rest."""
+        # Deleted files are known to the index or to HEAD. Files that exist and cannot be read are indexed as in HEAD.
         is_rested = below(rested)
         notes = [path for path in self.tree.keys() - self.rows.keys() - self.found.present if is_note(path)]
-        unknown = [path for path in notes if not self.owner.excluded.by_name(path)]
+        unknown = [path for path in notes if not self.owner.excluded.is_excluded_by_name(path)]
         absent = set(self.found.absent([*self.rows, *unknown]))
         for path in set(unknown) - absent:  # those that cannot be read are found as HEAD has them
             self.index_head(path, FileState(path, 0, 0, 0, ""))
+
         for path in shortest_first(absent):
-            if path in self.moved or (path not in self.rows and self.identity.at_head(path) is None):
+            if path in self.moved or (path not in self.rows and self.identity.id_at_head(path) is None):
                 continue
             self.owner.findings.pop(path, None)
-            node, wait = self.identity.at_head(path), 0.0
+            # A note may have been moved to a file that waits; and an editor may write the file again.
+            node, wait = self.identity.id_at_head(path), 0.0
             if node is not None and node in self.waiting_ids:
                 wait = self.owner.quiet
             elif path in self.tree:
-                wait = 0.0 if is_rested(path) else self.owner.rest.missing(path, None)
+                wait = 0.0 if is_rested(path) else self.owner.rest.seconds_until_rest(path, None)
                 wait = wait or (BUSY_S if self.why_busy else 0.0)
             if wait > 0:
-                self.out.wait(path, wait)
+                self.result.wait(path, wait)
                 continue
             if path not in self.tree:
                 self.removals.append(path)
-                self.out.removed += 1
+                self.result.removed += 1
             else:
                 note = parse(self.vault.blob(self.tree[path]), path)
                 self.edits["Delete"].append(FileEdit(path, None, claim(note.kind, note.id), None, label(note)))
             if node is not None:
-                self.vanished.add(node)
+                self.lost_ids.add(node)
 
     # Output: to the index and to the history
 
-    def feed(self) -> None:
+    def update_index(self) -> None:
         """Give the collected files to the index.
 
         One call passes both changed and deleted paths, so that a moved note is never twice in the index, or missing
@@ -522,13 +535,13 @@ class _Scan:
             self.owner.observed(len(part) + len(removals), ids)
 
         if upserts or removals:
-            self.together(list(upserts), update)
-        self.upserts, self.notes, self.removals, self.bytes = {}, {}, [], 0
-        if self.touched:
-            self.index.update_states(self.touched)
-            self.touched = []
+            self.call_isolating_faults(list(upserts), update)
+        self.upserts, self.notes, self.removals, self.collected_bytes = {}, {}, [], 0
+        if self.new_stats:
+            self.index.touched(self.new_stats)
+            self.new_stats = []
 
-    def together(self, paths: Sequence[str], act: Callable[[Sequence[str]], None]) -> None:
+    def call_isolating_faults(self, paths: Sequence[str], act: Callable[[Sequence[str]], None]) -> None:
         """Call `act` with all paths. If that fails because of a single file, call `act` with each path alone, and skip
         the files that fail. A path may thus be passed twice."""
         try:
@@ -537,7 +550,7 @@ class _Scan:
             if not paths or (isinstance(exc, OSError) and exc.errno not in OF_ONE_FILE):
                 raise
             for path in paths:
-                with self.guarded(path):
+                with self.skipping_faults(path):
                     act([path])
 
     def commit_all(self) -> None:
@@ -555,58 +568,61 @@ class _Scan:
             """Commit the edits of these paths."""
             done, waiting = commit(self.vault, verb, [named[path] for path in paths], quiet=self.owner.quiet)
             if verb == "Delete":
-                self.out.removed += done
+                self.result.removed += done
             else:
-                self.out.edited += done
+                self.result.edited += done
             for path, seconds in waiting.items():
-                self.out.wait(path, seconds)
+                self.result.wait(path, seconds)
 
-        self.together(list(named), act)
+        self.call_isolating_faults(list(named), act)
 
-    def finish(self) -> bool:
+    def record_head(self) -> bool:
         """Record HEAD in the index, if the index now has everything of HEAD. Return False only if HEAD has moved during
         the scan; another scan is then scheduled."""
         with self.vault.between_writes():
             head, position = self.vault.head(), self.index.position
             reached = self.owner.reached
         if head not in {reached, position}:
-            self.out.wait("", 0.0)
+            self.result.wait("", 0.0)
             return False
-        if head != position and not self.out.waiting:
+        if head != position and not self.result.waiting:
             self.index.apply({}, (), head=head)
             self.owner.observed(0, [])
         return True
 
     # The vault's own data: the card and the `.jsonl` files in `.ormah/`
 
-    def own_data(self) -> None:
+    def commit_own_data(self) -> None:
         """Commit the files of the vault's own data (the card and the `.jsonl` files in `.ormah/`) that differ from
         HEAD. A person may have edited them, or moved the branch without them (`git reset --mixed`)."""
         root, owner = self.vault.root, self.owner
         if self.why_busy is not None:
-            self.out.wait("", BUSY_S)
+            self.result.wait("", BUSY_S)
         if self.why_busy is not None or CARD not in self.tree:
             return
+        # The files of HEAD and of the folder.
         paths = {path for path in self.tree if path == CARD or (path.startswith(f"{OWN_DATA}/") and is_lines(path))}
         for folder, inner, names in os.walk(root / OWN_DATA):
             inner[:] = [name for name in inner if name not in LOCAL]
             paths |= {os.path.relpath(os.path.join(folder, name), root) for name in names if name.endswith(".jsonl")}
+
+        # A missing card is left alone; other missing files are committed as empty ones.
         edits = []
         for path in sorted(paths):
             seen = None
             if os.path.lexists(root / path):
-                if not self.identity.present(path):
+                if not self.identity.is_present(path):
                     continue
                 seen = FileStat.of(path, os.lstat(root / path))
-            with self.guarded(path):
+            with self.skipping_faults(path):
                 data = None if seen is None else read_stable(root, seen)
                 owner.findings.pop(path, None)
                 if (seen is None and path == CARD) or (data is not None and self.vault.is_committed(path, data)):
                     continue
-                wait = owner.quiet if seen is not None and data is None else owner.rest.missing(path, seen)
+                wait = owner.quiet if seen is not None and data is None else owner.rest.seconds_until_rest(path, seen)
                 if wait > 0:
-                    self.out.wait(path, wait)
-                elif (why := _unfit(self.vault, path, data)) is not None:
+                    self.result.wait(path, wait)
+                elif (why := _refusal_reason(self.vault, path, data)) is not None:
                     mend = f"mend it, or have what is in the history: git -C {root} restore {path}"
                     owner.findings[path] = (finding(path, "warning", f"{why}: it is not committed", mend),)
                 else:
@@ -625,22 +641,22 @@ class _Scan:
             del owner.findings[path]
         for path in priority.giving(shortest_first(found.changed)):
             ought: list[tuple[str, bytes, FileState]] = []
-            with self.guarded(path):
+            with self.skipping_faults(path):
                 file = self.read(found.changed[path])
-                ought = [] if file is None else self.indexed(file)
+                ought = [] if file is None else self.rows_of(file)
             yield from ought
         skipped = below(found.skipped)
         for path in sorted(path for path in self.tree if skipped(path) and is_note(path)):
-            if path not in found.present and not owner.excluded.by_name(path):
+            if path not in found.present and not owner.excluded.is_excluded_by_name(path):
                 data = self.vault.blob(self.tree[path])
                 yield path, data, FileState(path, 0, 0, 0, sha256(data))
 
-    def indexed(self, file: File) -> list[tuple[str, bytes, FileState]]:
+    def rows_of(self, file: File) -> list[tuple[str, bytes, FileState]]:
         """Return the rows (path, bytes, state) that the index should have for the file: one, or none."""
         decision, path = self.decide(file), file.path
         if decision.act is FileAction.INDEX:
             return [(path, decision.data, file.seen.state(file.note.digest))]
-        data = self.last_whole(path)
+        data = self.last_without_markers(path)
         # The next scan must find an edit that is not committed yet: leave its stat unknown.
         state = file.seen.state("") if decision.act is FileAction.HOLD else FileState(path, 0, 0, 0, "")
         return [] if data is None else [(path, data, replace(state, digest=sha256(data)))]
@@ -656,7 +672,7 @@ def is_note(path: str) -> bool:
     return is_note_name(path.rpartition("/")[2])
 
 
-def _unfit(vault: Vault, path: str, data: bytes | None) -> str | None:
+def _refusal_reason(vault: Vault, path: str, data: bytes | None) -> str | None:
     """Return why a file of the vault's own data cannot be committed as it is; None if it can. `data`: its bytes; None:
     it is deleted."""
     if data is None:

@@ -169,10 +169,10 @@ class FolderWatch:
         self._changed = threading.Condition()
         self._source: FolderEvents | None = None
         self._retry_at = 0.0
-        self._wrong: dict[str, str] = {}
+        self._unwatchable: dict[str, str] = {}
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.stopping = False
-        self.everything = False
+        self.is_full_scan = False
         """Whether this scan is not because of an event alone: some may have been lost."""
         self.unwatched: str | None = None
         """Why the system sends no events; None while it does."""
@@ -197,7 +197,7 @@ class FolderWatch:
                 folder.full_at = 0.0
             self._changed.notify_all()
 
-    def _notified(self, path: str, is_folder: bool) -> None:
+    def _on_event(self, path: str, is_folder: bool) -> None:
         """Called for each event, in watchdog's thread: schedule a scan of the watched folder that contains `path`, if
         the listener wants one."""
         folder = next((folder for folder in self._folders if path.startswith(f"{folder.real}/")), None)
@@ -218,7 +218,7 @@ class FolderWatch:
             priority.step_back(NICE)
         while not self.stopping:
             try:
-                self._look()
+                self._check_folders()
                 for folder in self._folders:
                     if folder.identity and folder.due <= time.monotonic() and not self.stopping:
                         self._scan(folder)
@@ -233,15 +233,15 @@ class FolderWatch:
                 log.exception("%s met a fault; it goes on", self.thread.name)
                 with self._changed:
                     self._changed.wait_for(lambda: self.stopping, HEARTBEAT_S)
-        self._end_source()
+        self._stop_events()
 
     def _scan(self, folder: _Watched) -> None:
         """Have the listener scan one folder, and schedule the folder's next scan."""
         began = time.monotonic()
-        self.everything = folder.full_at <= began
+        self.is_full_scan = folder.full_at <= began
         with self._changed:
             folder.changed_at = math.inf
-            if self.everything:
+            if self.is_full_scan:
                 folder.full_at = began + (SCAN_S if self.unwatched is None or self._poll is None else self._poll)
         again = self._listener.scan(folder.path)
         now = time.monotonic()
@@ -253,9 +253,9 @@ class FolderWatch:
             if self._source is not None:
                 self._source.check()
         except OSError as error:
-            self._give_up(error)
+            self._suspend_events(error)
 
-    def _look(self) -> None:
+    def _check_folders(self) -> None:
         """Check whether each folder exists and can be read, and watch those that can. Tell the listener if the set of
         folders that cannot be watched, or a reason, has changed."""
         wrong: dict[str, str] = {}
@@ -274,25 +274,25 @@ class FolderWatch:
                 wrong[str(folder.path)] = why
             if identity != folder.identity:
                 if folder.identity is not None:  # the watches are on a folder that is not at this path any more
-                    self._end_source()
+                    self._stop_events()
                 folder.identity, folder.real, folder.full_at = identity, os.path.realpath(folder.path), 0.0
-        self._watch()
-        if wrong != self._wrong:
-            for path in wrong.keys() - self._wrong.keys():
+        self._request_events()
+        if wrong != self._unwatchable:
+            for path in wrong.keys() - self._unwatchable.keys():
                 log.warning("%s cannot be watched: %s", path, wrong[path])
-            self._wrong = wrong
+            self._unwatchable = wrong
             self._listener.troubled(wrong)
 
-    def _watch(self) -> None:
+    def _request_events(self) -> None:
         """Have the system send events for all folders that exist."""
         if self._source is not None and not self._source.alive:
             log.warning("%s: the watches are renewed, because they died", self.thread.name)
-            self._end_source()
+            self._stop_events()
         if self._source is None and self._retry_at > time.monotonic():
             return
         try:
             if self._source is None:
-                self._source = FolderEvents(self._notified)
+                self._source = FolderEvents(self._on_event)
                 for folder in self._folders:  # scan all, because events were lost while nothing watched
                     folder.full_at = 0.0
             for folder in self._folders:
@@ -300,11 +300,11 @@ class FolderWatch:
                     self._source.add(folder.real)
             self.unwatched = None
         except FileNotFoundError:
-            return  # a folder was deleted in the meantime; the next `_look` notices that
+            return  # a folder was deleted in the meantime; the next `_check_folders` notices that
         except OSError as error:
-            self._give_up(error)
+            self._suspend_events(error)
 
-    def _give_up(self, error: OSError) -> None:
+    def _suspend_events(self, error: OSError) -> None:
         """Watch nothing until the next try, because the system's limits do not allow it."""
         why = error.strerror or str(error)
         if why != self.unwatched:
@@ -313,16 +313,16 @@ class FolderWatch:
         self._retry_at = time.monotonic() + RETRY_S
         for folder in self._folders:
             folder.full_at = 0.0
-        self._end_source()
+        self._stop_events()
 
-    def _end_source(self) -> None:
+    def _stop_events(self) -> None:
         """Stop receiving events."""
         source, self._source = self._source, None
         if source is not None:
             source.stop()
 
 
-def resting(changed: float, quiet: float) -> bool:
+def is_rested(changed: float, quiet: float) -> bool:
     """Return whether a file was last written at least `quiet` seconds ago, or has a time in the future. `changed`: when
     it was written, in seconds since 1970."""
     return not 0.0 <= time.time() - changed < quiet
@@ -383,11 +383,12 @@ class VaultWatcher:
     def scan(self, folder: Path) -> float | None:
         """Have the reconciler scan what changed. Return after how many seconds to scan again; None: after the next
         event."""
+        # Find out what changed. Until the scan has succeeded, the whole folder waits for the next one.
         rested_since = time.monotonic() - self._quiet
         with self._lock:
             touched, self._touched = self._touched, {}
         try:
-            changed = None if self.watch.everything else self._differing(folder, touched)
+            changed = None if self.watch.is_full_scan else self._changed_files(folder, touched)
             if changed is not None and not changed:
                 return None
             self._waiting = {""}
@@ -397,22 +398,22 @@ class VaultWatcher:
         except ScanAborted:
             return None
         except (OrmahError, OSError) as exc:
-            return self._failed(str(exc))
+            return self._record_failure(str(exc))
         except Exception as exc:
             log.exception("the watcher met a fault; it goes on")
-            return self._failed(repr(exc))
+            return self._record_failure(repr(exc))
         self._trouble = None
         self._waiting = result.waiting
         done = result.indexed + result.edited + result.removed
         if result.waiting_until is not None and not done and self._vault.busy():
-            return self._back_off()
+            return self._next_pause()
         self._pause = PAUSE_S[0]
         return None if result.waiting_until is None else max(0.0, result.waiting_until - time.monotonic())
 
-    def _differing(self, folder: Path, touched: Collection[str]) -> set[str] | None:
+    def _changed_files(self, folder: Path, touched: Collection[str]) -> set[str] | None:
         """Return the touched and waiting files that differ from what the index has; empty after commits of Ormah's own.
         None: the whole folder must be scanned, for example because a file is new to the index."""
-        if len(touched) > MANY or (".git" in touched and self._reconciler.behind()):
+        if len(touched) > MANY or (".git" in touched and self._reconciler.lacks_head()):
             return None
         rows = self._reconciler.index.known_files()
         changed: set[str] = set()
@@ -430,15 +431,15 @@ class VaultWatcher:
                 changed.add(path)
         return changed
 
-    def _failed(self, why: str) -> float:
+    def _record_failure(self, why: str) -> float:
         """Record that a scan failed because of `why`, which is logged if it is new. Return the pause before the next
         scan."""
         if why != self._trouble:
             log.warning("the vault cannot be followed at the moment: %s", why)
         self._trouble = why
-        return self._back_off()
+        return self._next_pause()
 
-    def _back_off(self) -> float:
+    def _next_pause(self) -> float:
         """Return the pause in seconds before the next scan, and double the pause for the time after that."""
         pause, self._pause = self._pause, min(PAUSE_S[1], 2 * self._pause)
         return pause

@@ -86,13 +86,13 @@ def test_a_commit_that_comes_during_a_scan_asks_for_no_other(slow: Slow) -> None
 
 def test_whether_the_index_is_behind_is_asked_once_ours_are_told(slow: Slow) -> None:
     house = slow.house
-    assert not house.reconciler.behind()
+    assert not house.reconciler.lacks_head()
     writer = slow.write("on its way", TWO)
     slow.let_go(0.1)
-    assert not house.reconciler.behind()
+    assert not house.reconciler.lacks_head()
     writer.join()
     house.git("commit", "-q", "--allow-empty", "-m", "by hand")
-    assert house.reconciler.behind()
+    assert house.reconciler.lacks_head()
 
 
 def test_an_edit_over_a_file_that_is_on_its_way_is_taken_in(slow: Slow) -> None:
