@@ -125,7 +125,7 @@ class Ormah:
         vault = Vault.open(config.settings.vault, clock=clock)
         try:
             recovered = vault.recover()
-            if not paths.state_dir(vault.root, vault.id).exists() and (former := vault.former()) is not None:
+            if not paths.state_dir(vault.root, vault.id).exists() and (former := vault.former_id()) is not None:
                 paths.inherit(vault.root, former, vault.id)
             state = State(paths.private_dir(paths.state_dir(vault.root, vault.id)), clock=clock)
             index = Index.open(

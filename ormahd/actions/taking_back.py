@@ -113,7 +113,7 @@ def _attempt(
     if tx.committed is None:
         return NotUndone()
     if any(piece.wanted is not None and piece.wanted.path == CARD for piece in pieces.values()):
-        ormah.vault.become(read_card(ormah.vault.read(CARD) or b"", ormah.vault.root))
+        ormah.vault.adopt_card(read_card(ormah.vault.read(CARD) or b"", ormah.vault.root))
         ormah.reconciler.scan()
     return _undone(op, tx.committed.commit, changes)
 

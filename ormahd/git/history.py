@@ -83,7 +83,7 @@ class Store:
                     out.read(1)
                     yield Object(words[0].decode(), words[1].decode(), data)
 
-    def placed(self) -> Iterator[tuple[str, str]]:
+    def blob_paths(self) -> Iterator[tuple[str, str]]:
         """Yield (blob id, path) of each file that a commit added or changed, in all branches and tags. A pair may
         repeat."""
         options = ["-z", "--raw", "--no-abbrev", "--no-renames", "-m", "--root", "--no-show-signature", "--format="]

@@ -38,7 +38,7 @@ def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flushe
         from gitdb.pack import IndexWriter  # slow to import, and needed only for packs
 
     index = IndexWriter()
-    body, *parts = _parts(fresh)
+    body, *parts = _pack_parts(fresh)
     at = len(body)
     for oid, part in zip(fresh, parts, strict=True):
         index.append(bytes.fromhex(oid), zlib.crc32(part), at)
@@ -64,7 +64,7 @@ def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flushe
     sync_directory(folder)
 
 
-def _parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:
+def _pack_parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:
     """Return the bytes of a pack in parts: its header, then one part per object. The checksum at the end is missing."""
     parts = [b"PACK" + (2).to_bytes(4, "big") + len(fresh).to_bytes(4, "big")]
     for kind, data in fresh.values():
@@ -77,11 +77,11 @@ def _parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:
             first = size & 0x7F
             size >>= 7
         header.append(first)
-        parts.append(bytes(header) + deflated(kind, data))
+        parts.append(bytes(header) + zlib_data(kind, data))
     return parts
 
 
-def deflated(kind: str, data: bytes) -> bytes:
+def zlib_data(kind: str, data: bytes) -> bytes:
     """Return the bytes of an object of `kind` in zlib format (RFC 1950).
 
     Small commits and trees (`STORED`) are not compressed, as with git's `core.compression=0`: compressing them would
@@ -184,7 +184,7 @@ class Objects:
         self._trees: OrderedDict[str, Tree] = OrderedDict()
         self._lines = 0
         self._root: tuple[str | None, str] = (None, "")
-        """(commit, id of its tree) of the last call of `root` or `add_commit`."""
+        """(commit, id of its tree) of the last call of `root_tree` or `add_commit`."""
         self._replaced: list[str] = []
         """Ids of the trees that were edited since the last `drop_replaced`."""
         self._lock = threading.Lock()
@@ -224,7 +224,7 @@ class Objects:
                 tree = self._trees.pop(oid, None)
                 self._lines -= len(tree) if tree is not None else 0
 
-    def root(self, commit: str | None, fresh: Mapping[str, tuple[str, bytes]] | None = None) -> str | None:
+    def root_tree(self, commit: str | None, fresh: Mapping[str, tuple[str, bytes]] | None = None) -> str | None:
         """Return the id of the tree of `commit`; None if `commit` is None. `fresh`: objects that are not written
         yet."""
         if commit is None:
@@ -236,7 +236,7 @@ class Objects:
             self._root = commit, tree
         return tree
 
-    def find(
+    def find_entry(
         self, root: str | None, path: bytes, fresh: Mapping[str, tuple[str, bytes]] | None = None
     ) -> TreeEntry | None:
         """Return the entry of a path (relative to the repository's top) below the tree `root`; None if there is
@@ -250,7 +250,7 @@ class Objects:
             oid = entry.oid
         return None if oid is None else self.tree(oid, fresh).get(name)
 
-    def passable(self, root: str | None, path: bytes) -> None:
+    def check_passable(self, root: str | None, path: bytes) -> None:
         """Raise Conflict if the tree `root` has a submodule or a symbolic link at `path`, or where `path` needs a
         folder."""
         *folders, _ = names = path.split(b"/")
@@ -265,11 +265,11 @@ class Objects:
                 )
             oid = entry.oid if entry is not None and entry.mode == TREE and depth < len(folders) else None
 
-    def file(
+    def file_entry(
         self, root: str | None, path: bytes, fresh: Mapping[str, tuple[str, bytes]] | None = None
     ) -> TreeEntry | None:
         """Return the entry of the regular file at `path` below the tree `root`; None if there is none."""
-        entry = self.find(root, path, fresh)
+        entry = self.find_entry(root, path, fresh)
         return None if entry is None or entry.mode in {LINK, TREE, GITLINK} else entry
 
     def differences(
@@ -391,7 +391,7 @@ class Objects:
             temporary = self.directory / f"tmp_obj_{secrets.token_hex(8)}"  # git's prefix: `git gc` deletes leftovers
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
             try:
-                write_all(fd, deflated(kind, f"{kind} {len(data)}\0".encode() + data))
+                write_all(fd, zlib_data(kind, f"{kind} {len(data)}\0".encode() + data))
                 sync(fd)
                 _rename_into(temporary, path)
             finally:

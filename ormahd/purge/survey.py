@@ -56,7 +56,7 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
         if count % 1000 == 0:
             progress(count, 0, "reading the history")
     placed: dict[str, set[str]] = {}
-    for oid, path in store.placed():
+    for oid, path in store.blob_paths():
         placed.setdefault(oid, set()).add(path)
 
     # Versions of the note: those with its id, and those without any id at a path of the note, as a person may commit.

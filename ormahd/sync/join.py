@@ -221,7 +221,7 @@ def carry_out(
             _as_it_is(vault, tx)
             tx.join(found.other, on=found.head)
     finally:
-        if tx.committed is None and not vault.stands(tx.op):
+        if tx.committed is None and not vault.has_op(tx.op):
             drop(vault.root, tx.op)
     return tx.committed
 

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from ormahd.errors import Conflict
 from ormahd.git.refs import is_ancestor
-from ormahd.git.remote import Network, Remote, set_value, synced_key, value
+from ormahd.git.remote import Network, Remote, config_value, set_config_value, synced_key
 from ormahd.vault.vault import Vault
 
 
@@ -39,7 +39,7 @@ class SyncState(Struct):
 def note_synced(vault: Vault, remote: Remote, commit: str) -> None:
     """Record `commit` as the last one that both this vault and the remote have. Its id is stored in git's
     configuration, because a ref would keep purged commits alive, or be rewritten by the purge."""
-    set_value(vault.git, _key(remote), commit)
+    set_config_value(vault.git, _key(remote), commit)
 
 
 def _key(remote: Remote) -> str:
@@ -53,7 +53,7 @@ def check_our_history(vault: Vault, remote: Remote, wire: Network) -> None:
 
     To be called before anything is fetched, so that purged content does not get back into this repository.
     """
-    head, synced = vault.head(), value(vault.git, _key(remote))
+    head, synced = vault.head(), config_value(vault.git, _key(remote))
     if head is None or synced is None or _related(vault, synced, head):
         return
     known = vault.git.resolve(f"{remote.tracking}^{{commit}}")
@@ -76,7 +76,7 @@ def check_remote_history(vault: Vault, remote: Remote, tip: str) -> None:
     """Raise Conflict when the remote's history was rewritten since the last sync (a purge, a forced push): joining it
     would restore what was removed from it. `tip`: the last commit of the remote's branch."""
     branch = remote.branch.removeprefix("refs/heads/")
-    head, synced = vault.head(), value(vault.git, _key(remote))
+    head, synced = vault.head(), config_value(vault.git, _key(remote))
     if head is None or synced is None or _related(vault, synced, tip) or not _related(vault, synced, head):
         return
     raise Conflict(

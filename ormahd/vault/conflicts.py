@@ -232,7 +232,7 @@ def _text(name: str) -> str:
     return name.encode("utf-8", "replace").decode()
 
 
-def bring_in(worktree: Worktree, change: FileChange, late: bytes, op: str) -> str:
+def merge_late_save(worktree: Worktree, change: FileChange, late: bytes, op: str) -> str:
     """Merge into a file what a person saved while `change` was written, without a commit, so that the watcher finds it.
     Return a sentence on what was done. If it cannot be merged, it is set aside.
 

@@ -85,7 +85,7 @@ def find_card(root: Path) -> Card | None:
     return None if data is None else read_card(data, root)
 
 
-def check_ground(root: Path) -> None:
+def check_folder(root: Path) -> None:
     """Raise Unavailable if no vault can be made in the folder `root`. It must be absent or empty, or have files only
     because Ormah began to make a vault there."""
     if root in (Path(root.anchor), Path(os.path.realpath(os.path.expanduser("~")))):
@@ -120,14 +120,14 @@ def check_repository(root: Path) -> None:
         raise _refusal(root, "it is a worktree or a submodule of another repository")
     out = call(["--git-dir", str(place), "config", "-z", "--list"], cwd=root)
     entries = dict(entry.partition("\n")[::2] for entry in os.fsdecode(out).split("\0") if entry)
-    for key, plain, what in _KINDS:
+    for key, plain, what in _REQUIRED_SETTINGS:
         if entries.get(key, plain).lower() != plain:
             raise _refusal(root, f"its repository is {what}")
     if (place / "shallow").exists():
         raise _refusal(root, "its repository is shallow: `git fetch --unshallow` completes it")
 
 
-_KINDS = (
+_REQUIRED_SETTINGS = (
     ("core.bare", "false", "bare"),
     ("core.sparsecheckout", "false", "checked out in part: `git sparse-checkout disable` completes it"),
     ("extensions.partialclone", "", "a partial clone"),
@@ -146,7 +146,7 @@ def _refusal(root: Path, why: str) -> Unavailable:
     )
 
 
-def lay_ground(root: Path) -> None:
+def make_own_folder(root: Path) -> None:
     """Make the folder `.ormah` with its .gitignore, which must exist before any other file of `.ormah`. Two daemons may
     call this at once, because the vault can only be locked afterwards.
 

@@ -22,7 +22,7 @@ from ormahd.process.disk import make_folder, set_aside_in_vault
 NAME = ".ormah/lock"
 PATIENCE = 2.0
 """Seconds to wait for the lock of a killed process to be released."""
-_NONE = {errno.ENOLCK, errno.ENOTSUP, errno.EBADF, errno.EINVAL}
+_CANNOT_LOCK = {errno.ENOLCK, errno.ENOTSUP, errno.EBADF, errno.EINVAL}
 """Errors of `flock` on a file system that cannot lock a folder."""
 
 log = logging.getLogger(__name__)
@@ -41,11 +41,11 @@ class VaultLock:
     def take(self) -> None:
         """Take the lock. Raises Unavailable, with the holder's pid, when another process (or another Vault in this one)
         has it."""
-        fd = self._open()
+        fd = self._open_file()
         try:
-            holder = self._lock(fd, fd)
+            holder = self._try_lock(fd, fd)
             if holder is None:
-                self._folder, holder = self._lock_folder(fd)
+                self._folder, holder = self._try_lock_folder(fd)
         except OSError:
             os.close(fd)
             raise
@@ -56,9 +56,9 @@ class VaultLock:
                 hint="`ormahctl status` shows that daemon, `ormahctl down` stops it",
                 data={"pid": int(holder) if holder.isdigit() else None},
             )
-        self._sign(fd)
+        self._write_pid(fd)
 
-    def _open(self) -> int:
+    def _open_file(self) -> int:
         """Open the lock file and return its descriptor. The file is created if missing. Anything else at its path (a
         folder, a symlink) is set aside."""
         make_folder(self.root, ".ormah")
@@ -77,7 +77,7 @@ class VaultLock:
         raise Unavailable(f"{self.path} is no file", hint=f"remove it: rm -r {self.path}")
 
     @staticmethod
-    def _lock(fd: int, signed: int) -> str | None:
+    def _try_lock(fd: int, signed: int) -> str | None:
         """Lock the open file or folder `fd`. Return None; or, if another process holds the lock, that process's pid as
         read from the lock file `signed` ("" if there is none).
 
@@ -96,15 +96,15 @@ class VaultLock:
             else:
                 return None
 
-    def _lock_folder(self, signed: int) -> tuple[int | None, str | None]:
+    def _try_lock_folder(self, signed: int) -> tuple[int | None, str | None]:
         """Lock the vault's folder. Return (descriptor, None); or (None, pid) when another process holds the lock; or
         (None, None) when the file system cannot lock folders."""
         folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            holder = self._lock(folder, signed)
+            holder = self._try_lock(folder, signed)
         except OSError as exc:
             os.close(folder)
-            if exc.errno not in _NONE:
+            if exc.errno not in _CANNOT_LOCK:
                 raise
             return None, None
         if holder is not None:
@@ -112,7 +112,7 @@ class VaultLock:
             return None, holder
         return folder, None
 
-    def _sign(self, fd: int) -> None:
+    def _write_pid(self, fd: int) -> None:
         """Write our pid into the locked file, for the error messages of other processes. Keep its descriptor `fd`, and
         close the earlier one. On a full disk the file stays locked without a pid."""
         os.ftruncate(fd, 0)
@@ -137,7 +137,7 @@ class VaultLock:
         with contextlib.suppress(OSError):  # the file is gone
             if os.path.samestat(os.lstat(self.path), os.fstat(self._fd)):
                 return
-        fd = self._open()
+        fd = self._open_file()
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
@@ -149,7 +149,7 @@ class VaultLock:
                 f"the vault {self.root} was taken over by process {holder or 'unknown'} when {NAME} was removed; nothing was changed",
                 hint="stop one of the two: ormahctl down",
             ) from exc
-        self._sign(fd)
+        self._write_pid(fd)
         log.warning("%s was removed or replaced while it was held, and is locked anew", self.path)
 
     def release(self) -> None:

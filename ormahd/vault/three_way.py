@@ -120,14 +120,14 @@ def write(tx: Transaction, changes: Mapping[str, Pair]) -> bool:
     """
     now: dict[str, tuple[str | None, Version]] = {}
     wanted: dict[str, tuple[str | None, Version]] = {}
-    for key, (is_, shall) in changes.items():
-        if is_ != shall:
-            if is_ is not None:
-                now[is_.path] = (node_of(key), is_)
-            if shall is not None:
-                if shall.path in wanted:
-                    raise Conflict(f"two notes would stand at {shall.path}", hint="move one of them, and repeat")
-                wanted[shall.path] = (node_of(key), shall)
+    for key, (current, planned) in changes.items():
+        if current != planned:
+            if current is not None:
+                now[current.path] = (node_of(key), current)
+            if planned is not None:
+                if planned.path in wanted:
+                    raise Conflict(f"two notes would stand at {planned.path}", hint="move one of them, and repeat")
+                wanted[planned.path] = (node_of(key), planned)
     for path in {**now, **wanted}:
         expect = sha256(now[path][1].data) if path in now else None
         if path in wanted:

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from ormahd.errors import Conflict, NotFound, Unavailable
 from ormahd.git import history
-from ormahd.git.index import busy, clear_ours, standing_lock, under_way
+from ormahd.git.index import blocking_lock, busy, clear_leftovers, operation_under_way
 from ormahd.git.objects import REGULAR, Objects, TreeEntry
 from ormahd.git.packs import tidy
 from ormahd.git.process import GitFailed, check_version
 from ormahd.git.refs import find_commit
-from ormahd.git.remote import set_value, value
+from ormahd.git.remote import config_value, set_config_value
 from ormahd.git.repository import Git
 from ormahd.git.rules import ConversionRules
 from ormahd.model.change import Clock, Committed, Entropy, Kind, OpIds, sha256
@@ -35,7 +35,7 @@ from ormahd.vault.apply import Applier
 from ormahd.vault.conflicts import drop_unfinished
 from ormahd.vault.create import Card
 from ormahd.vault.lock import VaultLock
-from ormahd.vault.recovery import sweep
+from ormahd.vault.recovery import set_aside_unclaimed
 from ormahd.vault.transaction import Transaction
 from ormahd.vault.worktree import STAGING, Worktree, safe_path
 from ormahd.vault.writer import Listener, Writer
@@ -108,8 +108,8 @@ class Vault:
             raise NotFound(f"there is no vault in {root}", hint="start ormahd once, or set vault.path")
         check_version()
         if not (root / creation.CARD).exists():
-            creation.check_ground(root)
-        creation.lay_ground(root)
+            creation.check_folder(root)
+        creation.make_own_folder(root)
         lock = VaultLock(root)
         lock.take()
         try:
@@ -138,7 +138,7 @@ class Vault:
             self._writer.begin()
             card = creation.find_card(self.root)
             if card is not None:  # a crash came after the first commit, whose files are there now
-                self.become(card)
+                self.adopt_card(card)
                 return
             files = creation.first_files(self.root, self.id, self.self_id, self.git.identity(), now=self._clock())
             with self.transaction("init: a vault for memories", kind=Kind.INIT, source="system:self") as tx:
@@ -155,7 +155,7 @@ class Vault:
         """Make the folder for staged files, and remove the locks that an earlier process left. Return sentences for the
         log."""
         make_folder(self.root, STAGING)
-        return clear_ours(self.git, self._applier.lock)
+        return clear_leftovers(self.git, self._applier.lock)
 
     def recover(self) -> list[str]:
         """Finish what an earlier process was writing, and remove the locks that it left. Return sentences for the log.
@@ -172,20 +172,20 @@ class Vault:
         if why:
             log_lines.append(f"an interrupted write waits to be finished: {why}")
         else:
-            log_lines += sweep(self._applier)
+            log_lines += set_aside_unclaimed(self._applier)
             self._lock.keep()
         (self.root / creation.UNDER_WAY).unlink(missing_ok=True)
         card = creation.find_card(self.root)
         if card is not None and card.id != self.id:
-            self.become(card)  # a join with another vault was completed
+            self.adopt_card(card)  # a join with another vault was completed
         return log_lines + ([self.nested] if self.nested else []) + self.notices()
 
-    def look_after(self) -> None:
+    def keep_lock(self) -> None:
         """Lock the vault's lock file again if it was removed. Raises Unavailable when another process has taken over
         the vault."""
         self._lock.keep()
 
-    def unwritable(self) -> list[str]:
+    def unwritable_folders(self) -> list[str]:
         """Return a sentence for each folder of the vault or its repository that this user cannot write to. At most
         `MAX_NAMED_FOLDERS` are named, and one more sentence counts the others."""
         ours = [self.root / name for name in ("", ".ormah", STAGING)]
@@ -198,11 +198,12 @@ class Vault:
 
     def notices(self) -> list[str]:
         """Return sentences on the repository's state that a person should read although everything works."""
-        if self.git.branch() is not None or under_way(self.git) is not None:  # a rebase detaches HEAD only for a while
+        # A rebase detaches HEAD only for a while.
+        if self.git.branch() is not None or operation_under_way(self.git) is not None:
             return []
         return ["HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them"]
 
-    def stands(self, op: str) -> bool:
+    def has_op(self, op: str) -> bool:
         """Whether the op with the id `op` is in the history."""
         return find_commit(self.git, op) is not None
 
@@ -246,7 +247,7 @@ class Vault:
             return self._writer.commit(tx)
         except (OSError, Unavailable) as exc:
             if writer.is_full(exc):
-                raise writer.no_room(self.root) from exc
+                raise writer.no_room_error(self.root) from exc
             raise
 
     def _create_line_files(self, tx: Transaction) -> None:
@@ -267,7 +268,7 @@ class Vault:
         for path in missing:
             tx.wishes[path] = replace(tx.wishes[path], expect=sha256(b""))
 
-    def unwritable_path(self, path: str) -> str | None:
+    def unwritable_reason(self, path: str) -> str | None:
         """Return why Ormah does not write to a path, as a clause; None if Ormah writes to it."""
         rule = self.rules.find([path]).get(path)
         return None if rule is None else f"git's attributes have {rule} for it"
@@ -291,7 +292,7 @@ class Vault:
 
     def _oid_in_head(self, path: str) -> str | None:
         """Return the blob id of the file at `path` in HEAD; None: HEAD does not have it."""
-        entry = self._objects.file(self._objects.root(self.head()), os.fsencode(safe_path(path)))
+        entry = self._objects.file_entry(self._objects.root_tree(self.head()), os.fsencode(safe_path(path)))
         return None if entry is None else entry.oid
 
     def head(self) -> str | None:
@@ -306,7 +307,7 @@ class Vault:
     def differences(self, old: str | None, new: str | None) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
         """Yield (path, entry before, entry after) of what differs between two commits (None: the empty state). Raises
         Unavailable if a commit is not in the repository."""
-        before_root, root = self._objects.root(old), self._objects.root(new)
+        before_root, root = self._objects.root_tree(old), self._objects.root_tree(new)
         for path, before, after in self._objects.differences(before_root, root):
             yield os.fsdecode(path), before, after
 
@@ -314,9 +315,9 @@ class Vault:
         """Return the bytes of a blob."""
         return self.git.read(oid, "blob")
 
-    def is_ignored(self, paths: Iterable[str]) -> set[str]:
+    def ignored_paths(self, paths: Iterable[str]) -> set[str]:
         """Return the paths in `paths` (relative to the root) that git ignores."""
-        return self.git.is_ignored(paths)
+        return self.git.ignored_paths(paths)
 
     def listen(self, callback: Listener) -> None:
         """Call `callback` with each batch of commits, in order, before the callers of their transactions return. A
@@ -328,7 +329,7 @@ class Vault:
         person has begun a git operation such as a merge. None: Ormah can commit."""
         return busy(self.git, self._applier.lock)
 
-    def git_says(self) -> str | None:
+    def git_error(self) -> str | None:
         """Return git's own error message about a repository that it cannot read; None if git can read it."""
         try:
             self.git.run("status", "--porcelain", "--untracked-files=no")
@@ -339,10 +340,10 @@ class Vault:
             return exc.message
         return None
 
-    def standing_lock(self) -> Path | None:
+    def blocking_lock(self) -> Path | None:
         """Return the path of the lock file by which another git program keeps Ormah from committing; None if there is
         none."""
-        return standing_lock(self.git, self._applier.lock)
+        return blocking_lock(self.git, self._applier.lock)
 
     def wait_for_git(self) -> None:
         """Wait until no other program holds git's locks. Raises VaultBusy after `vault.busy_wait_seconds`."""
@@ -358,18 +359,18 @@ class Vault:
     def rewriting(self) -> Iterator[Callable[[str], None]]:
         """Context manager: keep all other writers out, so that the caller can replace the history; afterwards clear all
         caches of the history. Yields a function that the caller calls with the name of each step. Raises VaultBusy."""
-        with self.lineage, self._writer.alone(self._ops(), "the history is being rewritten"):
+        with self.lineage, self._writer.exclusively(self._ops(), "the history is being rewritten"):
             try:
                 yield self._applier.at
             finally:
                 self.git.reopen()
                 self._objects.reopen()
 
-    def wait_rested(self, quiet: float, patience: float, stopping: threading.Event) -> bool:
+    def wait_until_quiet(self, quiet: float, patience: float, stopping: threading.Event) -> bool:
         """Wait until nothing was written for `quiet` seconds, but at most `patience` seconds. Return False if
         `stopping` was set meanwhile."""
         end = time.monotonic() + patience
-        while (remaining := min(quiet - self._writer.rested, end - time.monotonic())) > 0:
+        while (remaining := min(quiet - self._writer.seconds_since_write, end - time.monotonic())) > 0:
             if stopping.wait(remaining):
                 return False
         return not stopping.is_set()
@@ -379,18 +380,18 @@ class Vault:
         ones. The block must be short."""
         return self._writer.held()
 
-    def become(self, card: Card) -> None:
-        """Take over the id and self node of the vault that this one has joined. Afterwards `former` returns the earlier
+    def adopt_card(self, card: Card) -> None:
+        """Take over the id and self node of the vault that this one has joined. Afterwards `former_id` returns the earlier
         id."""
         self.id, self.self_id = card.id, card.self_id
 
     def remember_id(self) -> None:
         """Record the vault's id in git's configuration, before it changes."""
-        set_value(self.git, FORMER, self.id)
+        set_config_value(self.git, FORMER, self.id)
 
-    def former(self) -> str | None:
+    def former_id(self) -> str | None:
         """Return the id that the vault had before it joined another one; None: it never had another."""
-        found = value(self.git, FORMER)
+        found = config_value(self.git, FORMER)
         return found if found is not None and is_node_id(found) and found != self.id else None
 
     def close(self) -> None:

@@ -165,7 +165,7 @@ class Worktree:
         except FileNotFoundError:
             return None
 
-    def absent(self, path: str) -> bool:
+    def is_absent(self, path: str) -> bool:
         """Whether nothing (file, folder or symlink) is at `path`. Faster than `read`: one system call instead of a
         dozen."""
         try:
@@ -235,16 +235,16 @@ class Worktree:
         try:
             with self.parent(write.path, made) as (folder, name), self._staging() as staging:
                 if write.data is None:
-                    self._remove(write, folder, name, staging)
+                    self._place_removal(write, folder, name, staging)
                 elif write.old is None:
-                    self._add(write, folder, name, staging)
+                    self._place_new(write, folder, name, staging)
                 else:
-                    self._replace(write, folder, name, staging)
+                    self._place_over(write, folder, name, staging)
         except FileNotFoundError as exc:
             raise Displaced(write.path, None) from exc
         write.placed = True
 
-    def _add(self, write: Write, folder: int, name: str, staging: int) -> None:
+    def _place_new(self, write: Write, folder: int, name: str, staging: int) -> None:
         """Move the staged file to the path, where no file may be. Raises Displaced if a file with other content is
         there."""
         try:
@@ -255,13 +255,13 @@ class Worktree:
                 raise Displaced(write.path, found) from None
             write.stat = None
 
-    def _replace(self, write: Write, folder: int, name: str, staging: int) -> None:
+    def _place_over(self, write: Write, folder: int, name: str, staging: int) -> None:
         """Exchange the staged file with the file, which must be the version `write.old`; else raise Displaced."""
         found = read_regular(folder, name, write.path)
         if found is None or sha256(found) != write.old:
             raise Displaced(write.path, found)
         if rename2(staging, write.token, folder, name, exchange=True):
-            self._give_back(write, folder, name, staging)
+            self._restore_late_save(write, folder, name, staging)
             return
         # No exchange on this file system: keep the old version under a second name, check it, then rename over it.
         backup = write.token + ".old"
@@ -277,7 +277,7 @@ class Worktree:
         os.rename(write.token, name, src_dir_fd=staging, dst_dir_fd=folder)
         os.rename(backup, write.token, src_dir_fd=staging, dst_dir_fd=staging)
 
-    def _give_back(self, write: Write, folder: int, name: str, staging: int) -> None:
+    def _restore_late_save(self, write: Write, folder: int, name: str, staging: int) -> None:
         """Put the file back if a person saved it just before it was exchanged with the staged file, and raise
         Displaced.
 
@@ -291,7 +291,7 @@ class Worktree:
         if displaced:
             raise Displaced(write.path, read_regular(folder, name, write.path, strict=False))
 
-    def _remove(self, write: Write, folder: int, name: str, staging: int) -> None:
+    def _place_removal(self, write: Write, folder: int, name: str, staging: int) -> None:
         """Move the file to the staged file's name. If it is not the version `write.old`, move it back and raise
         Displaced."""
         forget(staging, write.token)
@@ -313,7 +313,7 @@ class Worktree:
             sync_directory(folder)
         return self.finish(write)
 
-    def follow(self, write: Write) -> None:
+    def write_where_moved(self, write: Write) -> None:
         """If a person has moved the file since `check` and not changed it, write the new version to its new path."""
         for folder, folders, names in os.walk(self.root):
             folders[:] = [name for name in folders if name not in {".git", ".ormah"}]
@@ -354,7 +354,7 @@ class Worktree:
                     break
         return late
 
-    def displaced(self, write: Write) -> bytes | None:
+    def read_staged(self, write: Write) -> bytes | None:
         """Return the bytes of the file that has the name of the staged file: the staged version, or the one that it
         displaced. None: there is none."""
         with contextlib.suppress(FileNotFoundError, Conflict), self._staging() as staging:

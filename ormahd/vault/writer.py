@@ -25,12 +25,12 @@ from ormahd.model.change import Clock, Committed, sha256
 from ormahd.process import own_files, priority
 from ormahd.vault.apply import HELD, Applier, Queued
 from ormahd.vault.op import FileChange, PlannedOp
-from ormahd.vault.recovery import finish
+from ormahd.vault.recovery import finish_write
 from ormahd.vault.transaction import HistoryMoved, Transaction
 from ormahd.vault.worktree import Displaced
 
 
-def withheld(why: str | None) -> VaultBusy:
+def busy_error(why: str | None) -> VaultBusy:
     """Return the error for a change that was not written because another git operation is under way. `why`: its
     clause."""
     return VaultBusy(
@@ -39,7 +39,7 @@ def withheld(why: str | None) -> VaultBusy:
     )
 
 
-def unwritable(exc: OSError) -> Unavailable:
+def unwritable_error(exc: OSError) -> Unavailable:
     """Return the error for a change that was not written because a file operation failed with `exc`."""
     mend = (
         "make the vault's folders writable for the user that runs the daemon (ormahctl doctor names those that are not), and repeat"
@@ -70,7 +70,7 @@ def is_full(exc: BaseException | None) -> bool:
     return full or own_files.is_full(exc) or is_full(exc.__cause__)
 
 
-def no_room(root: Path) -> NoRoom:
+def no_room_error(root: Path) -> NoRoom:
     """Return the error for a change that was not written because the disk is full."""
     return NoRoom(
         f"the vault cannot be written: {os.strerror(errno.ENOSPC)}; nothing was changed, {own_files.room(root)}",
@@ -108,10 +108,10 @@ class Writer:
         self._queue_lock = threading.RLock()
         self._changed = threading.Condition(self._queue_lock)
         self._writing_lock = threading.Lock()
-        self._asking = 0
+        self._waiting_threads = 0
         """Number of threads that wait for `_writing_lock`; the writer thread lets them take it between two batches."""
-        self._holder: int | None = None
-        self._standing: str | None = None
+        self._holding_thread: int | None = None
+        self._suspended_because: str | None = None
         """Why writing is suspended for longer than a batch takes, or None."""
         self._queue: list[Queued] = []
         self._batch: list[Queued] = []
@@ -127,7 +127,7 @@ class Writer:
         self._listeners.append(callback)
 
     @property
-    def rested(self) -> float:
+    def seconds_since_write(self) -> float:
         """Seconds since the last op was written; infinite before the first."""
         return time.monotonic() - self._wrote
 
@@ -138,10 +138,10 @@ class Writer:
 
         Raises Conflict, or VaultBusy if another program holds git's locks for too long. Nothing was changed then.
         """
-        if self._holder == threading.get_ident():
+        if self._holding_thread == threading.get_ident():
             raise Internal("a listener cannot start a transaction: the writer is still busy with the last one")
         end = time.monotonic() + self._wait
-        plan = self._decide(tx)
+        plan = self._planned_op(tx)
         if plan is None:
             return None
         op = Queued(plan)
@@ -149,20 +149,20 @@ class Writer:
             if self._closed:
                 raise Unavailable("the vault is closed", hint="open it again")
             self._queue.append(op)
-            if self._standing:
-                op.why = self._standing
+            if self._suspended_because:
+                op.why = self._suspended_because
                 op.tried.set()
             self._changed.notify_all()
         op.tried.wait()
         if not op.done.wait(max(0.0, end - time.monotonic())) and self._withdraw(op):
-            raise withheld(op.why)
+            raise busy_error(op.why)
         if isinstance(op.error, OSError):
-            raise unwritable(op.error) from op.error
+            raise unwritable_error(op.error) from op.error
         if op.error is not None:
             raise op.error
         return op.result
 
-    def _decide(self, tx: Transaction) -> PlannedOp | None:
+    def _planned_op(self, tx: Transaction) -> PlannedOp | None:
         """Check that each file of `tx` is the version that `tx` expects. Return the op, without the files that would
         not change; None when no change is left. Raises Displaced, HistoryMoved."""
         applier = self._applier
@@ -176,16 +176,16 @@ class Writer:
         @functools.cache
         def root() -> str | None:  # git is asked only if needed
             """Return the tree of HEAD. Git is asked only at the first call."""
-            return applier.objects.root(applier.git.head())
+            return applier.objects.root_tree(applier.git.head())
 
         def in_head(path: str) -> str | None:
             """Return the blob id of the file at `path` in HEAD; None: HEAD does not have it."""
-            entry = applier.objects.file(root(), os.fsencode(path))
+            entry = applier.objects.file_entry(root(), os.fsencode(path))
             return None if entry is None else entry.oid
 
         changes = []
         for path, wish in tx.wishes.items():
-            absent = wish.expect is None and applier.worktree.absent(path)
+            absent = wish.expect is None and applier.worktree.is_absent(path)
             now = None if absent else applier.worktree.read(path)
             if (None if now is None else sha256(now)) != wish.expect:
                 # A person's deletion is committed if HEAD has the expected version.
@@ -236,7 +236,7 @@ class Writer:
         sentences: list[str] = []
         try:
             with self.held():
-                return finish(self._applier, sentences), sentences
+                return finish_write(self._applier, sentences), sentences
         except (OrmahError, OSError) as exc:
             if not is_full(exc):
                 raise
@@ -253,7 +253,7 @@ class Writer:
                 while not self._queue and not self._closed:
                     self._changed.wait()
                 last = self._closed
-            why = self._try()
+            why = self._write_batches()
             with self._queue_lock:
                 for op in self._queue if why or last else ():
                     op.why = why or "the vault is being closed"
@@ -266,13 +266,13 @@ class Writer:
                     self._changed.wait(pause)
                     pause = min(pause * 2, BACKOFF[1])
 
-    def _try(self) -> str | None:
+    def _write_batches(self) -> str | None:
         """Write batch after batch until the queue is empty, and return None; or return the reason why the remaining ops
         must wait."""
         while True:
             priority.give()
             with self._queue_lock:
-                self._changed.wait_for(lambda: not self._asking)
+                self._changed.wait_for(lambda: not self._waiting_threads)
             with self.held():
                 with self._queue_lock:
                     batch = self._next_batch()
@@ -300,10 +300,10 @@ class Writer:
         error."""
         sentences: list[str] = []
         try:
-            why = finish(self._applier, sentences) or self._applier.apply(batch)
-            if self._applier.behind:
+            why = finish_write(self._applier, sentences) or self._applier.apply(batch)
+            if self._applier.unfinished:
                 with contextlib.suppress(OrmahError, OSError):  # the next write tries again
-                    finish(self._applier, sentences)
+                    finish_write(self._applier, sentences)
             for sentence in sentences:
                 log.warning("%s", sentence)
         except Exception as exc:
@@ -315,10 +315,10 @@ class Writer:
                 op.error = op.error or exc
             why = None
         if why is None:
-            self._done(batch)
+            self._end_ops(batch)
         return why
 
-    def _done(self, ops: Sequence[Queued]) -> None:
+    def _end_ops(self, ops: Sequence[Queued]) -> None:
         """Call the listeners with the commits of finished ops, in order; then let the ops' callers return."""
         self._wrote = time.monotonic()
         with self._queue_lock:
@@ -341,52 +341,52 @@ class Writer:
         end = time.monotonic() + self._wait
         while why := busy(self._applier.git, self._applier.lock):
             if time.monotonic() >= end:
-                raise withheld(why)
+                raise busy_error(why)
             time.sleep(POLL_S)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Context manager: hold `_writing_lock`. No batch is being written then, and the listeners have all commits."""
         with self._queue_lock:
-            self._asking += 1
+            self._waiting_threads += 1
         self._writing_lock.acquire()
         with self._queue_lock:
-            self._asking -= 1
+            self._waiting_threads -= 1
             self._changed.notify_all()
-        self._holder = threading.get_ident()
+        self._holding_thread = threading.get_ident()
         try:
             yield
         finally:
-            self._holder, self._batch = None, []
+            self._holding_thread, self._batch = None, []
             self._writing_lock.release()
 
     @contextlib.contextmanager
-    def alone(self, op: str, why: str) -> Iterator[None]:
+    def exclusively(self, op: str, why: str) -> Iterator[None]:
         """Context manager: keep all other writers out, and hold index.lock, which is marked with the id `op`.
 
         Callers that want to write during the block wait as they do for another git program. After too long they get an
         error that names `why`. Raises VaultBusy when another program holds git's locks for too long.
         """
         self.wait_for_git()
-        self._stands(why)
+        self._suspend(why)
         try:
             with self.held():
                 sentences: list[str] = []
-                held = finish(self._applier, sentences)
+                held = finish_write(self._applier, sentences)
                 if held or not self._applier.lock.take(op):
-                    raise withheld(held or HELD)
+                    raise busy_error(held or HELD)
                 try:
                     yield
                 finally:
                     self._applier.lock.release()
         finally:
-            self._stands(None)
+            self._suspend(None)
 
-    def _stands(self, why: str | None) -> None:
+    def _suspend(self, why: str | None) -> None:
         """Suspend writing because of `why`, or continue it (None). Callers that wait now are told, as are those that
         come later."""
         with self._queue_lock:
-            self._standing = why
+            self._suspended_because = why
             for op in self._queue if why else ():
                 op.why = why
                 op.tried.set()

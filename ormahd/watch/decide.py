@@ -83,7 +83,7 @@ def decide(file: File, context: Context) -> Decision:
     # Conflict markers, and files that git would convert.
     if note.kind is NoteKind.CONFLICTED:
         return Decision(FileAction.HOLD, None, file.data, problems)
-    unwritable = context.vault.unwritable_path(path)
+    unwritable = context.vault.unwritable_reason(path)
     if unwritable is not None:
         what = f"{unwritable}: it is found as it is, and neither written nor committed"
         problems += (finding(path, "info", what, "nothing need be done; commit it yourself"),)

@@ -132,7 +132,7 @@ class Identity:
 
     # What the folder has
 
-    def id_in_folder(self, path: str) -> str | None:
+    def id_now(self, path: str) -> str | None:
         """Return the id of the note at `path` in the folder; None if there is no file, or it has no id. A changed file
         that cannot be read counts as in HEAD."""
         if path in self._changed and path not in self._ids_in_folder:
@@ -159,13 +159,11 @@ class Identity:
         if node_id in self._owners:
             other = self._owners[node_id]
             return None if other == path else other
-        others = [
-            other for other in self.paths_at_head(node_id) if other != path and self.id_in_folder(other) == node_id
-        ]
+        others = [other for other in self.paths_at_head(node_id) if other != path and self.id_now(other) == node_id]
         if not others:
             return None
-        rivals = [path, *others] if self.id_at_head(path) == node_id else others
-        chosen = rivals[0] if len(rivals) == 1 else self._current_history().first_path(node_id, rivals) or rivals[0]
+        owners = [path, *others] if self.id_at_head(path) == node_id else others
+        chosen = owners[0] if len(owners) == 1 else self._current_history().first_path(node_id, owners) or owners[0]
         return None if chosen == path else chosen
 
     def moved_from(self, node_id: str, path: str) -> list[str]:

@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd.errors import OrmahError, Unavailable
-from ormahd.git.index import under_way
+from ormahd.git.index import operation_under_way
 from ormahd.index.history import History
 from ormahd.index.index import Index
 from ormahd.model.change import Clock, Committed, FileState, Kind, finding, sha256
@@ -200,7 +200,7 @@ class Reconciler:
         folders."""
         tree = self.head_files.at(self.vault.head())
         folders = folders_of(tree)
-        return self.vault.is_ignored([path for path in paths if path not in tree and path not in folders])
+        return self.vault.ignored_paths([path for path in paths if path not in tree and path not in folders])
 
 
 class _Scan:
@@ -244,7 +244,7 @@ class _Scan:
         if owner.trusted_ns is None or self.position != self.head:
             only = None
         self.walk(since=since, only=only)
-        if self.rows and under_way(self.vault.git):
+        if self.rows and operation_under_way(self.vault.git):
             return self.postpone()
 
         self.bring_in(self.found.changed)
@@ -365,10 +365,8 @@ class _Scan:
                 raise ScanAborted
             with self.skipping_faults(path):
                 self.bring_in_file(changed[path], forced)
-            if (
-                self.collected_bytes > BATCH_BYTES
-                or max(map(len, (self.upserts, self.new_stats, *self.edits.values()))) >= BATCH
-            ):
+            collected_files = max(map(len, (self.upserts, self.new_stats, *self.edits.values())))
+            if collected_files >= BATCH or self.collected_bytes > BATCH_BYTES:
                 self.update_index()
                 self.commit_all()
             if self.progress is not None and not forced:
@@ -443,11 +441,10 @@ class _Scan:
         if path not in self.tree:
             return None
         # A record of `git log --raw`: `:old-mode new-mode old-id new-id status`. Between them are the files' paths.
-        records = self.vault.git.log("--format=", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", "--", path)
-        earlier_oids = (record.split()[3].decode() for record in records if record[:1] == b":")
+        raw = self.vault.git.log("--format=", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", "--", path)
+        earlier_oids = (record.split()[3].decode() for record in raw if record[:1] == b":")
         for oid in chain([self.tree[path]], earlier_oids):
-            data = self.vault.blob(oid)
-            if parse(data, path).kind is not NoteKind.CONFLICTED:
+            if parse(data := self.vault.blob(oid), path).kind is not NoteKind.CONFLICTED:
                 return data
         return None
 
@@ -580,8 +577,7 @@ class _Scan:
         """Record HEAD in the index, if the index now has everything of HEAD. Return False only if HEAD has moved during
         the scan; another scan is then scheduled."""
         with self.vault.between_writes():
-            head, position = self.vault.head(), self.index.position
-            reached = self.owner.reached
+            head, position, reached = self.vault.head(), self.index.position, self.owner.reached
         if head not in {reached, position}:
             self.result.wait("", 0.0)
             return False

@@ -392,7 +392,7 @@ class VaultWatcher:
             if changed is not None and not changed:
                 return None
             self._waiting = {""}
-            self._vault.look_after()
+            self._vault.keep_lock()
             rested = [path for path, last in touched.items() if last <= rested_since]
             result = self._reconciler.scan(rested=rested, only=changed)
         except ScanAborted:
