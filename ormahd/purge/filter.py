@@ -30,7 +30,7 @@ class Rewriter:
     def __init__(self, found: PurgeSurvey) -> None:
         self.found = found
         self.forgotten = found.forgotten
-        self.done: dict[tuple[bytes, str], Any] = {}
+        self.rewritten: dict[tuple[bytes, str], Any] = {}
 
     def file(self, name: bytes, mode: bytes, blob: bytes, value: Any) -> tuple[bytes, bytes | None, Any]:
         """Return (name, mode, blob) for one file of one commit: unchanged, rewritten, or removed (mode None).
@@ -40,10 +40,10 @@ class Rewriter:
             return name, None, blob
         if oid in self.found.rewrite:
             key = blob, path if path.startswith(".ormah/") else path.rpartition(".")[2]
-            if key not in self.done:
+            if key not in self.rewritten:
                 data = self.forgotten.without(path, value.get_contents_by_identifier(blob))
-                self.done[key] = value.insert_file_with_contents(data)
-            blob = self.done[key]
+                self.rewritten[key] = value.insert_file_with_contents(data)
+            blob = self.rewritten[key]
         return _bytes(self.found.names.get(path, path)), mode, blob
 
     def commit(self, commit: Any, metadata: Mapping[str, Any]) -> None:
@@ -51,7 +51,7 @@ class Rewriter:
         git-filter-repo's; it has the function that returns a commit's new id."""
         by_hand = not commit_message.parse(_text(commit.message)).trailers and len(commit.parents) < 2
         own = by_hand and any(_text(change.filename) in self.found.own_paths for change in commit.file_changes)
-        self._plain(commit, "author_name", "author_email", "committer_name", "committer_email", whole=own)
+        self._remove_memory(commit, "author_name", "author_email", "committer_name", "committer_email", whole=own)
 
         # git-filter-repo calls `file` only for files that exist. Where a file takes the new name of a deleted one, it stays.
         changes = {}
@@ -66,9 +66,9 @@ class Rewriter:
 
     def tag(self, tag: Any, _metadata: Mapping[str, Any]) -> None:
         """Change one annotated tag: its message and the name of its tagger."""
-        self._plain(tag, "tagger_name", "tagger_email", whole=False)
+        self._remove_memory(tag, "tagger_name", "tagger_email", whole=False)
 
-    def _plain(self, item: Any, *people: str, whole: bool) -> None:
+    def _remove_memory(self, item: Any, *people: str, whole: bool) -> None:
         """Remove the memory from the message of a commit or tag, and from the attributes `people`, which hold names.
         `whole`: nothing but trailers remains of the message."""
         message = _text(item.message)

@@ -73,8 +73,11 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
         forgotten = forgotten.knowing(notes.values())
         forgotten = replace(forgotten, names=tuple(name for name in forgotten.names if not taken(name)))
 
+    # Other blobs: those that mention the memory, and those with a link that leads to it.
     led = {oid for oid, targets in linking.items() if any(map(forgotten.leads, targets))}
     rewrite = (naming.keys() | led) - drop
+
+    # Paths that mention the memory get new names, which no other path has.
     paths = set().union(*placed.values())
     names: dict[str, str] = {}
     for path in sorted(paths):
@@ -85,6 +88,8 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
                 new, number = f"{stem}-{number}{dot}{ending}", number + 1
             names[path] = new
             paths.add(new)
+
+    # A commit or tag: its headers, an empty line, its message.
     bodies = (data.partition(b"\n\n")[2].decode("utf-8", "replace") for data in messages)
     in_messages = any(map(forgotten.mentions, messages)) or any(map(forgotten.quoted, bodies))
     return PurgeSurvey(

@@ -76,7 +76,7 @@ def _joins(vault: Vault, before: str, tip: str) -> Iterator[_Join]:
             yield _Join(op, commit.strip(), sides[0], sides[1], made.trailer(MACHINE) or author)
 
 
-def taken_back(vault: Vault, conflict: SetAside, today: bytes) -> bytes:
+def with_own_values(vault: Vault, conflict: SetAside, today: bytes) -> bytes:
     """Return the note of a conflict with this machine's values instead of those that replaced them. `today`: the note's
     bytes now, whose other values stay unchanged.
 

@@ -26,11 +26,11 @@ class SyncState(Struct):
     trouble: str | None = None
     """Why the last sync failed, as a sentence; None: it succeeded."""
 
-    def done(self, when: datetime) -> None:
+    def record_success(self, when: datetime) -> None:
         """Record that a sync succeeded."""
         self.last, self.offline_since, self.trouble = when, None, None
 
-    def failed(self, when: datetime, why: str, *, offline: bool) -> None:
+    def record_failure(self, when: datetime, why: str, *, offline: bool) -> None:
         """Record that a sync failed because of `why`. `offline`: the remote was out of reach."""
         self.trouble = why
         self.offline_since = (self.offline_since or when) if offline else None
@@ -39,10 +39,10 @@ class SyncState(Struct):
 def note_synced(vault: Vault, remote: Remote, commit: str) -> None:
     """Record `commit` as the last one that both this vault and the remote have. Its id is stored in git's
     configuration, because a ref would keep purged commits alive, or be rewritten by the purge."""
-    set_config_value(vault.git, _key(remote), commit)
+    set_config_value(vault.git, _synced_setting(remote), commit)
 
 
-def _key(remote: Remote) -> str:
+def _synced_setting(remote: Remote) -> str:
     """Return the name of git's setting for the last commit that both this vault and the remote had."""
     return synced_key(remote.tracking.removeprefix("refs/remotes/"))
 
@@ -53,7 +53,7 @@ def check_our_history(vault: Vault, remote: Remote, wire: Network) -> None:
 
     To be called before anything is fetched, so that purged content does not get back into this repository.
     """
-    head, synced = vault.head(), config_value(vault.git, _key(remote))
+    head, synced = vault.head(), config_value(vault.git, _synced_setting(remote))
     if head is None or synced is None or _related(vault, synced, head):
         return
     known = vault.git.resolve(f"{remote.tracking}^{{commit}}")
@@ -76,7 +76,7 @@ def check_remote_history(vault: Vault, remote: Remote, tip: str) -> None:
     """Raise Conflict when the remote's history was rewritten since the last sync (a purge, a forced push): joining it
     would restore what was removed from it. `tip`: the last commit of the remote's branch."""
     branch = remote.branch.removeprefix("refs/heads/")
-    head, synced = vault.head(), config_value(vault.git, _key(remote))
+    head, synced = vault.head(), config_value(vault.git, _synced_setting(remote))
     if head is None or synced is None or _related(vault, synced, tip) or not _related(vault, synced, head):
         return
     raise Conflict(
