@@ -64,7 +64,7 @@ class UnreadTurns(Struct, frozen=True):
         """The keys of the unread turns."""
         return {message.key for message in self.turns[self.start :]}
 
-    def until(self, end: int) -> tuple[str, ...]:
+    def position_after(self, end: int) -> tuple[str, ...]:
         """Return the position to store once the turns before index `end` are read: the keys of the last of these
         turns, the last one first."""
         return tuple(message.key for message in reversed(self.turns[:end][-KEYS_KEPT:]))
@@ -122,19 +122,19 @@ def batches(session: UnreadTurns, limit: int = BATCH) -> Iterator[TurnBatch]:
     turns = {message.key: message for message in session.turns}
     while start < len(session.turns):
         before = [message.key for message in session.turns[max(0, start - BEFORE) : start]]
-        size, end = sum(_size(_presented(turns[key], 0, read=True)) for key in before), start
+        size, end = sum(_json_size(_presented(turns[key], 0, read=True)) for key in before), start
         while end < len(session.turns):
-            size += _size(_presented(session.turns[end], 0, read=False))
+            size += _json_size(_presented(session.turns[end], 0, read=False))
             if size > limit and end > start:
                 break
             end += 1
         fresh = [message.key for message in session.turns[start:end]]
         keys = (*before, *fresh)
-        yield TurnBatch(show(keys, turns, set(fresh)), keys, frozenset(fresh), end)
+        yield TurnBatch(numbered(keys, turns, set(fresh)), keys, frozenset(fresh), end)
         start = end
 
 
-def show(keys: Sequence[str], turns: Mapping[str, Archived], fresh: Collection[str]) -> tuple[ExtractionTurn, ...]:
+def numbered(keys: Sequence[str], turns: Mapping[str, Archived], fresh: Collection[str]) -> tuple[ExtractionTurn, ...]:
     """Return the turns with these keys in the form in which a model sees them. A turn's number is the position of its
     key in `keys`, from 1. `turns`: key -> turn; a key that it lacks is skipped, but counted. `fresh`: the keys of the
     unread turns."""
@@ -171,6 +171,6 @@ def _presented(message: Archived, number: int, *, read: bool) -> ExtractionTurn:
     return ExtractionTurn(number, WHO.get(message.role, message.role), local_time(message.time), text, read)
 
 
-def _size(message: ExtractionTurn) -> int:
+def _json_size(message: ExtractionTurn) -> int:
     """Return the number of characters that a turn adds to a batch as JSON, roughly."""
     return len(msgspec.json.encode(message).decode()) + 10

@@ -20,7 +20,7 @@ from ormahd.actions.amend import clean
 from ormahd.api import WHY_OURS, IngestedFile
 from ormahd.errors import BadRequest
 from ormahd.ingest.readers.formats import READERS, format_of, unknown_kinds
-from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionDeed, SessionTurn, answer
+from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionDeed, SessionTurn, answer_turn
 from ormahd.ingest.readers.values import clean_text
 from ormahd.ingest.sources import SourceDocument, documents, state_of
 from ormahd.judge.own_sessions import is_own_session
@@ -71,7 +71,7 @@ class ArchivedFile(Struct):
     """The facts in an export of another program's memories."""
 
 
-class _Taking(Struct):
+class _Archiving(Struct):
     """The state of the archiving of one document, which is a file, or a member of a zip."""
 
     ormah: Ormah
@@ -109,7 +109,7 @@ class _Taking(Struct):
         out = self.result.out
         for message in priority.giving(READERS[self.harness](document.stream, self.reading)):
             out.turns += 1
-            self._take_deeds()
+            self._queue_deeds()
             message = replace(message, session=without_secret(message.session))
             self.tail = message
             if message.cwd is not None:
@@ -125,9 +125,9 @@ class _Taking(Struct):
                 self.waiting.append(message)
                 self.size += len(message.text)
             if len(self.waiting) >= BATCH or self.size >= BATCH_CHARACTERS:
-                self._keep(last=False)
+                self._archive_waiting(last=False)
                 progress(out.added, 0, Path(out.path).name)
-        self._take_deeds()
+        self._queue_deeds()
         tail = self.tail
         if (
             self.ending
@@ -137,11 +137,11 @@ class _Taking(Struct):
         ):
             # The file lacks the answer, or its end: archive it as the hook reported it.
             now = self.ormah.clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            self.tail = answer(tail.to or tail.key, self.ending, now, tail.session, tail.cwd)
+            self.tail = answer_turn(tail.to or tail.key, self.ending, now, tail.session, tail.cwd)
             self.waiting.append(self.tail)
             out.turns += tail.role == "user"
             out.open -= tail.role == "assistant"
-        self._keep(last=True)
+        self._archive_waiting(last=True)
         out.sessions += len(self.sessions)
         out.damaged += self.reading.damaged
         withdrawn = {key: without_secret(session) for key, session in self.reading.withdrawn.items()}
@@ -149,7 +149,7 @@ class _Taking(Struct):
             withdrawn=withdrawn, restored=self.restored - withdrawn.keys(), shared=self.shared - withdrawn.keys()
         )
 
-    def _take_deeds(self) -> None:
+    def _queue_deeds(self) -> None:
         """Move what the agent did since the last turn from `reading` to `waiting`."""
         deeds, self.reading.deeds = self.reading.deeds, []
         for deed in deeds if self.ormah.settings.sessions.work else ():
@@ -171,7 +171,7 @@ class _Taking(Struct):
                 return True
         return False
 
-    def _keep(self, *, last: bool) -> None:
+    def _archive_waiting(self, *, last: bool) -> None:
         """Archive those turns and deeds in `waiting` that are not archived yet, and empty that list. `last`: the
         document has no more turns. It is then known which sessions may have a title, and the titles are archived
         too."""
@@ -198,7 +198,7 @@ class _Taking(Struct):
         self.result.out.added += len(new)
         self.result.out.known += turns - len(new)
         rows = []
-        texts = self._cleaned(fresh)
+        texts = self._clean_deeds(fresh)
         for session in sorted({*self.sessions, *fresh}) if last else fresh:
             title = self.reading.titles.get(session) if last and session not in self.untitled else None
             items = fresh.get(session, [])
@@ -229,7 +229,7 @@ class _Taking(Struct):
                 self.result.grown.add(path_of(head))
         self.ormah.sessions.add(rows)
 
-    def _cleaned(self, fresh: Mapping[str, Sequence[SessionTurn | SessionDeed]]) -> dict[str, str]:
+    def _clean_deeds(self, fresh: Mapping[str, Sequence[SessionTurn | SessionDeed]]) -> dict[str, str]:
         """Return {text of a deed: the text without secrets} for the commands, errors and files of these deeds. They are
         searched as one text, because each search takes as long as searching 10 KB."""
         deeds = [deed for items in fresh.values() for deed in items if isinstance(deed, SessionDeed)]
@@ -275,7 +275,7 @@ def archive(
                 out.formats = sorted({*out.formats, harness})
                 reading = Reading(name="" if unnamed else document.name, cwd=_project(path), rested=rested)
                 source = None if unnamed else f"{path}!{document.member}" if document.member else str(path)
-                taking = _Taking(ormah, result, reading, source, written, clean_text(ending), harness)
+                taking = _Archiving(ormah, result, reading, source, written, clean_text(ending), harness)
                 taking.read(document, progress)
                 marks = SourceLog(ormah.state)
                 known = set(marks.value(harness, KINDS) or ())
@@ -305,14 +305,14 @@ def ingest(
     Raises:
         BadRequest: there is no such file, or archiving is switched off.
     """
-    allowed(ormah)
+    check_archiving(ormah)
     ormah.sessions.expire()
-    result = archive(ormah, named(path), unnamed=unnamed, progress=progress)
+    result = archive(ormah, existing_path(path), unnamed=unnamed, progress=progress)
     SourceLog(ormah.state).brought(source, result.out.added)
     return result
 
 
-def allowed(ormah: Ormah) -> None:
+def check_archiving(ormah: Ormah) -> None:
     """Raise BadRequest if the settings switch archiving off."""
     if not ormah.settings.sessions.keep:
         raise BadRequest(
@@ -320,7 +320,7 @@ def allowed(ormah: Ormah) -> None:
         )
 
 
-def named(path: str) -> Path:
+def existing_path(path: str) -> Path:
     """Return `path` as a Path. Raises BadRequest if it is not absolute, or if there is no file or folder at it."""
     place = Path(path)
     if not place.is_absolute():
@@ -330,15 +330,15 @@ def named(path: str) -> Path:
     return place
 
 
-def ours(ormah: Ormah) -> tuple[Path, ...]:
+def own_folders(ormah: Ormah) -> tuple[Path, ...]:
     """Return the folders in which Ormah stores its own data. Sessions and documents in these folders are not read."""
     archived = (paths.sessions_dir(ormah.vault.id).parent, paths.purged_file(ormah.vault.id).parent)
     return (ormah.vault.root, ormah.index.directory, ormah.state.path.parent, *archived)
 
 
-def refuse_ours(ormah: Ormah, place: Path) -> None:
+def refuse_own_folders(ormah: Ormah, place: Path) -> None:
     """Raise BadRequest if `place` is one of the folders in which Ormah stores its own data, or is inside one."""
-    if any(folder in (place, *place.parents) for folder in ours(ormah)):
+    if any(folder in (place, *place.parents) for folder in own_folders(ormah)):
         raise BadRequest(f"{place} is in a folder of Ormah itself", hint=WHY_OURS)
 
 

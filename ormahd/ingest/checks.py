@@ -119,7 +119,7 @@ class Checks:
         space = None if candidate.about_self else space
         time, now = iso_time(first.time), self._ormah.moment()
         created = now if time is None else min(datetime.fromisoformat(time), now)
-        links = self._repeats(title, content, candidate.type, space, candidate.turns[0], tail, created)
+        links = self._compare(title, content, candidate.type, space, candidate.turns[0], tail, created)
         if isinstance(links, str):
             return links
         tags = [ABOUT_SELF] if candidate.about_self else []
@@ -146,10 +146,10 @@ class Checks:
         except InvalidNote:
             return UNFIT
         self._taken.add(node_id[:8])
-        self._accepted.append((made, self._vector(title, content)))
+        self._accepted.append((made, self._embedding(title, content)))
         return made
 
-    def _repeats(
+    def _compare(
         self, title: str, content: str, kind: NodeType, space: str | None, key: str, tail: SessionTail, time: datetime
     ) -> str | list[NoteLink]:
         """Compare a text with the known memories. Return `KNOWN` or `WHISPERED`, the reason why it is not new, or edges
@@ -170,7 +170,7 @@ class Checks:
         replaced_rows: dict[str, NodeRow] = {}
         for row in rows.values():
             older, cosine = (row.title, row.content, row.type), near.get(row.id, BY_WORDS)
-            whispered = row.id in whispered_ids and _retells(older, title, content, cosine)
+            whispered = row.id in whispered_ids and _only_repeats(older, title, content, cosine)
             if not whispered and (row.expired(now) or not (space is None or row.space in (space, None))):
                 continue
             relation = _relation(older, content, newer, cosine)
@@ -184,7 +184,7 @@ class Checks:
             replaced = replaced or relation is Relation.REPLACED
         later = replaced_meanwhile(self._ormah, near.items(), (title, content, kind), space, time)
         replaced_rows |= {older_row.id: older_row for older_row in later}
-        vector = self._vector(title, content)
+        vector = self._embedding(title, content)
         for made, other in reversed(self._accepted):
             cosine = BY_WORDS if vector is None or other is None else float(vector @ other)
             relation = _relation((made.title, made.content, NodeType(made.type)), content, newer, cosine)
@@ -196,7 +196,7 @@ class Checks:
         self.replaces += replaced
         return [link_to(row, now, None) for row in replaced_rows.values()]
 
-    def _vector(self, title: str, content: str) -> NDArray[np.float32] | None:
+    def _embedding(self, title: str, content: str) -> NDArray[np.float32] | None:
         """Return the embedding of a memory's text; None while no embedding model is loaded."""
         vectors = self._ormah.index.embed_ahead([(title, content)], urgent=False)
         return None if vectors is None else vectors[0]
@@ -236,7 +236,7 @@ def _relation(older: tuple[str | None, str, NodeType], content: str, newer: Stat
     return verdict
 
 
-def _retells(older: tuple[str | None, str, NodeType], title: str, content: str, cosine: float) -> bool:
+def _only_repeats(older: tuple[str | None, str, NodeType], title: str, content: str, cosine: float) -> bool:
     """Return whether a new text only repeats what an older memory says, and does not replace it. `older`: (title,
     content, type)."""
     if not _DAY.search(older[1]):  # a day in the new text was then added by extraction: ignore it

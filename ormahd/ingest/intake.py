@@ -46,7 +46,7 @@ class Intake:
         if not self._stopping.is_set():
             self.watcher.start()
             self.sources.start()
-            self.backfill.go_on()
+            self.backfill.resume()
             self.extraction.start()
 
     def stop(self, seconds: float) -> bool:

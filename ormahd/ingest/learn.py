@@ -70,7 +70,7 @@ class Learning(Struct):
         self.replaces += other.replaces
 
 
-def unread(ormah: Ormah, tail: SessionTail, reader: Way) -> UnreadTurns:
+def unread_turns(ormah: Ormah, tail: SessionTail, reader: Way) -> UnreadTurns:
     """Return a session with its turns. `reader`: unread are the turns that it has not read."""
     turns = tuple(ormah.sessions.turns_of(tail.path))
     place = {message.key: number for number, message in enumerate(turns, 1)}
@@ -88,7 +88,7 @@ def readable(ormah: Ormah) -> list[SessionTail]:
     return [tail for tail in tails if tail.cwd not in hidden]
 
 
-def is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | None) -> bool:
+def has_unread(known: SessionProgress | None, tail: SessionTail, now: datetime | None) -> bool:
     """Return whether a session has unread turns. `known`: how far it was read; None: never.
 
     If `now` is given, also return False for a session that failed and is to be tried again only later.
@@ -154,18 +154,18 @@ def learn(
         if any(memory.space for memory in found.memories):
             settle(ormah, Caller(agent=caller.agent, cwd=session.tail.cwd))
         try:
-            done = _store(ormah, session.tail, found, caller, run)
+            done = _commit_memories(ormah, session.tail, found, caller, run)
         except Conflict:  # the self node was edited in the meantime: try once more
-            done = _store(ormah, session.tail, found, caller, run)
+            done = _commit_memories(ormah, session.tail, found, caller, run)
     for memory in found.held:
         hold(memory)
     take_back(ormah, session, caller)
     made = {memory.node_id: turn_of(memory.said_in) for memory in found.memories}
-    Extractions(ormah.state).done(session.tail.path, session.reader, session.until(end), made)
+    Extractions(ormah.state).done(session.tail.path, session.reader, session.position_after(end), made)
     return done
 
 
-def _store(ormah: Ormah, tail: SessionTail, found: Learning, caller: Caller, run: str | None) -> Outcome:
+def _commit_memories(ormah: Ormah, tail: SessionTail, found: Learning, caller: Caller, run: str | None) -> Outcome:
     """Commit the accepted memories as one op, whose message lists them and the reasons of refusals. Raises Conflict if
     the self node was edited meanwhile."""
     new = found.memories
@@ -196,7 +196,7 @@ def _store(ormah: Ormah, tail: SessionTail, found: Learning, caller: Caller, run
         return outcome(tx)
 
 
-def bury_the_missing(ormah: Ormah) -> int:
+def bury_deleted(ormah: Ormah) -> int:
     """Write tombstones for extracted memories that were deleted without an op, such as by a person or a `git revert`,
     so that they are not made again.
 

@@ -25,8 +25,8 @@ from ormahd.actions.amend import clean
 from ormahd.api import SourceListed, SourcesResult
 from ormahd.config import load
 from ormahd.index.rows import SOURCE_PREFIX, SourceRow
-from ormahd.ingest.bring_in import ours
-from ormahd.ingest.documents.finding import hidden, walk_documents
+from ormahd.ingest.bring_in import own_folders
+from ormahd.ingest.documents.finding import is_hidden, walk_documents
 from ormahd.ingest.documents.in_place import read_in_place
 from ormahd.ingest.documents.reading import DOCUMENTS, Unreadable, read_bytes
 from ormahd.ingest.sources import display_path
@@ -84,25 +84,25 @@ class SourceFolders:
         self._log = SourceLog(ormah.state)
         self._changing = threading.Lock()
         self._watch: FolderWatch | None = None
-        self._sources = _named(ormah.sources)
-        self._missing: dict[str, str] = {}
-        self._wrong: dict[Path, dict[str, str]] = {}
+        self._sources = _sources_by_folder(ormah.sources)
+        self._unwatchable: dict[str, str] = {}
+        self._reasons: dict[Path, dict[str, str]] = {}
         """Folder -> path that cannot be read -> the reason, in words."""
         self._scanned: dict[Path, datetime] = {}
         self._empty: dict[Path, FileKey] = {}
         """Files that have no section, so that they are not read in each scan."""
-        ormah.renewed = self.look
+        ormah.renewed = self.read_again
 
     def start(self) -> None:
         """Read the sources in the background, and watch them."""
         with self._changing:
-            self._begin()
+            self._apply_settings()
 
     def stop(self, seconds: float) -> bool:
         """Stop the thread. Return False if it still runs after `seconds`."""
         return self._watch is None or self._watch.stop(seconds)
 
-    def look(self) -> None:
+    def read_again(self) -> None:
         """Remove all rows of the sources from the index, and have all files read again, in the background."""
         self._empty = {}
         self._ormah.index.apply({}, [row.path for row in self._ormah.index.source_rows()], head=None)
@@ -119,13 +119,13 @@ class SourceFolders:
             found = load(self._ormah.config.file if self._ormah.config.file.exists() else None).settings.sources
             with self._changing:
                 self._ormah.sources = found
-                self._begin()
+                self._apply_settings()
         rows = self._ormah.index.source_rows()
         listed = []
         for folder, source in self._sources.items():
             files = [row.file for row in rows if source.holds(row)]
-            read = self._scanned.get(folder)
-            wrong = {str(folder): why for why in [self._missing.get(str(folder))] if why} | self._wrong.get(folder, {})
+            read, missing = self._scanned.get(folder), self._unwatchable.get(str(folder))
+            wrong = ({str(folder): missing} if missing else {}) | self._reasons.get(folder, {})
             listed.append(
                 SourceListed(
                     name=source.name,
@@ -139,23 +139,23 @@ class SourceFolders:
             )
         return SourcesResult(listed)
 
-    def _begin(self) -> None:
+    def _apply_settings(self) -> None:
         """Remove the rows of folders that are no sources any more, and watch the folders that are."""
         self.stop(STOP_SECONDS)
-        self._sources = _named(self._ormah.sources)
-        self._missing, self._scanned, self._empty = {}, {}, {}
-        own = [place.resolve() for place in ours(self._ormah)]
-        self._wrong = {}
+        self._sources = _sources_by_folder(self._ormah.sources)
+        self._unwatchable, self._scanned, self._empty = {}, {}, {}
+        own = [place.resolve() for place in own_folders(self._ormah)]
+        self._reasons = {}
         for folder in self._sources:
             if any(place == folder or place in folder.parents or folder in place.parents for place in own):
-                self._wrong[folder] = {str(folder): OURS}
-        watched = [source for folder, source in self._sources.items() if folder not in self._wrong]
+                self._reasons[folder] = {str(folder): OURS}
+        watched = [source for folder, source in self._sources.items() if folder not in self._reasons]
         rows = self._ormah.index.source_rows()
         removals = [row.path for row in rows if not any(source.holds(row) for source in watched)]
         if removals:
             self._ormah.index.apply({}, removals, head=None)
         self._watch = FolderWatch("sources", [source.folder for source in watched], self, quiet=QUIET)
-        self._tell()
+        self._record_troubles()
         if watched:
             self._watch.start()
 
@@ -169,7 +169,7 @@ class SourceFolders:
         source = self._sources[folder]
         return (
             path.name.lower().endswith(DOCUMENTS)
-            and not any(hidden(part) for part in relative.parts)
+            and not any(is_hidden(part) for part in relative.parts)
             and not any(part.casefold() == TEMPLATES for part in relative.parts[:-1])
             and (source.include is None or source.include.match_file(relative.as_posix()))
             and not (source.exclude is not None and source.exclude.match_file(relative.as_posix()))
@@ -177,8 +177,8 @@ class SourceFolders:
 
     def troubled(self, wrong: dict[str, str]) -> None:
         """Called by `FolderWatch`: record which folders cannot be watched, and why."""
-        self._missing = wrong
-        self._tell()
+        self._unwatchable = wrong
+        self._record_troubles()
 
     def scan(self, folder: Path) -> float | None:
         """Compare a folder with the index, and read the files that changed. Return after how many seconds to scan again
@@ -187,10 +187,10 @@ class SourceFolders:
         rows: dict[Path, list[SourceRow]] = {}
         for row in filter(source.holds, self._ormah.index.source_rows()):
             rows.setdefault(Path(row.file), []).append(row)
-        present = self._walk(folder)
+        present = self._present_files(folder)
         if rows and not present:
-            self._wrong[folder] = {str(folder): EMPTIED}
-            self._tell()
+            self._reasons[folder] = {str(folder): EMPTIED}
+            self._record_troubles()
             return None
         fresh = []
         for file, key in present.items():  # with the space and the name of its source
@@ -201,9 +201,9 @@ class SourceFolders:
         fresh = [file for file in fresh if file not in written]
         # What is gone is looked at once all files rest: a file that is written may be one that was moved.
         deleted = [] if written else [file for file in rows if file not in present]
-        wrong = self._wrong.get(folder, {})
+        wrong = self._reasons.get(folder, {})
         wrong = {path: why for path, why in wrong.items() if Path(path) in present and Path(path) not in fresh}
-        moved = self._follow(deleted, [file for file in fresh if file not in rows], rows)
+        moved = self._match_moved(deleted, [file for file in fresh if file not in rows], rows)
         fresh.sort(key=lambda file: file not in moved)  # so that their ids leave the old rows in the same transaction
         puts: dict[str, tuple[bytes, FileState]] = {}
         notes: dict[str, Note | None] = {}
@@ -241,18 +241,18 @@ class SourceFolders:
                 puts, notes, removals = {}, {}, []
         if puts or removals:
             self._ormah.index.apply(puts, removals, head=None, notes=notes, embed=False)
-        self._wrong[folder] = wrong
+        self._reasons[folder] = wrong
         if not written:
             self._scanned[folder] = self._ormah.moment()
-        self._tell()
+        self._record_troubles()
         return QUIET if written else None
 
     # ------------------------------------------------------------ files
 
-    def _walk(self, folder: Path) -> dict[Path, FileKey]:
+    def _present_files(self, folder: Path) -> dict[Path, FileKey]:
         """Return {file: its key} for the files of a source that are read. Symbolic links are not followed."""
         found: dict[Path, FileKey] = {}
-        for file in filter(partial(self.wants, folder), walk_documents(folder, ours(self._ormah))):
+        for file in filter(partial(self.wants, folder), walk_documents(folder, own_folders(self._ormah))):
             with suppress(OSError):  # it may be deleted meanwhile
                 state = file.lstat()
                 if stat.S_ISREG(state.st_mode):
@@ -271,7 +271,7 @@ class SourceFolders:
             origin += "\0"
         return origin
 
-    def _follow(
+    def _match_moved(
         self, deleted: Sequence[Path], added: Iterable[Path], rows: Mapping[Path, Sequence[SourceRow]]
     ) -> set[Path]:
         """Record which added files are deleted files under a new path, and return them. A pair has the same content,
@@ -294,14 +294,14 @@ class SourceFolders:
             self._log.put(SOURCE, MOVED, {**moved, **origins})
         return set(pairs)
 
-    def _tell(self) -> None:
+    def _record_troubles(self) -> None:
         """Record for `doctor` which folders cannot be read. Single files are listed only by `ormahctl sources`, because
         many folders have scans among their PDFs."""
-        wrong = {str(folder): why for folder, reasons in self._wrong.items() if (why := reasons.get(str(folder)))}
-        self._log.troubled(SOURCE, {**wrong, **self._missing})
+        wrong = {str(folder): why for folder, reasons in self._reasons.items() if (why := reasons.get(str(folder)))}
+        self._log.troubled(SOURCE, {**wrong, **self._unwatchable})
 
 
-def _named(listed: Sequence[SourceFolder]) -> dict[Path, _Source]:
+def _sources_by_folder(listed: Sequence[SourceFolder]) -> dict[Path, _Source]:
     """Return folder -> source, in the order of the configuration."""
     times = Counter(setting.folder.name for setting in listed)
     sources = {}

@@ -62,7 +62,7 @@ def is_session_file(path: Path) -> bool:
     return path.name.endswith(ENDINGS) and path.name not in NOT_THIS and not NO_SESSIONS.intersection(path.parts[:-1])
 
 
-def walk(folder: Path, without: tuple[Path, ...]) -> list[Path]:
+def session_files(folder: Path, without: tuple[Path, ...]) -> list[Path]:
     """Return the files in a folder that may hold sessions, oldest first. Folders in `without` are left out.
 
     A `.json` file is left out if there is a `.jsonl` file of the same name: Gemini CLI then wrote the chat anew as
@@ -104,7 +104,7 @@ def documents(path: Path) -> Iterator[Iterator[SourceDocument]]:
         if begin == b"PK\x03\x04":
             if not zipfile.is_zipfile(opened):
                 raise OSError(0, "the zip is damaged, or was not downloaded to its end")
-            yield _members(opened)
+            yield _zip_members(opened)
         else:
             stream = _Unpacked(_zstd().ZstdFile(opened)) if begin == _ZSTD else opened
             yield iter([SourceDocument(_stem(path.name), "", cast("BinaryIO", stream))])
@@ -147,7 +147,7 @@ class _Unpacked:
         self._done = place
 
 
-def _members(opened: BinaryIO) -> Iterator[SourceDocument]:
+def _zip_members(opened: BinaryIO) -> Iterator[SourceDocument]:
     """Yield the members of a zip that may hold sessions, sorted by name. Raises OSError."""
     opened.seek(0)
     try:

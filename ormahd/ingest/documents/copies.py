@@ -11,7 +11,7 @@ from msgspec import UnsetType
 from ormahd.actions import projects
 from ormahd.actions.amend import Caller, clean, outcome, transaction
 from ormahd.api import IngestDocumentParams, IngestedDocument
-from ormahd.ingest.bring_in import named, refuse_ours
+from ormahd.ingest.bring_in import existing_path, refuse_own_folders
 from ormahd.ingest.documents.reading import Unreadable, read_document
 from ormahd.ingest.documents.sections import Section
 from ormahd.model.change import Kind
@@ -34,8 +34,8 @@ def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) 
     Raises:
         BadRequest: there is nothing at this path, or it is in a folder of Ormah itself.
     """
-    read = named(params.path)
-    refuse_ours(ormah, read)
+    read = existing_path(params.path)
+    refuse_own_folders(ormah, read)
     path, space = None if params.unnamed else read, params.space
     out = IngestedDocument(str(path) if path else "-", run=params.run or ormah.new_run())
     name = path.stem if path else "A text"
@@ -57,12 +57,12 @@ def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) 
             new[section.key] = section
     out.sections, out.added = len(found.sections), len(new)
     if new:
-        _store(ormah, path, list(new.values()), caller, space, out)
+        _commit_sections(ormah, path, list(new.values()), caller, space, out)
     SourceLog(ormah.state).brought("ingest", 0)
     return out
 
 
-def _store(
+def _commit_sections(
     ormah: Ormah, path: Path | None, new: list[Section], caller: Caller, space: str | None, out: IngestedDocument
 ) -> None:
     """Commit a memory for each of the sections `new`, and set `out.commit`. `path`: the file; None: a text without a

@@ -58,7 +58,7 @@ def read_in_place(
             path=path,
             kind=NoteKind.SOURCE,
             digest=section.key,
-            id=_id(index, origin, section.place),
+            id=_section_id(index, origin, section.place),
             space=space,
             title=title[:MAX_TITLE],
             tags=tuple(dict.fromkeys(tags))[:MAX_TAGS],
@@ -73,7 +73,7 @@ def read_in_place(
     return found.digest, notes
 
 
-def _id(index: Index, origin: str, place: str) -> str:
+def _section_id(index: Index, origin: str, place: str) -> str:
     """Return the id of the section with these headings (`place`), made of `origin`. Its short id is never that of
     another memory."""
     for attempt in count():

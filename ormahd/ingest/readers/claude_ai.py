@@ -69,17 +69,17 @@ def read_memories(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     """Add each paragraph of the memories in an export of claude.ai to `reading.facts`. Yields no turns."""
     yield from ()
     for account in items(stream, reading):
-        _take(text_at(account, "conversations_memory") or "", "Claude remembered", reading)
+        _add_facts(text_at(account, "conversations_memory") or "", "Claude remembered", reading)
         projects = account.get("project_memories")
         for text in projects.values() if isinstance(projects, dict) else ():
-            _take(text if isinstance(text, str) else "", "Claude remembered of a project", reading)
+            _add_facts(text if isinstance(text, str) else "", "Claude remembered of a project", reading)
         files = account.get("memory_files")
         for file in files if isinstance(files, list) else ():
             name = (text_at(file, "path") or "memory").rsplit("/", 1)[-1]
-            _take(text_at(file, "content") or "", name, reading)
+            _add_facts(text_at(file, "content") or "", name, reading)
 
 
-def _take(text: str, title: str, reading: Reading) -> None:
+def _add_facts(text: str, title: str, reading: Reading) -> None:
     """Add each paragraph of a text, or each item of a list in the text, to `reading.facts`. The fact's title is the
     heading above the paragraph, or `title` if there is none."""
     heading = title

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO, Final
 
 from msgspec import Struct, field
 
-from ormahd.ingest.readers.deeds import FAILED, DeedPlace, ToolCall, call_of, done, status_of
+from ormahd.ingest.readers.deeds import FAILED, DeedPlace, ToolCall, add_deed, call_of, status_of
 from ormahd.ingest.readers.lines import objects
-from ormahd.ingest.readers.turns import Reading, SessionTurn, answer
+from ormahd.ingest.readers.turns import Reading, SessionTurn, answer_turn
 from ormahd.ingest.readers.values import between, clean_text, dialog_answer, iso_time, key_of, text_at, texts_of, typed
 
 NAME: Final = "claude-code"
@@ -87,19 +87,19 @@ class _Tree(Struct):
     calls: dict[str, tuple[ToolCall, _Node, str | None]] = field(default_factory=dict)
     """Id of a tool call without a result -> (what it does, where it belongs, when it began)."""
 
-    def take(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
+    def read_line(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
         """Read a line. Yield the turns that are complete with it."""
         self.line += 1
         uuid = text_at(line, "uuid")
         parent = text_at(line, "parentUuid") or text_at(line, "logicalParentUuid") or ""
         above = self.owners.get(parent)
-        node = above or self._unplaced(line, parent)
+        node = above or self._node_without_parent(line, parent)
         if line["type"] == "user":
-            self._finish(line)
+            self._record_deeds(line)
         if line["type"] == "assistant":
-            self._take_answer(line, node)
-        elif (asked := _asked(line)) is not None and (asked.text or asked.prompt or asked.cut or not _calls(node)):
-            yield from self.answers(closed=True)
+            self._read_answer(line, node)
+        elif (asked := _asked_in(line)) is not None and (asked.text or asked.prompt or asked.cut or not _calls(node)):
+            yield from self.pending_answers(closed=True)
             if parent == "" and "parentUuid" not in line:
                 parent = uuid or ""
             node = _Node(self.line, text_at(line, "sessionId") or self.reading.name, above, parent, asked=asked)
@@ -120,7 +120,7 @@ class _Tree(Struct):
                 if len(self.owners) > MAX_LINES:
                     del self.owners[next(iter(self.owners))]
 
-    def _unplaced(self, line: dict[str, Any], parent: str) -> _Node | None:
+    def _node_without_parent(self, line: dict[str, Any], parent: str) -> _Node | None:
         """Return the node to which a line belongs whose parent is not known, or None. `parent`: the uuid that the line
         names, or "".
 
@@ -133,7 +133,7 @@ class _Tree(Struct):
             self.now = _Node(self.line, text_at(line, "sessionId") or self.reading.name)
         return self.now
 
-    def _take_answer(self, line: dict[str, Any], node: _Node | None) -> None:
+    def _read_answer(self, line: dict[str, Any], node: _Node | None) -> None:
         """Read a line of the agent: its text becomes a part of the answer at `node`, and its tool calls wait for their
         results."""
         message = line.get("message")
@@ -150,7 +150,7 @@ class _Tree(Struct):
         if node is None:
             return
         content, stop = message.get("content"), message.get("stop_reason")
-        node.calling = stop == "tool_use" or _has(content, "tool_use")
+        node.calling = stop == "tool_use" or _has_part(content, "tool_use")
         for part in content if node.calling and isinstance(content, list) else ():
             is_call = text_at(part, "type") == "tool_use"
             call = call_of(text_at(part, "name") or "", part.get("input")) if is_call else None
@@ -170,7 +170,7 @@ class _Tree(Struct):
                 self.waiting.append(node)
         node.ended = node.ended or stop in _END
 
-    def _finish(self, line: dict[str, Any]) -> None:
+    def _record_deeds(self, line: dict[str, Any]) -> None:
         """Record the deeds of the tool calls whose results are in a line. A call that the person refused is no deed."""
         message = line.get("message")
         content = message.get("content") if isinstance(message, dict) else None
@@ -186,13 +186,13 @@ class _Tree(Struct):
                 else:
                     status = status_of(text[:20]) or FAILED
                 at = DeedPlace(node.key, node.session, node.cwd, time)
-                done(self.reading, call, number, at, status=status, text=text)
+                add_deed(self.reading, call, number, at, status=status, text=text)
 
-    def answers(self, *, closed: bool) -> Iterator[SessionTurn]:
+    def pending_answers(self, *, closed: bool) -> Iterator[SessionTurn]:
         """Yield the answers that were not yielded yet."""
         for node in self.waiting:
             text, node.parts = "\n\n".join(node.parts), []
-            yield answer(node.key, text, node.time, node.session, node.cwd, closed=closed or node.ended)
+            yield answer_turn(node.key, text, node.time, node.session, node.cwd, closed=closed or node.ended)
         self.waiting.clear()
 
     def withdrawn(self) -> dict[str, str]:
@@ -231,8 +231,8 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
             if title and session and not (kind == "ai-title" and session in reading.titles):  # the person's comes first
                 reading.titles[session] = title
         elif line.get("isSidechain") is not True:
-            yield from tree.take(line)
-    yield from tree.answers(closed=reading.rested)
+            yield from tree.read_line(line)
+    yield from tree.pending_answers(closed=reading.rested)
     reading.withdrawn |= tree.withdrawn()
 
 
@@ -241,22 +241,22 @@ def _calls(node: _Node | None) -> bool:
     return node is not None and node.calling
 
 
-def _has(content: Any, kind: str) -> bool:
+def _has_part(content: Any, kind: str) -> bool:
     """Return whether a message's content has a part of the type `kind`."""
     return isinstance(content, list) and any(text_at(part, "type") == kind for part in content)
 
 
-def _asked(line: dict[str, Any]) -> _Asked | None:
+def _asked_in(line: dict[str, Any]) -> _Asked | None:
     """Return what the agent answers in a line; None if nothing in the line is to be answered."""
     if line["type"] == "attachment":
-        text = typed(_queued(line), NAME)
+        text = typed(_queued_prompt(line), NAME)
         return _Asked(text, beside=True) if text else None
     if line["type"] != "user" or any(line.get(name) is True for name in _INJECTED):
         return None
     message, origin = line.get("message"), line.get("origin")
     content = message.get("content") if isinstance(message, dict) else None
-    if _has(content, "tool_result") or line.get("toolUseResult") is not None:
-        text = clean_text(_of_dialog(line.get("toolUseResult"), content))
+    if _has_part(content, "tool_result") or line.get("toolUseResult") is not None:
+        text = clean_text(_dialog_text(line.get("toolUseResult"), content))
         return _Asked(text, beside=True) if text else None
     text = texts_of(content, ("text",))
     if text.startswith(_INTERRUPTED) or line.get("interruptedMessageId"):
@@ -269,10 +269,10 @@ def _asked(line: dict[str, Any]) -> _Asked | None:
         text = f"{between(text, '<command-name>', '</command-name>')} {given}".strip() if given else ""
     else:
         text = typed(text, NAME)
-    return _Asked(text, prompt=bool(text) or _has(content, "image"), beside=line.get("promptSource") == "queued")
+    return _Asked(text, prompt=bool(text) or _has_part(content, "image"), beside=line.get("promptSource") == "queued")
 
 
-def _queued(line: dict[str, Any]) -> str:
+def _queued_prompt(line: dict[str, Any]) -> str:
     """Return the text of an attachment if it is a prompt that a person typed while Claude worked; "" otherwise."""
     found = line.get("attachment")
     if not isinstance(found, dict) or found.get("type") != "queued_command":
@@ -282,7 +282,7 @@ def _queued(line: dict[str, Any]) -> str:
     return texts_of(found.get("prompt"), ("text",)) if human and found.get("commandMode", "prompt") == "prompt" else ""
 
 
-def _of_dialog(result: Any, content: Any) -> str:
+def _dialog_text(result: Any, content: Any) -> str:
     """Return what the person said in a dialog: the answers to questions of the agent, or the reason for which a tool or
     a plan was refused; "" if nothing. `result`, `content`: of the line with the tool's result."""
     if isinstance(result, dict) and isinstance(result.get("answers"), dict):

@@ -33,7 +33,7 @@ _HEREDOC: Final = re.compile(r"(<<-?[ \t]*(['\"]?)(\w+)\2[^\n]*)\n.*?(?:^[ \t]*\
 _PIPED: Final = re.compile(r"\|\s*(?:tail|head|tee|cat|less|sed|sort|uniq|grep|rg|cut|awk)\b[^|&;]*$|\|\| true$")
 """Matches commands whose exit status is not that of what they run."""
 _BETWEEN: Final = re.compile(r"&&|\|\|?|;|\n")
-_LOOK: Final = re.compile(
+_READS: Final = re.compile(
     r"\s*(?:(?:ls|cat|cd|cut|date|echo|file|find|grep|head|less|nl|pwd|rg|sleep|sort|stat|tail|tr|tree|true|type|uniq|wc|which)\b"
     r"(?!.*(?:-exec|-delete))|sed -n\b|git (?:-C \S+ )?(?:--no-pager )?(?:branch$|diff|log|ls-files|remote -v|rev-parse|show|status)\b)"
     r"(?:[^>]|2>|[12]?>&[12]|>\s*/dev/null)*$"
@@ -73,7 +73,7 @@ def call_of(tool: str, given: Any) -> ToolCall | None:
         patched = tuple(_PATCH.findall(words[:LONGEST])) if "*** Begin Patch" in words else ()
         if patched:
             return ToolCall("apply_patch", files=patched)
-        if only_looks(words):
+        if only_reads(words):
             return None
         command = _HEREDOC.sub(r"\1 …", words[:LONGEST]).strip()
         lines = command.splitlines()
@@ -87,9 +87,9 @@ def call_of(tool: str, given: Any) -> ToolCall | None:
     return None
 
 
-def only_looks(command: str) -> bool:
+def only_reads(command: str) -> bool:
     """Return whether every part of a shell command only reads, lists or searches."""
-    return len(command) < LONGEST and all(_LOOK.match(part) for part in _BETWEEN.split(command) if part.strip())
+    return len(command) < LONGEST and all(_READS.match(part) for part in _BETWEEN.split(command) if part.strip())
 
 
 def status_of(text: str) -> int | None:
@@ -98,7 +98,7 @@ def status_of(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def done(
+def add_deed(
     reading: Reading, call: ToolCall, number: str, at: DeedPlace, status: int, text: str, seconds: float | None = None
 ) -> None:
     """Add the deed of a tool call to `reading`. `number`: the call's id; `at`: where it was called; `status`, `text`,

@@ -18,9 +18,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd.ingest.readers.arrays import CHUNK, items
-from ormahd.ingest.readers.deeds import FAILED, DeedPlace, call_of, done, status_of
+from ormahd.ingest.readers.deeds import FAILED, DeedPlace, add_deed, call_of, status_of
 from ormahd.ingest.readers.lines import decoded, objects
-from ormahd.ingest.readers.turns import Reading, SessionTurn, answer
+from ormahd.ingest.readers.turns import Reading, SessionTurn, answer_turn
 from ormahd.ingest.readers.values import clean_text, iso_time, key_of, text_at, texts_of, typed
 from ormahd.process.own_files import open_regular
 
@@ -66,27 +66,27 @@ class _Chat(Struct):
     finished: set[str] = field(default_factory=set)
     """The ids of the tool calls that were read."""
 
-    def take(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
+    def read_line(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
         """Read a line. Yield the turns that are complete with it."""
         if "$rewindTo" in line:
             yield from self._rewind(str(line["$rewindTo"]))
         elif "id" in line:
-            yield from self._put(line)
+            yield from self._read_message(line)
         elif isinstance(line.get("$set"), dict):
-            self._head(line["$set"])
+            self._read_head(line["$set"])
             if isinstance(line["$set"].get(MESSAGES), list):
                 messages = line["$set"][MESSAGES]
                 yield from self._replace([entry for entry in messages if isinstance(entry, dict) and "id" in entry])
         elif "sessionId" in line:
-            self._head(line)
+            self._read_head(line)
 
-    def _head(self, line: dict[str, Any]) -> None:
+    def _read_head(self, line: dict[str, Any]) -> None:
         """Read the fields that describe the chat."""
         self.session = self.session or text_at(line, "sessionId") or ""
         self.begun = iso_time(line.get("startTime")) or self.begun
         self.subagent = self.subagent or line.get("kind") == "subagent"
 
-    def _did(self, line: dict[str, Any]) -> None:
+    def _record_deeds(self, line: dict[str, Any]) -> None:
         """Record the deeds of those tool calls of a message that have ended."""
         calls = line.get("toolCalls")
         for record in calls if isinstance(calls, list) else ():
@@ -103,13 +103,13 @@ class _Chat(Struct):
             status = status or (FAILED if state == "error" else 0)
             time = iso_time(record.get("timestamp")) or iso_time(line.get("timestamp"))
             at = DeedPlace(self.asked, self.session or self.reading.name, self.reading.cwd, time)
-            done(self.reading, call, number, at, status=status, text=text)
+            add_deed(self.reading, call, number, at, status=status, text=text)
 
-    def _put(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
+    def _read_message(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
         """Read a message, which may be new, changed or repeated. Yield the turns that are complete with it."""
-        number, (role, text) = str(line["id"]), _of(line)
+        number, (role, text) = str(line["id"]), _role_and_text(line)
         if role == "assistant":
-            self._did(line)
+            self._record_deeds(line)
         if not role or (role == "assistant" and not text):
             return
         self.session = self.session or self.reading.name
@@ -126,14 +126,14 @@ class _Chat(Struct):
             self.texts.clear()
         time, cwd = iso_time(line.get("timestamp")) or self.begun, self.reading.cwd
         if role == "user":
-            yield from self.answered(closed=True)
+            yield from self.pending_answer(closed=True)
             self.asked, self.last = key, ""
             self.reading.withdrawn.pop(key, None)
             if key and before is None:
                 yield SessionTurn("user", text, time, self.session, key, cwd)
         elif key:
             whole = line.get("tokens") is not None and not line.get("toolCalls")
-            reply = answer(key, text, time, self.session, cwd, closed=whole or key != self.asked)
+            reply = answer_turn(key, text, time, self.session, cwd, closed=whole or key != self.asked)
             self.reading.withdrawn.pop(reply.key, None)
             if before is not None and before.digest == digest and number != self.last:
                 return
@@ -142,7 +142,7 @@ class _Chat(Struct):
             else:
                 yield reply
 
-    def answered(self, *, closed: bool) -> Iterator[SessionTurn]:
+    def pending_answer(self, *, closed: bool) -> Iterator[SessionTurn]:
         """Yield the answer to the last prompt, if there is one that was not yielded. `closed`: it cannot grow any
         more."""
         if self.waiting is not None:
@@ -157,7 +157,7 @@ class _Chat(Struct):
         """
         taken = {str(message["id"]) for message in messages}
         for line in reversed(messages):
-            number, (role, text) = str(line["id"]), _of(line)
+            number, (role, text) = str(line["id"]), _role_and_text(line)
             earlier = reversed(self.texts.get((role, hash(text)), [])) if number not in self.known else ()
             same = next((known for known in earlier if known not in taken), None)
             if same is not None:
@@ -165,12 +165,12 @@ class _Chat(Struct):
                 self.known[number] = self.known[same]
         self.listed.clear()
         for line in messages:
-            yield from self._put(line)
+            yield from self._read_message(line)
 
     def _rewind(self, to: str) -> Iterator[SessionTurn]:
         """Take back the message with the id `to` and all later ones; all messages if no message has that id. First
         yield the answer to the last prompt."""
-        yield from self.answered(closed=True)
+        yield from self.pending_answer(closed=True)
         number = ""
         while self.listed and number != to:
             number, _ = self.listed.popitem()
@@ -187,8 +187,8 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     chat, head = _Chat(reading), head_of(stream)
     for line in chain([head], items(stream, reading, inside=1)) if head else objects(stream, reading):
         if not chat.subagent:
-            yield from chat.take(line)
-    yield from chat.answered(closed=reading.rested)
+            yield from chat.read_line(line)
+    yield from chat.pending_answer(closed=reading.rested)
 
 
 def last_compression(chat: str | None) -> str:
@@ -212,7 +212,7 @@ def head_of(stream: BinaryIO) -> dict[str, Any]:
     return head if isinstance(head, dict) else {}
 
 
-def _of(line: dict[str, Any]) -> tuple[str, str]:
+def _role_and_text(line: dict[str, Any]) -> tuple[str, str]:
     """Return (role, text) of a message. The role is "" if it is no part of the conversation, such as a tool's result.
     The text is "" if no person wrote the prompt, or it has no words."""
     content = line.get("content")

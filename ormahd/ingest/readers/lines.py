@@ -91,17 +91,17 @@ def decoded(data: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return _whole(json.loads(data.decode("utf-8", "replace"), strict=False, parse_int=float))
+        return _without_surrogates(json.loads(data.decode("utf-8", "replace"), strict=False, parse_int=float))
     except (ValueError, RecursionError):
         return None
 
 
-def _whole(value: Any) -> Any:
+def _without_surrogates(value: Any) -> Any:
     """Return a copy of a JSON value in which lone surrogates are replaced in all strings."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     if isinstance(value, list):
-        return [_whole(item) for item in value]
+        return [_without_surrogates(item) for item in value]
     if isinstance(value, dict):
-        return {_whole(name): _whole(item) for name, item in value.items()}
+        return {_without_surrogates(name): _without_surrogates(item) for name, item in value.items()}
     return value

@@ -86,7 +86,7 @@ class Reading(Struct):
     complete once all turns were read; these turns are read as well."""
 
 
-def answer(
+def answer_turn(
     to: str, text: str, time: str | None, session: str, cwd: str | None = None, *, closed: bool = True
 ) -> SessionTurn:
     """Return the answer to the prompt with the key `to`."""
@@ -103,7 +103,7 @@ def with_last_answers(turns: Iterable[SessionTurn]) -> Iterator[SessionTurn]:
     for message in turns:
         if message.role == "assistant":
             if asked and message.text:
-                last = answer(asked, message.text, message.time, message.session)
+                last = answer_turn(asked, message.text, message.time, message.session)
             continue
         if last is not None:
             yield last

@@ -16,7 +16,7 @@ from ormahd.ingest.batches import MemoryCandidate
 from ormahd.ingest.readers.turns import SessionTurn
 from ormahd.ingest.readers.values import QUESTION
 from ormahd.ingest.rules.language import LANGUAGES, around, load
-from ormahd.ingest.rules.statement import FoundMemory, bare, found, item
+from ormahd.ingest.rules.statement import FoundMemory, bare, memories_in, memories_of_item
 from ormahd.model.node import NodeType
 
 CONFIDENCE: Final = 0.6
@@ -61,7 +61,7 @@ def candidates(turns: Iterable[SessionTurn], *, today: datetime, title: str = ""
             purpose = titled = True  # a role play begins, and nothing shows where it ends
             continue
         day = datetime.fromisoformat(message.time) if message.time else today
-        for memory in _found(text, day.astimezone().date()):  # the day on the person's clock
+        for memory in _memories_of_prompt(text, day.astimezone().date()):  # the day on the person's clock
             asked = memory.asked and not (titled and memory.type is NodeType.PREFERENCE)
             if asked or not purpose:  # a text to work on may come next
                 last.append(memory.content.lower())
@@ -94,7 +94,7 @@ def takes_back(text: str) -> bool:
     return bool(retracted or private) and len(text) <= SHORT and not _PASTED.search(text)
 
 
-def _found(text: str, day: date) -> Iterator[FoundMemory]:
+def _memories_of_prompt(text: str, day: date) -> Iterator[FoundMemory]:
     """Yield the memories that a prompt states. What the person asks to remember may be anywhere in it, other statements
     only at its end. `day`: the date of the prompt."""
     lines = [(line, _ITEM.match(line)) for line in text.splitlines()]
@@ -107,11 +107,11 @@ def _found(text: str, day: date) -> Iterator[FoundMemory]:
     listing, rest, before = "", -1, ""
     for at, (sentence, bullet) in enumerate(parts):
         alone = len(parts) == 1 or (bullet is not None and listing != "")
-        found_by_language = (list(found(sentence, before, load(code), day, alone=alone)) for code in LANGUAGES)
+        found_by_language = (list(memories_in(sentence, before, load(code), day, alone=alone)) for code in LANGUAGES)
         by_sentence.append(next(filter(None, found_by_language), []))
         before = sentence
         if bullet and listing:
-            by_sentence[-1] = by_sentence[-1] or list(item(sentence, load(listing), day))
+            by_sentence[-1] = by_sentence[-1] or list(memories_of_item(sentence, load(listing), day))
             continue
         named = (code for code in LANGUAGES if load(code).lists["listing"].fullmatch(bare(sentence, load(code))))
         listing = next(named, "") if sentence.endswith(":") else ""

@@ -29,8 +29,8 @@ def absolute(text: str, words: Words, day: date, *, recurring: bool) -> str:
             if meant is not None:
                 form = "{}" if match["lead"] and meant[1] != "week" else words[meant[1]]
                 text = f"{text[: match.start()]}{match['lead'] or ''}{form.format(meant[0])}{text[match.end() :]}"
-    phrases = _any(phrase.replace("_", " ") for phrase in words["vague"].split())
-    phrases = phrases.replace(r"\{month\}", f"(?:{_any(words['months'].split())})")
+    phrases = _any_of(phrase.replace("_", " ") for phrase in words["vague"].split())
+    phrases = phrases.replace(r"\{month\}", f"(?:{_any_of(words['months'].split())})")
     phrases = phrases.replace(r"\{date\}", r"\d{1,2}(?:st|nd|rd|th|er|\.)?")
     dateless = rf"(?<![\w'-])(?:{phrases})(?![\w'-])(?!,?\s(?:de\s)?\d{{4}})"
     if vague or re.search(dateless, text, re.IGNORECASE):
@@ -47,10 +47,10 @@ def _meaning(named: Words, sign: str, words: Words, day: date) -> tuple[str, str
         unit, count = (meant := dict(_pairs(words["spans"]))[named["span"]])[0], int(meant[1:])
         return _shifted(day - timedelta(day.weekday()) if unit == "w" else day, unit, count)
     if "n" in named:
-        number = _places(words["numbers"]).get(named["n"], -1) + 1 or int(named["n"])
+        number = _positions(words["numbers"]).get(named["n"], -1) + 1 or int(named["n"])
         iso, form = _shifted(day, dict(_pairs(words["units"]))[named["unit"]], int(f"{sign}{number}"))
         return iso, "on" if form == "week" else form
-    days = (_places(words["weekdays"])[named["day"]] - day.weekday()) % 7
+    days = (_positions(words["weekdays"])[named["day"]] - day.weekday()) % 7
     if sign == "+" and 0 < days < 7 - day.weekday():
         return None  # "next Friday", said on a Tuesday, may mean that of this week or that of the next
     return _shifted(day, "d", days - 7 if sign == "-" else days or 7)
@@ -70,11 +70,11 @@ def _patterns(words: Words) -> Iterator[tuple[re.Pattern[str], str]]:
     for `days` and `spans`."""
     leads = words["lead"].replace("_", " ").split()
     groups = {
-        "{n}": rf"(?P<n>\d{{1,3}}|{_any(_places(words['numbers']))})",
-        "{unit}": f"(?P<unit>{_any(dict(_pairs(words['units'])))})",
-        "{day}": f"(?P<day>{_any(_places(words['weekdays']))})",
+        "{n}": rf"(?P<n>\d{{1,3}}|{_any_of(_positions(words['numbers']))})",
+        "{unit}": f"(?P<unit>{_any_of(dict(_pairs(words['units'])))})",
+        "{day}": f"(?P<day>{_any_of(_positions(words['weekdays']))})",
     }
-    spans, days = (f"{_any(dict(_pairs(words[key])))})" for key in ("spans", "days"))
+    spans, days = (f"{_any_of(dict(_pairs(words[key])))})" for key in ("spans", "days"))
     for form, sign in (
         *_pairs(words["counted"]),
         (f"(?P<span>{spans}", ""),
@@ -82,7 +82,7 @@ def _patterns(words: Words) -> Iterator[tuple[re.Pattern[str], str]]:
         *_pairs(words["weekday"]),
     ):
         first, _, rest = form.partition(" ")
-        lead = f"(?P<lead>{first} ){rest}" if first in leads else rf"(?P<lead>(?:{_any(leads)}) )?{form}"
+        lead = f"(?P<lead>{first} ){rest}" if first in leads else rf"(?P<lead>(?:{_any_of(leads)}) )?{form}"
         for name, group in groups.items():
             lead = lead.replace(name, group)
         yield re.compile(rf"(?<![\w'-]){lead}(?![\w'-])", re.IGNORECASE), sign
@@ -93,11 +93,11 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
     return ((key.replace("_", " "), value) for key, _, value in (part.rpartition("=") for part in text.split()))
 
 
-def _places(text: str) -> dict[str, int]:
+def _positions(text: str) -> dict[str, int]:
     """Return {name: position in the list}, from 0. Names for the same thing have the same position."""
     return {name.replace("_", " "): at for at, names in enumerate(text.split()) for name in names.split("|")}
 
 
-def _any(listed: Iterable[str]) -> str:
+def _any_of(listed: Iterable[str]) -> str:
     """Return a regular expression that matches each of these phrases, the longest first."""
     return "|".join(map(re.escape, sorted(listed, key=len, reverse=True))).replace(r"\ ", " ")

@@ -63,9 +63,9 @@ def load(language: str) -> RuleLanguage:
     own = [(_listed([row["say"]]), row["tells"], NodeType(row["type"])) for row in file["own"]]
     lists = {name: _listed(row) for name, row in file["lists"].items()} | {"say": _listed([say for say, *_ in own])}
     lists = {name: _NAME.sub(lambda found: lists[found[1]], row) for name, row in lists.items()}
-    patterns = {name: _compiled(_whole(row)) for name, row in lists.items()}
+    patterns = {name: _compiled(_as_words(row)) for name, row in lists.items()}
     patterns |= {name: _compiled(_NAME.sub(lambda found: lists[found[1]], row)) for name, row in _FORMS.items()}
-    own_patterns = tuple((_compiled(_whole(say)), tells, kind) for say, tells, kind in own)
+    own_patterns = tuple((_compiled(_as_words(say)), tells, kind) for say, tells, kind in own)
     parts = {name: file[name] for name in ("thing", "failing")}
     rows = (re.sub(r"\{(thing|failing)\}", lambda found: parts[found[1]], row) for row in file["rejected"])
     rejected = tuple(map(_compiled, rows))
@@ -86,7 +86,7 @@ def _listed(row: str | list[str]) -> str:
     return f"(?:{'|'.join(row)})"
 
 
-def _whole(alternatives: str) -> str:
+def _as_words(alternatives: str) -> str:
     """Return a regular expression that matches these alternatives as whole words."""
     return rf"(?<![\w'-]){alternatives}{_END}"
 
