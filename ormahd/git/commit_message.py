@@ -138,14 +138,18 @@ def purged(text: str, forgotten: Forgotten, *, whole: bool = False) -> str:
     message = parse(text)
     lines = text.rstrip("\n").split("\n")
     start = _trailers_from(lines)
+
+    # Subject and body.
     words = lines[:start]
-    nothing = whole or forgotten.node_id in message.nodes or forgotten.quoted(message.subject)
-    if whole := nothing or forgotten.quoted(text):
-        words = [PURGED if nothing else lines[0]]
+    without_subject = whole or forgotten.node_id in message.nodes or forgotten.quoted(message.subject)
+    if without_body := without_subject or forgotten.quoted(text):
+        words = [PURGED if without_subject else lines[0]]
         words += [f"\n{line}" for line in lines[1:start] if _REVERTS_LINE.match(line)]
+
+    # Trailers: the memory's id is removed from those that list notes.
     trailers = []
     for line in lines[start:]:
-        if whole and not line.startswith((_PREFIX, "(")):
+        if without_body and not line.startswith((_PREFIX, "(")):
             continue
         if line.startswith("Ormah-Nodes: "):
             line = " ".join(word for word in line.split(" ") if word != forgotten.node_id)

@@ -90,6 +90,7 @@ class Store:
         with _running([*self._options, "log", *options, "--all"], self.git_dir, subprocess.DEVNULL) as out:
             records = _records(out)
             for record in records:
+                # `:old-mode new-mode old-id new-id status`; the path is the next record. A deleted file has id 000….
                 words = record.decode("utf-8", "replace").split()
                 if len(words) == 5:
                     path = os.fsdecode(next(records))

@@ -38,6 +38,8 @@ def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flushe
         from gitdb.pack import IndexWriter  # slow to import, and needed only for packs
 
     index = IndexWriter()
+
+    # The pack's bytes, and the index entry of each object: its id, checksum and offset.
     body, *parts = _pack_parts(fresh)
     at = len(body)
     for oid, part in zip(fresh, parts, strict=True):
@@ -47,6 +49,8 @@ def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flushe
     sha = hashlib.sha1(body, usedforsecurity=False)
     listed = io.BytesIO()
     index.write(sha.digest(), listed.write)
+
+    # Write both files under temporary names, then rename them.
     folder.mkdir(exist_ok=True)
     mark = secrets.token_hex(8)
     files = {
@@ -68,6 +72,7 @@ def _pack_parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:
     """Return the bytes of a pack in parts: its header, then one part per object. The checksum at the end is missing."""
     parts = [b"PACK" + (2).to_bytes(4, "big") + len(fresh).to_bytes(4, "big")]
     for kind, data in fresh.values():
+        # The object's kind and size: 4 bits of the size in the first byte, 7 in each further one, the lowest first.
         size = len(data)
         first = (CODES[kind] << 4) | (size & 15)
         size >>= 4
@@ -90,6 +95,7 @@ def zlib_data(kind: str, data: bytes) -> bytes:
     size = len(data)
     if size > STORED.get(kind, 0):
         return zlib.compress(data, 1)
+    # Two bytes of header, one stored block with its length and the length's complement, a checksum.
     lengths = size.to_bytes(2, "little") + (size ^ 0xFFFF).to_bytes(2, "little")
     return b"\x78\x01\x01" + lengths + data + zlib.adler32(data).to_bytes(4, "big")
 

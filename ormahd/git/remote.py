@@ -62,6 +62,7 @@ def read_remote(address: str) -> RemoteUrl | None:
 
     User, password, port, `.git`, trailing slashes and the case of letters make no difference to the key.
     """
+    # Split the address into host and path, by its form: with a scheme, like scp's, or a path on this machine.
     address = address.strip()
     scheme = _SCHEME.fullmatch(address)
     if scheme is not None and scheme[1].lower() == "file":
@@ -73,6 +74,8 @@ def read_remote(address: str) -> RemoteUrl | None:
         host, path = scp[1], scp[2]
     else:
         return _local_url(address)
+
+    # Spellings of one host or path become the same.
     host = host.strip("[]").rstrip(".").lower().removeprefix("www.")
     host = _SAME_HOST.get(host, host)
     parts = _path_parts(_PREFIX.sub("", unquote(re.split(r"[?#]", path)[0]).strip("/")))
@@ -342,7 +345,7 @@ class Network:
                 return False
             refused = re.search(r"\[remote rejected\] \((.*)\)", stderr)
             if refused is not None:
-                # What the remote sent (`remote: …`), shortened, without control characters
+                # Quote the lines that the remote sent (`remote: …`), shortened and without control characters.
                 texts = [
                     line.removeprefix("remote:").strip()
                     for line in re.split(r"[\r\n]", stderr)
@@ -398,6 +401,8 @@ class Network:
         assert child.stderr is not None
         child.stdin.close()
         received = {child.stdout: bytearray(), child.stderr: bytearray()}
+
+        # Read both streams until they end. `last`: when the remote last sent something.
         last = time.monotonic()
         with selectors.DefaultSelector() as selector:
             for pipe in received:

@@ -121,6 +121,7 @@ class Backfill:
             if self._closing.is_set() or not mine.running:
                 raise ReadingStopped
 
+        # Archive file by file. A file that raises an error ends the backfill until the next start of the daemon.
         try:
             files = past_sessions(self._ormah, PastParams(folders=mine.folders)).files
             mine.total = len(files)

@@ -127,6 +127,8 @@ class _Archiving(Struct):
             if len(self.waiting) >= BATCH or self.size >= BATCH_CHARACTERS:
                 self._archive_waiting(last=False)
                 progress(out.added, 0, Path(out.path).name)
+
+        # The end of the document: deeds after the last turn, and an answer that only the hook has reported.
         self._queue_deeds()
         tail = self.tail
         if (
@@ -135,12 +137,13 @@ class _Archiving(Struct):
             and (tail.role == "user" or not tail.closed)
             and not self._is_left_out(tail)
         ):
-            # The file lacks the answer, or its end: archive it as the hook reported it.
             now = self.ormah.clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
             self.tail = answer_turn(tail.to or tail.key, self.ending, now, tail.session, tail.cwd)
             self.waiting.append(self.tail)
             out.turns += tail.role == "user"
             out.open -= tail.role == "assistant"
+
+        # Archive what is left, and mark the turns that were withdrawn, restored or are shared between sessions.
         self._archive_waiting(last=True)
         out.sessions += len(self.sessions)
         out.damaged += self.reading.damaged
@@ -175,6 +178,8 @@ class _Archiving(Struct):
         """Archive those turns and deeds in `waiting` that are not archived yet, and empty that list. `last`: the
         document has no more turns. It is then known which sessions may have a title, and the titles are archived
         too."""
+        # Choose what is new: deeds with a new key, and turns that are new or have changed. A turn belongs to the session
+        # in which it came first.
         waiting, self.waiting, self.size = self.waiting, [], 0
         known = self.ormah.sessions.known([item.key for item in waiting])
         fresh: dict[str, list[SessionTurn | SessionDeed]] = {}
@@ -194,9 +199,13 @@ class _Archiving(Struct):
             if home == item.session and is_news(before, home, item.time, item.text):
                 fresh.setdefault(item.session, []).append(item)
                 self.sessions.add(item.session)
+
+        # Count the turns.
         new = homes.keys() - known.keys()
         self.result.out.added += len(new)
         self.result.out.known += turns - len(new)
+
+        # Make the rows of the archive: for each session a head, and its lines without secrets.
         rows = []
         texts = self._clean_deeds(fresh)
         for session in sorted({*self.sessions, *fresh}) if last else fresh:
@@ -220,7 +229,7 @@ class _Archiving(Struct):
                         status=item.status,
                         error=shortened(texts.get(item.error, ""), ERROR),
                         seconds=seconds,
-                        time=f"{time[:19]}Z",
+                        time=f"{time[:19]}Z",  # to the second
                         to=item.to,
                     )
                 )
@@ -260,6 +269,7 @@ def archive(
     out = IngestedFile(str(path))
     result = ArchivedFile(out)
     try:
+        # A file that was read to its end and has not changed is not read again.
         before = state_of(path)
         if not unnamed and not ending and ormah.sessions.is_read(str(path), before):
             out.status = "unchanged"
@@ -277,6 +287,8 @@ def archive(
                 source = None if unnamed else f"{path}!{document.member}" if document.member else str(path)
                 taking = _Archiving(ormah, result, reading, source, written, clean_text(ending), harness)
                 taking.read(document, progress)
+
+                # Record kinds of records that no reader knows.
                 marks = SourceLog(ormah.state)
                 known = set(marks.value(harness, KINDS) or ())
                 if new := {*unknown_kinds(harness, reading.kinds)} - known:
@@ -284,6 +296,8 @@ def archive(
                 result.facts += reading.facts
                 last = taking.tail
                 result.settled = last is None or (last.closed and bool(last.to) and taking.ending in ("", last.text))
+
+        # The file counts as read if nothing in it has to be read again.
         if not out.formats:
             out.status, out.error = "unknown", None if before.size else "it is empty"
         elif not unnamed and not out.open and not out.excluded and state_of(path) == before:

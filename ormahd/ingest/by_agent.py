@@ -98,7 +98,7 @@ class AgentReading:
         found = []
         for record, tail, batch in self._issued(records):
             if batch.fresh and tail is not None:
-                found.append(self._presented(tail, batch, int(record.batch_id[1:])))
+                found.append(self._presented(tail, batch, int(record.batch_id[1:])))  # the number in `s1`
         return found
 
     def settle(
@@ -114,6 +114,8 @@ class AgentReading:
         """
         if not isinstance(items, list) or len(items) > MAX_MEMORIES:
             return 0, [RefusedItem("extractions", "", f"it is no list of at most {MAX_MEMORIES} items")], []
+
+        # Sort the agent's memories by batch, and refuse those that are malformed or of no batch.
         known = {str(record["batch_id"]) for record in records}
         refused: list[RefusedItem] = []
         taken: dict[str, list[tuple[str, AgentMemory]]] = {}
@@ -128,6 +130,8 @@ class AgentReading:
                 refused.append(RefusedItem(name, found.batch_id[:60], "this batch was not issued with this receipt"))
             else:
                 taken.setdefault(found.batch_id, []).append((name, found))
+
+        # Check and commit the memories of each batch.
         made, commits = 0, list[str]()
         for record, tail, batch in self._issued(records):
             if tail is None or not batch.fresh:

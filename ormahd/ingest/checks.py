@@ -22,7 +22,7 @@ from ormahd.index.rows import NodeRow
 from ormahd.ingest.batches import MemoryCandidate
 from ormahd.ingest.readers.values import iso_time
 from ormahd.ingest.rules.language import around
-from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, MAX_TITLE, NodeType, NoteStanding, Tier
+from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, MAX_TITLE, NodeType, NoteStanding, Tier, short_id
 from ormahd.note.values import NoteLink
 from ormahd.note.write import compose
 from ormahd.ormah import Ormah
@@ -105,6 +105,7 @@ class Checks:
         """Return the memory to store; or, if the candidate is refused, the reason, a key of `REASONS`. `tail`: the
         session in which it was found; `space`: the space of the session's project, None if it has none; `turns`: key ->
         turn of the session."""
+        # Refuse what cannot be stored, and what was forgotten or is known.
         first = turns.get(candidate.turns[0]) if candidate.turns else None
         found: list[str] = []
         title = " ".join((clean(self._ormah, candidate.title, found) or "").split())[:MAX_TITLE]
@@ -116,12 +117,16 @@ class Checks:
             return FORGOTTEN
         if self._reader == "rules" and candidate.turns[0] in self._turns:
             return KNOWN
+
+        # The memory dates from its first turn.
         space = None if candidate.about_self else space
         time, now = iso_time(first.time), self._ormah.moment()
         created = now if time is None else min(datetime.fromisoformat(time), now)
         links = self._compare(title, content, candidate.type, space, candidate.turns[0], tail, created)
         if isinstance(links, str):
             return links
+
+        # Make the memory, and refuse it if it cannot be written as a note.
         tags = [ABOUT_SELF] if candidate.about_self else []
         tags += [tag for tag in candidate.tags if tag not in tags]
         node_id = self._ormah.index.new_id(self._taken)
@@ -145,7 +150,7 @@ class Checks:
             note_of(made, made.created)
         except InvalidNote:
             return UNFIT
-        self._taken.add(node_id[:8])
+        self._taken.add(short_id(node_id))
         self._accepted.append((made, self._embedding(title, content)))
         return made
 
@@ -165,6 +170,8 @@ class Checks:
         near |= dict(self._ormah.index.neighbours(title, content, NEIGHBOURS))
         whispered_ids = whispers.shown_in_session(self._ormah.state, key_of(tail.id) or "")
         rows = self._ormah.index.notes([*{*near, *whispered_ids}])
+
+        # Compare the text with each similar or whispered memory.
         newer = read(title, content, kind)
         replaced = False
         replaced_rows: dict[str, NodeRow] = {}
@@ -182,8 +189,12 @@ class Checks:
                     return WHISPERED if whispered else KNOWN
                 replaced_rows |= {older_row.id: older_row for older_row in found}
             replaced = replaced or relation is Relation.REPLACED
+
+        # A memory that came between the two is replaced as well.
         later = replaced_meanwhile(self._ormah, near.items(), (title, content, kind), space, time)
         replaced_rows |= {older_row.id: older_row for older_row in later}
+
+        # Compare the text with the candidates accepted before, the last one first.
         vector = self._embedding(title, content)
         for made, other in reversed(self._accepted):
             cosine = BY_WORDS if vector is None or other is None else float(vector @ other)

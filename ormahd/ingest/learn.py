@@ -93,7 +93,7 @@ def has_unread(known: SessionProgress | None, tail: SessionTail, now: datetime |
 
     If `now` is given, also return False for a session that failed and is to be tried again only later.
     """
-    if known is None or known.until[:1] == (tail.key,):
+    if known is None or known.until[:1] == (tail.key,):  # never read, or read up to its last turn
         return known is None
     pause = min(LONGEST_PAUSE, PAUSE * 2 ** min(known.tries - 1, 10))
     return now is None or not known.tries or now - known.time >= pause
@@ -235,12 +235,16 @@ def take_back(ormah: Ormah, session: UnreadTurns, caller: Caller) -> None:
         if message.role != "user":
             answer = message.text[-LONGEST:]
             continue
+
+        # `person`: the key of the person's prompt before this one.
         text, person, before = own_words(message.text), before, message.key
         takes = bool(person) and takes_back(text)
         ended = len(text) <= LONGEST and around("ended").search(text)
         if message.key not in fresh or not (takes or ended):
             continue
-        learned = ormah.index.extracted_from()
+
+        # Find the memories that the prompt takes back, and forget them.
+        learned = ormah.index.extracted()
         if takes:
             forgotten = [node_id for node_id, said_in in learned.items() if turn_of(said_in) == person]
             waiting = proposals.rows(ormah.state, (proposals.PENDING,))

@@ -184,6 +184,8 @@ class SourceFolders:
         """Compare a folder with the index, and read the files that changed. Return after how many seconds to scan again
         if a file is still being written; else None."""
         source = self._sources[folder]
+
+        # What the index has, and what the folder has.
         rows: dict[Path, list[SourceRow]] = {}
         for row in filter(source.holds, self._ormah.index.source_rows()):
             rows.setdefault(Path(row.file), []).append(row)
@@ -192,19 +194,24 @@ class SourceFolders:
             self._reasons[folder] = {str(folder): EMPTIED}
             self._record_troubles()
             return None
+
+        # Files to read: those whose state, space or source differs from what the index has.
         fresh = []
-        for file, key in present.items():  # with the space and the name of its source
+        for file, key in present.items():
             indexed = {((row.size, row.mtime_ns, row.inode), row.space, row.source) for row in rows.get(file, ())}
             if self._empty.get(file) != key and indexed != {(key, source.space, source.label)}:
                 fresh.append(file)
         written = [file for file in fresh if not is_rested(present[file][1] / 1e9, QUIET)]
         fresh = [file for file in fresh if file not in written]
-        # What is gone is looked at once all files rest: a file that is written may be one that was moved.
+        # Deleted files are examined only when no file is being written: that file may be a moved one.
         deleted = [] if written else [file for file in rows if file not in present]
         wrong = self._reasons.get(folder, {})
         wrong = {path: why for path, why in wrong.items() if Path(path) in present and Path(path) not in fresh}
         moved = self._match_moved(deleted, [file for file in fresh if file not in rows], rows)
-        fresh.sort(key=lambda file: file not in moved)  # so that their ids leave the old rows in the same transaction
+
+        # Read the files and update the index in batches. Moved files come first, so that their ids leave the old rows in
+        # the same transaction.
+        fresh.sort(key=lambda file: file not in moved)
         puts: dict[str, tuple[bytes, FileState]] = {}
         notes: dict[str, Note | None] = {}
         removals = [row.path for file in deleted for row in rows[file]]
@@ -241,6 +248,8 @@ class SourceFolders:
                 puts, notes, removals = {}, {}, []
         if puts or removals:
             self._ormah.index.apply(puts, removals, head=None, notes=notes, embed=False)
+
+        # Record the result for `answer` and `doctor`.
         self._reasons[folder] = wrong
         if not written:
             self._scanned[folder] = self._ormah.moment()
@@ -268,7 +277,7 @@ class SourceFolders:
             return known
         origin = str(file)
         while origin in moved.values():
-            origin += "\0"
+            origin += "\0"  # no path of a file has this character
         return origin
 
     def _match_moved(

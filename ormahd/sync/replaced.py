@@ -64,6 +64,7 @@ def _joins(vault: Vault, before: str, tip: str) -> Iterator[_Join]:
     """Yield the syncs that had conflicts and joined a commit of this machine's history. They are those between the
     commits `before` and `tip`, oldest first."""
     out = vault.git.run("log", "--merges", "--reverse", "-z", _LOG, f"{before}..{tip}").decode("utf-8", "replace")
+    # `_LOG` has four fields, and each ends in NUL.
     parts = out.split("\0")
     for commit, parents, author, text in zip(*[iter(parts)] * 4, strict=False):
         made = commit_message.parse(text)

@@ -30,6 +30,8 @@ def plan_setup(vault: Vault, head: str, other: str, card: Card) -> Plan:
     our_files = {key: after for key, (_, after) in changed(vault, None, head).items() if after is not None}
     their_files = {key: after for key, (_, after) in changed(vault, None, other).items() if after is not None}
     our_self, their_self = our_files.get(vault.self_id), their_files.get(card.self_id)
+
+    # Merge file by file. Links to our self node are changed to lead to theirs.
     wanted: dict[str, Version | None] = {}
     for key in {**our_files, **their_files}:
         ours, theirs = our_files.get(key), their_files.get(key)
@@ -46,6 +48,8 @@ def plan_setup(vault: Vault, head: str, other: str, card: Card) -> Plan:
             wanted[key] = Version(path, theirs.data + ends + added)
         else:
             wanted[key] = resolved(out, key, None, ours, theirs)
+
+    # Merge the self nodes into theirs, and remove ours.
     if our_self is not None and their_self is not None and vault.self_id != card.self_id:
         merged = _merged_self(wanted[card.self_id] or their_self, our_self)
         if merged is not None:

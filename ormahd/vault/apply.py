@@ -321,6 +321,7 @@ class Applier:
     def _move_branch(self, ready: Sequence[_Ready], made: _Next, staged: Sequence[Write]) -> Moved:
         """Write the objects, the files `staged` and the lock's note durably, then move the branch to `made.tip`. Return
         whether it moved; also `Moved.YES` if it need not move."""
+        # Write all that the commits need, in parallel.
         parent = made.head
         for one, commit in zip(ready, made.commits, strict=True):
             one.commit, one.parent = commit, parent
@@ -335,6 +336,8 @@ class Applier:
         self.at("index-ready")
         if made.mover is None or made.tip is None:
             return Moved.YES  # HEAD has it already; files and git's index are brought in line nevertheless
+
+        # Move the branch. If that fails, find out whether it has moved nevertheless.
         self.at("moving")
         self.unfinished = True
         try:
@@ -342,7 +345,7 @@ class Applier:
         except (OSError, OrmahError) as exc:
             try:
                 self.unfinished = within(self.git, made.tip, self.git.head())
-            except OrmahError:  # git cannot say
+            except OrmahError:  # git cannot tell: the branch may have moved
                 self.unfinished = True
             if not self.unfinished:
                 raise
@@ -364,6 +367,8 @@ class Applier:
             for one in ready:
                 self._place_files(one)
             self.at("placed")
+
+            # Make the files durable before git's index.
             writes = [write for one in ready for write in one.writes]
             folders = {folder for one in writes for folder in self.worktree.folders(one)}
             self.flusher.each(sync_directory, sorted(folders))

@@ -119,6 +119,7 @@ def check_repository(root: Path) -> None:
     if not place.is_dir():
         raise _refusal(root, "it is a worktree or a submodule of another repository")
     out = call(["--git-dir", str(place), "config", "-z", "--list"], cwd=root)
+    # Git prints each setting as its key, a line end and its value.
     entries = dict(entry.partition("\n")[::2] for entry in os.fsdecode(out).split("\0") if entry)
     for key, plain, what in _REQUIRED_SETTINGS:
         if entries.get(key, plain).lower() != plain:

@@ -52,6 +52,8 @@ def _complete(applier: Applier, head: str | None, tip: str) -> list[str]:
     file whose new version is in git's index is complete already.
     """
     git, worktree = applier.git, applier.worktree
+
+    # The files that the commits changed, and what git's index has of them.
     differing = applier.objects.differences(applier.objects.root_tree(head), applier.objects.root_tree(tip))
     files = [one for one in differing if all(entry is None or entry.mode in REGULAR for entry in one[1:])]
     known = blobs_in_index(git, [path for path, *_ in files])
@@ -65,7 +67,7 @@ def _complete(applier: Applier, head: str | None, tip: str) -> list[str]:
         try:
             if late is not None and late not in (base, data):
                 sentences.append(merge_late_save(worktree, change, late, UNKNOWN_OP))
-            if known.get(path) == (new and new.oid):
+            if known.get(path) == (new and new.oid):  # git's index was written last, so the file is complete
                 continue
             sentences += _complete_file(applier, change)
             for folder in worktree.folders(write):
@@ -78,6 +80,8 @@ def _complete(applier: Applier, head: str | None, tip: str) -> list[str]:
                 _set_aside(worktree.root / STAGING / write.token, worktree.root)
         if known.get(path) == (old and old.oid):  # else a person has staged it, who removed the lock
             index[path] = new
+
+    # Bring git's index in line, except what a person has staged since.
     if index:
         made = NextIndex(git, index)
         try:

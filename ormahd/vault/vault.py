@@ -100,6 +100,7 @@ class Vault:
         is not touched: `recover` finishes it. Raises NotFound without a vault and without `create`; Unavailable when
         another process has the vault open, or when the folder or repository needs repair first.
         """
+        # Check the place before anything is written.
         root = Path(os.path.realpath(expand(settings.path or default_vault())))
         nearest = next(path for path in (root, *root.parents) if path.exists())
         if not nearest.is_dir():
@@ -109,6 +110,8 @@ class Vault:
         check_version()
         if not (root / creation.CARD).exists():
             creation.check_folder(root)
+
+        # Only the process that holds the lock may read or write the vault's files.
         creation.make_own_folder(root)
         lock = VaultLock(root)
         lock.take()

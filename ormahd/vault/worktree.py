@@ -121,6 +121,7 @@ class Worktree:
         """Context manager: yield (descriptor of the parent folder, file name). Missing folders are created and added
         to `made`; without `made`, a missing one raises FileNotFoundError. A symlink or a nested repository in the
         path raises Conflict."""
+        # Open the folders one inside the other, without following links.
         *folders, name = safe_path(path).split("/")
         try:
             fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

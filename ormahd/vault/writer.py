@@ -183,12 +183,13 @@ class Writer:
             entry = applier.objects.file_entry(root(), os.fsencode(path))
             return None if entry is None else entry.oid
 
+        # Compare each file with the expected version, and leave out the files that would not change.
         changes = []
         for path, wish in tx.wishes.items():
             absent = wish.expect is None and applier.worktree.is_absent(path)
             now = None if absent else applier.worktree.read(path)
             if (None if now is None else sha256(now)) != wish.expect:
-                # A person's deletion is committed if HEAD has the expected version.
+                # A file that a person has deleted: the removal is committed if HEAD has the expected version.
                 oid = in_head(path) if wish.data is None and now is None else None
                 if oid is None or sha256(applier.git.read(oid, "blob")) != wish.expect:
                     raise Displaced(path, now)
@@ -199,7 +200,8 @@ class Writer:
             changes.append(FileChange(path, wish.node_id, now, wish.data))
         if not changes and tx.joins is None:
             return None
-        # a memory whose file stays as it is (the keeper of a merge that adds nothing to it) is named as well
+
+        # The message also names memories whose file does not change, such as the target of a merge that adds nothing.
         message = tx.message([wish.node_id for wish in tx.wishes.values() if wish.node_id])
         return PlannedOp(
             op=tx.op,

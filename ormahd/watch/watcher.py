@@ -418,6 +418,7 @@ class VaultWatcher:
         rows = self._reconciler.index.known_files()
         changed: set[str] = set()
         for path in {*touched, *self._waiting} - {".git"}:
+            # Deleted files, new ones, folders and links need a scan of the whole folder.
             row = rows.get(path)
             try:
                 found = os.lstat(folder / path)

@@ -15,7 +15,7 @@ from ormahd.ingest.bring_in import existing_path, refuse_own_folders
 from ormahd.ingest.documents.reading import Unreadable, read_document
 from ormahd.ingest.documents.sections import Section
 from ormahd.model.change import Kind
-from ormahd.model.node import NodeType, Tier
+from ormahd.model.node import NodeType, Tier, short_id
 from ormahd.note.markdown import normalise
 from ormahd.note.values import path_for
 from ormahd.note.write import compose
@@ -34,6 +34,7 @@ def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) 
     Raises:
         BadRequest: there is nothing at this path, or it is in a folder of Ormah itself.
     """
+    # Read the document.
     read = existing_path(params.path)
     refuse_own_folders(ormah, read)
     path, space = None if params.unnamed else read, params.space
@@ -47,6 +48,8 @@ def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) 
         out.status, out.error = "failed", str(error)
         return out
     out.redacted = dict(Counter(redacted))
+
+    # Store the sections that are new in the space of the file's project.
     if isinstance(space, UnsetType):
         space = projects.settle(ormah, Caller("system:files", str(path.parent))) if path is not None else None
     new: dict[str, Section] = {}
@@ -75,7 +78,7 @@ def _commit_sections(
     with transaction(ormah, subject, kind=Kind.INGEST, caller=caller, body=body, run=out.run) as tx:
         for section in priority.giving(new):
             node_id = ormah.index.new_id(taken)
-            taken.add(node_id[:8])
+            taken.add(short_id(node_id))
             data = compose(
                 id=node_id,
                 type=NodeType.FACT,

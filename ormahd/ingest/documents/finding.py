@@ -45,11 +45,14 @@ def find_files(ormah: Ormah, params: IngestPathParams) -> IngestPathResult:
     if kind not in {"", CONVERSATION, DOCUMENT}:
         raise BadRequest(f"kind is {kind[:60]!r}", hint="conversation or document")
     refuse_own_folders(ormah, place)
+    # All files that may be conversations (`talks`) or documents (`texts`).
     talks, texts = [place], [place]
     if place.is_dir():  # text files in a folder where an agent stores its transcripts are no documents
         of_agent = any(home in (place, *place.parents) for _, home in paths.transcript_folders())
         talks = [] if kind == DOCUMENT else session_files(place, without)
         texts = [] if kind == CONVERSATION or of_agent else walk_documents(place, without)
+
+    # The kind decides which of the two a file is.
     if not kind or not place.is_dir():
         talks = [file for file in talks if (kind or kind_of(file)) == CONVERSATION]
         texts = [file for file in texts if (kind or kind_of(file)) == DOCUMENT]

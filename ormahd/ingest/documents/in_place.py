@@ -12,7 +12,7 @@ from ormahd.errors import Ambiguous
 from ormahd.index.index import Index
 from ormahd.ingest.documents.reading import Cleaned, read_document
 from ormahd.ingest.documents.sections import Section
-from ormahd.model.node import ABOUT_SELF, MAX_TAGS, MAX_TITLE, EdgeType
+from ormahd.model.node import ABOUT_SELF, MAX_TAGS, MAX_TITLE, EdgeType, short_id
 from ormahd.note.markdown import body_links, body_tags, normalise
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, NoteLink
@@ -39,10 +39,14 @@ def read_in_place(
     whole = parse(found.text.encode(), f"{stem}.md")
     if whole.kind is NoteKind.APART:
         return found.digest, {}
+
+    # A short note is one section, whatever headings it has.
     name = (whole.title or stem)[:MAX_TITLE]
     sections = found.sections
     if found.kind == "markdown" and len(whole.content) <= SHORT:
         sections = [Section("", name, whole.content)]
+
+    # A note for each section. Its title has the file's title and the section's heading, unless one contains the other.
     notes: dict[str, Note] = {}
     for number, section in enumerate(sections):
         text = normalise(section.text)
@@ -79,7 +83,7 @@ def _section_id(index: Index, origin: str, place: str) -> str:
     for attempt in count():
         made = str(uuid.uuid5(IDS, f"{origin}\0{place}" + (f"\0{attempt}" if attempt else "")))
         try:
-            if index.find_short(made[:8]) in {None, made}:
+            if index.has_short(short_id(made)) in {None, made}:
                 return made
         except Ambiguous:
             continue

@@ -54,6 +54,8 @@ def items(stream: BinaryIO, reading: Reading, *, inside: int = 0) -> Iterator[di
 def _objects(source: Repaired, inside: int) -> Iterator[bytes]:
     """Yield the bytes of each object that is nested in exactly `inside` other objects; b"" for one that is cut off or
     too long."""
+    # State across chunks: the pieces of the present object; the depth of nesting; whether a string goes on, and whether
+    # the chunk ended with a backslash in it.
     parts: list[bytes] = []
     size = depth = 0
     string = escaped = False

@@ -60,6 +60,7 @@ def _visible_messages(talk: dict[str, Any]) -> list[dict[str, Any]]:
     for name, parent in parents.items():
         roots[name] = roots.get(str(parent), name)
     leaf = talk.get("current_leaf_message_uuid")
+    # Oldest first, the current leaf last: so the last message of each tree is the leaf to show.
     newest = sorted(by_id, key=lambda name: (name == leaf, iso_time(by_id[name].get("created_at")) or "9"))
     leaves = {roots[name]: name for name in newest}
     return [by_id[name] for root in dict.fromkeys(roots.values()) for name in branch(parents, leaves[root])]

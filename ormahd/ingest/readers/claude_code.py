@@ -89,11 +89,14 @@ class _Tree(Struct):
 
     def read_line(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
         """Read a line. Yield the turns that are complete with it."""
+        # Find the node to which the line belongs.
         self.line += 1
         uuid = text_at(line, "uuid")
         parent = text_at(line, "parentUuid") or text_at(line, "logicalParentUuid") or ""
         above = self.owners.get(parent)
         node = above or self._node_without_parent(line, parent)
+
+        # A line of the agent belongs to that node. Something that the agent answers becomes a node of its own.
         if line["type"] == "user":
             self._record_deeds(line)
         if line["type"] == "assistant":
@@ -113,6 +116,8 @@ class _Tree(Struct):
                 above.heir = node
             self.now = self.now if asked.cut else node
             asked.text = ""
+
+        # Remember to which node the line's children belong.
         if node is not None:
             node.last = self.line
             if uuid is not None:
@@ -143,12 +148,16 @@ class _Tree(Struct):
             or message.get("model") == "<synthetic>"
         ):
             return
+
+        # The answer belongs to what the person said last.
         node = self.now if node is None or node.asked.cut else node
         while node is not None and node.heir is not None:
             node.heir = node.heir.heir or node.heir  # shortens the path for the next line
             node = node.heir
         if node is None:
             return
+
+        # Tool calls wait for their results.
         content, stop = message.get("content"), message.get("stop_reason")
         node.calling = stop == "tool_use" or _has_part(content, "tool_use")
         for part in content if node.calling and isinstance(content, list) else ():
@@ -158,6 +167,8 @@ class _Tree(Struct):
                 self.calls[text_at(part, "id") or ""] = call, node, iso_time(line.get("timestamp"))
                 if len(self.calls) > CALLS:
                     del self.calls[next(iter(self.calls))]
+
+        # The text is a part of the answer. A new message replaces the parts of the message before.
         text = clean_text(texts_of(content, ("text",)))
         number = text_at(message, "id") or text_at(line, "uuid") or ""
         if text and node.key:

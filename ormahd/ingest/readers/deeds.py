@@ -67,6 +67,7 @@ def call_of(tool: str, given: Any) -> ToolCall | None:
         words = fields.get("command", fields.get("cmd", text_at(fields, "action", "command")))
         if isinstance(words, list):
             words = [word for word in words if isinstance(word, str)]
+            # The third of `bash -lc COMMAND` is the command. Other lists are the command's own words.
             words = words[2] if len(words) == 3 and words[1].startswith("-") else shlex.join(words)
         if not isinstance(words, str) or not words.strip():
             return None
@@ -113,12 +114,16 @@ def add_deed(
     paths = [PurePosixPath(file) for file in call.files]
     inner = [p.relative_to(cwd) if cwd and p.is_absolute() and p.is_relative_to(cwd) else None for p in paths]
     files = tuple(str(inside or file) for inside, file in zip(inner, call.files, strict=True))
+
+    # An edit is left out if the files were edited under this prompt since the last command.
     if call.command or reading.editing != to:
         reading.edited.clear()
     reading.editing = to
     if not call.command and status == 0 and reading.edited.issuperset(files):
         return
     reading.edited.update(files if status == 0 else ())
+
+    # The error's first line. A command in a pipe may have failed although its status is 0.
     error = error_of(text) if status != 0 and call.command else ""
     if status != 0 and not call.command:
         first = next((line.strip() for line in text.splitlines() if line.strip()), "")

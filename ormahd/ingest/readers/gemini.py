@@ -113,10 +113,14 @@ class _Chat(Struct):
         if not role or (role == "assistant" and not text):
             return
         self.session = self.session or self.reading.name
+
+        # The key: that of the same message before; a new prompt's own; or for an answer that of its prompt.
         before, digest = self.known.get(number), hash(text)
         key = before.key if before else key_of(role, self.session, number) if role == "user" and text else ""
         if role == "assistant":
             key = key or self.asked
+
+        # Remember the message, to recognise it when it is written again.
         self.known[number] = _Message(role, digest, key)
         self.listed[number] = None
         if before is None and text:
@@ -124,6 +128,8 @@ class _Chat(Struct):
         if len(self.known) > MAX_KNOWN:
             self.known.clear()
             self.texts.clear()
+
+        # A prompt ends the answer before it. An answer waits, because the message may be written again.
         time, cwd = iso_time(line.get("timestamp")) or self.begun, self.reading.cwd
         if role == "user":
             yield from self.pending_answer(closed=True)

@@ -47,12 +47,16 @@ _FOREIGN: Final = re.compile(r"[\"“”„«»]|:$|^[^\W\d_][\w .'()-]{0,30}:\s
 def candidates(turns: Iterable[SessionTurn], *, today: datetime, title: str = "") -> list[MemoryCandidate]:
     """Return the memories that the person's turns state. `today`: the date for a turn that has no time. `title`: the
     session's title, which may say that its turns are about a text to work on."""
+    # `last`: the keys of the memories of the last prompt. `purpose`: whether the turns may be about a text to work on;
+    # `titled`: whether that holds for the whole session.
     memories: dict[str, MemoryCandidate] = {}
     last: list[str] = []
     purpose = titled = around("purpose").search(title) is not None
     for message in turns:
         if message.role != "user":
             continue
+
+        # A prompt may take back what the last one said.
         text = own_words(message.text)
         for content in last if takes_back(text) else ():
             memories.pop(content, None)
@@ -60,10 +64,12 @@ def candidates(turns: Iterable[SessionTurn], *, today: datetime, title: str = ""
         if around("play").search(text):
             purpose = titled = True  # a role play begins, and nothing shows where it ends
             continue
+
+        # A statement is left out if it may be part of a text to work on, unless the person asks to remember it.
         day = datetime.fromisoformat(message.time) if message.time else today
         for memory in _memories_of_prompt(text, day.astimezone().date()):  # the day on the person's clock
             asked = memory.asked and not (titled and memory.type is NodeType.PREFERENCE)
-            if asked or not purpose:  # a text to work on may come next
+            if asked or not purpose:
                 last.append(memory.content.lower())
                 memories.pop(last[-1], None)  # said again: the last time counts
                 memories[last[-1]] = MemoryCandidate(
@@ -103,6 +109,9 @@ def _memories_of_prompt(text: str, day: date) -> Iterator[FoundMemory]:
         return
     if any(around(name).search(text) for name in ("private", "supposing", "retract", "joke")):
         return
+
+    # Read the sentences. `listing`: the language of the phrase that announced a list of things to remember; "" for none.
+    # `rest`: the last sentence that neither states nor announces anything.
     by_sentence: list[list[FoundMemory]] = []
     listing, rest, before = "", -1, ""
     for at, (sentence, bullet) in enumerate(parts):
@@ -120,5 +129,7 @@ def _memories_of_prompt(text: str, day: date) -> Iterator[FoundMemory]:
             if _FOREIGN.search(sentence) or around("purpose").search(sentence):
                 return
             rest = max(rest, len(parts) if sentence.endswith("?") else at)  # it may ask about what follows
+
+    # What the person did not ask to remember counts only after the last other sentence.
     for at, memories in enumerate(by_sentence):
         yield from (memory for memory in memories if memory.asked or memory.because or at > rest)

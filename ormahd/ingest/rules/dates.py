@@ -44,9 +44,11 @@ def _meaning(named: Words, sign: str, words: Words, day: date) -> tuple[str, str
     if "word" in named:
         return _shifted(day, "d", int(dict(_pairs(words["days"]))[named["word"]]))
     if "span" in named:
+        # Such as `w+1`: the unit, then the number of units from the present one.
         unit, count = (meant := dict(_pairs(words["spans"]))[named["span"]])[0], int(meant[1:])
         return _shifted(day - timedelta(day.weekday()) if unit == "w" else day, unit, count)
     if "n" in named:
+        # A number in words, whose position in the list is one less, or in digits.
         number = _positions(words["numbers"]).get(named["n"], -1) + 1 or int(named["n"])
         iso, form = _shifted(day, dict(_pairs(words["units"]))[named["unit"]], int(f"{sign}{number}"))
         return iso, "on" if form == "week" else form
