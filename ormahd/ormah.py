@@ -40,7 +40,7 @@ from ormahd.text.secrets import redact
 from ormahd.vault import merge_driver
 from ormahd.vault.spaces import Spaces
 from ormahd.vault.vault import Vault
-from ormahd.watch.reading import as_files
+from ormahd.watch.reading import index_changes
 from ormahd.watch.reconciler import Reconciler, ScanAborted
 from ormahd.watch.watcher import VaultWatcher
 
@@ -302,7 +302,7 @@ class Ormah:
         if batch[0].kind is Kind.SYNC:
             return
         changes = itertools.chain.from_iterable(done.changes for done in batch)
-        upserts, removals = as_files(self.vault.root, changes)
+        upserts, removals = index_changes(self.vault.root, changes)
         known = batch[0].parent is not None and self.index.position == batch[0].parent
         whole = all(one.commit == other.parent for one, other in itertools.pairwise(batch))
         self.index.apply(upserts, removals, head=batch[-1].commit if known and whole else None)

@@ -85,7 +85,7 @@ class _Archiving(Struct):
     harness: str
     tail: SessionTurn | None = None
     """The last turn that was read so far."""
-    homes: dict[str, str] = field(default_factory=dict)
+    begun_in: dict[str, str] = field(default_factory=dict)
     """Session -> the folder in which it began."""
     hidden: set[str] = field(default_factory=set)
     """The judge's own sessions, which are left out."""
@@ -113,7 +113,7 @@ class _Archiving(Struct):
             message = replace(message, session=without_secret(message.session))
             self.tail = message
             if message.cwd is not None:
-                self.homes.setdefault(message.session, message.cwd)
+                self.begun_in.setdefault(message.session, message.cwd)
             if message.role == "user" and is_own_session(cwd=message.cwd, transcript=self.source, text=message.text):
                 self.hidden.add(message.session)
             if not message.closed:
@@ -166,7 +166,7 @@ class _Archiving(Struct):
         began in, or now is in, a folder that the settings exclude."""
         if item.session in self.hidden:
             return True
-        for cwd in {self.homes.get(item.session, ""), item.cwd or ""} - {""}:
+        for cwd in {self.begun_in.get(item.session, ""), item.cwd or ""} - {""}:
             if cwd not in self.excluded:
                 patterns = [str(self.ormah.vault.root), *self.ormah.settings.sessions.exclude]
                 self.excluded[cwd] = is_excluded(cwd, patterns)
@@ -179,11 +179,11 @@ class _Archiving(Struct):
         document has no more turns. It is then known which sessions may have a title, and the titles are archived
         too."""
         # Choose what is new: deeds with a new key, and turns that are new or have changed. A turn belongs to the session
-        # in which it came first.
+        # in which it came first (`owners`).
         waiting, self.waiting, self.size = self.waiting, [], 0
         known = self.ormah.sessions.known([item.key for item in waiting])
         fresh: dict[str, list[SessionTurn | SessionDeed]] = {}
-        homes: dict[str, str] = {}
+        owners: dict[str, str] = {}
         turns = 0
         for item in waiting:
             before = known.get(item.key)
@@ -195,13 +195,13 @@ class _Archiving(Struct):
             if before is not None:
                 self.shared |= {item.key} if before.session not in ("", item.session) else set()
                 self.restored |= {item.key} if before.withdrawn else set()
-            home = homes.setdefault(item.key, item.session)
-            if home == item.session and is_news(before, home, item.time, item.text):
+            owner = owners.setdefault(item.key, item.session)
+            if owner == item.session and is_news(before, owner, item.time, item.text):
                 fresh.setdefault(item.session, []).append(item)
                 self.sessions.add(item.session)
 
         # Count the turns.
-        new = homes.keys() - known.keys()
+        new = owners.keys() - known.keys()
         self.result.out.added += len(new)
         self.result.out.known += turns - len(new)
 

@@ -57,8 +57,9 @@ FileKey = tuple[int, int, int]
 
 
 class _Source(Struct, frozen=True):
-    """A folder that is found in place. `name`: the folder's, after the name of the folder above it where two sources
-    have the same; `include`, `exclude`: patterns of files, None if there are none."""
+    """A folder of the person, whose files are found in place. `name`: the folder's name; if two sources have the same
+    name, it begins with the name of the folder above. `include`, `exclude`: patterns of files, None if there are none.
+    """
 
     folder: Path
     name: str

@@ -112,9 +112,9 @@ class RestCheck:
         self._first = {path: first for path, first in self._first.items() if path in waiting}
 
 
-def as_files(root: Path, changes: Iterable[ChangedFile]) -> tuple[dict[str, tuple[bytes, FileState]], list[str]]:
-    """Return the changes of Ormah's own commits in the form that the index takes: ({path: (bytes, state)}, the paths of
-    deleted notes)."""
+def index_changes(root: Path, changes: Iterable[ChangedFile]) -> tuple[dict[str, tuple[bytes, FileState]], list[str]]:
+    """Convert the changes of Ormah's own commits to the form that the index takes. Return ({path: (bytes, state)}, the
+    paths of deleted notes). A file that was saved again meanwhile is left out, and is found by the next scan."""
     upserts: dict[str, tuple[bytes, FileState]] = {}
     removals: dict[str, None] = {}
     for change in changes:
@@ -125,7 +125,6 @@ def as_files(root: Path, changes: Iterable[ChangedFile]) -> tuple[dict[str, tupl
         if change.data is None:
             removals[change.path] = None
         else:
-            # None: the file was saved again meanwhile, and a scan will bring that in
             state = state_of(root, change.path, change.data, change.stat)
             if state is not None:
                 upserts[change.path] = (change.data, state)

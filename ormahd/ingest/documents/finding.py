@@ -106,6 +106,7 @@ def _is_copy(file: Path, beside: Collection[str]) -> bool:
         texts = [read_bytes(path).splitlines() for path in (file, file.with_name(original))]
     except Unreadable:
         return False
+    # The first line is the same, and so are more than half of the file's lines.
     same = texts[0][:1] == texts[1][:1] and len({*texts[0]} & {*texts[1]}) * 2 > len({*texts[0]})
     return original in beside and same
 

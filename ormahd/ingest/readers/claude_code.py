@@ -39,8 +39,9 @@ _REASON, _AFTER_REASON = "the user said:\n", "\n\nNote: The user's next message 
 
 
 class _Asked(Struct):
-    """Something in a line that the agent answers. `text`: "" if it is no turn. `prompt`: the person typed it as the
-    next prompt; `beside`: the person said it while the agent worked. A `notice` is by a program, `cut` an interruption."""
+    """Something in a line that the agent answers. `text`: its words; "" if it is no turn. `prompt`: whether the person
+    typed it as a prompt. `beside`: whether the person said it while the agent worked. `cut`: whether it is an
+    interruption."""
 
     text: str = ""
     prompt: bool = False
@@ -49,8 +50,9 @@ class _Asked(Struct):
 
 
 class _Node(Struct, eq=False):
-    """A place in the tree that lines belong to. `at`, `last`: numbers of its line and of the last line below it.
-    `above`: where its line belongs; `parent`: uuid of its parent line. `key`: of the turn, "" if it is none."""
+    """Something that the agent answers, with the lines that belong to it. `at`: the number of its own line; `last`: that
+    of the last line below it. `above`: the node to which its own line belongs; `parent`: uuid of its parent line.
+    `key`: the key of the turn, "" if it is no turn. `parts`, `message`, `time`, `cwd`, `ended`: of its answer."""
 
     at: int
     session: str
@@ -60,7 +62,7 @@ class _Node(Struct, eq=False):
     asked: _Asked = field(default_factory=_Asked)
     last: int = 0
     heir: _Node | None = None
-    """What the person said meanwhile: later messages answer that."""
+    """The node of what the person said while the agent worked. Later messages answer that."""
     parts: list[str] = field(default_factory=list)
     message: str = ""
     time: str | None = None
@@ -212,12 +214,15 @@ class _Tree(Struct):
         A prompt was taken back if a later prompt of the person has the same parent, and no line below the earlier one
         comes after the later one. What is below a prompt that was taken back was taken back too.
         """
+        # The newest prompt below each parent, and the last line below each node.
         newest: dict[tuple[str, str], int] = {}
         for node in reversed(self.nodes):
             if node.above is not None:
                 node.above.last = max(node.above.last, node.last)
             if node.asked.prompt and not node.asked.beside:
                 newest.setdefault((node.session, node.parent), node.at)
+
+        # `back`: the nodes that were taken back. A turn that also has another node was not taken back.
         back: set[int] = set()
         found: dict[str, str] = {}
         live: set[str] = set()

@@ -1,8 +1,8 @@
 """Makes deeds of tool calls: commands that an agent ran, and files that it edited. Pure.
 
-Of what a tool returned only the exit status is taken, and of a failure the first line that states the error. What was
-written to a file is not taken either: a command's here-documents are cut out. Calls that only look (`ls`, `git diff`)
-make no deed, as the tools that read and search make none.
+A deed has only the exit status of the call's result, and, if the call failed, the first line that states the error. It
+does not have what was written to a file: a command's here-documents are cut out. Commands that only read (`ls`,
+`git diff`) and tools that read or search make no deed.
 """
 
 from __future__ import annotations

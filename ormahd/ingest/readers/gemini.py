@@ -38,7 +38,8 @@ _ADDED: Final = ("<session_context>", "<hook_context>", "<state_snapshot>")
 
 
 class _Message(Struct, frozen=True):
-    """A message of a role. `digest`: of its text; `key`: of the turn, or of the prompt that it answers; "" if none."""
+    """A message that was read. `digest`: a hash of its text. `key`: the key of a prompt, or of the prompt that an answer
+    belongs to; "" if there is none."""
 
     role: str
     digest: int

@@ -26,7 +26,7 @@ class SessionTurn(Struct, frozen=True):
     cwd: str | None = None
     closed: bool = True
     to: str = ""
-    """Of an answer: the key of the prompt that it answers; "" if that is not known."""
+    """The key of the prompt that an answer belongs to; "" for a prompt, or if it is not known."""
 
 
 class SessionDeed(Struct, frozen=True):
