@@ -127,8 +127,8 @@ class Tree:
     __slots__ = ("keys", "lines")
 
     def __init__(self, keys: list[bytes], lines: list[bytes]) -> None:
-        """`keys`: for each line what git sorts by (the name; for a folder the name and a slash). `lines`: mode, name
-        and id in git's format. Both sorted."""
+        """`keys`: for each line the key by which git sorts it: the name, with a slash for a folder. `lines`: mode, name
+        and id, in git's format. Both are sorted by key."""
         self.keys = keys
         self.lines = lines
 

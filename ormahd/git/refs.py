@@ -37,6 +37,7 @@ class HeadMover:
     """
 
     def __init__(self, git: Git, *, who: Signature, seconds: int, reason: str) -> None:
+        """`who`, `seconds`, `reason`: the name, time (since 1970) and text for the reflog."""
         self._git = git
         env = {
             "GIT_COMMITTER_NAME": who.name,

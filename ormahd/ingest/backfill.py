@@ -39,7 +39,7 @@ class Backfill:
     it. Thread-safe."""
 
     def __init__(self, ormah: Ormah, extraction: Extraction) -> None:
-        """`extraction` is woken after each file, whether or not turns of it were archived."""
+        """`extraction` is woken after each file, also if no turns of it were archived."""
         self._ormah = ormah
         self._extraction = extraction
         self._log = SourceLog(ormah.state)

@@ -39,8 +39,8 @@ WHO: Final = {"user": "person", "assistant": "agent"}
 
 
 class UnreadTurns(Struct, frozen=True):
-    """The unread turns of a session, with its read ones. `turns`: all turns of the session; `start`: index of the
-    first turn that `reader` has not read."""
+    """A session with its turns, some of which are unread. `turns`: all turns, in order; `start`: the index of the first
+    turn that `reader` has not read."""
 
     tail: SessionTail
     turns: tuple[Archived, ...]
@@ -90,9 +90,9 @@ class MemoryCandidate(Struct, frozen=True):
 
 
 class TurnBatch(Struct, frozen=True):
-    """Consecutive turns of one session that a model is shown together. `keys`: the key of turn number 1, 2 and so on,
-    also of a turn that was deleted. `fresh`: the keys of the unread turns. `end`: how many turns of the session,
-    counted from its beginning, are read after this batch."""
+    """Consecutive turns of one session that a model is asked about together. `keys`: the keys of turn 1, 2 and so on; a
+    deleted turn still has its key. `fresh`: the keys of the unread turns. `end`: how many turns of the session, from
+    its beginning, are read after this batch."""
 
     turns: tuple[ExtractionTurn, ...]
     keys: tuple[str, ...]
@@ -101,9 +101,8 @@ class TurnBatch(Struct, frozen=True):
 
 
 class Remembered(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A memory as a model proposes it. `turns`: the numbers, in the batch, of the turns that say it; the memory is
-    dated by the first of these. `corrects`: words of the earlier fact that this memory makes wrong; "" if there is
-    none."""
+    """A memory as a model proposes it. `turns`: numbers, in the batch, of the turns that say it; the first of them
+    dates the memory. `corrects`: words of the earlier fact that this memory makes wrong; "" if there is none."""
 
     turns: list[int]
     type: NodeType

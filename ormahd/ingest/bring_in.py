@@ -54,8 +54,8 @@ LASTING: Final = 1.0
 
 
 class ReadingStopped(Exception):
-    """Raised by a `Progress` callback to end the reading of a file. Turns archived by then stay; the file counts as
-    unread."""
+    """Raised by a `Progress` callback to end the reading of a file. Turns that are archived already remain; the file
+    counts as unread."""
 
 
 class ArchivedFile(Struct):
@@ -72,7 +72,7 @@ class ArchivedFile(Struct):
 
 
 class _Archiving(Struct):
-    """The state of the archiving of one document, which is a file, or a member of a zip."""
+    """The state while one document is archived: a file, or a member of a zip."""
 
     ormah: Ormah
     result: ArchivedFile

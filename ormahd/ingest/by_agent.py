@@ -45,8 +45,8 @@ class AgentMemory(Remembered, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class _HandedOut(Struct, frozen=True):
-    """What the receipt records about one batch that was given to an agent. `path`: the session's file in the archive;
-    `keys`: the keys of the shown turns; `fresh`: the keys of those shown turns that were unread."""
+    """The record in a receipt of one batch that was given to an agent. `path`: the session's file in the archive;
+    `keys`: the keys of the batch's turns; `fresh`: the keys of those that were unread."""
 
     batch_id: str
     path: str
@@ -60,9 +60,9 @@ class AgentReading:
     def __init__(
         self, ormah: Ormah, *, judge: bool, conflicts: Callable[[], None] = lambda: None, hold: Hold = lambda _: None
     ) -> None:
-        """`judge`: whether a judge is configured; if so, and `extraction.by` is `auto`, the judge reads the sessions,
-        and no agent is asked to. `conflicts` is called when a new memory seems to replace an older one, and `hold` with
-        each memory that a person has to decide on."""
+        """`judge`: whether a judge is configured. If so, and `extraction.by` is `auto`, the judge reads the sessions
+        instead of an agent. `conflicts` is called when a new memory seems to replace an older one, and `hold` with each
+        memory that a person has to decide on."""
         by = ormah.settings.extraction.by
         self._reads = by == "agent" or (by == "auto" and not judge)
         self._ormah = ormah

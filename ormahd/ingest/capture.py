@@ -45,7 +45,7 @@ class _Request(Struct, frozen=True):
 
 
 class Capture:
-    """Archives, one at a time in a thread of its own, the transcripts that hooks or the watcher name. Thread-safe;
+    """Archives the transcripts that hooks or the watcher name, one at a time, in a thread of its own. Thread-safe;
     `report` and `read` return at once."""
 
     def __init__(
@@ -169,7 +169,8 @@ class Capture:
 
 
 class SessionWatcher:
-    """Watches the folders of transcripts, if the setting `sessions.watch` is on, and has changed transcripts read."""
+    """Watches the folders of transcripts, if the setting `sessions.watch` is on, and queues changed transcripts for
+    `Capture`."""
 
     def __init__(self, ormah: Ormah, capture: Capture) -> None:
         chosen = ormah.settings.sessions

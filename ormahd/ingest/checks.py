@@ -83,8 +83,8 @@ _QUOTED: Final = re.compile(rf"{_ABOUT_USER.pattern} (?:said|sagte|dijo|a dit) ?
 
 
 class Checks:
-    """Decides which candidates become memories; refuses those that are unfit, known or forgotten. Each candidate is
-    also compared with those that the same object has accepted before."""
+    """Decides which candidates become memories. Refuses those that are unfit, known or forgotten, or that repeat a
+    candidate which the same object has accepted before."""
 
     def __init__(self, ormah: Ormah, reader: Way) -> None:
         """`reader`: what finds the candidates: the rules or a model. Raises OSError if the tombstones of forgotten

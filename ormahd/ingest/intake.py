@@ -26,7 +26,7 @@ class Intake:
     def __init__(
         self, ormah: Ormah, first: Callable[[], None] = lambda: None, extraction: Extraction | None = None
     ) -> None:
-        """`first`: see `Capture`. `extraction`: None: one without a judge."""
+        """`first`: see `Capture`. `extraction`: finds memories in sessions; None: one without a judge is made."""
         self._ormah = ormah
         self._log = SourceLog(ormah.state)
         self.extraction = extraction or Extraction(ormah)

@@ -53,9 +53,9 @@ Hold = Callable[[PlannedMemory], object]
 
 
 class Learning(Struct):
-    """What was found in a session. `memories`: to be committed; `held`: to be proposed, because an agent could act on
-    them; `refused`: reason -> number of refused candidates; `replaces`: how many of the memories seem to replace an
-    older one."""
+    """What was found in a session. `memories`: those to commit. `held`: those to propose to a person, because an agent
+    could act on them. `refused`: reason -> number of refused candidates. `replaces`: how many memories seem to replace
+    an older one."""
 
     memories: list[PlannedMemory] = field(default_factory=list)
     held: list[PlannedMemory] = field(default_factory=list)

@@ -78,7 +78,7 @@ class _Source(Struct, frozen=True):
 
 
 class SourceFolders:
-    """Watches the sources in a thread of its own, and answers what is in them."""
+    """Keeps the rows of the sources in the index up to date, in a thread of its own, and lists the sources."""
 
     def __init__(self, ormah: Ormah) -> None:
         self._ormah = ormah

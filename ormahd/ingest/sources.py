@@ -32,8 +32,8 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
 class SourceDocument(Struct, frozen=True):
-    """A file, or a member of a zip, as a stream. `name`: the file name without its endings; `member`: path in the
-    zip, "" for a file."""
+    """A file, or a member of a zip, as a stream. `name`: its file name without endings. `member`: its path in the zip;
+    "" for a file."""
 
     name: str
     member: str
@@ -120,7 +120,7 @@ def _zstd() -> Any:
 
 
 class _Unpacked:
-    """Reads a compressed stream, up to `LARGEST` bytes of it. If that is cut off, it ends there."""
+    """Reads a compressed stream, at most `LARGEST` bytes of it. A stream that is cut off ends where it is cut off."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

@@ -29,8 +29,9 @@ from ormahd.vault.worktree import safe_path
 
 
 class Plan(Struct):
-    """The planned join of the commit `other` to the commit `head`. `base`: their merge base, or None. `changes`:
-    `{key: (our version, wanted version)}` of the files that change here. `reasons`: sentences on choices between two changes."""
+    """The planned join of the commit `other` to the commit `head`. `base`: their merge base, or None. `changes`: `{key:
+    (our version, wanted version)}` of the files that change here. `reasons`: a sentence for each choice between two
+    changes."""
 
     base: str | None
     head: str

@@ -15,8 +15,8 @@ from ormahd.vault.vault import Vault
 
 
 class SyncState(Struct):
-    """Keeps the result of the last sync of one running vault, in RAM. `busy`: held while a sync runs. `stopping`: set
-    to end the running sync. `offline_since`: since when the remote is out of reach, or None."""
+    """The result of the last sync of one running vault, in RAM. `busy`: held while a sync runs. `stopping`: set to end
+    the running sync. `offline_since`: since when the remote is out of reach; None: it is not."""
 
     busy: threading.Lock = field(default_factory=threading.Lock)
     stopping: threading.Event = field(default_factory=threading.Event)

@@ -113,11 +113,9 @@ log = logging.getLogger(__name__)
 
 
 class Queued(Struct, eq=False):
-    """One op in the writer's queue.
-
-    `done`: event that is set when the op is over; it then has a `result`, an `error`, or (nothing to commit) neither.
-    `tried`: event that is set with `done`, and also when a first try failed because of `why`.
-    """
+    """One op in the writer's queue. `done`: set when the op is over; the op then has a `result` or an `error`, or
+    neither if there was nothing to commit. `tried`: set with `done`, and also when a first try failed because of
+    `why`."""
 
     plan: PlannedOp
     tried: threading.Event = field(default_factory=threading.Event)
@@ -128,7 +126,8 @@ class Queued(Struct, eq=False):
 
 
 class _Ready(Struct):
-    """An op whose files are as it expects them. `writes`: the changes of its files in the folder."""
+    """An op whose files are the versions that it expects. `writes`: the changes of its files in the folder. `commit`,
+    `parent`: its commit, and the commit before it."""
 
     op: Queued
     writes: list[Write]

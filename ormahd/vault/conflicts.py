@@ -34,7 +34,7 @@ MIN_PREFIX = 4
 
 
 class SetAside(Struct, frozen=True):
-    """A conflict whose versions are saved under `.ormah/conflicts` until a person has looked at them."""
+    """A conflict whose versions are saved under `.ormah/conflicts` until a person has settled it."""
 
     op: str
     """The op in which the conflict arose; `unclaimed` when not known."""

@@ -29,8 +29,8 @@ class FileChange(Struct, frozen=True):
 
 
 class PlannedOp(Struct, frozen=True):
-    """All that is needed to write an op. `message`: the whole commit message. `person`: whether the person is the
-    author."""
+    """An op that is ready to be written. `message`: the commit message with its trailers. `person`: whether the person
+    is the author."""
 
     op: str
     kind: Kind

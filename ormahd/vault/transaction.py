@@ -43,6 +43,8 @@ class Transaction:
         trailers: Iterable[tuple[str, str]],
         commit: Callable[[Transaction], Committed | None],
     ) -> None:
+        """For the arguments see `Vault.transaction`. `commit` is called at the end of the block, and returns the
+        commit; None: nothing changed."""
         self.op = op
         self.subject = subject
         self.kind = kind

@@ -63,6 +63,7 @@ class Vault:
         entropy: Entropy,
         at: Callable[[str], None],
     ) -> None:
+        """Called by `open`, which has taken `lock`. `at`: see `open`."""
         self.root = root
         self.id = card.id
         self.self_id = card.self_id

@@ -74,8 +74,9 @@ class Displaced(Conflict):
 
 
 class Write(Struct):
-    """One change of a file in the folder. `old`: sha256 of the version that is replaced (None: no file). `data`: the new
-    bytes (None: the file is removed). `late`: it brings a save of that moment into the file after another write."""
+    """One change of a file in the folder. `old`: the sha256 of the version that is replaced (None: no file). `data`:
+    the new bytes (None: the file is removed). `late`: whether it is a second write, which merges a save that was made
+    during the first."""
 
     path: str
     old: str | None

@@ -94,10 +94,10 @@ log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Takes transactions from many threads; its own thread writes them, in batches.
+    """Takes transactions from many threads, and writes them in batches in a thread of its own.
 
-    `_queue_lock` guards the queue and is held briefly. `_writing_lock` is held by the thread that writes a batch, or
-    that has to keep all others from writing.
+    `_queue_lock` guards the queue and is held briefly. `_writing_lock` is held by a thread that writes a batch, or that
+    keeps all others from writing.
     """
 
     def __init__(self, applier: Applier, *, clock: Clock, wait: float) -> None:

@@ -52,11 +52,8 @@ class File(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """The decision about one file: what to do with it (`act`), with which id and bytes.
-
-    `node_id`: the file's id from now on; None: it is no memory. `data`: the bytes to commit or to index. `problems`: what
-    `doctor` is to say about the file (see `finding`).
-    """
+    """The decision about one file. `act`: what to do with it. `node_id`: its id from now on; None: it is no memory.
+    `data`: the bytes to commit or to index. `problems`: what `doctor` is to say about the file (see `finding`)."""
 
     act: FileAction
     node_id: str | None

@@ -24,7 +24,8 @@ from ormahd.watch.reading import FileStat, read_stable
 
 
 class HeadFiles:
-    """The files of HEAD of one vault, with a cache. Paths are posix and relative to the vault's root."""
+    """Returns the files of a vault in a commit, usually HEAD, with a cache. Paths are posix and relative to the vault's
+    root."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -55,8 +56,8 @@ class HeadFiles:
 
 
 class CommitFiles:
-    """Reads the vault's files as they are in one commit. `files`: {path relative to the vault's root: blob id} of
-    those that can be notes."""
+    """Reads the vault's files as they are in one commit. `files`: {path: blob id} of the files that can be notes, with
+    paths relative to the vault's root."""
 
     def __init__(self, vault: Vault, excluded: Excluded, commit: str) -> None:
         self._vault = vault
@@ -75,7 +76,7 @@ class Identity:
     changed file was read, and `record_owner` when it is decided to which file an id belongs."""
 
     def __init__(self, vault: Vault, history: History, tree: dict[str, str], changed: Mapping[str, FileStat]) -> None:
-        """`tree`: HEAD's files. `changed`: the files that this scan looks at."""
+        """`tree`: {path: blob id} of HEAD's files. `changed`: {path: stat} of the files that this scan reads."""
         self._vault = vault
         self._history = history
         self._tree = tree

@@ -20,7 +20,8 @@ systems store later times."""
 
 
 class FileStat(Struct, frozen=True):
-    """What is known of a file by its stat alone. `changed_ns`: the later of mtime and ctime."""
+    """A file's path and those fields of its stat by which a change is noticed. `changed_ns`: the later of mtime and
+    ctime."""
 
     path: str
     size: int
@@ -87,8 +88,12 @@ def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> F
 
 
 class RestCheck:
-    """Tells whether a file is at rest: its times are at least `quiet` seconds old, or it has been as it is for that long
-    (files with times in the future; absent ones, because an editor may delete a file and then write it again)."""
+    """Tells whether a file is at rest: its times are at least `quiet` seconds old, or it was the same in all checks for
+    that long.
+
+    The second rule is for files with times in the future, and for absent files: an editor may delete a file and then
+    write it again.
+    """
 
     def __init__(self, quiet: float) -> None:
         self._quiet = quiet

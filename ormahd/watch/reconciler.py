@@ -74,7 +74,8 @@ class ScanAborted(Unavailable):
 
 
 class ScanResult(Struct):
-    """The result of a scan. `waiting_until`: when to scan again, in `time.monotonic()`; None: no need."""
+    """The result of a scan. `waiting_until`: when to scan again, in `time.monotonic()`; None: another scan is not
+    needed."""
 
     indexed: int = 0
     """The number of files that were indexed without a commit: the history has them already, or is not to have them."""
@@ -207,6 +208,8 @@ class _Scan:
     """One pass over the vault: finds changes, and brings them into index and history."""
 
     def __init__(self, owner: Reconciler, progress: Progress | None = None) -> None:
+        """`progress` is called after each changed file. HEAD, the index's rows and its position are read at one
+        moment."""
         self.owner = owner
         self.progress = progress
         self.vault = owner.vault

@@ -56,7 +56,7 @@ PAUSE_S = (1.0, 10.0)
 """The shortest and the longest pause in seconds after a scan of the vault that failed, or could do nothing because another
 git is at work. It doubles each time."""
 MANY = 50
-"""If more files than this changed at once, the whole folder is looked at: where the kernel dropped events, there were many."""
+"""If more files than this changed at once, the whole folder is scanned, because the kernel may have dropped events."""
 NICE: Final = 10
 MISSING: Final = "it is not there"
 
@@ -112,7 +112,8 @@ class FolderEvents(events.FileSystemEventHandler):
 
 
 class FolderListener(Protocol):
-    """What `FolderWatch` needs from its listener. `wants` is called in watchdog's thread, the others in the watch's own."""
+    """What `FolderWatch` needs from its listener. `wants` is called in watchdog's thread, the other methods in the
+    watch's own."""
 
     def wants(self, folder: Path, path: Path, is_folder: bool) -> bool:
         """Return whether the folder is to be scanned when this file or folder in it changes. Decides by the path alone."""
@@ -159,8 +160,8 @@ class FolderWatch:
         poll: float | None = None,
     ) -> None:
         """`name`: the name of the thread. `quiet`: seconds between a change and the scan of its folder. `optional`: a
-        folder that does not exist is no trouble of which the listener is told. `poll`: seconds between two scans while
-        nothing is watched; None: as otherwise, and no request waits for the scans."""
+        folder that does not exist is not reported to the listener. `poll`: seconds between two full scans while the
+        system sends no events; None: as many as otherwise, and the thread runs at low priority."""
         self._optional = optional
         self._folders = [_Watched(path) for path in dict.fromkeys(folders)]
         self._listener = listener

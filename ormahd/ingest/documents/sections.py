@@ -34,8 +34,8 @@ _MARKS = re.compile(r"(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)|`")
 
 
 class Section(Struct, frozen=True):
-    """A section of a file. `place`: its headings from the outermost to its own, joined by `>`, by which it is
-    recognised after an edit; `title`: the same, as far as it fits: without the outermost headings of a long place."""
+    """A section of a file. `place`: its headings from the outermost to its own, joined by `>`; it identifies the
+    section after an edit. `title`: the same, without the outermost headings if it would be too long."""
 
     place: str
     title: str

@@ -50,8 +50,8 @@ class _Words(Struct):
 
 
 class _Exchange(Struct):
-    """What Codex calls a turn: prompts and the answer to the last of them. `turn_id`: "" if the rollout states none;
-    `number`: counted from 1. `keys`: of the prompts that were yielded."""
+    """What Codex calls a turn: prompts, and the answer to the last of them. `turn_id`: its id; "" if the rollout states
+    none. `number`: its number, from 1. `keys`: the keys of its prompts that were yielded."""
 
     turn_id: str
     number: int

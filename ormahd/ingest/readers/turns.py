@@ -61,7 +61,7 @@ class ExportedFact(Struct, frozen=True):
 
 
 class Reading(Struct):
-    """What a reader is told about the file that it reads, and what it finds there besides turns."""
+    """What a reader must know about the file that it reads, and what it finds in it besides turns."""
 
     name: str = ""
     """The file's name without its endings. It is the session's id if the lines do not state one."""

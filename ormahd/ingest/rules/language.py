@@ -46,8 +46,9 @@ such as "the port is"."""
 
 
 class RuleLanguage(Struct, frozen=True):
-    """The words of one language. `file`: what is no list; `lists`: name -> pattern of a list or a form of lists; `own`:
-    (phrase with which a person says something about themselves, what stands for it in a memory, type)."""
+    """The words of one language. `file`: its file, for entries that are no lists. `lists`: name -> pattern of a list,
+    or of a form in `_FORMS`. `own`: (pattern of a phrase with which a person says something about themselves, the words
+    for it in a memory, type of that memory)."""
 
     file: Mapping[str, Any]
     lists: Mapping[str, re.Pattern[str]]
