@@ -184,17 +184,17 @@ class _Archiving(Struct):
         known = self.ormah.sessions.known([item.key for item in waiting])
         fresh: dict[str, list[SessionTurn | SessionDeed]] = {}
         owners: dict[str, str] = {}
-        turns = 0
+        turns = sum(isinstance(item, SessionTurn) for item in waiting)
         for item in waiting:
             before = known.get(item.key)
             if isinstance(item, SessionDeed):
                 if before is None:
                     fresh.setdefault(item.session, []).append(item)
                 continue
-            turns += 1
-            if before is not None:
-                self.shared |= {item.key} if before.session not in ("", item.session) else set()
-                self.restored |= {item.key} if before.withdrawn else set()
+            if before is not None and before.session not in ("", item.session):
+                self.shared.add(item.key)
+            if before is not None and before.withdrawn:
+                self.restored.add(item.key)
             owner = owners.setdefault(item.key, item.session)
             if owner == item.session and is_news(before, owner, item.time, item.text):
                 fresh.setdefault(item.session, []).append(item)

@@ -170,6 +170,7 @@ def _commit_memories(ormah: Ormah, tail: SessionTail, found: Learning, caller: C
     the self node was edited meanwhile."""
     new = found.memories
     with ormah.writing:
+        # The commit message: what was learned, and why the rest was not stored.
         subject = f"Learned from a session: {headline(new[0].title, new[0].content)}"
         if len(new) > 1:
             subject = f"Learned {len(new)} memories from a session of {tail.harness}"
@@ -179,6 +180,8 @@ def _commit_memories(ormah: Ormah, tail: SessionTail, found: Learning, caller: C
             why = ", ".join(f"{number} {REASONS.get(name, name)}" for name, number in sorted(found.refused.items()))
             lines.append(f"Not stored: {why}.")
         body, run = "\n".join([f"Session {tail.id}", *lines]), run or ormah.new_run()
+
+        # One commit. Memories about the person are linked from the self node.
         with transaction(ormah, subject, kind=Kind.INGEST, caller=caller, body=body, run=run) as tx:
             about_self = []
             for memory in new:

@@ -121,6 +121,8 @@ class SourceFolders:
             with self._changing:
                 self._ormah.sources = found
                 self._apply_settings()
+
+        # `wrong`: path -> why it cannot be read: the folder itself, or files in it.
         rows = self._ormah.index.source_rows()
         listed = []
         for folder, source in self._sources.items():

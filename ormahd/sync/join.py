@@ -134,6 +134,9 @@ def resolved(out: Plan, key: str, base: Version | None, ours: Version | None, th
     if not joined.conflicts:
         out.reasons += [f"{joined.version.path}: {reason}" for reason in joined.reasons if joined.version]
         return _at_new_path(base, ours, theirs, joined)
+
+    # A conflict. If one side removed the file, the other side's version stays. Otherwise the fields are merged, with our
+    # values where both sides changed one.
     fields: tuple[str, ...] = ("note",)
     values: dict[str, dict[str, str | None]] = {}
     if ours is None or theirs is None:
@@ -148,6 +151,8 @@ def resolved(out: Plan, key: str, base: Version | None, ours: Version | None, th
             lost.field: {"base": lost.base, "ours": lost.ours, "theirs": lost.theirs} for lost in merged.conflicts
         }
         out.reasons += [f"{ours.path}: {reason}" for reason in merged.reasons]
+
+    # Set all versions aside.
     assert version is not None
     before, our, their = (None if side is None else side.data for side in (base, ours, theirs))
     about = version.path, node_of(key), fields

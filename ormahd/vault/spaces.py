@@ -130,9 +130,12 @@ def _project(git: Path, place: Path, origins: int) -> Project | None:
     """Return the project of a repository; None if it has no name. `git`: the directory with git's configuration;
     `place`: the root of the worktree. A clone of a local repository is the project of that repository, which is looked
     up through at most `origins` clones."""
+    # `main`: the folder of the repository itself, also for a worktree, a submodule or a bare repository.
     main = git.parent if git.name.startswith(".") else place if ".git" in git.parts else git
     folder = with_tilde(str(main))
     remote = _remote(git)
+
+    # A clone of a repository on this machine is the same project as that.
     if remote is not None and remote.local:
         origin = Path(os.path.normpath(place / os.path.expanduser(remote.key)))
         remote = RemoteUrl(str(origin), remote.name, remote.owners, local=True)
@@ -143,6 +146,8 @@ def _project(git: Path, place: Path, origins: int) -> Project | None:
             return _project(around, origin, origins - 1)
         if not origin.exists():
             remote = None  # its origin is gone, so its history identifies it
+
+    # The key: the remote's path or address; else the first commit; else the folder.
     if remote is not None and remote.local:
         path = with_tilde(remote.key)
         return Project(f"folder:{path}", _shortened(remote.name), _suffixes(path), folder, git)

@@ -207,10 +207,14 @@ class Worktree:
         replaces."""
         if write.data is None:
             return
+
+        # The permissions of the file that is replaced.
         before = None
         if write.old is not None:
             with contextlib.suppress(FileNotFoundError), self.parent(write.path) as (folder, name):
                 before = os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+        # Write under another name, then rename: a staged file is always complete.
         with self._staging() as staging:
             part = f"{write.token}.part"
             forget(staging, part)

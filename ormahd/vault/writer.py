@@ -144,6 +144,8 @@ class Writer:
         plan = self._planned_op(tx)
         if plan is None:
             return None
+
+        # Queue the op, and wait until it is done or the time is over.
         op = Queued(plan)
         with self._queue_lock:
             if self._closed:
@@ -156,6 +158,8 @@ class Writer:
         op.tried.wait()
         if not op.done.wait(max(0.0, end - time.monotonic())) and self._withdraw(op):
             raise busy_error(op.why)
+
+        # It is done, or has failed.
         if isinstance(op.error, OSError):
             raise unwritable_error(op.error) from op.error
         if op.error is not None:

@@ -56,6 +56,8 @@ def commit(vault: Vault, verb: str, edits: Sequence[FileEdit], *, quiet: float) 
     waiting: dict[str, float] = {}
     with vault.between_writes():
         pass  # wait: these bytes may be those of an op that is being written, and are in HEAD afterwards
+
+    # A conflict takes its files out of the commit, which is then tried again with the others.
     while edits:
         try:
             sentence = subject(verb, [edit.name for edit in edits])

@@ -239,6 +239,7 @@ class _Scan:
     def run(self, rested: Collection[str], only: Collection[str] | None) -> ScanResult:
         """Make the scan, and return its result. `rested`, `only`: see `Reconciler.scan`."""
         owner = self.owner
+        # The first scan trusts a stat only if its mtime is clearly older than the newest one.
         self.why_busy = self.vault.busy()
         since = owner.trusted_ns
         if since is None:
@@ -246,10 +247,13 @@ class _Scan:
             since = max(past, default=0) - COLD_NS
         if owner.trusted_ns is None or self.position != self.head:
             only = None
+
+        # Find what changed. During a person's rebase or merge, nothing is brought in.
         self.walk(since=since, only=only)
         if self.rows and operation_under_way(self.vault.git):
             return self.postpone()
 
+        # Bring it in, and decide again on files that these changes concern.
         self.bring_in(self.found.changed)
         if only is None:
             self.bring_in_deletions(rested)

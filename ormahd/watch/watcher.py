@@ -273,6 +273,7 @@ class FolderWatch:
                 why = error.strerror or str(error)
             if why is not None:
                 wrong[str(folder.path)] = why
+            # At the path is another folder than before, or it is there for the first time: scan it.
             if identity != folder.identity:
                 if folder.identity is not None:  # the watches are on a folder that is not at this path any more
                     self._stop_events()

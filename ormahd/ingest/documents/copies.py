@@ -70,8 +70,11 @@ def _commit_sections(
 ) -> None:
     """Commit a memory for each of the sections `new`, and set `out.commit`. `path`: the file; None: a text without a
     path."""
+    # Embed the texts in batches before the commit, so that the index need not embed them one by one.
     for at in priority.giving(range(0, len(new), STEP)):
         ormah.index.embed_ahead([(section.title, section.text) for section in new[at : at + STEP]], urgent=False)
+
+    # One commit with a note for each section.
     now, taken = ormah.moment(), set[str]()
     subject = f"Ingest {path.name if path else 'a text'}: {len(new)} added"
     body = "\n".join(section.title for section in new[:100])

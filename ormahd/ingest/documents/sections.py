@@ -108,6 +108,7 @@ def _without_front(text: str) -> tuple[str, str]:
 
 def _parts_by_heading(text: str) -> Iterator[_Open]:
     """Yield the parts of a markdown text, one for each heading, and first the part before any heading."""
+    # `now`: the part that is being read. `fence`: the marks that opened fenced code; "" outside of it.
     now = _Open((), [])
     fence = ""
     for number, line in enumerate(text.split("\n"), 1):
@@ -121,6 +122,8 @@ def _parts_by_heading(text: str) -> Iterator[_Open]:
             fence = mark["fence"]
             now.lines.append(line)
             continue
+
+        # A heading ends the part. One of a lower level belongs to those above it.
         level, heading = _heading_at(line, now.lines)
         if level == 0:
             now.lines.append(line)

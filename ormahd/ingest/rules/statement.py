@@ -82,6 +82,8 @@ def _rejected(text: str, before: str, speech: RuleLanguage) -> FoundMemory | Non
 def _memories_in(text: str, before: str, speech: RuleLanguage, *, alone: bool, open_end: bool) -> Iterator[FoundMemory]:
     """Yield the memories that a part of a sentence states, without the finish that `_finished` gives them. `open_end`:
     whether the sentence is a question or trails off; it then states nothing, unless it asks to remember something."""
+    # In order: "… remember that" at the end; "remember that …"; a rule from now on; a rule; a decision; a statement about
+    # the person.
     lists = speech.lists
     if end := lists["behind"].search(text):
         yield from _stated(text[: end.start()] or before, speech)
