@@ -247,7 +247,7 @@ def take_back(ormah: Ormah, session: UnreadTurns, caller: Caller) -> None:
             continue
 
         # Find the memories that the prompt takes back, and forget them.
-        learned = ormah.index.extracted()
+        learned = ormah.index.extracted_from()
         if takes:
             forgotten = [node_id for node_id, said_in in learned.items() if turn_of(said_in) == person]
             waiting = proposals.rows(ormah.state, (proposals.PENDING,))

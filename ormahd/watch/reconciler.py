@@ -478,7 +478,7 @@ class _Scan:
     def decide_again(self) -> None:
         """Decide again on files that did not change themselves. These are the files whose id another file has got, and,
         after a note lost its id or was deleted, the note's copies: a copy may now get the id."""
-        self.known = self.rows = self.index.known()
+        self.known = self.rows = self.index.known_files()
         paths = self.rows.keys() - self.tree.keys() if self.lost_ids else set[str]()
         paths = paths.union(self.displaced, *map(self.identity.paths_at_head, self.lost_ids))
         self.bring_in(self.stats(paths.difference(self.decided, self.moved)), forced=True)
@@ -542,7 +542,7 @@ class _Scan:
             self.call_isolating_faults(list(upserts), update)
         self.upserts, self.notes, self.removals, self.collected_bytes = {}, {}, [], 0
         if self.new_stats:
-            self.index.touched(self.new_stats)
+            self.index.update_states(self.new_stats)
             self.new_stats = []
 
     def call_isolating_faults(self, paths: Sequence[str], act: Callable[[Sequence[str]], None]) -> None:

@@ -83,7 +83,7 @@ def _section_id(index: Index, origin: str, place: str) -> str:
     for attempt in count():
         made = str(uuid.uuid5(IDS, f"{origin}\0{place}" + (f"\0{attempt}" if attempt else "")))
         try:
-            if index.has_short(short_id(made)) in {None, made}:
+            if index.find_short(short_id(made)) in {None, made}:
                 return made
         except Ambiguous:
             continue
