@@ -289,7 +289,7 @@ class _Life:
     def _pack_repository(self) -> None:
         """Pack the repository's loose objects if there are many. Commits by Ormah start no gc, so that no commit
         waits for one."""
-        rested = self._ormah.vault.wait_rested(PACK_QUIET, PACK_PATIENCE, self._leaving)
+        rested = self._ormah.vault.wait_until_quiet(PACK_QUIET, PACK_PATIENCE, self._leaving)
         try:
             if rested and self._ormah.phase == "ready" and self._ormah.vault.tidy():
                 log.info("the repository's loose objects were packed")

@@ -19,7 +19,7 @@ from ormahd.errors import NotFound, OrmahError
 from ormahd.git.repository import Git
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
-from ormahd.vault.create import CARD, check_ground, check_repository, find_card
+from ormahd.vault.create import CARD, check_folder, check_repository, find_card
 from ormahd.vault.excluded import Excluded
 from ormahd.watch.walk import walk
 
@@ -44,7 +44,7 @@ def vault_findings(config: Config) -> list[Finding]:
         return [Finding(level="error", what=exc.message, mend=exc.hint or "")]
     git = Git(root)
     try:
-        return sorted(_notes(root, Excluded(root, git.is_ignored)), key=worst_first)
+        return sorted(_notes(root, Excluded(root, git.ignored_paths)), key=worst_first)
     finally:
         git.close()
 
@@ -57,7 +57,7 @@ def _absent(root: Path, origin: str) -> Finding:
         mend = "set vault.path to a folder" + ("" if origin == "default" else f"; it is set in {origin}")
         return Finding(level="error", what=what, mend=mend)
     try:
-        check_ground(root)
+        check_folder(root)
     except OrmahError as exc:
         return Finding(level="error", what=exc.message, mend=exc.hint or "")
     what = f"there is no vault at {root}"

@@ -40,7 +40,7 @@ from ormahd.text.secrets import redact
 from ormahd.vault import merge_driver
 from ormahd.vault.spaces import Spaces
 from ormahd.vault.vault import Vault
-from ormahd.watch.reading import as_files
+from ormahd.watch.reading import index_changes
 from ormahd.watch.reconciler import Reconciler, ScanAborted
 from ormahd.watch.watcher import VaultWatcher
 
@@ -125,7 +125,7 @@ class Ormah:
         vault = Vault.open(config.settings.vault, clock=clock)
         try:
             recovered = vault.recover()
-            if not paths.state_dir(vault.root, vault.id).exists() and (former := vault.former()) is not None:
+            if not paths.state_dir(vault.root, vault.id).exists() and (former := vault.former_id()) is not None:
                 paths.inherit(vault.root, former, vault.id)
             state = State(paths.private_dir(paths.state_dir(vault.root, vault.id)), clock=clock)
             index = Index.open(
@@ -302,7 +302,7 @@ class Ormah:
         if batch[0].kind is Kind.SYNC:
             return
         changes = itertools.chain.from_iterable(done.changes for done in batch)
-        upserts, removals = as_files(self.vault.root, changes)
+        upserts, removals = index_changes(self.vault.root, changes)
         known = batch[0].parent is not None and self.index.position == batch[0].parent
         whole = all(one.commit == other.parent for one, other in itertools.pairwise(batch))
         self.index.apply(upserts, removals, head=batch[-1].commit if known and whole else None)
@@ -353,7 +353,7 @@ class Ormah:
             if not found or self.vault.head() == head:
                 break
         if found:
-            edited = self.reconciler.unread({one.path for one in found if one.path is not None})
+            edited = self.reconciler.pending_paths({one.path for one in found if one.path is not None})
             edited |= self.reconciler.scan().waiting
             found = [one for one in found if one.path not in edited]
         if damage := [one.detail for one in found if one.what == "damaged"]:

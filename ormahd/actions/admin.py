@@ -95,7 +95,7 @@ def rebuild(ormah: Ormah, progress: Progress) -> RebuildResult:
 def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
     """Return a finding for each problem that needs a person's attention, worst first: in files, index, git and
     models."""
-    if (fault := ormah.vault.git_says()) is not None:
+    if (fault := ormah.vault.git_error()) is not None:
         what = f"git cannot read the vault's repository: {fault}"
         mend = "`git fsck` in the vault says more; mend it, or bring .git back from a backup or a clone"
         return [Finding(level="error", what=what, mend=mend)]
@@ -111,7 +111,7 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
     room = "make room; everything goes on by itself then"
     found += [Finding(level="error", what=what, mend=room) for what in ormah.troubles()]
     writable = "make it writable for the user that runs the daemon; it goes on by itself then"
-    found += [Finding(level="error", what=what, mend=writable) for what in ormah.vault.unwritable()]
+    found += [Finding(level="error", what=what, mend=writable) for what in ormah.vault.unwritable_folders()]
     if (aside := own_files.aside(ormah.state.path)).exists():  # no memory was in it
         what = "it could not be used and was set aside; what stands in its place was begun anew, and no memory is lost"
         mend = "delete it when you have looked at it"
@@ -123,7 +123,7 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
     found += _set_aside(ormah.vault.root)
     found += _judgements(ormah)
     found += _languages(ormah)
-    if (lock := ormah.vault.standing_lock()) is not None:
+    if (lock := ormah.vault.blocking_lock()) is not None:
         found.append(_standing(lock, ormah.clock()))
     elif busy := ormah.vault.busy():
         mend = "finish it (git status); writes wait until then"

@@ -21,7 +21,7 @@ from ormahd.index.rows import NodeRow
 from ormahd.index.write import git_blob
 from ormahd.model.node import EVIDENCE, MAX_EVIDENCE
 from ormahd.ormah import Ormah
-from ormahd.vault.spaces import lengthen, project_folder
+from ormahd.vault.spaces import project_folder, without_tilde
 
 LARGEST: Final = 8_000_000
 """Largest size in bytes of a file that is read."""
@@ -92,7 +92,7 @@ def mark_stale(row: NodeRow, cwd: str | None, space: str | None) -> NodeRow:
 
 def folder_of(ormah: Ormah, space: str | None) -> Path | None:
     """Return the folder of the project that belongs to a space; None if none on this machine does."""
-    folders = [lengthen(line.folder) for line in ormah.spaces.lines()[0] if line.folder and line.space == space]
+    folders = [without_tilde(line.folder) for line in ormah.spaces.lines()[0] if line.folder and line.space == space]
     return next((folder for folder in reversed(folders) if folder.is_dir()), None)
 
 

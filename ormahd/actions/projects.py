@@ -50,7 +50,7 @@ def _without_secret(name: str) -> str:
 def home_of(ormah: Ormah, cwd: str | None) -> ProjectSpace | None:
     """Return the space of the project that the folder `cwd` belongs to; None if it belongs to none."""
     project = _project(ormah, cwd)
-    return None if project is None else ormah.spaces.home(project, ormah.clock())
+    return None if project is None else ormah.spaces.space_of(project, ormah.clock())
 
 
 def space_of(ormah: Ormah, caller: Caller) -> str | None:
@@ -76,12 +76,12 @@ def settle(ormah: Ormah, caller: Caller) -> str | None:
     project = _project(ormah, place_of(ormah, caller))
     if project is None:
         return None
-    found = ormah.spaces.home(project, ormah.clock())
+    found = ormah.spaces.space_of(project, ormah.clock())
     if found.line is None:
         return found.space
-    root = project.root()
+    root = project.first_commit()
     with ormah.writing:
-        found = ormah.spaces.home(project, ormah.clock())  # another call may have recorded it meanwhile
+        found = ormah.spaces.space_of(project, ormah.clock())  # another call may have recorded it meanwhile
         if found.line is None:
             return found.space
         _write(ormah, caller, structs.replace(found.line, root=root))
@@ -100,9 +100,9 @@ def assign(ormah: Ormah, params: AssignSpaceParams, caller: Caller) -> AssignSpa
     project = _project(ormah, place_of(ormah, caller))
     if project is None:
         raise BadRequest("there is no project here", hint="go to the folder of the project first")
-    root = project.root()
+    root = project.first_commit()
     with ormah.writing:
-        found = ormah.spaces.home(project, ormah.clock())
+        found = ormah.spaces.space_of(project, ormah.clock())
         if found.space != space or found.line is not None:
             since = write_time(ormah.clock(), "auto")
             line = ProjectKey(key=found.key, space=space, since=since, folder=project.folder, root=root, chosen=True)

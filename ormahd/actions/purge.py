@@ -25,7 +25,7 @@ from ormahd.note.forgetting import MIN_SECRET, PURGED, Forgotten, is_structure
 from ormahd.note.read import digest, parse
 from ormahd.ormah import Ormah
 from ormahd.process import own_files
-from ormahd.purge.purge import finish, look, pending, remotes, rewrite
+from ormahd.purge.purge import end_purge, remotes, replace_history, survey_vault, unfinished_purge
 from ormahd.purge.survey import Progress, PurgeSurvey
 
 LARGEST = 50_000_000
@@ -48,7 +48,7 @@ def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress)
         resume(ormah)
         if not params.dry_run:
             ormah.reconciler.scan()  # include recent edits of the person
-        found = look(ormah.vault, wanted, partial(_is_taken, ormah, wanted), progress)
+        found = survey_vault(ormah.vault, wanted, partial(_is_taken, ormah, wanted), progress)
         wanted = found.forgotten
         out = PurgeResult(
             node_id=wanted.node_id,
@@ -103,7 +103,7 @@ def _carry_out(ormah: Ormah, found: PurgeSurvey, caller: Caller, progress: Progr
     vault, wanted = ormah.vault, found.forgotten
 
     def done() -> str:
-        if pending(vault) is not None:
+        if unfinished_purge(vault) is not None:
             return "its history is rewritten; what is kept of it elsewhere is cleaned by ormahctl restart"
         back = f"it is out of today's notes, and in the history as before: git -C {vault.root} revert {out.commit}"
         return f"{back} takes that back" if out.op else ""
@@ -113,7 +113,7 @@ def _carry_out(ormah: Ormah, found: PurgeSurvey, caller: Caller, progress: Progr
             _remove_from_files(ormah, found, caller, out)
             try:
                 with ormah.reconciler.scanning, vault.rewriting() as at:
-                    after = rewrite(vault, wanted, partial(_is_taken, ormah, wanted), progress, at)
+                    after = replace_history(vault, wanted, partial(_is_taken, ormah, wanted), progress, at)
                     out.commits, out.commits_total = after.changed, after.commits
             finally:
                 drop_unused(vault.root)
@@ -121,7 +121,7 @@ def _carry_out(ormah: Ormah, found: PurgeSurvey, caller: Caller, progress: Progr
             ormah.watch_anew()
             out.commit = vault.git.head() if out.op else None
         out.kept = _clean(ormah, wanted, progress, change=True)
-        finish(vault)
+        end_purge(vault)
     out.size_after = Store(vault.git.git_dir).bytes()
 
 
@@ -225,12 +225,12 @@ def _clean(ormah: Ormah, wanted: Forgotten, progress: Progress, *, change: bool)
 def resume(ormah: Ormah) -> None:
     """Complete a purge that was interrupted after it had put the rewritten history in place. Called before the daemon
     answers any request."""
-    wanted = pending(ormah.vault)
+    wanted = unfinished_purge(ormah.vault)
     if wanted is not None:
         named = [path for path, text in ormah.index.texts() if wanted.mentions(text)]
         ormah.index.apply({}, named, head=None)  # the first scan indexes again what the vault still has
         _clean(ormah, wanted, lambda *_: None, change=True)
-        finish(ormah.vault)
+        end_purge(ormah.vault)
 
 
 def _left(ormah: Ormah, wanted: Forgotten, dry_run: bool) -> list[PurgeLeft]:

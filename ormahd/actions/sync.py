@@ -27,14 +27,14 @@ from ormahd.git.remote import (
     Progress,
     Remote,
     Unreachable,
-    as_before,
-    configured,
     find,
-    follow,
     redact_urls,
+    remote_url,
+    restoring_ref,
+    set_upstream,
 )
 from ormahd.ormah import Ormah
-from ormahd.sync.join import Plan, card_of, carry_out, count, merge_base, plan
+from ormahd.sync.join import Plan, card_of, commit_plan, count_commits, merge_base, plan
 from ormahd.sync.replaced import set_aside_replaced
 from ormahd.sync.setup import plan_setup
 from ormahd.sync.state import check_our_history, check_remote_history, note_synced
@@ -99,14 +99,14 @@ def one_at_a_time(ormah: Ormah) -> Iterator[None]:
         try:
             yield
         except Unreachable as exc:
-            state.failed(ormah.clock(), exc.message, offline=exc.data.get("reason") != DENIED)
+            state.record_failure(ormah.clock(), exc.message, offline=exc.data.get("reason") != DENIED)
             raise
         except OrmahError as exc:
             if isinstance(exc, NotFound) and not ormah.settings.sync.interval_minutes and state.last is None:
                 raise  # no remote is set up or expected: `doctor` need not report that
-            state.failed(ormah.clock(), exc.message, offline=False)
+            state.record_failure(ormah.clock(), exc.message, offline=False)
             raise
-        state.done(ormah.clock())
+        state.record_success(ormah.clock())
     finally:
         state.busy.release()
 
@@ -150,7 +150,7 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) 
                 )
             head = vault.head()
             assert head is not None  # a vault always has a commit
-            going = pushed = count(vault, head, tip)
+            going = pushed = count_commits(vault, head, tip)
             if going:
                 with vault.lineage:
                     pushed = going if wire.push(remote, head, progress) else 0
@@ -190,7 +190,7 @@ def _take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[in
             )
         return plan(vault, base, head, tip)
 
-    incoming = count(vault, tip, vault.head())
+    incoming = count_commits(vault, tip, vault.head())
     subject = f"Sync: {incoming} {'commit' if incoming == 1 else 'commits'} from {remote.name}"
     return incoming, join(ormah, decide, subject, caller)
 
@@ -211,7 +211,7 @@ def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, calle
             return []
         try:
             with ormah.writing:
-                done = carry_out(vault, found, subject, source=caller.source, person=caller.source == PERSON)
+                done = commit_plan(vault, found, subject, source=caller.source, person=caller.source == PERSON)
         except HistoryMoved:
             if time.monotonic() > end:
                 raise
@@ -276,7 +276,7 @@ def setup(ormah: Ormah, params: SyncSetupParams, caller: Caller, progress: Progr
     with one_at_a_time(ormah):
         git = ormah.vault.git
         name = REMOTE
-        known = configured(git, name)
+        known = remote_url(git, name)
         if known is not None and known != address and not params.replace:
             raise Conflict(
                 f"the vault has another remote: {name} is {redact_urls(known)}; nothing was changed",
@@ -297,7 +297,7 @@ def setup(ormah: Ormah, params: SyncSetupParams, caller: Caller, progress: Progr
             return _not_empty(ormah, wire, remote, caller, progress, agreed=not params.ask)
         except Unreachable as exc:
             # no later sync will try a remote that is not configured yet
-            if exc.data.get("reason") != DENIED and configured(git, name) != address:
+            if exc.data.get("reason") != DENIED and remote_url(git, name) != address:
                 exc.hint = "the remote was not set up; look at the address, and repeat: ormahctl sync setup URL"
             raise
 
@@ -305,7 +305,7 @@ def setup(ormah: Ormah, params: SyncSetupParams, caller: Caller, progress: Progr
 def _first_sync(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) -> SyncResult:
     """Sync with `remote`, and configure the remote once the sync succeeded."""
     done = sync_with(ormah, remote, caller, progress)
-    follow(ormah.vault.git, remote)
+    set_upstream(ormah.vault.git, remote)
     return done
 
 
@@ -319,7 +319,7 @@ def _not_empty(
     """Sync with the remote, join its vault, or refuse, by what it holds."""
     vault = ormah.vault
     check_our_history(vault, remote, wire)
-    with as_before(vault.git, remote) as keep:
+    with restoring_ref(vault.git, remote) as keep:
         with vault.lineage:
             tip = wire.fetch(remote, progress)
         card = None if tip is None else card_of(vault, tip)
@@ -346,10 +346,10 @@ def _not_empty(
         former = vault.id
         _join(ormah, remote, tip, card, caller, progress)
         keep()
-        follow(vault.git, remote)  # the join is complete, even if the push fails now
+        set_upstream(vault.git, remote)  # the join is complete, even if the push fails now
         with saying(lambda: "the two vaults are one here, and what only this machine has was not handed out yet"):
             done = _first_sync(ormah, remote, caller, progress)
-        done.pulled += count(vault, tip, head)
+        done.pulled += count_commits(vault, tip, head)
         return _set_up("joined", remote, card.id, former_id=former, memories=memories, synced=done)
 
 
@@ -370,5 +370,5 @@ def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, pr
     join(ormah, decide, f"Join the vault of {remote.name}", caller)
     with ormah.writing:
         # read the card again: another machine may have changed it
-        vault.become(read_card(vault.read(CARD) or b"", vault.root))
+        vault.adopt_card(read_card(vault.read(CARD) or b"", vault.root))
     ormah.reconciler.scan()

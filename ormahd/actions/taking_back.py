@@ -68,7 +68,7 @@ def take_back(ormah: Ormah, op: Op, caller: Caller, wish: UndoParams, run: str |
         VaultBusy: another git operation is under way; nothing is queued. Conflict: a file changed twice meanwhile.
     """
     ormah.vault.wait_for_git()
-    if ormah.reconciler.behind():
+    if ormah.reconciler.lacks_head():
         ormah.reconciler.scan()  # a person moved HEAD by hand: the index must follow first
     pairs = changed(ormah.vault, ormah.vault.git.resolve(f"{op.commit}^1"), op.commit)
     return amending(ormah, lambda: _attempt(ormah, op, pairs, caller, wish, run))
@@ -113,7 +113,7 @@ def _attempt(
     if tx.committed is None:
         return NotUndone()
     if any(piece.wanted is not None and piece.wanted.path == CARD for piece in pieces.values()):
-        ormah.vault.become(read_card(ormah.vault.read(CARD) or b"", ormah.vault.root))
+        ormah.vault.adopt_card(read_card(ormah.vault.read(CARD) or b"", ormah.vault.root))
         ormah.reconciler.scan()
     return _undone(op, tx.committed.commit, changes)
 

@@ -31,7 +31,7 @@ from ormahd.model.change import Kind
 from ormahd.model.node import short_id
 from ormahd.note.edit import edit
 from ormahd.ormah import Ormah
-from ormahd.sync.replaced import taken_back
+from ormahd.sync.replaced import with_own_values
 from ormahd.vault import conflicts
 from ormahd.vault.conflicts import SetAside
 
@@ -248,7 +248,7 @@ def _put_back(ormah: Ormah, one: SetAside, caller: Caller) -> Outcome:
     if one.node is None:
         raise BadRequest(f"{one.path} is no memory", hint="compare its versions and put it right by hand")
     seen = see(ormah, one.node)
-    data = taken_back(ormah.vault, one, seen.data)
+    data = with_own_values(ormah.vault, one, seen.data)
     if data != seen.data:
         data = edit(data, seen.path, set={"updated": ormah.moment()})
     body = f"A sync on {one.by or 'another machine'} (change {one.op}) had replaced it: {', '.join(one.fields)}."

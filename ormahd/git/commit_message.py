@@ -38,11 +38,13 @@ class Message(Struct, frozen=True):
     trailers: Mapping[str, tuple[str, ...]]
 
     def trailer(self, key: str) -> str | None:
+        """Return the last value of the trailer `key`; None if the message has no such trailer."""
         values = self.trailers.get(key)
         return values[-1] if values else None
 
     @property
     def nodes(self) -> tuple[str, ...]:
+        """The ids of the notes that the message names."""
         return tuple(node for line in self.trailers.get("Ormah-Nodes", ()) for node in line.split())
 
 
@@ -88,6 +90,7 @@ def compose(
 
 
 def _guard(text: str) -> str:
+    """Return a text in which no line looks like a trailer of Ormah's: such lines are indented."""
     return _FORGED.sub("  ", text)
 
 
@@ -115,7 +118,7 @@ def _trailers_from(lines: Sequence[str]) -> int:
 
 
 def is_structure(text: str) -> bool:
-    """Whether `text` occurs in the fixed words of Ormah's trailers, such as `Ormah-Op` or the kinds of ops.
+    """Whether `text` is a part of the fixed words of Ormah's trailers, such as `Ormah-Op` or the kinds of ops.
 
     A commit message that contains such a text is not necessarily about a memory.
     """
@@ -126,23 +129,27 @@ def is_structure(text: str) -> bool:
 
 
 def purged(text: str, forgotten: Forgotten, *, whole: bool = False) -> str:
-    """Return a commit message without what it says about the purged memory `forgotten`.
+    """Return the commit message `text` without what it says about the purged memory `forgotten`.
 
-    Nothing but trailers stays of a message whose subject is about the memory, or with `whole`; the subject stays if only
-    the body quotes it. Of the trailers of other programs only git's `(cherry picked …)` and `This reverts commit …` stay
-    then.
+    If the subject is about the memory, or with `whole`, only trailers remain. If only the body quotes the memory, the
+    subject remains too. In both cases the trailers of other programs are removed, except git's `(cherry picked …)` and
+    `This reverts commit …`.
     """
     message = parse(text)
     lines = text.rstrip("\n").split("\n")
     start = _trailers_from(lines)
+
+    # Subject and body.
     words = lines[:start]
-    nothing = whole or forgotten.node_id in message.nodes or forgotten.quoted(message.subject)
-    if whole := nothing or forgotten.quoted(text):
-        words = [PURGED if nothing else lines[0]]
+    without_subject = whole or forgotten.node_id in message.nodes or forgotten.quoted(message.subject)
+    if without_body := without_subject or forgotten.quoted(text):
+        words = [PURGED if without_subject else lines[0]]
         words += [f"\n{line}" for line in lines[1:start] if _REVERTS_LINE.match(line)]
+
+    # Trailers: the memory's id is removed from those that list notes.
     trailers = []
     for line in lines[start:]:
-        if whole and not line.startswith((_PREFIX, "(")):
+        if without_body and not line.startswith((_PREFIX, "(")):
             continue
         if line.startswith("Ormah-Nodes: "):
             line = " ".join(word for word in line.split(" ") if word != forgotten.node_id)

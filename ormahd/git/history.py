@@ -22,6 +22,8 @@ REMOTE = "refs/remotes/"
 
 
 class Object(NamedTuple):
+    """A git object of any kind (`commit`, `tree`, `blob` or `tag`), with its content."""
+
     oid: str
     kind: str
     data: bytes
@@ -81,12 +83,14 @@ class Store:
                     out.read(1)
                     yield Object(words[0].decode(), words[1].decode(), data)
 
-    def placed(self) -> Iterator[tuple[str, str]]:
-        """Yield (blob id, path) of each file that a commit added or changed, in all branches and tags. Pairs repeat."""
+    def blob_paths(self) -> Iterator[tuple[str, str]]:
+        """Yield (blob id, path) of each file that a commit added or changed, in all branches and tags. A pair may
+        repeat."""
         options = ["-z", "--raw", "--no-abbrev", "--no-renames", "-m", "--root", "--no-show-signature", "--format="]
         with _running([*self._options, "log", *options, "--all"], self.git_dir, subprocess.DEVNULL) as out:
             records = _records(out)
             for record in records:
+                # `:old-mode new-mode old-id new-id status`; the path is the next record. A deleted file has id 000….
                 words = record.decode("utf-8", "replace").split()
                 if len(words) == 5:
                     path = os.fsdecode(next(records))
@@ -100,6 +104,7 @@ class Store:
 
 
 def _records(out: IO[bytes]) -> Iterator[bytes]:
+    """Yield the NUL-separated records of a stream."""
     rest = b""
     while piece := out.read(1 << 16):
         *records, rest = (rest + piece).split(b"\0")
@@ -133,8 +138,8 @@ def _running(command: list[str], cwd: Path, stdin: IO[bytes] | int) -> Iterator[
 
 
 def drop_unused(root: Path) -> bool:
-    """Delete the git directory that an interrupted purge left in its folder: the new one, or the old one if they had been
-    exchanged. Return whether there was one. `root`: the vault."""
+    """Delete the git directory that an interrupted purge left in its folder `PURGE_PLACE`, and return whether there was
+    one. It is the new one, or, if the two had been exchanged, the old one. `root`: the vault."""
     existed = (root / PURGE_PLACE).exists()
     shutil.rmtree(root / PURGE_PLACE, ignore_errors=True)
     return existed

@@ -50,7 +50,7 @@ class IndexLock:
 
         If an `index.lock` is left that Ormah's daemon made before a crash, it serves as the lock.
         """
-        if self.ours():
+        if self.is_ours():
             return True
         content = MARK + f"{op} pid {os.getpid()}\n".encode()
         self._twin.write_bytes(content)
@@ -69,31 +69,34 @@ class IndexLock:
             self._twin.unlink(missing_ok=True)
         return True
 
-    def note(self, op: str, head: str | None, tip: str) -> None:
+    def note_move(self, op: str, head: str | None, tip: str) -> None:
         """Write durably into the lock that HEAD is about to move from the commit `head` (None: no commit yet) to `tip`."""
         content = MARK + f"{op} pid {os.getpid()}\n{head or NULL} {tip}\n".encode()
         disk.write_and_sync(os.open(self._twin, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644), content)
         os.replace(self._twin, self.path)
         disk.sync_directory(self.path.parent)
 
-    def noted(self) -> tuple[str | None, str] | None:
-        """Return what `note` wrote into the lock that stands: (head, tip); None if it holds nothing of that kind."""
+    def noted_move(self) -> tuple[str | None, str] | None:
+        """Return what `note_move` wrote into the lock file that exists now: (head, tip). None if it wrote nothing, or there
+        is no such lock."""
         content = self._content()
         words = content.decode("ascii", "replace").partition("\n")[2].split() if content.startswith(MARK) else []
         return (None if words[0] == NULL else words[0], words[1]) if len(words) == 2 else None
 
-    def ours(self) -> bool:
+    def is_ours(self) -> bool:
         """Whether the content of the lock file shows that Ormah made it."""
         return self._content().startswith(MARK)
 
     def _content(self) -> bytes:
+        """Return the content of the lock file; b"" if there is none."""
         try:
             return own_files.read(self.path)
         except OSError:
             return b""
 
     def release(self) -> None:
-        if self.ours():
+        """Remove the lock file, if Ormah made it."""
+        if self.is_ours():
             self.path.unlink(missing_ok=True)
 
 
@@ -136,9 +139,9 @@ class NextIndex:
             env = {"GIT_INDEX_FILE": str(self._file)}
             self._child = self._git.start("update-index", "-z", "--index-info", env=env, stdin=lines)
 
-    def ready(self) -> None:
-        """Wait until the new index file is written, without putting it in place. Raises GitFailed, for example if git
-        cannot read the old index."""
+    def wait(self) -> None:
+        """Wait until the new index file is written; it is not in place yet. Raises GitFailed, for example if git cannot
+        read the old index."""
         child, self._child = self._child, None
         if child is None:
             return
@@ -148,7 +151,7 @@ class NextIndex:
 
     def publish(self) -> None:
         """Rename the new index over the old one and fsync the folder; git has already fsynced the file."""
-        self.ready()
+        self.wait()
         if self._file.exists():
             os.replace(self._file, self._index)
             # If git changed nothing, both names are links to one file, and renaming between those does nothing.
@@ -156,13 +159,14 @@ class NextIndex:
             disk.sync_directory(self._git.git_dir)
 
     def drop(self) -> None:
+        """Wait until the git process has ended, and delete the new index file if it was not put in place."""
         with contextlib.suppress(GitFailed):
-            self.ready()
+            self.wait()
         self._file.unlink(missing_ok=True)
 
 
-def entries(git: Git, paths: list[bytes]) -> dict[bytes, str]:
-    """Return `{path: blob id}` of those of `paths` (relative to the repository's top) that are in git's index."""
+def blobs_in_index(git: Git, paths: list[bytes]) -> dict[bytes, str]:
+    """Return `{path: blob id}` of the paths in `paths` (relative to the repository's top) that are in git's index."""
     found: dict[bytes, str] = {}
     for at in range(0, len(paths), 500):
         names = [os.fsdecode(path) for path in paths[at : at + 500]]
@@ -185,45 +189,49 @@ _OPERATIONS = {
 
 
 def ref_locks(git: Git) -> list[Path]:
-    """Return the paths of the ref lock files that would block moving HEAD, whether they exist or not."""
+    """Return the paths of the ref lock files that would keep git from moving HEAD, whether they exist or not."""
     branch = git.branch()
     locks = [git.git_dir / "HEAD.lock", git.git_dir / "packed-refs.lock"]
     return [*locks, git.git_dir / f"{branch}.lock"] if branch else locks
 
 
 def busy(git: Git, lock: IndexLock, *, held: bool = False) -> str | None:
-    """Return why Ormah cannot commit now, as a clause for people, or None. `held`: the caller holds index.lock."""
-    if why := under_way(git):
+    """Return why Ormah cannot commit now, as a clause for people; None if it can. `held`: the caller holds
+    index.lock."""
+    if why := operation_under_way(git):
         return why
-    path = standing_lock(git, lock, held=held)
+    path = blocking_lock(git, lock, held=held)
     return None if path is None else f"another git program holds {path.name}"
 
 
-def standing_lock(git: Git, lock: IndexLock, *, held: bool = False) -> Path | None:
-    """Return the path of a lock file of another git program that keeps Ormah from committing, or None."""
-    if not held and os.path.lexists(lock.path) and not lock.ours():
+def blocking_lock(git: Git, lock: IndexLock, *, held: bool = False) -> Path | None:
+    """Return the path of a lock file by which another git program keeps Ormah from committing; None if there is none.
+    `held`: the caller holds index.lock."""
+    if not held and os.path.lexists(lock.path) and not lock.is_ours():
         return lock.path
     return next((path for path in ref_locks(git) if os.path.lexists(path)), None)
 
 
-def under_way(git: Git) -> str | None:
-    """Return which git operation a person has begun and not ended (such as a merge), as a clause, or None.
+def operation_under_way(git: Git) -> str | None:
+    """Return which git operation a person has begun and not ended (such as a merge), as a clause; None if there is
+    none.
 
     During such an operation the folder need not match HEAD.
     """
     return next((why for name, why in _OPERATIONS.items() if os.path.lexists(git.git_dir / name)), None)
 
 
-def clear_ours(git: Git, lock: IndexLock, *, patience: float = 2.0) -> list[str]:
+def clear_leftovers(git: Git, lock: IndexLock, *, patience: float = 2.0) -> list[str]:
     """Delete what an interrupted write left in the git directory: temporary files beside the index, and ref locks.
-    Return a sentence about each lock. The caller holds the vault's lock. `lock`: the one that the write left.
+    Return a sentence about each ref lock. The caller holds the vault's lock. `lock`: the index lock that the write
+    left.
 
-    A ref lock is that of Ormah's `git update-ref` if it is empty, or has the commit to which HEAD was to move. Such a
-    process that still runs gets `patience` seconds to end by itself.
+    A ref lock counts as that of Ormah's `git update-ref` if it is empty, or holds the commit to which HEAD was to move.
+    If that process still runs, it has `patience` seconds to end by itself.
     """
     for path in git.git_dir.glob(f"{TEMPORARY}*"):
         path.unlink(missing_ok=True)
-    noted = lock.noted()
+    noted = lock.noted_move()
     locks = [path for path in ref_locks(git) if noted is not None and path.name != "packed-refs.lock"]
     deadline = time.monotonic() + patience
     while any(path.exists() for path in locks) and time.monotonic() < deadline:

@@ -32,13 +32,15 @@ STORED = {"commit": 1024, "tree": 4096}
 
 
 def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flusher) -> None:
-    """Write the objects `fresh` ({oid: (kind, bytes)}) as one pack with its index, fsynced."""
+    """Write the objects `fresh` ({oid: (kind, bytes)}) as one pack with its index, and fsync them."""
     folder = git.git_dir / "objects" / "pack"
     with importing:
         from gitdb.pack import IndexWriter  # slow to import, and needed only for packs
 
     index = IndexWriter()
-    body, *parts = _parts(fresh)
+
+    # The pack's bytes, and the index entry of each object: its id, checksum and offset.
+    body, *parts = _pack_parts(fresh)
     at = len(body)
     for oid, part in zip(fresh, parts, strict=True):
         index.append(bytes.fromhex(oid), zlib.crc32(part), at)
@@ -47,6 +49,8 @@ def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flushe
     sha = hashlib.sha1(body, usedforsecurity=False)
     listed = io.BytesIO()
     index.write(sha.digest(), listed.write)
+
+    # Write both files under temporary names, then rename them.
     folder.mkdir(exist_ok=True)
     mark = secrets.token_hex(8)
     files = {
@@ -64,10 +68,11 @@ def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flushe
     sync_directory(folder)
 
 
-def _parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:
+def _pack_parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:
     """Return the bytes of a pack in parts: its header, then one part per object. The checksum at the end is missing."""
     parts = [b"PACK" + (2).to_bytes(4, "big") + len(fresh).to_bytes(4, "big")]
     for kind, data in fresh.values():
+        # The object's kind and size: 4 bits of the size in the first byte, 7 in each further one, the lowest first.
         size = len(data)
         first = (CODES[kind] << 4) | (size & 15)
         size >>= 4
@@ -77,11 +82,11 @@ def _parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:
             first = size & 0x7F
             size >>= 7
         header.append(first)
-        parts.append(bytes(header) + deflated(kind, data))
+        parts.append(bytes(header) + zlib_data(kind, data))
     return parts
 
 
-def deflated(kind: str, data: bytes) -> bytes:
+def zlib_data(kind: str, data: bytes) -> bytes:
     """Return the bytes of an object of `kind` in zlib format (RFC 1950).
 
     Small commits and trees (`STORED`) are not compressed, as with git's `core.compression=0`: compressing them would
@@ -90,6 +95,7 @@ def deflated(kind: str, data: bytes) -> bytes:
     size = len(data)
     if size > STORED.get(kind, 0):
         return zlib.compress(data, 1)
+    # Two bytes of header, one stored block with its length and the length's complement, a checksum.
     lengths = size.to_bytes(2, "little") + (size ^ 0xFFFF).to_bytes(2, "little")
     return b"\x78\x01\x01" + lengths + data + zlib.adler32(data).to_bytes(4, "big")
 
@@ -121,13 +127,14 @@ class Tree:
     __slots__ = ("keys", "lines")
 
     def __init__(self, keys: list[bytes], lines: list[bytes]) -> None:
-        """`keys`: for each line what git sorts by (the name; for a folder the name and a slash). `lines`: mode, name
-        and id in git's format. Both sorted."""
+        """`keys`: for each line the key by which git sorts it: the name, with a slash for a folder. `lines`: mode, name
+        and id, in git's format. Both are sorted by key."""
         self.keys = keys
         self.lines = lines
 
     @classmethod
     def parse(cls, data: bytes) -> Tree:
+        """Return the tree whose object has the content `data`."""
         keys, lines = [], []
         at = 0
         while at < len(data):
@@ -143,6 +150,7 @@ class Tree:
         return len(self.keys)
 
     def get(self, name: bytes) -> TreeEntry | None:
+        """Return the entry of a name; None if the tree does not have it."""
         for key in (name, name + b"/"):
             at = bisect_left(self.keys, key)
             if at < len(self.keys) and self.keys[at] == key:
@@ -151,10 +159,11 @@ class Tree:
         return None
 
     def copy(self) -> Tree:
+        """Return a tree with the same entries, which can be changed alone."""
         return Tree(self.keys.copy(), self.lines.copy())
 
     def put(self, name: bytes, entry: TreeEntry | None) -> None:
-        """Set (or with None remove) the entry of a name. Call it only on a `copy` that is not yet in the cache of
+        """Set the entry of a name; None removes it. To be called only on a `copy` that is not yet in the cache of
         `Objects`."""
         for key in (name, name + b"/"):
             at = bisect_left(self.keys, key)
@@ -167,6 +176,7 @@ class Tree:
             self.lines.insert(at, b"%b %b\0%b" % (entry.mode, name, bytes.fromhex(entry.oid)))
 
     def data(self) -> bytes:
+        """Return the content of the tree's object."""
         return b"".join(self.lines)
 
 
@@ -180,13 +190,14 @@ class Objects:
         self._trees: OrderedDict[str, Tree] = OrderedDict()
         self._lines = 0
         self._root: tuple[str | None, str] = (None, "")
-        """(commit, id of its tree) of the last call of `root` or `add_commit`."""
+        """(commit, id of its tree) of the last call of `root_tree` or `add_commit`."""
         self._replaced: list[str] = []
         """Ids of the trees that were edited since the last `drop_replaced`."""
         self._lock = threading.Lock()
         self.directory: Path = git.git_dir / "objects"
 
     def oid(self, kind: str, data: bytes) -> str:
+        """Return the id that git gives an object of this kind with these bytes."""
         return self._git.oid(kind, data)
 
     # Reading
@@ -201,6 +212,8 @@ class Objects:
         return self._cache(oid, Tree.parse(data))
 
     def _cache(self, oid: str, tree: Tree) -> Tree:
+        """Put a tree into the cache, and drop the trees used longest ago if it has too many lines. Return the cached
+        tree, which another thread may have put there first."""
         with self._lock:
             cached = self._trees.setdefault(oid, tree)
             self._lines += len(tree) if cached is tree else 0
@@ -209,7 +222,7 @@ class Objects:
         return cached
 
     def drop_replaced(self) -> None:
-        """Drop the old versions of edited trees from the cache. Called once the branch has moved to the new
+        """Remove the old versions of edited trees from the cache. Called once the branch has moved to the new
         versions."""
         replaced, self._replaced = self._replaced, []
         with self._lock:
@@ -217,7 +230,7 @@ class Objects:
                 tree = self._trees.pop(oid, None)
                 self._lines -= len(tree) if tree is not None else 0
 
-    def root(self, commit: str | None, fresh: Mapping[str, tuple[str, bytes]] | None = None) -> str | None:
+    def root_tree(self, commit: str | None, fresh: Mapping[str, tuple[str, bytes]] | None = None) -> str | None:
         """Return the id of the tree of `commit`; None if `commit` is None. `fresh`: objects that are not written
         yet."""
         if commit is None:
@@ -229,7 +242,7 @@ class Objects:
             self._root = commit, tree
         return tree
 
-    def find(
+    def find_entry(
         self, root: str | None, path: bytes, fresh: Mapping[str, tuple[str, bytes]] | None = None
     ) -> TreeEntry | None:
         """Return the entry of a path (relative to the repository's top) below the tree `root`; None if there is
@@ -243,8 +256,9 @@ class Objects:
             oid = entry.oid
         return None if oid is None else self.tree(oid, fresh).get(name)
 
-    def passable(self, root: str | None, path: bytes) -> None:
-        """Raise Conflict if the tree `root` has a submodule or a symbolic link at `path` or at a folder above it."""
+    def check_passable(self, root: str | None, path: bytes) -> None:
+        """Raise Conflict if the tree `root` has a submodule or a symbolic link at `path`, or where `path` needs a
+        folder."""
         *folders, _ = names = path.split(b"/")
         oid = root
         for depth, name in enumerate(names):
@@ -257,18 +271,19 @@ class Objects:
                 )
             oid = entry.oid if entry is not None and entry.mode == TREE and depth < len(folders) else None
 
-    def file(
+    def file_entry(
         self, root: str | None, path: bytes, fresh: Mapping[str, tuple[str, bytes]] | None = None
     ) -> TreeEntry | None:
         """Return the entry of the regular file at `path` below the tree `root`; None if there is none."""
-        entry = self.find(root, path, fresh)
+        entry = self.find_entry(root, path, fresh)
         return None if entry is None or entry.mode in {LINK, TREE, GITLINK} else entry
 
     def differences(
         self, old: str | None, new: str | None, folder: bytes = b""
     ) -> Iterator[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
-        """Yield (path, entry before, entry after) of the entries that differ between two trees (None: an empty one) and
-        the trees in them. `folder`: the path of these two, with a slash at its end."""
+        """Yield (path, entry before, entry after) of the files that differ between two trees and the trees below them;
+        an entry is None where there is no file. `old`, `new`: ids of the trees; None: an empty tree. `folder`: their
+        path, with a slash at its end."""
         before, after = (Tree([], []) if oid is None else self.tree(oid) for oid in (old, new))
         lines = set(before.lines).symmetric_difference(after.lines)
         for name in sorted({line[line.index(b" ") + 1 : line.index(b"\0")] for line in lines}):
@@ -282,7 +297,7 @@ class Objects:
                 yield from self.differences(old_tree, new_tree, folder + name + b"/")
 
     def reopen(self) -> None:
-        """Clear the cached trees, because the history was replaced."""
+        """Forget all cached trees, because the history was replaced."""
         self._root = (None, "")
         with self._lock:
             self._trees.clear()
@@ -293,9 +308,9 @@ class Objects:
     def edit(
         self, root: str | None, changes: Mapping[bytes, TreeEntry | None], fresh: dict[str, tuple[str, bytes]]
     ) -> str:
-        """Return the id of a tree: `root` (None: an empty tree) with `changes` ({path: new entry, None: removed}).
+        """Return the id of the tree `root` (None: an empty tree) with `changes` ({path: new entry; None: removed}).
 
-        New trees are added to `fresh`; trees beside the changed paths are reused.
+        New trees are added to `fresh`; trees that have no changed path are reused.
         """
         parted = {tuple(path.split(b"/")): entry for path, entry in changes.items()}
         return self._edit(root, parted, fresh) or self._add("tree", b"", fresh)
@@ -306,6 +321,8 @@ class Objects:
         changes: Mapping[tuple[bytes, ...], TreeEntry | None],
         fresh: dict[str, tuple[str, bytes]],
     ) -> str | None:
+        """Do what `edit` does, for paths that are split at their slashes and relative to this tree. Return None if the
+        tree would be empty."""
         made = self.tree(root, fresh).copy() if root is not None else Tree([], [])
         below: dict[bytes, dict[tuple[bytes, ...], TreeEntry | None]] = {}
         for (name, *rest), entry in changes.items():
@@ -330,6 +347,7 @@ class Objects:
         return oid
 
     def add_blob(self, data: bytes, fresh: dict[str, tuple[str, bytes]]) -> str:
+        """Add a blob to `fresh` and return its id."""
         return self._add("blob", data, fresh)
 
     def add_commit(
@@ -354,6 +372,7 @@ class Objects:
         return commit
 
     def _add(self, kind: str, data: bytes, fresh: dict[str, tuple[str, bytes]]) -> str:
+        """Add an object to `fresh` and return its id."""
         oid = self.oid(kind, data)
         fresh[oid] = (kind, data)
         return oid
@@ -369,6 +388,7 @@ class Objects:
         self._flusher.each(sync_directory, [*{self.directory / oid[:2] for oid in fresh}, self.directory])
 
     def _write_loose(self, oid: str, kind: str, data: bytes) -> None:
+        """Write one object as a loose file and fsync it. If the file exists, it is only fsynced."""
         path = self.directory / oid[:2] / oid[2:]
         try:
             # The object exists, perhaps from the person's own `git add`, which does not fsync.
@@ -377,7 +397,7 @@ class Objects:
             temporary = self.directory / f"tmp_obj_{secrets.token_hex(8)}"  # git's prefix: `git gc` deletes leftovers
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
             try:
-                write_all(fd, deflated(kind, f"{kind} {len(data)}\0".encode() + data))
+                write_all(fd, zlib_data(kind, f"{kind} {len(data)}\0".encode() + data))
                 sync(fd)
                 _rename_into(temporary, path)
             finally:

@@ -15,7 +15,8 @@ PACKS = 100
 
 
 def loose_objects(git: Git) -> int:
-    """Return about how many loose objects there are: 256 times the number in one of their 256 folders, as git does."""
+    """Return the approximate number of loose objects: 256 times the number in one of their 256 folders, as git
+    estimates it."""
     try:
         return 256 * len(os.listdir(git.git_dir / "objects" / "17"))
     except FileNotFoundError:
@@ -23,12 +24,13 @@ def loose_objects(git: Git) -> int:
 
 
 def packs(git: Git) -> int:
+    """Return the number of packs."""
     return len(list((git.git_dir / "objects" / "pack").glob("*.pack")))
 
 
 def tidy(git: Git, *, beyond: int = LOOSE) -> bool:
-    """If there are more than `beyond` loose objects, or more than `PACKS` packs, pack loose objects and small packs.
-    Return whether that was done.
+    """Pack the loose objects and combine small packs, if there are more than `beyond` loose objects or more than
+    `PACKS` packs. Return whether that was done.
 
     Safe while Ormah or the person's git writes: no object is lost, not even an unreachable one.
     """
@@ -43,6 +45,6 @@ def tidy(git: Git, *, beyond: int = LOOSE) -> bool:
 def write_graph(git: Git) -> None:
     """Add the commits since the last call to git's commit-graph, with the paths that they changed.
 
-    This makes the history of one note much faster, for Ormah and for the person's `git log PATH`.
+    Git then finds the history of one note much faster, for Ormah and for the person's `git log PATH`.
     """
     git.run("commit-graph", "write", "--reachable", "--changed-paths", "--split", "--no-progress")

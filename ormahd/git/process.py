@@ -52,8 +52,8 @@ person's own commands.
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for a git process: that of this process with only the `GIT_*` variables that `_INHERITED` matches, with
-    settings that prevent prompts, and with `extra`."""
+    """Return the environment for a git process: that of this process, `extra`, and settings that prevent prompts. Of
+    the `GIT_*` variables only those that `_INHERITED` matches are passed on."""
     env = {key: text for key, text in os.environ.items() if not key.startswith("GIT_") or _INHERITED.fullmatch(key)}
     env |= {
         "LC_ALL": "C",
@@ -110,9 +110,10 @@ def call(
     ok: Iterable[int] = (0,),
     options: Sequence[str] = (),
 ) -> bytes:
-    """Run a git command and return its output. `options` come before the command.
+    """Run a git command in the folder `cwd`, and return its output. `options`: git's options before the command;
+    `input`: for its standard input; `env`: further variables.
 
-    Raises GitFailed if the exit status is not in `ok`.
+    Raises GitFailed if the exit status is not in `ok`, and Unavailable if `cwd` is missing or git is not installed.
     """
     try:
         done = subprocess.run(

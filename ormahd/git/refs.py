@@ -20,6 +20,8 @@ MIN_FREE_BYTES = 65_536
 
 
 class Moved(Enum):
+    """The outcome of moving HEAD's branch."""
+
     YES = auto()
     RACED = auto()
     """HEAD was not at the expected commit: the caller has to build its commit again."""
@@ -35,6 +37,7 @@ class HeadMover:
     """
 
     def __init__(self, git: Git, *, who: Signature, seconds: int, reason: str) -> None:
+        """`who`, `seconds`, `reason`: the name, time (since 1970) and text for the reflog."""
         self._git = git
         env = {
             "GIT_COMMITTER_NAME": who.name,
@@ -97,13 +100,13 @@ def is_ancestor(git: Git, commit: str, of: str) -> bool:
 
 
 def find_commit(git: Git, op: str) -> str | None:
-    """Return the newest commit of an op, on any branch, or None."""
+    """Return the newest commit of an op, on any branch; None if there is none."""
     return next(find_commits(git, "Ormah-Op", op, "--branches"), None)
 
 
 def find_commits(git: Git, trailer: str, value: str, *revisions: str) -> Iterator[str]:
-    """Yield the commits of HEAD whose trailer has this value, newest first. `revisions`: further revisions, or those to
-    leave out, as `git log` takes them."""
+    """Yield the commits of HEAD whose last trailer of this name has this value, newest first. `revisions`: further
+    revisions, or revisions to leave out, as `git log` takes them."""
     for record in git.log("HEAD", *revisions, "--fixed-strings", f"--grep={trailer}: {value}", "--format=%H%n%B"):
         commit, _, text = record.decode("utf-8", "replace").partition("\n")
         if commit_message.parse(text).trailer(trailer) == value:

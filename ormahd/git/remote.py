@@ -58,24 +58,27 @@ class RemoteUrl(Struct, frozen=True):
 
 
 def read_remote(address: str) -> RemoteUrl | None:
-    """Parse the address of a repository; None if it has no host or no path.
+    """Return the normalised address of a repository; None if `address` has no host or no path.
 
     User, password, port, `.git`, trailing slashes and the case of letters make no difference to the key.
     """
+    # Split the address into host and path, by its form: with a scheme, like scp's, or a path on this machine.
     address = address.strip()
     scheme = _SCHEME.fullmatch(address)
     if scheme is not None and scheme[1].lower() == "file":
-        return _local(unquote(scheme[2]).removeprefix("localhost"))
+        return _local_url(unquote(scheme[2]).removeprefix("localhost"))
     if scheme is not None:
         split = _HOST.fullmatch(scheme[2])
         host, path = (split[1], split[2] or "") if split else ("", "")
     elif (scp := _SCP.fullmatch(address)) is not None:
         host, path = scp[1], scp[2]
     else:
-        return _local(address)
+        return _local_url(address)
+
+    # Spellings of one host or path become the same.
     host = host.strip("[]").rstrip(".").lower().removeprefix("www.")
     host = _SAME_HOST.get(host, host)
-    parts = _parts(_PREFIX.sub("", unquote(re.split(r"[?#]", path)[0]).strip("/")))
+    parts = _path_parts(_PREFIX.sub("", unquote(re.split(r"[?#]", path)[0]).strip("/")))
     if host == "dev.azure.com" or host.endswith(".visualstudio.com"):
         parts = [part for part in parts if part != "_git"]
     if not host or not parts:
@@ -84,12 +87,14 @@ def read_remote(address: str) -> RemoteUrl | None:
     return RemoteUrl(key, parts[-1], (*reversed(parts[:-1]), host))
 
 
-def _local(path: str) -> RemoteUrl | None:
-    parts = _parts(path.replace("\\", "/"))
+def _local_url(path: str) -> RemoteUrl | None:
+    """Return the normalised address of a repository at a path on this machine; None if the path is empty."""
+    parts = _path_parts(path.replace("\\", "/"))
     return RemoteUrl(path, parts[-1], tuple(reversed(parts[:-1])), local=True) if parts else None
 
 
-def _parts(path: str) -> list[str]:
+def _path_parts(path: str) -> list[str]:
+    """Return the parts of a repository's path between its slashes, without empty ones, `.` and a `.git` at the end."""
     parts = [" ".join(part.split()) for part in path.split("/")]
     parts = [part for part in parts if part and part != "."]
     if parts and parts[-1] == ".git":
@@ -114,6 +119,7 @@ class Remote(Struct, frozen=True):
 
     @property
     def address(self) -> str:
+        """The name or URL by which git is told to use the remote."""
         return self.name if self.known else self.url
 
     @property
@@ -129,7 +135,7 @@ def redact_urls(url: str) -> str:
     return re.sub(r"(https?://)[^/@\s']*@", r"\1", without)
 
 
-def configured(git: Git, name: str) -> str | None:
+def remote_url(git: Git, name: str) -> str | None:
     """Return the URL that git's configuration has for the remote `name`; None if there is no such remote."""
     try:
         return git.run("remote", "get-url", "--", name).decode("utf-8", "surrogateescape").strip() or None
@@ -140,11 +146,10 @@ def configured(git: Git, name: str) -> str | None:
 
 
 def find(git: Git, name: str) -> Remote:
-    """Return the remote and branch to sync the current branch with: its configured upstream; without one, the branch
-    of the same name at the remote `name`.
+    """Return the remote and branch to sync the current branch with: its configured upstream; without one, the branch of
+    the same name at the remote `name`.
 
-    Raises:
-        Conflict: HEAD is on no branch. NotFound: there is no such remote.
+    Raises Conflict if HEAD is on no branch, and NotFound if there is no such remote.
     """
     branch = git.branch()
     if branch is None or not branch.startswith("refs/heads/"):
@@ -152,11 +157,11 @@ def find(git: Git, name: str) -> Remote:
             "HEAD is detached: there is no branch to sync", hint="`git switch main` in the vault, then again"
         )
     short = branch.removeprefix("refs/heads/")
-    follows = value(git, f"branch.{short}.remote")
-    merge = value(git, f"branch.{short}.merge")
+    follows = config_value(git, f"branch.{short}.remote")
+    merge = config_value(git, f"branch.{short}.merge")
     if follows and follows != ".":
         name = follows
-    url = configured(git, name)
+    url = remote_url(git, name)
     if url is None:
         raise NotFound(f"the vault has no remote '{name}'", hint="run: ormahctl sync setup URL")
     remote_branch = merge if merge and merge.startswith("refs/heads/") and follows == name else branch
@@ -164,15 +169,13 @@ def find(git: Git, name: str) -> Remote:
 
 
 @contextmanager
-def as_before(git: Git, remote: Remote) -> Iterator[Callable[[], None]]:
-    """Context manager: after the block, set the remote-tracking ref back to its earlier commit, unless the block has
-    called the function that it is given.
-
-    Then no ref leads to the commits that the block fetched.
-    """
+def restoring_ref(git: Git, remote: Remote) -> Iterator[Callable[[], None]]:
+    """Context manager: after the block, set the remote-tracking ref back to its earlier commit, so that no ref leads to
+    the commits that the block fetched. Yields a function; if the block calls it, the ref stays."""
     before, confirmed = git.resolve(remote.tracking), False
 
     def confirm() -> None:
+        """Let the ref stay where the block has moved it."""
         nonlocal confirmed
         confirmed = True
 
@@ -186,33 +189,34 @@ def as_before(git: Git, remote: Remote) -> Iterator[Callable[[], None]]:
             git.run(*command)
 
 
-def value(git: Git, key: str) -> str | None:
+def config_value(git: Git, key: str) -> str | None:
+    """Return the value of a setting of git; None if it is not set or empty."""
     return git.run("config", "--get", key, ok=(0, 1)).decode("utf-8", "surrogateescape").strip() or None
 
 
-def follow(git: Git, remote: Remote) -> None:
+def set_upstream(git: Git, remote: Remote) -> None:
     """Add or update the remote in the repository's configuration, and make it the upstream of the current branch."""
     branch = git.branch()
     assert branch is not None
     short = branch.removeprefix("refs/heads/")
-    known = configured(git, remote.name)
+    known = remote_url(git, remote.name)
     if known is None:
         git.run("remote", "add", "--", remote.name, remote.url)
     elif known != remote.url:
         git.run("remote", "set-url", "--", remote.name, remote.url)
-    set_value(git, f"branch.{short}.remote", remote.name)
-    set_value(git, f"branch.{short}.merge", remote.branch)
+    set_config_value(git, f"branch.{short}.remote", remote.name)
+    set_config_value(git, f"branch.{short}.merge", remote.branch)
 
 
-def set_value(git: Git, key: str, text: str) -> None:
+def set_config_value(git: Git, key: str, text: str) -> None:
     """Write a setting into the repository's configuration, if it has another value there."""
-    if value(git, key) != text:
+    if config_value(git, key) != text:
         git.run("config", "--local", key, text)
 
 
 def synced_key(name: str) -> str:
-    """Return the setting for the last commit that this vault and a branch of a remote both had. `name`: of the branch,
-    such as `origin/main`."""
+    """Return the name of git's setting that holds the last commit that both this vault and a branch of a remote had.
+    `name`: of the branch, such as `origin/main`."""
     return f"ormah.{name}.synced"
 
 
@@ -288,8 +292,8 @@ class Network:
         self._closing = closing
 
     def heads(self, url: str) -> Heads:
-        """Return the branches of the remote at `url`. Raises Unreachable, or BadRequest if git does not support the
-        URL."""
+        """Return the branches and the default branch of the remote at `url`. Raises Unreachable, or BadRequest if git
+        does not support the URL."""
         out = self._run(["ls-remote", "--symref", "--", url, "HEAD", "refs/heads/*"], url, lambda *_: None)
         default = None
         branches: dict[str, str] = {}
@@ -341,7 +345,7 @@ class Network:
                 return False
             refused = re.search(r"\[remote rejected\] \((.*)\)", stderr)
             if refused is not None:
-                # What the remote sent (`remote: …`), shortened, without control characters
+                # Quote the lines that the remote sent (`remote: …`), shortened and without control characters.
                 texts = [
                     line.removeprefix("remote:").strip()
                     for line in re.split(r"[\r\n]", stderr)
@@ -364,36 +368,41 @@ class Network:
 
     # One command
 
-    def _surroundings(self) -> dict[str, str]:
-        """Return the environment for a network command: without prompts, and with `BatchMode` in the person's ssh
+    def _network_environment(self) -> dict[str, str]:
+        """Return the environment for a network command: it allows no prompts, and adds `BatchMode` to the person's ssh
         command."""
         found = environment(_QUIET)
         if "GIT_SSH" not in found:
-            ssh = found.get("GIT_SSH_COMMAND") or value(self._git, "core.sshCommand") or "ssh"
+            ssh = found.get("GIT_SSH_COMMAND") or config_value(self._git, "core.sshCommand") or "ssh"
             found["GIT_SSH_COMMAND"] = f"{ssh} -o BatchMode=yes"
         found.setdefault("GIT_ASKPASS", "true")  # a program that answers nothing
         return found
 
     def _run(self, command: Sequence[str], url: str, progress: Progress) -> bytes:
-        """Run a network command and return its output. Raises Unreachable, BadRequest or GitFailed."""
+        """Run a network command of git on the remote at `url`, and return its output. Raises Unreachable, BadRequest or
+        GitFailed."""
         options = [part for key, value in _CHECKED.items() for part in ("-c", f"{key}={value}")]
-        child = self._git.start(*options, *command, env=self._surroundings(), new_session=True)
+        child = self._git.start(*options, *command, env=self._network_environment(), new_session=True)
         try:
             out, err = self._read_streams(child, url, progress)
         except BaseException:
-            _end(child)
+            _end_process(child)
             raise
         if child.returncode == 0:
             return out
         output = err.decode("utf-8", "replace") + out.decode("utf-8", "replace")
-        raise _failure(command, child.returncode, output, url)
+        raise _network_error(command, child.returncode, output, url)
 
     def _read_streams(self, child: subprocess.Popen[bytes], url: str, progress: Progress) -> tuple[bytes, bytes]:
+        """Read the output of a network command until it ends. Return (standard output, standard error). Raises
+        Unreachable if nothing comes for too long, or if Ormah is stopping; the process is not ended then."""
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stderr is not None
         child.stdin.close()
         received = {child.stdout: bytearray(), child.stderr: bytearray()}
+
+        # Read both streams until they end. `last`: when the remote last sent something.
         last = time.monotonic()
         with selectors.DefaultSelector() as selector:
             for pipe in received:
@@ -423,7 +432,7 @@ class Network:
         return bytes(received[child.stdout]), bytes(received[child.stderr])
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def _end_process(child: subprocess.Popen[bytes]) -> None:
     """End a git process and all its children: by SIGTERM, so that git can remove its locks, else by SIGKILL."""
     for number, patience in ((signal.SIGTERM, TERM_SECONDS), (signal.SIGKILL, None)):
         with contextlib.suppress(ProcessLookupError):
@@ -436,7 +445,9 @@ def _end(child: subprocess.Popen[bytes]) -> None:
             pipe.close()
 
 
-def _failure(command: Sequence[str], status: int, output: str, url: str) -> OrmahError:
+def _network_error(command: Sequence[str], status: int, output: str, url: str) -> OrmahError:
+    """Return the error for a failed network command: BadRequest for an URL that git does not support, Unreachable for a
+    remote that is out of reach or refuses the login, otherwise GitFailed. Passwords are removed from all texts."""
     output = redact_urls(output)  # no password gets into a message or a log
     url = redact_urls(url)
     lower = output.lower()

@@ -37,10 +37,11 @@ class Signature(Struct, frozen=True):
 
     @classmethod
     def named(cls, name: str, email: str) -> Signature:
-        """Return a signature with `name` without the characters that git does not accept in names."""
+        """Return a signature with `name`, without the characters that git does not accept in names."""
         return cls(_ident_part(name) or "ormahd", email)
 
     def line(self, seconds: int) -> str:
+        """Return the signature as a commit's header has it. `seconds`: its time since 1970."""
         return f"{self.name} <{self.email}> {seconds} +0000"
 
 
@@ -56,7 +57,7 @@ class Git:
         for key, value in CONFIG.items():
             self._options += ["-c", f"{key}={value}"]
         self._child: subprocess.Popen[bytes] | None = None
-        self._asking = threading.Lock()
+        self._child_lock = threading.Lock()
         self._settings: Mapping[str, str] = {}
 
     @staticmethod
@@ -65,7 +66,8 @@ class Git:
         return hashlib.sha1(f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
 
     def close(self) -> None:
-        with self._asking:
+        """End the long-lived git process."""
+        with self._child_lock:
             self._drop_child()
 
     def check(self) -> None:
@@ -85,7 +87,7 @@ class Git:
 
     def reopen(self) -> None:
         """End the long-lived git process, so that the next one does not find deleted objects any more."""
-        with self._asking:
+        with self._child_lock:
             self._drop_child()
 
     # Commands
@@ -156,19 +158,17 @@ class Git:
 
     # Questions to the long-lived child
 
-    def _ask(self, question: str, *, contents: bool) -> tuple[str, str, bytes] | None:
-        """Return (oid, kind, bytes) of the object that the revision `question` names; None if there is none.
-
-        Without `contents` the bytes are empty.
-        """
+    def _look_up(self, question: str, *, contents: bool) -> tuple[str, str, bytes] | None:
+        """Return (oid, kind, bytes) of the object that the revision `question` names; None if there is none. The bytes
+        are empty without `contents`. A git process that has died is started again once; then GitFailed is raised."""
         line = ("contents " if contents else "info ") + question + "\n"
-        with self._asking:
+        with self._child_lock:
             for attempt in (1, 2):
                 if self._child is None or self._child.poll() is not None:
                     self._drop_child()
                     self._child = self.start("cat-file", "--batch-command", "--buffer")
                 try:
-                    return self._exchange(self._child, line, contents)
+                    return self._ask_child(self._child, line, contents)
                 except (BrokenPipeError, EOFError) as exc:
                     stderr = self._drop_child()
                     if attempt == 2:
@@ -176,7 +176,9 @@ class Git:
         raise Internal("unreachable")
 
     @staticmethod
-    def _exchange(child: subprocess.Popen[bytes], line: str, contents: bool) -> tuple[str, str, bytes] | None:
+    def _ask_child(child: subprocess.Popen[bytes], line: str, contents: bool) -> tuple[str, str, bytes] | None:
+        """Send one line to the long-lived git process, and read its answer; see `_ask` for the result. Raises
+        BrokenPipeError or EOFError if the process has ended."""
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdin.write(os.fsencode(line) + b"flush\n")
@@ -194,6 +196,7 @@ class Git:
         return oid, kind, data
 
     def _drop_child(self) -> str:
+        """End the long-lived git process, and return what it wrote to standard error; "" if none runs."""
         child, self._child = self._child, None
         if child is None:
             return ""
@@ -215,7 +218,7 @@ class Git:
     def head(self) -> str | None:
         """Return the id of HEAD's commit; None on a branch without commits. Raises Unavailable if git cannot read
         HEAD."""
-        found = self._ask("HEAD", contents=False)
+        found = self._look_up("HEAD", contents=False)
         if found is not None:
             return found[0]
         # A branch that never had a commit has neither a file nor a reflog; one whose commit git cannot read has one
@@ -229,12 +232,12 @@ class Git:
 
     def resolve(self, revision: str) -> str | None:
         """Return the full id of the object that a revision names, or None if it names none."""
-        found = None if "\n" in revision or not revision.strip() else self._ask(revision, contents=False)
+        found = None if "\n" in revision or not revision.strip() else self._look_up(revision, contents=False)
         return found[0] if found else None
 
     def read(self, oid: str, kind: str) -> bytes:
         """Return the content of the object `oid`. Raises Unavailable if it is missing or of another kind."""
-        found = self._ask(oid, contents=True)
+        found = self._look_up(oid, contents=True)
         if found is None or found[1] != kind:
             raise Unavailable(
                 f"the repository {self.top} lacks the {kind} {oid}",
@@ -260,22 +263,23 @@ class Git:
         return Signature(name, email) if name and email else None
 
     def settings(self) -> Mapping[str, str]:
-        """Return git's configuration as `{key: value}` (of several values of a key the last), read once."""
+        """Return git's configuration as `{key: value}`, read once. If a key has several values, the last one counts."""
         if not self._settings:
             entries = (entry.partition("\n") for entry in os.fsdecode(self.run("config", "--list", "-z")).split("\0"))
             self._settings = {key: value if line else "true" for key, line, value in entries}
         return self._settings
 
-    def is_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` (posix, relative to the top) that git ignores."""
+    def ignored_paths(self, paths: Iterable[str]) -> set[str]:
+        """Return the paths in `paths` (posix, relative to the top) that git ignores."""
         plain: list[str] = []
         odd: list[str] = []
         for path in paths:
             (odd if _GLOB.search(path) else plain).append(path)
         # Paths with glob characters would match other paths in the index.
-        return self._ignored(plain) | self._ignored(odd, "--no-index")
+        return self._check_ignored(plain) | self._check_ignored(odd, "--no-index")
 
-    def _ignored(self, paths: list[str], *options: str) -> set[str]:
+    def _check_ignored(self, paths: list[str], *options: str) -> set[str]:
+        """Return the paths in `paths` that `git check-ignore` names when run with these options."""
         asked = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
         if not asked:
             return set()
@@ -289,6 +293,7 @@ def _ident_part(text: str) -> str:
 
 
 def _read_exactly(pipe: IO[bytes], size: int) -> bytes:
+    """Return exactly `size` bytes from the pipe. Raises EOFError if it ends before."""
     data = pipe.read(size)
     if len(data) != size:
         raise EOFError

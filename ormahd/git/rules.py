@@ -57,8 +57,8 @@ class ConversionRules:
         return {path: rule for path, rule in found.items() if rule is not None}
 
     def _state(self, path: str) -> State:
-        """Return (file, mtime, size, inode) of each attributes file that applies to a path; () if that is only the
-        vault's own one."""
+        """Return (file, mtime, size, inode) of each attributes file that applies to a path, except files with the
+        content of the vault's own `.gitattributes`."""
         folder = os.fspath(self._git.top)
         files = [*self._everywhere, f"{folder}/.gitattributes"]
         for part in path.split("/")[:-1]:
@@ -77,6 +77,7 @@ class ConversionRules:
         return tuple(state)
 
     def _ask(self, paths: Collection[str]) -> dict[str, str | None]:
+        """Ask git for the conversion rules of these paths. Return {path: rule; None: no rule}."""
         if not paths:
             return {}
         rules: dict[str, str | None] = dict.fromkeys(paths)

@@ -39,8 +39,8 @@ WHO: Final = {"user": "person", "assistant": "agent"}
 
 
 class UnreadTurns(Struct, frozen=True):
-    """The unread turns of a session, with its read ones. `turns`: all turns of the session; `start`: index of the
-    first turn that `reader` has not read."""
+    """A session with its turns, some of which are unread. `turns`: all turns, in order; `start`: the index of the first
+    turn that `reader` has not read."""
 
     tail: SessionTail
     turns: tuple[Archived, ...]
@@ -61,9 +61,10 @@ class UnreadTurns(Struct, frozen=True):
 
     @property
     def fresh(self) -> set[str]:
+        """The keys of the unread turns."""
         return {message.key for message in self.turns[self.start :]}
 
-    def until(self, end: int) -> tuple[str, ...]:
+    def position_after(self, end: int) -> tuple[str, ...]:
         """Return the position to store once the turns before index `end` are read: the keys of the last of these
         turns, the last one first."""
         return tuple(message.key for message in reversed(self.turns[:end][-KEYS_KEPT:]))
@@ -89,9 +90,9 @@ class MemoryCandidate(Struct, frozen=True):
 
 
 class TurnBatch(Struct, frozen=True):
-    """Consecutive turns of one session that a model is shown together. `keys`: the key of turn number 1, 2 and so on,
-    also of a turn that was deleted. `fresh`: the keys of the unread turns. `end`: how many turns of the session,
-    counted from its beginning, are read after this batch."""
+    """Consecutive turns of one session that a model is asked about together. `keys`: the keys of turn 1, 2 and so on; a
+    deleted turn still has its key. `fresh`: the keys of the unread turns. `end`: how many turns of the session, from
+    its beginning, are read after this batch."""
 
     turns: tuple[ExtractionTurn, ...]
     keys: tuple[str, ...]
@@ -100,9 +101,8 @@ class TurnBatch(Struct, frozen=True):
 
 
 class Remembered(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A memory as a model proposes it. `turns`: the numbers, in the batch, of the turns that say it; the memory is
-    dated by the first of these. `corrects`: words of the earlier fact that this memory makes wrong; "" if there is
-    none."""
+    """A memory as a model proposes it. `turns`: numbers, in the batch, of the turns that say it; the first of them
+    dates the memory. `corrects`: words of the earlier fact that this memory makes wrong; "" if there is none."""
 
     turns: list[int]
     type: NodeType
@@ -115,35 +115,34 @@ class Remembered(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def batches(session: UnreadTurns, limit: int = BATCH) -> Iterator[TurnBatch]:
-    """Yield batches with all unread turns of a session, in order. A batch begins with some read turns, and has at
-    most `limit` characters, unless a single unread turn has more."""
+    """Yield batches with all unread turns of a session, in order. A batch begins with some read turns, and has at most
+    `limit` characters, unless a single unread turn has more."""
     start = session.start
     turns = {message.key: message for message in session.turns}
     while start < len(session.turns):
         before = [message.key for message in session.turns[max(0, start - BEFORE) : start]]
-        size, end = sum(_size(_presented(turns[key], 0, read=True)) for key in before), start
+        size, end = sum(_json_size(_presented(turns[key], 0, read=True)) for key in before), start
         while end < len(session.turns):
-            size += _size(_presented(session.turns[end], 0, read=False))
+            size += _json_size(_presented(session.turns[end], 0, read=False))
             if size > limit and end > start:
                 break
             end += 1
         fresh = [message.key for message in session.turns[start:end]]
         keys = (*before, *fresh)
-        yield TurnBatch(show(keys, turns, set(fresh)), keys, frozenset(fresh), end)
+        yield TurnBatch(numbered(keys, turns, set(fresh)), keys, frozenset(fresh), end)
         start = end
 
 
-def show(keys: Sequence[str], turns: Mapping[str, Archived], fresh: Collection[str]) -> tuple[ExtractionTurn, ...]:
-    """Return the turns with these keys in the form in which a model is shown them. A turn's number is the position of
-    its key in `keys`, from 1. A key that `turns` (key -> turn) does not have is skipped, but counted. `fresh`: the
-    keys of the unread turns."""
+def numbered(keys: Sequence[str], turns: Mapping[str, Archived], fresh: Collection[str]) -> tuple[ExtractionTurn, ...]:
+    """Return the turns with these keys in the form in which a model sees them. A turn's number is the position of its
+    key in `keys`, from 1. `turns`: key -> turn; a key that it lacks is skipped, but counted. `fresh`: the keys of the
+    unread turns."""
     return tuple(_presented(turns[key], at, read=key not in fresh) for at, key in enumerate(keys, 1) if key in turns)
 
 
 def candidates(batch: TurnBatch, memories: Sequence[Remembered]) -> list[MemoryCandidate]:
     """Convert the memories that a model proposed from a batch to candidates: numbers of turns become keys of turns.
-    Numbers that the batch does not have are dropped; a candidate that has no turn left is later refused by
-    `Checks`."""
+    Numbers that the batch does not have are dropped. `Checks` later refuses a candidate that has no turn."""
     return [
         MemoryCandidate(
             type=memory.type,
@@ -160,6 +159,8 @@ def candidates(batch: TurnBatch, memories: Sequence[Remembered]) -> list[MemoryC
 
 
 def _presented(message: Archived, number: int, *, read: bool) -> ExtractionTurn:
+    """Return a turn in the form in which a model sees it: shortened in its middle, with the person's local time.
+    `number`: its number in the batch; `read`: whether it was read before."""
     limit = ANSWERED if read or message.role != "user" else LONGEST
     text = (
         message.text
@@ -169,5 +170,6 @@ def _presented(message: Archived, number: int, *, read: bool) -> ExtractionTurn:
     return ExtractionTurn(number, WHO.get(message.role, message.role), local_time(message.time), text, read)
 
 
-def _size(message: ExtractionTurn) -> int:
+def _json_size(message: ExtractionTurn) -> int:
+    """Return the number of characters that a turn adds to a batch as JSON, roughly."""
     return len(msgspec.json.encode(message).decode()) + 10

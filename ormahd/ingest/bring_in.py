@@ -20,7 +20,7 @@ from ormahd.actions.amend import clean
 from ormahd.api import WHY_OURS, IngestedFile
 from ormahd.errors import BadRequest
 from ormahd.ingest.readers.formats import READERS, format_of, unknown_kinds
-from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionDeed, SessionTurn, answer
+from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionDeed, SessionTurn, answer_turn
 from ormahd.ingest.readers.values import clean_text
 from ormahd.ingest.sources import SourceDocument, documents, state_of
 from ormahd.judge.own_sessions import is_own_session
@@ -54,8 +54,8 @@ LASTING: Final = 1.0
 
 
 class ReadingStopped(Exception):
-    """Raised by a `Progress` callback to end the reading of a file. Turns archived by then stay; the file counts as
-    unread."""
+    """Raised by a `Progress` callback to end the reading of a file. Turns that are archived already remain; the file
+    counts as unread."""
 
 
 class ArchivedFile(Struct):
@@ -71,8 +71,8 @@ class ArchivedFile(Struct):
     """The facts in an export of another program's memories."""
 
 
-class _Taking(Struct):
-    """The state of the archiving of one document, which is a file, or a member of a zip."""
+class _Archiving(Struct):
+    """The state while one document is archived: a file, or a member of a zip."""
 
     ormah: Ormah
     result: ArchivedFile
@@ -85,7 +85,7 @@ class _Taking(Struct):
     harness: str
     tail: SessionTurn | None = None
     """The last turn that was read so far."""
-    homes: dict[str, str] = field(default_factory=dict)
+    begun_in: dict[str, str] = field(default_factory=dict)
     """Session -> the folder in which it began."""
     hidden: set[str] = field(default_factory=set)
     """The judge's own sessions, which are left out."""
@@ -104,15 +104,16 @@ class _Taking(Struct):
     """Keys of turns that count as withdrawn in the archive."""
 
     def read(self, document: SourceDocument, progress: Progress) -> None:
-        """Archive the turns of a document."""
+        """Archive the turns and deeds of a document, and add the counts to `result`. `progress` is called after each
+        batch."""
         out = self.result.out
         for message in priority.giving(READERS[self.harness](document.stream, self.reading)):
             out.turns += 1
-            self._take_deeds()
+            self._queue_deeds()
             message = replace(message, session=without_secret(message.session))
             self.tail = message
             if message.cwd is not None:
-                self.homes.setdefault(message.session, message.cwd)
+                self.begun_in.setdefault(message.session, message.cwd)
             if message.role == "user" and is_own_session(cwd=message.cwd, transcript=self.source, text=message.text):
                 self.hidden.add(message.session)
             if not message.closed:
@@ -124,9 +125,11 @@ class _Taking(Struct):
                 self.waiting.append(message)
                 self.size += len(message.text)
             if len(self.waiting) >= BATCH or self.size >= BATCH_CHARACTERS:
-                self._keep(last=False)
+                self._archive_waiting(last=False)
                 progress(out.added, 0, Path(out.path).name)
-        self._take_deeds()
+
+        # The end of the document: deeds after the last turn, and an answer that only the hook has reported.
+        self._queue_deeds()
         tail = self.tail
         if (
             self.ending
@@ -134,13 +137,14 @@ class _Taking(Struct):
             and (tail.role == "user" or not tail.closed)
             and not self._is_left_out(tail)
         ):
-            # The file lacks the answer, or its end: archive it as the hook reported it.
             now = self.ormah.clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            self.tail = answer(tail.to or tail.key, self.ending, now, tail.session, tail.cwd)
+            self.tail = answer_turn(tail.to or tail.key, self.ending, now, tail.session, tail.cwd)
             self.waiting.append(self.tail)
             out.turns += tail.role == "user"
             out.open -= tail.role == "assistant"
-        self._keep(last=True)
+
+        # Archive what is left, and mark the turns that were withdrawn, restored or are shared between sessions.
+        self._archive_waiting(last=True)
         out.sessions += len(self.sessions)
         out.damaged += self.reading.damaged
         withdrawn = {key: without_secret(session) for key, session in self.reading.withdrawn.items()}
@@ -148,8 +152,8 @@ class _Taking(Struct):
             withdrawn=withdrawn, restored=self.restored - withdrawn.keys(), shared=self.shared - withdrawn.keys()
         )
 
-    def _take_deeds(self) -> None:
-        """Add what the agent did since the last turn to `waiting`."""
+    def _queue_deeds(self) -> None:
+        """Move what the agent did since the last turn from `reading` to `waiting`."""
         deeds, self.reading.deeds = self.reading.deeds, []
         for deed in deeds if self.ormah.settings.sessions.work else ():
             deed = replace(deed, session=without_secret(deed.session))
@@ -158,11 +162,11 @@ class _Taking(Struct):
                 self.size += len(deed.command)
 
     def _is_left_out(self, item: SessionTurn | SessionDeed) -> bool:
-        """Return whether a turn or deed must not be archived: its session is one of the judge's own, or began in an excluded
-        folder, or is in an excluded folder at this turn."""
+        """Return whether a turn or deed must not be archived. Its session is one of the judge's own, or the session
+        began in, or now is in, a folder that the settings exclude."""
         if item.session in self.hidden:
             return True
-        for cwd in {self.homes.get(item.session, ""), item.cwd or ""} - {""}:
+        for cwd in {self.begun_in.get(item.session, ""), item.cwd or ""} - {""}:
             if cwd not in self.excluded:
                 patterns = [str(self.ormah.vault.root), *self.ormah.settings.sessions.exclude]
                 self.excluded[cwd] = is_excluded(cwd, patterns)
@@ -170,33 +174,40 @@ class _Taking(Struct):
                 return True
         return False
 
-    def _keep(self, *, last: bool) -> None:
-        """Archive those turns and deeds in `waiting` that are not archived yet, and empty that list. `last`: the document has no
-        more turns, so that it is known which sessions may have a title; then also store the titles."""
+    def _archive_waiting(self, *, last: bool) -> None:
+        """Archive those turns and deeds in `waiting` that are not archived yet, and empty that list. `last`: the
+        document has no more turns. It is then known which sessions may have a title, and the titles are archived
+        too."""
+        # Choose what is new: deeds with a new key, and turns that are new or have changed. A turn belongs to the session
+        # in which it came first (`owners`).
         waiting, self.waiting, self.size = self.waiting, [], 0
         known = self.ormah.sessions.known([item.key for item in waiting])
         fresh: dict[str, list[SessionTurn | SessionDeed]] = {}
-        homes: dict[str, str] = {}
-        turns = 0
+        owners: dict[str, str] = {}
+        turns = sum(isinstance(item, SessionTurn) for item in waiting)
         for item in waiting:
             before = known.get(item.key)
             if isinstance(item, SessionDeed):
                 if before is None:
                     fresh.setdefault(item.session, []).append(item)
                 continue
-            turns += 1
-            if before is not None:
-                self.shared |= {item.key} if before.session not in ("", item.session) else set()
-                self.restored |= {item.key} if before.withdrawn else set()
-            home = homes.setdefault(item.key, item.session)
-            if home == item.session and is_news(before, home, item.time, item.text):
+            if before is not None and before.session not in ("", item.session):
+                self.shared.add(item.key)
+            if before is not None and before.withdrawn:
+                self.restored.add(item.key)
+            owner = owners.setdefault(item.key, item.session)
+            if owner == item.session and is_news(before, owner, item.time, item.text):
                 fresh.setdefault(item.session, []).append(item)
                 self.sessions.add(item.session)
-        new = homes.keys() - known.keys()
+
+        # Count the turns.
+        new = owners.keys() - known.keys()
         self.result.out.added += len(new)
         self.result.out.known += turns - len(new)
+
+        # Make the rows of the archive: for each session a head, and its lines without secrets.
         rows = []
-        texts = self._cleaned(fresh)
+        texts = self._clean_deeds(fresh)
         for session in sorted({*self.sessions, *fresh}) if last else fresh:
             title = self.reading.titles.get(session) if last and session not in self.untitled else None
             items = fresh.get(session, [])
@@ -218,7 +229,7 @@ class _Taking(Struct):
                         status=item.status,
                         error=shortened(texts.get(item.error, ""), ERROR),
                         seconds=seconds,
-                        time=f"{time[:19]}Z",
+                        time=f"{time[:19]}Z",  # to the second
                         to=item.to,
                     )
                 )
@@ -227,9 +238,9 @@ class _Taking(Struct):
                 self.result.grown.add(path_of(head))
         self.ormah.sessions.add(rows)
 
-    def _cleaned(self, fresh: Mapping[str, Sequence[SessionTurn | SessionDeed]]) -> dict[str, str]:
-        """Return {text of a deed: the text without secrets}. They are searched as one text, because each search takes
-        as long as 10 KB do."""
+    def _clean_deeds(self, fresh: Mapping[str, Sequence[SessionTurn | SessionDeed]]) -> dict[str, str]:
+        """Return {text of a deed: the text without secrets} for the commands, errors and files of these deeds. They are
+        searched as one text, because each search takes as long as searching 10 KB."""
         deeds = [deed for items in fresh.values() for deed in items if isinstance(deed, SessionDeed)]
         texts = list(dict.fromkeys(text for deed in deeds for text in (deed.command, deed.error, *deed.files) if text))
         joined = _APART.join(text.replace("\x1e", " ") for text in texts)
@@ -239,6 +250,7 @@ class _Taking(Struct):
         return dict(zip(texts, clean, strict=True))
 
     def _clean(self, text: str | None) -> str | None:
+        """Return a text without secrets, and count what was redacted. None for None."""
         found: list[str] = []
         text = clean(self.ormah, text, found)
         self.result.redacted.update(found)
@@ -248,7 +260,8 @@ class _Taking(Struct):
 def archive(
     ormah: Ormah, path: Path, *, unnamed: bool = False, ending: str = "", progress: Progress = lambda *_: None
 ) -> ArchivedFile:
-    """Archive the sessions of one file. A file that cannot be read is no error; the result says why.
+    """Archive the sessions of one file, and return the result. A file that cannot be read is no error; the result says
+    why.
 
     `unnamed`: the file is a copy of a text that has no path of its own. `ending`: the agent's last answer as reported
     by a hook; it is archived even if the file does not have it yet.
@@ -256,6 +269,7 @@ def archive(
     out = IngestedFile(str(path))
     result = ArchivedFile(out)
     try:
+        # A file that was read to its end and has not changed is not read again.
         before = state_of(path)
         if not unnamed and not ending and ormah.sessions.is_read(str(path), before):
             out.status = "unchanged"
@@ -271,8 +285,10 @@ def archive(
                 out.formats = sorted({*out.formats, harness})
                 reading = Reading(name="" if unnamed else document.name, cwd=_project(path), rested=rested)
                 source = None if unnamed else f"{path}!{document.member}" if document.member else str(path)
-                taking = _Taking(ormah, result, reading, source, written, clean_text(ending), harness)
+                taking = _Archiving(ormah, result, reading, source, written, clean_text(ending), harness)
                 taking.read(document, progress)
+
+                # Record kinds of records that no reader knows.
                 marks = SourceLog(ormah.state)
                 known = set(marks.value(harness, KINDS) or ())
                 if new := {*unknown_kinds(harness, reading.kinds)} - known:
@@ -280,6 +296,8 @@ def archive(
                 result.facts += reading.facts
                 last = taking.tail
                 result.settled = last is None or (last.closed and bool(last.to) and taking.ending in ("", last.text))
+
+        # The file counts as read if nothing in it has to be read again.
         if not out.formats:
             out.status, out.error = "unknown", None if before.size else "it is empty"
         elif not unnamed and not out.open and not out.excluded and state_of(path) == before:
@@ -301,22 +319,22 @@ def ingest(
     Raises:
         BadRequest: there is no such file, or archiving is switched off.
     """
-    allowed(ormah)
+    check_archiving(ormah)
     ormah.sessions.expire()
-    result = archive(ormah, named(path), unnamed=unnamed, progress=progress)
+    result = archive(ormah, existing_path(path), unnamed=unnamed, progress=progress)
     SourceLog(ormah.state).brought(source, result.out.added)
     return result
 
 
-def allowed(ormah: Ormah) -> None:
-    """Raise BadRequest if archiving is switched off."""
+def check_archiving(ormah: Ormah) -> None:
+    """Raise BadRequest if the settings switch archiving off."""
     if not ormah.settings.sessions.keep:
         raise BadRequest(
             "sessions.keep is off: no session is archived", hint="set sessions.keep = true, then: ormahctl restart"
         )
 
 
-def named(path: str) -> Path:
+def existing_path(path: str) -> Path:
     """Return `path` as a Path. Raises BadRequest if it is not absolute, or if there is no file or folder at it."""
     place = Path(path)
     if not place.is_absolute():
@@ -326,21 +344,21 @@ def named(path: str) -> Path:
     return place
 
 
-def ours(ormah: Ormah) -> tuple[Path, ...]:
+def own_folders(ormah: Ormah) -> tuple[Path, ...]:
     """Return the folders in which Ormah stores its own data. Sessions and documents in these folders are not read."""
     archived = (paths.sessions_dir(ormah.vault.id).parent, paths.purged_file(ormah.vault.id).parent)
     return (ormah.vault.root, ormah.index.directory, ormah.state.path.parent, *archived)
 
 
-def refuse_ours(ormah: Ormah, place: Path) -> None:
+def refuse_own_folders(ormah: Ormah, place: Path) -> None:
     """Raise BadRequest if `place` is one of the folders in which Ormah stores its own data, or is inside one."""
-    if any(folder in (place, *place.parents) for folder in ours(ormah)):
+    if any(folder in (place, *place.parents) for folder in own_folders(ormah)):
         raise BadRequest(f"{place} is in a folder of Ormah itself", hint=WHY_OURS)
 
 
 def _project(path: Path) -> str | None:
-    """Return the project's folder of a chat of Gemini CLI, which the chat itself does not state. It is read from the
-    file `.project_root` beside the folder `chats`. None for any other file."""
+    """Return the folder of the project to which a chat of Gemini CLI belongs, which the chat does not state. The file
+    `.project_root` beside the folder `chats` has it. None for any other file."""
     if path.parent.name != "chats":
         return None
     try:

@@ -19,13 +19,13 @@ from msgspec import Struct
 
 from ormahd import paths
 from ormahd.errors import OrmahError
-from ormahd.ingest.bring_in import REST, archive, ours
+from ormahd.ingest.bring_in import REST, archive, own_folders
 from ormahd.ingest.extraction import Extraction
-from ormahd.ingest.sources import display_path, is_session_file, walk
+from ormahd.ingest.sources import display_path, is_session_file, session_files
 from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.state.sources import SourceLog
-from ormahd.watch.watcher import FolderWatch, resting
+from ormahd.watch.watcher import FolderWatch, is_rested
 
 log = logging.getLogger("ormahd.ingest")
 
@@ -36,7 +36,7 @@ NICE: Final = 5
 """Niceness of the thread: it may read whole transcripts while agents wait for answers of the daemon."""
 
 
-class _Wish(Struct, frozen=True):
+class _Request(Struct, frozen=True):
     """A request to read a transcript. `source`: which source made it, `hook` or `watcher`."""
 
     source: str
@@ -45,7 +45,7 @@ class _Wish(Struct, frozen=True):
 
 
 class Capture:
-    """Archives, one at a time in a thread of its own, the transcripts that hooks or the watcher name. Thread-safe;
+    """Archives the transcripts that hooks or the watcher name, one at a time, in a thread of its own. Thread-safe;
     `report` and `read` return at once."""
 
     def __init__(
@@ -54,17 +54,18 @@ class Capture:
         """`first` is called in the thread before any transcript is read; it delivers the reports that hooks stored on
         disk while no daemon was running. `extraction` is woken after each transcript."""
         self._ormah = ormah
-        self._first = first
+        self._deliver_stored = first
         self._extraction = extraction or Extraction(ormah)
-        self._waiting: dict[Path, _Wish] = {}
+        self._waiting: dict[Path, _Request] = {}
         """File -> the request to read it, for the files to be read now."""
-        self._later: dict[Path, tuple[float, _Wish]] = {}
+        self._later: dict[Path, tuple[float, _Request]] = {}
         """File -> (`time.monotonic` at which to read it, request), for files that lack an answer."""
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
@@ -78,26 +79,26 @@ class Capture:
         return not self._thread.is_alive()
 
     def report(self, path: str | None, ending: str = "", later: bool = False) -> None:
-        """Queue the transcript of a session, because a hook reported that it has grown. `path`: the transcript; None: the
-        session has none. `ending`: the agent's last answer; "" if the hook did not report it. `later`: it is about to
-        grow by a prompt, and is read after `REST`, unless the answer is reported before."""
+        """Queue the transcript of a session, because a hook reported that it has grown. `path`: the transcript; None:
+        the session has none. `ending`: the agent's last answer; "" if the hook did not report it. `later`: the hook
+        reported a prompt, so the transcript is read after `REST`, unless the answer is reported before."""
         file = Path(path or "")
         if not self._ormah.settings.sessions.keep or not file.is_absolute():
             return
         with self._changed:
             if later:
-                self._later.setdefault(file, (time.monotonic() + REST, _Wish("hook")))
+                self._later.setdefault(file, (time.monotonic() + REST, _Request("hook")))
                 self._changed.notify_all()
                 return
             before = self._waiting.get(file)
-            self._waiting[file] = _Wish("hook", ending or (before.ending if before else ""))
+            self._waiting[file] = _Request("hook", ending or (before.ending if before else ""))
             self._later.pop(file, None)
             self._changed.notify_all()
 
     def read(self, file: Path) -> None:
         """Queue a transcript that the watcher has seen change."""
         with self._changed:
-            self._waiting.setdefault(file, _Wish("watcher"))
+            self._waiting.setdefault(file, _Request("watcher"))
             self._later.pop(file, None)
             self._changed.notify_all()
 
@@ -106,26 +107,27 @@ class Capture:
         with self._changed:
             return sum(wish.source == source for wish in self._waiting.values())
 
-    def settle(self) -> None:
+    def read_queued(self) -> None:
         """Read all files that are in the queue now, in the calling thread."""
-        while (request := self._next(wait=False)) is not None:
-            self._read(*request)
+        while (request := self._next_request(wait=False)) is not None:
+            self._archive(*request)
 
     def _run(self) -> None:
+        """Read the queued transcripts until `stop`; this is the thread."""
         priority.step_back(NICE)
-        with self._guarded():
-            self._first()
-        with self._guarded():
+        with self._logging_errors():
+            self._deliver_stored()
+        with self._logging_errors():
             self._ormah.sessions.expire()
-        while (request := self._next(wait=True)) is not None:
-            with self._guarded():
+        while (request := self._next_request(wait=True)) is not None:
+            with self._logging_errors():
                 self._ormah.sessions.expire()
-            with self._guarded():
-                self._read(*request)
+            with self._logging_errors():
+                self._archive(*request)
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Context manager: log an error in the block, and go on behind it."""
+    def _logging_errors(self) -> Iterator[None]:
+        """Context manager: an error in the block is logged, and ends only the block."""
         try:
             yield
         except OrmahError as error:
@@ -133,7 +135,9 @@ class Capture:
         except Exception:
             log.exception("a session could not be archived")
 
-    def _next(self, *, wait: bool) -> tuple[Path, _Wish] | None:
+    def _next_request(self, *, wait: bool) -> tuple[Path, _Request] | None:
+        """Take the next file to read out of the queue. Return (file, request); None if the thread is to stop, or,
+        without `wait`, if no file is due."""
         with self._changed:
             while not self._stopping:
                 now = time.monotonic()
@@ -148,8 +152,8 @@ class Capture:
                 self._changed.wait(min(at for at, _ in self._later.values()) - now if self._later else None)
         return None
 
-    def _read(self, file: Path, wish: _Wish) -> None:
-        """Archive the sessions of a transcript. Have it read again later if it does not end with a complete answer."""
+    def _archive(self, file: Path, wish: _Request) -> None:
+        """Archive the sessions of a transcript. Queue it for later if it does not end with a complete answer."""
         if not file.exists():
             log.debug("no transcript at %s", file)
             return  # the session has no transcript, or the harness has deleted it
@@ -161,11 +165,12 @@ class Capture:
             log.warning("a transcript could not be read: %s: %s", display_path(file), found.out.error)
         elif not found.settled:
             with self._changed:
-                self._later[file] = time.monotonic() + REST + 1.0, _Wish(wish.source)
+                self._later[file] = time.monotonic() + REST + 1.0, _Request(wish.source)
 
 
 class SessionWatcher:
-    """Watches the folders of transcripts, if the setting `sessions.watch` is on, and has changed transcripts read."""
+    """Watches the folders of transcripts, if the setting `sessions.watch` is on, and queues changed transcripts for
+    `Capture`."""
 
     def __init__(self, ormah: Ormah, capture: Capture) -> None:
         chosen = ormah.settings.sessions
@@ -176,26 +181,32 @@ class SessionWatcher:
         named = [paths.expand(Path(folder)) for folder in chosen.folders]
         self.folders = named or [folder for _, folder in paths.transcript_folders()]
         self._since = time.time() - LOOKBACK_S
-        self._without = ours(ormah)
+        self._without = own_folders(ormah)
         self._quiet = chosen.quiet_seconds
         self._watch = FolderWatch("session-watcher", self.folders, self, quiet=self._quiet, optional=not named)
 
     def start(self) -> None:
+        """Start watching, or, if the watcher is off, forget its troubles."""
         if self.on:
             self._watch.start()
         else:
             self._log.troubled(SOURCE, {})
 
     def stop(self, seconds: float) -> bool:
+        """Stop the thread. Return False if it still runs after `seconds`."""
         return self._watch.stop(seconds)
 
     def wants(self, folder: Path, path: Path, is_folder: bool = False) -> bool:
+        """Return whether a path may be a transcript, or a folder of transcripts, and is in none of Ormah's own
+        folders."""
         wanted = is_folder or is_session_file(path.relative_to(folder))
         return wanted and not any(folder == path or folder in path.parents for folder in self._without)
 
     def scan(self, folder: Path) -> float | None:
+        """Queue the transcripts in a folder that changed recently, newest first. Return after how many seconds to scan
+        again if one is still being written; else None."""
         written = False
-        for file in reversed(walk(folder, self._without)):  # newest first
+        for file in reversed(session_files(folder, self._without)):  # newest first
             if self._watch.stopping:
                 return None
             try:
@@ -204,11 +215,12 @@ class SessionWatcher:
                 continue  # the file was deleted in the meantime
             if changed < self._since or not self.wants(folder, file):
                 continue
-            if resting(changed, self._quiet):
+            if is_rested(changed, self._quiet):
                 self._capture.read(file)
             else:
                 written = True
         return self._quiet if written else None
 
     def troubled(self, wrong: dict[str, str]) -> None:
+        """Called by `FolderWatch`: record which folders cannot be watched, and why."""
         self._log.troubled(SOURCE, wrong)

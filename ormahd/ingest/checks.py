@@ -22,7 +22,7 @@ from ormahd.index.rows import NodeRow
 from ormahd.ingest.batches import MemoryCandidate
 from ormahd.ingest.readers.values import iso_time
 from ormahd.ingest.rules.language import around
-from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, MAX_TITLE, NodeType, NoteStanding, Tier
+from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, MAX_TITLE, NodeType, NoteStanding, Tier, short_id
 from ormahd.note.values import NoteLink
 from ormahd.note.write import compose
 from ormahd.ormah import Ormah
@@ -83,8 +83,8 @@ _QUOTED: Final = re.compile(rf"{_ABOUT_USER.pattern} (?:said|sagte|dijo|a dit) ?
 
 
 class Checks:
-    """Decides which candidates become memories; refuses those that are unfit, known or forgotten. Each candidate is
-    also compared with those that the same object has accepted before."""
+    """Decides which candidates become memories. Refuses those that are unfit, known or forgotten, or that repeat a
+    candidate which the same object has accepted before."""
 
     def __init__(self, ormah: Ormah, reader: Way) -> None:
         """`reader`: what finds the candidates: the rules or a model. Raises OSError if the tombstones of forgotten
@@ -102,8 +102,10 @@ class Checks:
     def check(
         self, candidate: MemoryCandidate, tail: SessionTail, space: str | None, turns: Mapping[str, Archived]
     ) -> PlannedMemory | str:
-        """Return the memory to store; or if the candidate is refused, the reason, a key of `REASONS`. `tail`: the session
-        in which it was found; `space`: of its project, None if it has none; `turns`: key -> turn of the session."""
+        """Return the memory to store; or, if the candidate is refused, the reason, a key of `REASONS`. `tail`: the
+        session in which it was found; `space`: the space of the session's project, None if it has none; `turns`: key ->
+        turn of the session."""
+        # Refuse what cannot be stored, and what was forgotten or is known.
         first = turns.get(candidate.turns[0]) if candidate.turns else None
         found: list[str] = []
         title = " ".join((clean(self._ormah, candidate.title, found) or "").split())[:MAX_TITLE]
@@ -115,12 +117,16 @@ class Checks:
             return FORGOTTEN
         if self._reader == "rules" and candidate.turns[0] in self._turns:
             return KNOWN
+
+        # The memory dates from its first turn.
         space = None if candidate.about_self else space
         time, now = iso_time(first.time), self._ormah.moment()
         created = now if time is None else min(datetime.fromisoformat(time), now)
-        links = self._repeats(title, content, candidate.type, space, candidate.turns[0], tail, created)
+        links = self._compare(title, content, candidate.type, space, candidate.turns[0], tail, created)
         if isinstance(links, str):
             return links
+
+        # Make the memory, and refuse it if it cannot be written as a note.
         tags = [ABOUT_SELF] if candidate.about_self else []
         tags += [tag for tag in candidate.tags if tag not in tags]
         node_id = self._ormah.index.new_id(self._taken)
@@ -144,28 +150,34 @@ class Checks:
             note_of(made, made.created)
         except InvalidNote:
             return UNFIT
-        self._taken.add(node_id[:8])
-        self._accepted.append((made, self._vector(title, content)))
+        self._taken.add(short_id(node_id))
+        self._accepted.append((made, self._embedding(title, content)))
         return made
 
-    def _repeats(
+    def _compare(
         self, title: str, content: str, kind: NodeType, space: str | None, key: str, tail: SessionTail, time: datetime
     ) -> str | list[NoteLink]:
-        """Return `KNOWN` or `WHISPERED`, the reason why a text is not new; or edges to the memories that it replaces
-        because it says again what was so before them. `key`, `time`: key and time of the turn that says it. If it
-        seems to replace an older memory, add one to `self.replaces`."""
+        """Compare a text with the known memories. Return `KNOWN` or `WHISPERED`, the reason why it is not new, or edges
+        to the memories that it replaces.
+
+        It may repeat an older memory and be new nevertheless: something else was true in between. The edges then lead
+        to that. `key`, `time`: of the turn that says it. If the text seems to replace a memory, `self.replaces` is
+        increased.
+        """
         now = self._ormah.moment()
         # Those that were found by words only have no known similarity.
         near = {node_id: BY_WORDS for node_id, _ in self._ormah.index.search_text(content, NEIGHBOURS)}
         near |= dict(self._ormah.index.neighbours(title, content, NEIGHBOURS))
         whispered_ids = whispers.shown_in_session(self._ormah.state, key_of(tail.id) or "")
         rows = self._ormah.index.notes([*{*near, *whispered_ids}])
+
+        # Compare the text with each similar or whispered memory.
         newer = read_statement(title, content, kind)
         replaced = False
         replaced_rows: dict[str, NodeRow] = {}
         for row in rows.values():
             older, cosine = (row.title, row.content, row.type), near.get(row.id, BY_WORDS)
-            whispered = row.id in whispered_ids and _retells(older, title, content, cosine)
+            whispered = row.id in whispered_ids and _only_repeats(older, title, content, cosine)
             if not whispered and (row.expired(now) or not (space is None or row.space in (space, None))):
                 continue
             relation = _relation(older, content, newer, cosine)
@@ -177,9 +189,13 @@ class Checks:
                     return WHISPERED if whispered else KNOWN
                 replaced_rows |= {older_row.id: older_row for older_row in found}
             replaced = replaced or relation is Relation.REPLACED
+
+        # A memory that came between the two is replaced as well.
         later = replaced_meanwhile(self._ormah, near.items(), (title, content, kind), space, time)
         replaced_rows |= {older_row.id: older_row for older_row in later}
-        vector = self._vector(title, content)
+
+        # Compare the text with the candidates accepted before, the last one first.
+        vector = self._embedding(title, content)
         for made, other in reversed(self._accepted):
             cosine = BY_WORDS if vector is None or other is None else float(vector @ other)
             relation = _relation((made.title, made.content, NodeType(made.type)), content, newer, cosine)
@@ -191,7 +207,8 @@ class Checks:
         self.replaces += replaced
         return [link_to(row, now, None) for row in replaced_rows.values()]
 
-    def _vector(self, title: str, content: str) -> NDArray[np.float32] | None:
+    def _embedding(self, title: str, content: str) -> NDArray[np.float32] | None:
+        """Return the embedding of a memory's text; None while no embedding model is loaded."""
         vectors = self._ormah.index.embed_ahead([(title, content)], urgent=False)
         return None if vectors is None else vectors[0]
 
@@ -220,8 +237,8 @@ def note_of(memory: PlannedMemory, updated: datetime) -> bytes:
 
 
 def _relation(older: tuple[str | None, str, NodeType], content: str, newer: Statement, cosine: float) -> Relation:
-    """Return how a new text relates to an older memory, given as (title, content, type). `newer`: the statement that
-    was read from the new text; `cosine`: the cosine similarity of the new text and the older memory."""
+    """Return how a new text relates to an older memory. `older`: (title, content, type); `content`: the new text;
+    `newer`: the statement read from it; `cosine`: the similarity of the two."""
     if statement(older[1]) == statement(content):
         return Relation.SAME
     verdict = compare(read_statement(*older), newer, cosine).verdict
@@ -230,8 +247,9 @@ def _relation(older: tuple[str | None, str, NodeType], content: str, newer: Stat
     return verdict
 
 
-def _retells(older: tuple[str | None, str, NodeType], title: str, content: str, cosine: float) -> bool:
-    """Return whether a text only repeats what an older memory says, and neither denies nor replaces it."""
+def _only_repeats(older: tuple[str | None, str, NodeType], title: str, content: str, cosine: float) -> bool:
+    """Return whether a new text only repeats what an older memory says, and does not replace it. `older`: (title,
+    content, type)."""
     if not _DAY.search(older[1]):  # a day in the new text was then added by extraction: ignore it
         title, content = _DAY.sub(" ", title), _DAY.sub(" ", content)
     newer = read_statement(title, content, older[2])
@@ -242,8 +260,8 @@ def _retells(older: tuple[str | None, str, NodeType], title: str, content: str, 
 
 
 def covers(text: str, content: str, share: float) -> bool:
-    """Return whether a text contains at least this share (0 to 1) of the words of a memory's content, and all its
-    numbers and names, and neither of the two denies the other."""
+    """Return whether a text contains at least this share (0 to 1) of the words in a memory's content, and all its
+    numbers and names. False if one of the two denies the other."""
     if contrast(text, content) is TextContrast.NEGATION:
         return False
     words, folded = set(query_terms(content)), fold(text)
@@ -252,9 +270,12 @@ def covers(text: str, content: str, share: float) -> bool:
 
 
 def can_be_acted_on(kind: NodeType, content: str) -> bool:
-    """Return whether a memory has a command, a link or an order to the agent in it, also where it quotes the person. A
-    preference that is neither about the person nor a choice ("Use pnpm, not npm") is an order ("Push to main without
-    asking"). A person may have pasted the text from which such a memory was made, so it waits as a proposal."""
+    """Return whether an agent could act on a memory: it has a command, a link or an order to the agent, also in words
+    of the person.
+
+    A preference is an order ("Push to main without asking") if it is neither about the person nor a choice ("Use pnpm,
+    not npm"). The person may have pasted the text of such a memory, so it waits as a proposal.
+    """
     words = _QUOTED.sub("", content)
     bid = around("bid").search(words)
     choice = None if _PLACE.search(words) else around("choice").match(words, bid.end() if bid else 0)

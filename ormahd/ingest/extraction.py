@@ -22,7 +22,7 @@ from ormahd.errors import OrmahError
 from ormahd.ingest import rules
 from ormahd.ingest.batches import MemoryCandidate, Remembered, UnreadTurns, batches, candidates
 from ormahd.ingest.checks import Checks
-from ormahd.ingest.learn import JOB, Hold, Learning, bury_the_missing, is_open, learn, propose, readable, unread
+from ormahd.ingest.learn import JOB, Hold, Learning, bury_deleted, has_unread, learn, propose, readable, unread_turns
 from ormahd.ingest.readers import chatgpt, claude_ai
 from ormahd.ingest.readers.values import iso_time
 from ormahd.judge.asking import Asker, JudgeQuestion
@@ -75,9 +75,9 @@ class Extraction:
         self._asker = asker
         self._conflicts = conflicts
         self._hold = hold
-        self._silence = ""
+        self._judge_error = ""
         """Why the judge did not answer the last time; "" if it did."""
-        self.alone = threading.RLock()
+        self.reading_lock = threading.RLock()
         """A lock that is held while a session is read, but not while the judge is being asked."""
         self._changed = threading.Condition()
         self._wanted = True
@@ -96,6 +96,7 @@ class Extraction:
     # ------------------------------------------------------------ life
 
     def start(self) -> None:
+        """Start the thread, and listen to commits."""
         self._ormah.vault.listen(self._committed)
         self._thread.start()
 
@@ -122,6 +123,7 @@ class Extraction:
             self.wake()
 
     def _run(self) -> None:
+        """Read sessions until `stop`, whenever `wake` is called and at intervals; this is the thread."""
         priority.step_back(NICE)
         while self._wait():
             try:
@@ -144,24 +146,24 @@ class Extraction:
     def settle(self) -> int:
         """Read all sessions that have unread turns, newest first; the judge reads only those that are due
         (`_is_due`). Return the number of memories made."""
-        with self.alone:
-            bury_the_missing(self._ormah)
+        with self.reading_lock:
+            bury_deleted(self._ormah)
         reader, made = self.reader, 0
         if reader == "model":
-            return self._ask_about_all()
+            return self._judge_all()
         if reader is None:
             return 0
         for tail in self.waiting():
             if self._stopping:
                 break
             priority.give()
-            found = self._guarded(tail, reader)
+            found = self._try_to_read(tail, reader)
             made += len(found.memories) if found is not None else 0
         return made
 
-    def _ask_about_all(self) -> int:
-        """Have the judge read all sessions that are due, newest first, including those that become due in the
-        meantime. Return the number of memories made."""
+    def _judge_all(self) -> int:
+        """Have the judge read all sessions that are due, newest first, also those that become due meanwhile. Return the
+        number of memories made."""
         tried: set[str] = set()
         made = 0
         while not self._stopping:
@@ -170,10 +172,10 @@ class Extraction:
                 break
             tried.add(tail.path)
             try:
-                found = self._guarded(tail, "model")
+                found = self._try_to_read(tail, "model")
             except JudgeGone as error:
-                self._silence = str(error)
-                Extractions(self._ormah.state).failed(tail.path, "model", self._silence, again=True)
+                self._judge_error = str(error)
+                Extractions(self._ormah.state).failed(tail.path, "model", self._judge_error, again=True)
                 break
             made += len(found.memories) if found is not None else 0
         return made
@@ -184,21 +186,21 @@ class Extraction:
         last = iso_time(tail.last)
         if last is None or self._ormah.clock() - datetime.fromisoformat(last) >= RESTED:
             return True
-        session = unread(self._ormah, tail, "model")
+        session = unread_turns(self._ormah, tail, "model")
         return sum(len(message.text) for message in session.turns[session.start :]) >= MUCH
 
     def waiting(self, *, also_failed: bool = False) -> list[SessionTail]:
-        """Return the sessions with unread turns, newest first. Those that failed and are not to be tried again yet
-        are included only with `also_failed`."""
+        """Return the sessions with unread turns, newest first. With `also_failed`, they include those that failed and
+        are to be tried again later."""
         reader: Way | None = "model" if self._ormah.settings.extraction.by == "agent" else self.reader
         if reader is None:
             return []
         known = Extractions(self._ormah.state).all(reader)
         now = self._ormah.clock()
         tails = readable(self._ormah)
-        return [tail for tail in tails if is_open(known.get(tail.path), tail, None if also_failed else now)]
+        return [tail for tail in tails if has_unread(known.get(tail.path), tail, None if also_failed else now)]
 
-    def _guarded(self, tail: SessionTail, reader: Way) -> Learning | None:
+    def _try_to_read(self, tail: SessionTail, reader: Way) -> Learning | None:
         """Read one session, and return the result. If that fails, record the failure, so that the session is tried
         again later, and return None. Raises JudgeGone."""
         try:
@@ -218,17 +220,17 @@ class Extraction:
 
     def _read(self, tail: SessionTail, reader: Way) -> Learning:
         """Read the unread turns of a session, and commit the memories found. Raises OrmahError, OSError, JudgeGone."""
-        with self.alone:
-            session = unread(self._ormah, tail, reader)
+        with self.reading_lock:
+            session = unread_turns(self._ormah, tail, reader)
             if reader == "rules":
                 title = tail.title or "" if tail.harness in CHATS else ""
                 proposed = rules.candidates(session.with_context, today=self._ormah.clock(), title=title)
                 return self._learn(session, proposed, len(session.turns), session.fresh, None)
-        return self._ask_about(session)
+        return self._judge_session(session)
 
-    def _ask_about(self, session: UnreadTurns) -> Learning:
-        """Have the judge read the unread turns of a session in batches. The memories of a batch are committed before
-        the next batch is asked about."""
+    def _judge_session(self, session: UnreadTurns) -> Learning:
+        """Have the judge read the unread turns of a session in batches, and return what was found. The memories of a
+        batch are committed before the next batch is asked about. Raises JudgeGone, Unusable."""
         asker = self._asker
         assert asker is not None
         whole, run = Learning(), self._ormah.new_run()
@@ -241,15 +243,16 @@ class Extraction:
                 raise JudgeGone("the rest of today's budget is for the jobs")
             data = list(msgspec.to_builtins(batch.turns))
             answer = asker.ask(JudgeQuestion(TASK, INSTRUCTIONS, data, Remembered, all_or_nothing=tries < PARTLY))
-            self._silence = ""
+            self._judge_error = ""
             whole.add(self._learn(session, candidates(batch, answer), batch.end, batch.fresh, run))
         return whole
 
     def _learn(
         self, session: UnreadTurns, proposed: list[MemoryCandidate], end: int, fresh: Collection[str], run: str | None
     ) -> Learning:
-        """Check what was proposed, commit what is accepted, and have contradictions looked at. See `propose`, `learn`."""
-        with self.alone:
+        """Check the proposed memories, commit the accepted ones, and report contradictions; return the result. `end`,
+        `run`: see `learn`; `fresh`: see `propose`."""
+        with self.reading_lock:
             found = propose(self._ormah, Checks(self._ormah, session.reader), session, proposed, fresh)
             learn(self._ormah, session, found, Caller(agent=JOB), end=end, hold=self._hold, run=run)
         if found.replaces:
@@ -258,10 +261,9 @@ class Extraction:
 
     # ------------------------------------------------------------ with a command
 
-    def read_all(self, out: IngestedFile, grown: set[str]) -> None:
-        """Read the sessions in `grown`, and add the memories made to `out`, the result for the file from which
-        these sessions got turns. If the judge reads sessions, only store their number in `out.unread`, and wake the
-        thread."""
+    def read_grown(self, out: IngestedFile, grown: set[str]) -> None:
+        """Read the sessions `grown`, which got turns from one file, and add the memories made to `out`, the result for
+        that file. If the judge reads sessions, only store their number in `out.unread`, and wake the thread."""
         reader = self.reader
         if reader is None or not grown:
             return
@@ -270,7 +272,7 @@ class Extraction:
             self.wake()
             return
         for tail in readable(self._ormah):
-            if tail.path in grown and (found := self._guarded(tail, reader)) is not None:
+            if tail.path in grown and (found := self._try_to_read(tail, reader)) is not None:
                 out.memories += len(found.memories)
                 for memory in found.memories[: LISTED - len(out.learned)]:
                     out.learned.append(
@@ -299,6 +301,6 @@ class Extraction:
         waiting = self.waiting(also_failed=True)
         known = {} if reader is None else Extractions(self._ormah.state).all(reader)
         errors = [progress.error for tail in waiting if (progress := known.get(tail.path)) and progress.error]
-        if self._silence and waiting:
-            errors.append(self._silence)
+        if self._judge_error and waiting:
+            errors.append(self._judge_error)
         return LearningHealth(by, why, len(waiting), list(dict.fromkeys(errors)))

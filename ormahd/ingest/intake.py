@@ -26,7 +26,7 @@ class Intake:
     def __init__(
         self, ormah: Ormah, first: Callable[[], None] = lambda: None, extraction: Extraction | None = None
     ) -> None:
-        """`first`: see `Capture`. `extraction`: None: one without a judge."""
+        """`first`: see `Capture`. `extraction`: finds memories in sessions; None: one without a judge is made."""
         self._ormah = ormah
         self._log = SourceLog(ormah.state)
         self.extraction = extraction or Extraction(ormah)
@@ -37,6 +37,7 @@ class Intake:
         self._stopping = threading.Event()
 
     def start(self) -> None:
+        """Start archiving the sessions that hooks report."""
         self.capture.start()
 
     def watch(self) -> None:
@@ -45,7 +46,7 @@ class Intake:
         if not self._stopping.is_set():
             self.watcher.start()
             self.sources.start()
-            self.backfill.go_on()
+            self.backfill.resume()
             self.extraction.start()
 
     def stop(self, seconds: float) -> bool:

@@ -53,9 +53,9 @@ Hold = Callable[[PlannedMemory], object]
 
 
 class Learning(Struct):
-    """What was found in a session. `memories`: to be committed; `held`: to be proposed, because an agent could act on
-    them; `refused`: reason -> number of refused candidates; `replaces`: how many of the memories seem to replace an
-    older one."""
+    """What was found in a session. `memories`: those to commit. `held`: those to propose to a person, because an agent
+    could act on them. `refused`: reason -> number of refused candidates. `replaces`: how many memories seem to replace
+    an older one."""
 
     memories: list[PlannedMemory] = field(default_factory=list)
     held: list[PlannedMemory] = field(default_factory=list)
@@ -63,14 +63,15 @@ class Learning(Struct):
     replaces: int = 0
 
     def add(self, other: Learning) -> None:
+        """Add what was found in another part of the session."""
         self.memories += other.memories
         self.held += other.held
         self.refused += other.refused
         self.replaces += other.replaces
 
 
-def unread(ormah: Ormah, tail: SessionTail, reader: Way) -> UnreadTurns:
-    """Return a session with its unread turns, those that `reader` has not read."""
+def unread_turns(ormah: Ormah, tail: SessionTail, reader: Way) -> UnreadTurns:
+    """Return a session with its turns. `reader`: unread are the turns that it has not read."""
     turns = tuple(ormah.sessions.turns_of(tail.path))
     place = {message.key: number for number, message in enumerate(turns, 1)}
     known = Extractions(ormah.state).of(tail.path, reader)
@@ -79,18 +80,20 @@ def unread(ormah: Ormah, tail: SessionTail, reader: Way) -> UnreadTurns:
 
 
 def readable(ormah: Ormah) -> list[SessionTail]:
-    """Return the sessions that may be read for memories, newest first: all but those that began in a folder that the
-    setting `sessions.exclude` now excludes."""
+    """Return the sessions that may be read for memories, newest first. Sessions that began in a folder that
+    `sessions.exclude` now excludes may not."""
     tails, patterns = ormah.sessions.tails(), ormah.settings.sessions.exclude
     folders = {tail.cwd for tail in tails if patterns and tail.cwd is not None}
     hidden = {cwd for cwd in folders if cwd is not None and is_excluded(cwd, patterns)}
     return [tail for tail in tails if tail.cwd not in hidden]
 
 
-def is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | None) -> bool:
-    """Return whether a session has unread turns. `known`: how far it was read; None: never. If `now` is given, also
-    return False for a session that failed and is not to be tried again before a later time."""
-    if known is None or known.until[:1] == (tail.key,):
+def has_unread(known: SessionProgress | None, tail: SessionTail, now: datetime | None) -> bool:
+    """Return whether a session has unread turns. `known`: how far it was read; None: never.
+
+    If `now` is given, also return False for a session that failed and is to be tried again only later.
+    """
+    if known is None or known.until[:1] == (tail.key,):  # never read, or read up to its last turn
         return known is None
     pause = min(LONGEST_PAUSE, PAUSE * 2 ** min(known.tries - 1, 10))
     return now is None or not known.tries or now - known.time >= pause
@@ -99,8 +102,8 @@ def is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | No
 def propose(
     ormah: Ormah, checks: Checks, session: UnreadTurns, candidates: Iterable[MemoryCandidate], fresh: Collection[str]
 ) -> Learning:
-    """Check the candidates found in a session, and return the accepted ones as memories. Candidates that come from no
-    unread turn are ignored. `fresh`: the keys of the unread turns."""
+    """Check the candidates found in a session, and return the result. `fresh`: the keys of the unread turns; candidates
+    that come from none of these are ignored."""
     out = Learning()
     turns = {message.key: message for message in session.turns}
     home = home_of(ormah, session.tail.cwd)
@@ -125,8 +128,9 @@ def propose(
 
 
 def _evidence(session: UnreadTurns, deeds: list[ArchivedDeed], prompts: set[int], text: str) -> tuple[str, ...]:
-    """Return the files that a memory names and that the agent edited under its prompts (their places), as `path@blob`.
-    `deeds`: what was done in the session."""
+    """Return `path@blob` of each file that a memory names and that the agent edited under the memory's prompts.
+    `deeds`: what was done in the session; `prompts`: the places of these prompts; `text`: title and content of the
+    memory."""
     cwd, last = session.tail.cwd, session.tail.last
     if cwd is None or last is None:
         return ()
@@ -138,8 +142,9 @@ def _evidence(session: UnreadTurns, deeds: list[ArchivedDeed], prompts: set[int]
 def learn(
     ormah: Ormah, session: UnreadTurns, found: Learning, caller: Caller, *, end: int, hold: Hold, run: str | None = None
 ) -> Outcome | None:
-    """Commit the accepted memories, if there are any, propose those that wait for a person (`hold`), take back what
-    the person takes back, and store that the turns before index `end` are read.
+    """Commit the accepted memories, and propose those that wait for a person (`hold`). Take back what the person takes
+    back, and record that the turns before index `end` are read. Return the result of the commit; None if there was no
+    memory.
 
     Raises:
         VaultBusy: another process holds git. Nothing was committed; the session is read again.
@@ -149,20 +154,23 @@ def learn(
         if any(memory.space for memory in found.memories):
             settle(ormah, Caller(agent=caller.agent, cwd=session.tail.cwd))
         try:
-            done = _store(ormah, session.tail, found, caller, run)
+            done = _commit_memories(ormah, session.tail, found, caller, run)
         except Conflict:  # the self node was edited in the meantime: try once more
-            done = _store(ormah, session.tail, found, caller, run)
+            done = _commit_memories(ormah, session.tail, found, caller, run)
     for memory in found.held:
         hold(memory)
     take_back(ormah, session, caller)
     made = {memory.node_id: turn_of(memory.said_in) for memory in found.memories}
-    Extractions(ormah.state).done(session.tail.path, session.reader, session.until(end), made)
+    Extractions(ormah.state).done(session.tail.path, session.reader, session.position_after(end), made)
     return done
 
 
-def _store(ormah: Ormah, tail: SessionTail, found: Learning, caller: Caller, run: str | None) -> Outcome:
+def _commit_memories(ormah: Ormah, tail: SessionTail, found: Learning, caller: Caller, run: str | None) -> Outcome:
+    """Commit the accepted memories as one op, whose message lists them and the reasons of refusals. Raises Conflict if
+    the self node was edited meanwhile."""
     new = found.memories
     with ormah.writing:
+        # The commit message: what was learned, and why the rest was not stored.
         subject = f"Learned from a session: {headline(new[0].title, new[0].content)}"
         if len(new) > 1:
             subject = f"Learned {len(new)} memories from a session of {tail.harness}"
@@ -172,6 +180,8 @@ def _store(ormah: Ormah, tail: SessionTail, found: Learning, caller: Caller, run
             why = ", ".join(f"{number} {REASONS.get(name, name)}" for name, number in sorted(found.refused.items()))
             lines.append(f"Not stored: {why}.")
         body, run = "\n".join([f"Session {tail.id}", *lines]), run or ormah.new_run()
+
+        # One commit. Memories about the person are linked from the self node.
         with transaction(ormah, subject, kind=Kind.INGEST, caller=caller, body=body, run=run) as tx:
             about_self = []
             for memory in new:
@@ -189,7 +199,7 @@ def _store(ormah: Ormah, tail: SessionTail, found: Learning, caller: Caller, run
         return outcome(tx)
 
 
-def bury_the_missing(ormah: Ormah) -> int:
+def bury_deleted(ormah: Ormah) -> int:
     """Write tombstones for extracted memories that were deleted without an op, such as by a person or a `git revert`,
     so that they are not made again.
 
@@ -214,9 +224,11 @@ def bury_the_missing(ormah: Ormah) -> int:
 
 
 def take_back(ormah: Ormah, session: UnreadTurns, caller: Caller) -> None:
-    """Forget the learned memories that unread turns of a session take back, one commit each, and drop the proposals of
-    such memories. A prompt takes back what the person said in the one before, or says that a memory is not true any
-    more: it names that memory itself, or means the agent's answer before it. Raises VaultBusy: another process holds git.
+    """Forget the learned memories that the unread turns of a session take back, one commit each, and drop proposals of
+    such memories.
+
+    A prompt takes back what the person said in the prompt before; or it says that something is not true any more, which
+    it names itself, or which the agent's answer before it named. Raises VaultBusy: another process holds git.
     """
     home = home_of(ormah, session.tail.cwd)
     spaces = (None, None if home is None else home.space)
@@ -226,11 +238,15 @@ def take_back(ormah: Ormah, session: UnreadTurns, caller: Caller) -> None:
         if message.role != "user":
             answer = message.text[-LONGEST:]
             continue
+
+        # `person`: the key of the person's prompt before this one.
         text, person, before = own_words(message.text), before, message.key
         takes = bool(person) and takes_back(text)
         ended = len(text) <= LONGEST and around("ended").search(text)
         if message.key not in fresh or not (takes or ended):
             continue
+
+        # Find the memories that the prompt takes back, and forget them.
         learned = ormah.index.extracted_from()
         if takes:
             forgotten = [node_id for node_id, said_in in learned.items() if turn_of(said_in) == person]

@@ -25,8 +25,8 @@ from ormahd.actions.amend import clean
 from ormahd.api import SourceListed, SourcesResult
 from ormahd.config import load
 from ormahd.index.rows import SOURCE_PREFIX, SourceRow
-from ormahd.ingest.bring_in import ours
-from ormahd.ingest.documents.finding import hidden, walk_documents
+from ormahd.ingest.bring_in import own_folders
+from ormahd.ingest.documents.finding import is_hidden, walk_documents
 from ormahd.ingest.documents.in_place import read_in_place
 from ormahd.ingest.documents.reading import DOCUMENTS, Unreadable, read_bytes
 from ormahd.ingest.sources import display_path
@@ -36,7 +36,7 @@ from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.settings.learning import SourceFolder
 from ormahd.state.sources import SourceLog
-from ormahd.watch.watcher import FolderWatch, resting
+from ormahd.watch.watcher import FolderWatch, is_rested
 
 SOURCE: Final = "sources"
 QUIET: Final = 1.0
@@ -57,8 +57,9 @@ FileKey = tuple[int, int, int]
 
 
 class _Source(Struct, frozen=True):
-    """A folder that is found in place. `name`: the folder's, after the name of the folder above it where two sources
-    have the same; `include`, `exclude`: patterns of files, None if there are none."""
+    """A folder of the person, whose files are found in place. `name`: the folder's name; if two sources have the same
+    name, it begins with the name of the folder above. `include`, `exclude`: patterns of files, None if there are none.
+    """
 
     folder: Path
     name: str
@@ -72,58 +73,62 @@ class _Source(Struct, frozen=True):
         return f"{SOURCE_PREFIX}{self.name}"
 
     def holds(self, row: SourceRow) -> bool:
+        """Return whether a row of the index is from a file in this folder."""
         return row.path.startswith(f"{self.folder}/")
 
 
 class SourceFolders:
-    """Watches the sources in a thread of its own, and answers what is in them."""
+    """Keeps the rows of the sources in the index up to date, in a thread of its own, and lists the sources."""
 
     def __init__(self, ormah: Ormah) -> None:
         self._ormah = ormah
         self._log = SourceLog(ormah.state)
         self._changing = threading.Lock()
         self._watch: FolderWatch | None = None
-        self._sources = _named(ormah.sources)
-        self._missing: dict[str, str] = {}
-        self._wrong: dict[Path, dict[str, str]] = {}
+        self._sources = _sources_by_folder(ormah.sources)
+        self._unwatchable: dict[str, str] = {}
+        self._reasons: dict[Path, dict[str, str]] = {}
         """Folder -> path that cannot be read -> the reason, in words."""
         self._scanned: dict[Path, datetime] = {}
         self._empty: dict[Path, FileKey] = {}
         """Files that have no section, so that they are not read in each scan."""
-        ormah.renewed = self.look
+        ormah.renewed = self.read_again
 
     def start(self) -> None:
         """Read the sources in the background, and watch them."""
         with self._changing:
-            self._begin()
+            self._apply_settings()
 
     def stop(self, seconds: float) -> bool:
-        """Return False if the thread still runs after `seconds`."""
+        """Stop the thread. Return False if it still runs after `seconds`."""
         return self._watch is None or self._watch.stop(seconds)
 
-    def look(self) -> None:
-        """Have all files read again, in the background."""
+    def read_again(self) -> None:
+        """Remove all rows of the sources from the index, and have all files read again, in the background."""
         self._empty = {}
         self._ormah.index.apply({}, [row.path for row in self._ormah.index.source_rows()], head=None)
         if self._watch is not None:
             self._watch.scan_all()
 
     def answer(self, *, reload: bool) -> SourcesResult:
-        """Return the sources, and what is found in each. `reload`: first take up the configuration file as it is now.
+        """Return the sources, and what is found in each. `reload`: first read the configuration file again, and apply
+        its sources.
 
-        Raises BadRequest: the configuration has an error.
+        Raises BadRequest if the configuration has an error.
         """
         if reload:
             found = load(self._ormah.config.file if self._ormah.config.file.exists() else None).settings.sources
             with self._changing:
                 self._ormah.sources = found
-                self._begin()
+                self._apply_settings()
+
+        # `wrong`: path -> why it cannot be read: the folder itself, or files in it.
         rows = self._ormah.index.source_rows()
         listed = []
         for folder, source in self._sources.items():
             files = [row.file for row in rows if source.holds(row)]
-            read = self._scanned.get(folder)
-            wrong = {str(folder): why for why in [self._missing.get(str(folder))] if why} | self._wrong.get(folder, {})
+            read, missing = self._scanned.get(folder), self._unwatchable.get(str(folder))
+            wrong = ({str(folder): missing} if missing else {}) | self._reasons.get(folder, {})
             listed.append(
                 SourceListed(
                     name=source.name,
@@ -137,70 +142,79 @@ class SourceFolders:
             )
         return SourcesResult(listed)
 
-    def _begin(self) -> None:
-        """Remove the rows of folders that are no sources any more, and watch those that are."""
+    def _apply_settings(self) -> None:
+        """Remove the rows of folders that are no sources any more, and watch the folders that are."""
         self.stop(STOP_SECONDS)
-        self._sources = _named(self._ormah.sources)
-        self._missing, self._scanned, self._empty = {}, {}, {}
-        own = [place.resolve() for place in ours(self._ormah)]
-        self._wrong = {}
+        self._sources = _sources_by_folder(self._ormah.sources)
+        self._unwatchable, self._scanned, self._empty = {}, {}, {}
+        own = [place.resolve() for place in own_folders(self._ormah)]
+        self._reasons = {}
         for folder in self._sources:
             if any(place == folder or place in folder.parents or folder in place.parents for place in own):
-                self._wrong[folder] = {str(folder): OURS}
-        watched = [source for folder, source in self._sources.items() if folder not in self._wrong]
+                self._reasons[folder] = {str(folder): OURS}
+        watched = [source for folder, source in self._sources.items() if folder not in self._reasons]
         rows = self._ormah.index.source_rows()
         removals = [row.path for row in rows if not any(source.holds(row) for source in watched)]
         if removals:
             self._ormah.index.apply({}, removals, head=None)
         self._watch = FolderWatch("sources", [source.folder for source in watched], self, quiet=QUIET)
-        self._tell()
+        self._record_troubles()
         if watched:
             self._watch.start()
 
     # ------------------------------------------------------------ the listener
 
     def wants(self, folder: Path, path: Path, is_folder: bool = False) -> bool:
-        """Return whether a file of a source is read, by its path alone; folders are looked into."""
+        """Return whether a file of a source is read, by its path alone. Every folder is walked."""
         if is_folder:
             return True
         relative = path.relative_to(folder)
         source = self._sources[folder]
         return (
             path.name.lower().endswith(DOCUMENTS)
-            and not any(hidden(part) for part in relative.parts)
+            and not any(is_hidden(part) for part in relative.parts)
             and not any(part.casefold() == TEMPLATES for part in relative.parts[:-1])
             and (source.include is None or source.include.match_file(relative.as_posix()))
             and not (source.exclude is not None and source.exclude.match_file(relative.as_posix()))
         )
 
     def troubled(self, wrong: dict[str, str]) -> None:
-        self._missing = wrong
-        self._tell()
+        """Called by `FolderWatch`: record which folders cannot be watched, and why."""
+        self._unwatchable = wrong
+        self._record_troubles()
 
     def scan(self, folder: Path) -> float | None:
-        """Compare a folder with the index, and read what changed."""
+        """Compare a folder with the index, and read the files that changed. Return after how many seconds to scan again
+        if a file is still being written; else None."""
         source = self._sources[folder]
+
+        # What the index has, and what the folder has.
         rows: dict[Path, list[SourceRow]] = {}
         for row in filter(source.holds, self._ormah.index.source_rows()):
             rows.setdefault(Path(row.file), []).append(row)
-        present = self._walk(folder)
+        present = self._present_files(folder)
         if rows and not present:
-            self._wrong[folder] = {str(folder): EMPTIED}
-            self._tell()
+            self._reasons[folder] = {str(folder): EMPTIED}
+            self._record_troubles()
             return None
+
+        # Files to read: those whose state, space or source differs from what the index has.
         fresh = []
-        for file, key in present.items():  # with the space and the name of its source
+        for file, key in present.items():
             indexed = {((row.size, row.mtime_ns, row.inode), row.space, row.source) for row in rows.get(file, ())}
             if self._empty.get(file) != key and indexed != {(key, source.space, source.label)}:
                 fresh.append(file)
-        written = [file for file in fresh if not resting(present[file][1] / 1e9, QUIET)]
+        written = [file for file in fresh if not is_rested(present[file][1] / 1e9, QUIET)]
         fresh = [file for file in fresh if file not in written]
-        # What is gone is looked at once all files rest: a file that is written may be one that was moved.
+        # Deleted files are examined only when no file is being written: that file may be a moved one.
         deleted = [] if written else [file for file in rows if file not in present]
-        wrong = self._wrong.get(folder, {})
+        wrong = self._reasons.get(folder, {})
         wrong = {path: why for path, why in wrong.items() if Path(path) in present and Path(path) not in fresh}
-        moved = self._follow(deleted, [file for file in fresh if file not in rows], rows)
-        fresh.sort(key=lambda file: file not in moved)  # so that their ids leave the old rows in the same transaction
+        moved = self._match_moved(deleted, [file for file in fresh if file not in rows], rows)
+
+        # Read the files and update the index in batches. Moved files come first, so that their ids leave the old rows in
+        # the same transaction.
+        fresh.sort(key=lambda file: file not in moved)
         puts: dict[str, tuple[bytes, FileState]] = {}
         notes: dict[str, Note | None] = {}
         removals = [row.path for file in deleted for row in rows[file]]
@@ -237,18 +251,20 @@ class SourceFolders:
                 puts, notes, removals = {}, {}, []
         if puts or removals:
             self._ormah.index.apply(puts, removals, head=None, notes=notes, embed=False)
-        self._wrong[folder] = wrong
+
+        # Record the result for `answer` and `doctor`.
+        self._reasons[folder] = wrong
         if not written:
             self._scanned[folder] = self._ormah.moment()
-        self._tell()
+        self._record_troubles()
         return QUIET if written else None
 
     # ------------------------------------------------------------ files
 
-    def _walk(self, folder: Path) -> dict[Path, FileKey]:
-        """Return the files of a source that are read, by path. Symbolic links are not followed."""
+    def _present_files(self, folder: Path) -> dict[Path, FileKey]:
+        """Return {file: its key} for the files of a source that are read. Symbolic links are not followed."""
         found: dict[Path, FileKey] = {}
-        for file in filter(partial(self.wants, folder), walk_documents(folder, ours(self._ormah))):
+        for file in filter(partial(self.wants, folder), walk_documents(folder, own_folders(self._ormah))):
             with suppress(OSError):  # it may be deleted meanwhile
                 state = file.lstat()
                 if stat.S_ISREG(state.st_mode):
@@ -256,21 +272,22 @@ class SourceFolders:
         return found
 
     def _origin(self, file: Path) -> str:
-        """Return the path of which the ids of a file are made: its own, or that where it was first found. A new file at
-        a path that another one left gets ids of its own."""
+        """Return the path of which the ids of a file's sections are made: the file's own path, or, if the file was
+        moved, the path where it was first found. A new file at a path from which another was moved gets ids of its
+        own."""
         moved: Mapping[str, str] = self._log.value(SOURCE, MOVED) or {}
         if (known := moved.get(str(file))) is not None:
             return known
         origin = str(file)
         while origin in moved.values():
-            origin += "\0"
+            origin += "\0"  # no path of a file has this character
         return origin
 
-    def _follow(
+    def _match_moved(
         self, deleted: Sequence[Path], added: Iterable[Path], rows: Mapping[Path, Sequence[SourceRow]]
     ) -> set[Path]:
-        """Record which of the files that came is one of those that are gone, where exactly one of each has the same
-        content, and return them."""
+        """Record which added files are deleted files under a new path, and return them. A pair has the same content,
+        which no other added or deleted file has."""
         if not deleted:
             return set()
         old: dict[str, list[Path]] = {}
@@ -289,14 +306,14 @@ class SourceFolders:
             self._log.put(SOURCE, MOVED, {**moved, **origins})
         return set(pairs)
 
-    def _tell(self) -> None:
-        """Store for `doctor` which folders cannot be read. Single files are named by `ormahctl sources` alone: many
-        folders have scans among their PDFs."""
-        wrong = {str(folder): why for folder, reasons in self._wrong.items() if (why := reasons.get(str(folder)))}
-        self._log.troubled(SOURCE, {**wrong, **self._missing})
+    def _record_troubles(self) -> None:
+        """Record for `doctor` which folders cannot be read. Single files are listed only by `ormahctl sources`, because
+        many folders have scans among their PDFs."""
+        wrong = {str(folder): why for folder, reasons in self._reasons.items() if (why := reasons.get(str(folder)))}
+        self._log.troubled(SOURCE, {**wrong, **self._unwatchable})
 
 
-def _named(listed: Sequence[SourceFolder]) -> dict[Path, _Source]:
+def _sources_by_folder(listed: Sequence[SourceFolder]) -> dict[Path, _Source]:
     """Return folder -> source, in the order of the configuration."""
     times = Counter(setting.folder.name for setting in listed)
     sources = {}

@@ -32,8 +32,8 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
 class SourceDocument(Struct, frozen=True):
-    """A file, or a member of a zip, as a stream. `name`: the file name without its endings; `member`: path in the
-    zip, "" for a file."""
+    """A file, or a member of a zip, as a stream. `name`: its file name without endings. `member`: its path in the zip;
+    "" for a file."""
 
     name: str
     member: str
@@ -52,7 +52,8 @@ def state_of(path: Path) -> SourceState:
 
 
 def display_path(file: Path) -> str:
-    """Return a path as text; another than the path if that is not UTF-8, which no program can name then."""
+    """Return a path as text, with bytes that are not UTF-8 replaced. It differs from the path only then, and names no
+    file."""
     return str(file).encode("utf-8", "replace").decode()
 
 
@@ -61,7 +62,7 @@ def is_session_file(path: Path) -> bool:
     return path.name.endswith(ENDINGS) and path.name not in NOT_THIS and not NO_SESSIONS.intersection(path.parts[:-1])
 
 
-def walk(folder: Path, without: tuple[Path, ...]) -> list[Path]:
+def session_files(folder: Path, without: tuple[Path, ...]) -> list[Path]:
     """Return the files in a folder that may hold sessions, oldest first. Folders in `without` are left out.
 
     A `.json` file is left out if there is a `.jsonl` file of the same name: Gemini CLI then wrote the chat anew as
@@ -103,13 +104,14 @@ def documents(path: Path) -> Iterator[Iterator[SourceDocument]]:
         if begin == b"PK\x03\x04":
             if not zipfile.is_zipfile(opened):
                 raise OSError(0, "the zip is damaged, or was not downloaded to its end")
-            yield _members(opened)
+            yield _zip_members(opened)
         else:
             stream = _Unpacked(_zstd().ZstdFile(opened)) if begin == _ZSTD else opened
             yield iter([SourceDocument(_stem(path.name), "", cast("BinaryIO", stream))])
 
 
 def _zstd() -> Any:
+    """Return the module that reads zstd, from Python's library or its backport."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -118,7 +120,7 @@ def _zstd() -> Any:
 
 
 class _Unpacked:
-    """Reads a compressed stream, up to `LARGEST` bytes of it. If that is cut off, it ends there."""
+    """Reads a compressed stream, at most `LARGEST` bytes of it. A stream that is cut off ends where it is cut off."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -140,11 +142,13 @@ class _Unpacked:
         return data
 
     def seek(self, place: int) -> None:
+        """Go to the byte `place` of the decompressed content."""
         self._stream.seek(place)
         self._done = place
 
 
-def _members(opened: BinaryIO) -> Iterator[SourceDocument]:
+def _zip_members(opened: BinaryIO) -> Iterator[SourceDocument]:
+    """Yield the members of a zip that may hold sessions, sorted by name. Raises OSError."""
     opened.seek(0)
     try:
         with zipfile.ZipFile(opened) as box:
@@ -159,6 +163,7 @@ def _members(opened: BinaryIO) -> Iterator[SourceDocument]:
 
 
 def _stem(name: str) -> str:
+    """Return a file name without the endings of session files."""
     for ending in (".zst", ".jsonl", ".json", ".txt"):
         name = name.removesuffix(ending)
     return name

@@ -30,7 +30,7 @@ class Rewriter:
     def __init__(self, found: PurgeSurvey) -> None:
         self.found = found
         self.forgotten = found.forgotten
-        self.done: dict[tuple[bytes, str], Any] = {}
+        self.rewritten: dict[tuple[bytes, str], Any] = {}
 
     def file(self, name: bytes, mode: bytes, blob: bytes, value: Any) -> tuple[bytes, bytes | None, Any]:
         """Return (name, mode, blob) for one file of one commit: unchanged, rewritten, or removed (mode None).
@@ -40,16 +40,18 @@ class Rewriter:
             return name, None, blob
         if oid in self.found.rewrite:
             key = blob, path if path.startswith(".ormah/") else path.rpartition(".")[2]
-            if key not in self.done:
+            if key not in self.rewritten:
                 data = self.forgotten.without(path, value.get_contents_by_identifier(blob))
-                self.done[key] = value.insert_file_with_contents(data)
-            blob = self.done[key]
+                self.rewritten[key] = value.insert_file_with_contents(data)
+            blob = self.rewritten[key]
         return _bytes(self.found.names.get(path, path)), mode, blob
 
     def commit(self, commit: Any, metadata: Mapping[str, Any]) -> None:
+        """Change one commit: its message, the names of its people and the paths of its files. `metadata`:
+        git-filter-repo's; it has the function that returns a commit's new id."""
         by_hand = not commit_message.parse(_text(commit.message)).trailers and len(commit.parents) < 2
         own = by_hand and any(_text(change.filename) in self.found.own_paths for change in commit.file_changes)
-        self._plain(commit, "author_name", "author_email", "committer_name", "committer_email", whole=own)
+        self._remove_memory(commit, "author_name", "author_email", "committer_name", "committer_email", whole=own)
 
         # git-filter-repo calls `file` only for files that exist. Where a file takes the new name of a deleted one, it stays.
         changes = {}
@@ -63,10 +65,12 @@ class Rewriter:
         commit.message = _COMMIT_ID.sub(renamed, commit.message)
 
     def tag(self, tag: Any, _metadata: Mapping[str, Any]) -> None:
-        self._plain(tag, "tagger_name", "tagger_email", whole=False)
+        """Change one annotated tag: its message and the name of its tagger."""
+        self._remove_memory(tag, "tagger_name", "tagger_email", whole=False)
 
-    def _plain(self, item: Any, *people: str, whole: bool) -> None:
-        """Remove the memory from the message of a commit or tag, and from the names of people."""
+    def _remove_memory(self, item: Any, *people: str, whole: bool) -> None:
+        """Remove the memory from the message of a commit or tag, and from the attributes `people`, which hold names.
+        `whole`: nothing but trailers remains of the message."""
         message = _text(item.message)
         if whole or self.forgotten.mentions(item.message) or self.forgotten.quoted(message):
             item.message = _bytes(commit_message.purged(message, self.forgotten, whole=whole))
@@ -75,10 +79,12 @@ class Rewriter:
 
 
 def _text(data: bytes) -> str:
+    """Return the text that `data` encodes; bytes that are not UTF-8 survive the way back by `_bytes`."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def _bytes(text: str) -> bytes:
+    """Return the bytes from which `_text` made the text."""
     return text.encode("utf-8", "surrogateescape")
 
 

@@ -1,11 +1,11 @@
 """Purge: put a history in which a memory never was in the place of the vault's (DESIGN section 12).
 
 1. The caller removes the memory from today's files by an ordinary op.
-2. While no other writer can write, `rewrite` makes a new git directory in `.ormah/tmp/purge`: git-filter-repo rewrites a
+2. While no other writer can write, `replace_history` makes a new git directory in `.ormah/tmp/purge`: git-filter-repo rewrites a
    fresh clone, every object of it is checked, and it gets the configuration of the old one.
 3. It exchanges the two git directories in one step, and deletes the old one. The new one holds the file `PURGE_MARK`,
    which says what was purged.
-4. The caller cleans index, state and archive, and calls `finish`, which deletes `PURGE_MARK`.
+4. The caller cleans index, state and archive, and calls `end_purge`, which deletes `PURGE_MARK`.
 
 After a crash before step 3 the old history is whole; after it the new one is, and `PURGE_MARK` tells what is left to clean.
 """
@@ -36,10 +36,11 @@ COPIED_FOLDERS = ("hooks", "info")
 """Folders of the old git directory, besides objects and refs, that are copied into the new one."""
 
 
-def look(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> PurgeSurvey:
-    """Return what a purge would change in the vault's repository. `taken`: tells whether a name leads to another memory.
+def survey_vault(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> PurgeSurvey:
+    """Return what a purge would change in the vault's repository. `taken`: tells whether a name leads to another
+    memory.
 
-    Raises Conflict for what would keep the old history.
+    Raises Conflict if HEAD is detached or work is stashed, because that would keep the old history.
     """
     store = Store(vault.git.git_dir)
     if vault.git.branch() is None or "refs/stash" in store.refs():
@@ -49,10 +50,10 @@ def look(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progr
 
 
 def remotes(vault: Vault, found: PurgeSurvey) -> list[PurgeRemote]:
-    """Return the remotes that may have what is purged, each with the command to push the new history to it.
+    """Return the remotes that may have what is purged, each with the command that pushes the new history to it.
 
-    One that was never fetched may. The command contains the last known commit of each branch (--force-with-lease),
-    because the purge removes the tracking branches.
+    A remote that was never fetched counts as one that may have it. The command contains the last known commit of each
+    branch (--force-with-lease), because the purge removes the tracking branches.
     """
     known = Store(vault.git.git_dir).refs()
     named = []
@@ -72,32 +73,37 @@ def remotes(vault: Vault, found: PurgeSurvey) -> list[PurgeRemote]:
     return named
 
 
-def rewrite(
+def replace_history(
     vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress, at: Callable[[str], None]
 ) -> PurgeSurvey:
-    """Put a new history, made of a clone and checked, in the place of the vault's, in one step, and delete the old one.
-    Call inside `vault.rewriting()`. Return what was changed. `at` is called with the name of each step.
+    """Replace the vault's history by a rewritten and checked clone, in one step, and delete the old one. Return what
+    was changed. To be called inside `vault.rewriting()`. `taken`: see `survey_vault`. `at` is called with the name of each
+    step.
 
     Raises:
-        VaultBusy: today's files hold it again, or another git wrote meanwhile. Conflict: remains of it were found.
-        Unavailable: git or the rewriting failed. In all of these cases nothing was changed.
+        VaultBusy: today's files contain the memory again, or another git wrote meanwhile.
+        Conflict: the new history would still contain the memory.
+        Unavailable: git or the rewriting failed.
+        In all of these cases nothing was changed.
     """
     git, place = vault.git, vault.root / PURGE_PLACE
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(mode=0o700, parents=True)
 
+    # A clone has no objects that no ref leads to, and no reflogs.
     progress(0, 0, "copying the history")
     old, new = Store(git.git_dir), Store.clone(git.git_dir, place / "git")
     refs = old.refs()
     found = survey(new, forgotten, taken, progress)
     before = new.run("rev-parse", "HEAD^{tree}"), new.run("rev-list", "--count", "HEAD")
     progress(0, 0, "writing the history anew")
-    _filter(new, found, place / "plan.json")
+    _run_filter(new, found, place / "plan.json")
     ids = [line.split() for line in (new.git_dir / "filter-repo/commit-map").read_bytes().splitlines()[1:]]
     found.commits, found.changed = len(ids), sum(old_id != new_id for old_id, new_id in ids)
     if before != (new.run("rev-parse", "HEAD^{tree}"), new.run("rev-list", "--count", "HEAD")):
         raise VaultBusy("today's files hold it again; its history is not rewritten yet", hint="repeat the command")
 
+    # Nothing that git or git-filter-repo keeps beside the history may contain the memory.
     progress(0, 0, "checking every object")
     for name in ("logs", "filter-repo"):
         shutil.rmtree(new.git_dir / name, ignore_errors=True)
@@ -108,7 +114,7 @@ def rewrite(
         if found.forgotten.mentions(item.data):
             raise Conflict(f"a {item.kind} of the new history would still hold it ({item.oid}); nothing was changed")
 
-    # From here it is made like the old one: its index holds today's files, and a lock keeps other gits out.
+    # Make the new git directory like the old one: its index holds today's files, and a lock keeps other gits out.
     for name in COPIED_FOLDERS:
         if (git.git_dir / name).is_dir():
             shutil.copytree(git.git_dir / name, new.git_dir / name, symlinks=True, dirs_exist_ok=True)
@@ -121,6 +127,8 @@ def rewrite(
     new.run("--work-tree", str(vault.root), "update-index", "-q", "--refresh", ok=(0, 1))
     shutil.copy2(git.git_dir / "index.lock", new.git_dir / "index.lock")
     os.sync()
+
+    # Exchange the two, unless another git has written into the old one meanwhile.
     if refs != old.refs():
         raise VaultBusy("another git moved a branch or tag meanwhile", hint="repeat the command")
     at("purge-written")
@@ -138,8 +146,9 @@ def rewrite(
     return found
 
 
-def _filter(clone: Store, found: PurgeSurvey, plan: Path) -> None:
-    """Rewrite the clone in a child process, as `found` says. The plan is a file, because it can be large."""
+def _run_filter(clone: Store, found: PurgeSurvey, plan: Path) -> None:
+    """Rewrite the clone in a child process, as `found` says. `plan`: the file by which the child gets `found`, which
+    can be large. Raises Unavailable if the child fails."""
     plan.touch(mode=0o600)
     plan.write_text(json.dumps(msgspec.to_builtins(found)), "utf-8")
     places = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]  # it runs in the clone
@@ -154,15 +163,15 @@ def _filter(clone: Store, found: PurgeSurvey, plan: Path) -> None:
         raise Unavailable(why, hint="`git fsck` in the vault says whether the history is sound")
 
 
-def pending(vault: Vault) -> Forgotten | None:
+def unfinished_purge(vault: Vault) -> Forgotten | None:
     """Return the memory that was purged from the history and must still be removed from the index and the state,
-    before `finish` is called; None: no purge is unfinished."""
+    before `end_purge` is called; None: no purge is unfinished."""
     try:
         return msgspec.convert(json.loads((vault.git.git_dir / PURGE_MARK).read_bytes()), Forgotten)
     except FileNotFoundError:
         return None
 
 
-def finish(vault: Vault) -> None:
-    """End the purge. Called once nothing outside the repository contains the memory."""
+def end_purge(vault: Vault) -> None:
+    """End the purge: delete `PURGE_MARK`. Called once nothing outside the repository contains the memory."""
     (vault.git.git_dir / PURGE_MARK).unlink(missing_ok=True)

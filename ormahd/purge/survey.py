@@ -39,8 +39,8 @@ class PurgeSurvey(Struct):
 
 
 def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> PurgeSurvey:
-    """Return what a purge has to change in the repository `store`. `taken`: tells whether a name (such as a title) now
-    leads to another memory."""
+    """Return what a purge has to change in the repository `store` so that it no longer has the memory `forgotten`.
+    `taken`: tells whether a name (such as a title) now leads to another memory."""
     # One pass over all objects. The links of blobs are kept, because they may lead to the memory by a title, and its
     # titles are known only once all versions of its note were read.
     naming: dict[str, bytes] = {}
@@ -56,7 +56,7 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
         if count % 1000 == 0:
             progress(count, 0, "reading the history")
     placed: dict[str, set[str]] = {}
-    for oid, path in store.placed():
+    for oid, path in store.blob_paths():
         placed.setdefault(oid, set()).add(path)
 
     # Versions of the note: those with its id, and those without any id at a path of the note, as a person may commit.
@@ -73,8 +73,11 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
         forgotten = forgotten.knowing(notes.values())
         forgotten = replace(forgotten, names=tuple(name for name in forgotten.names if not taken(name)))
 
+    # Other blobs: those that mention the memory, and those with a link that leads to it.
     led = {oid for oid, targets in linking.items() if any(map(forgotten.leads, targets))}
     rewrite = (naming.keys() | led) - drop
+
+    # Paths that mention the memory get new names, which no other path has.
     paths = set().union(*placed.values())
     names: dict[str, str] = {}
     for path in sorted(paths):
@@ -85,6 +88,8 @@ def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], pro
                 new, number = f"{stem}-{number}{dot}{ending}", number + 1
             names[path] = new
             paths.add(new)
+
+    # A commit or tag: its headers, an empty line, its message.
     bodies = (data.partition(b"\n\n")[2].decode("utf-8", "replace") for data in messages)
     in_messages = any(map(forgotten.mentions, messages)) or any(map(forgotten.quoted, bodies))
     return PurgeSurvey(

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ormahd.actions.work import fix, fix_as_text, when
 from ormahd.index.rows import GLOBAL, Filter, NodeRow
-from ormahd.ingest.readers.deeds import only_looks, status_of
+from ormahd.ingest.readers.deeds import only_reads, status_of
 from ormahd.ormah import Ormah
 from ormahd.process.own_files import open_regular
 from ormahd.sessions.failures import error_of, terms_of
@@ -37,7 +37,7 @@ def printed(fields: Mapping[str, Any]) -> str:
     command. Claude Code says `error`, Gemini CLI the exit status in its answer, Codex only in the transcript."""
     tool, response = fields.get("tool_input"), fields.get("tool_response")
     command = tool.get("command") if isinstance(tool, dict) else None
-    if not isinstance(command, str) or only_looks(command) or fields.get("is_interrupt") is True:
+    if not isinstance(command, str) or only_reads(command) or fields.get("is_interrupt") is True:
         return ""
     if isinstance(fields.get("error"), str):
         return str(fields["error"])

@@ -48,10 +48,10 @@ from ormahd.errors import BadRequest, Incompatible, NotReady, Unavailable
 from ormahd.git.commit_message import REQUEST
 from ormahd.git.refs import find_commits
 from ormahd.index.index import Index
-from ormahd.ingest.backfill import past
+from ormahd.ingest.backfill import past_sessions
 from ormahd.ingest.bring_in import ingest
 from ormahd.ingest.documents.copies import ingest_document
-from ormahd.ingest.documents.finding import look_at
+from ormahd.ingest.documents.finding import find_files
 from ormahd.ingest.intake import Intake
 from ormahd.jobs.judging import Judging
 from ormahd.jobs.maintenance.maintenance import Maintenance
@@ -188,7 +188,7 @@ def resolve_conflict(vault: Vault, params: api.ResolveConflictParams) -> api.Res
 def look(ormah: Ormah, params: api.IngestPathParams, caller: Caller) -> api.IngestPathResult:
     """Return what is in the files at a path. Raises BadRequest for conversations if `sessions.exclude` covers the
     caller's folder."""
-    found = look_at(ormah, params)
+    found = find_files(ormah, params)
     if found.files:
         _refuse_unkept(ormah, caller)
     return found
@@ -248,11 +248,11 @@ def ingest_sessions(
     if source != "backfill":
         _refuse_unkept(ormah, caller)
 
-    with intake.extraction.alone:
+    with intake.extraction.reading_lock:
         found = ingest(ormah, params.path, unnamed=params.unnamed, progress=progress, source=source)
         for fact in found.facts:
             found.out.proposed += propose_memory(ormah, proposals, fact.title, fact.text, fact.type, fact.origin)
-        intake.extraction.read_all(found.out, found.grown)
+        intake.extraction.read_grown(found.out, found.grown)
     return found.out
 
 
@@ -305,7 +305,7 @@ HANDLERS: Final[Mapping[str, Callable[..., api.Result]]] = {
     "ingest.conversation": ingest_conversation,
     "ingest.file": ingest_document,
     "ingest.sources": sources,
-    "ingest.past": past,
+    "ingest.past": past_sessions,
     "ingest.backfill": fill_back,
     "admin.health": health,
     "admin.stats": admin.stats,

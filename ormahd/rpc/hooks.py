@@ -348,7 +348,7 @@ class Hooks:
                 if not file.name.endswith(".part"):
                     self.answer(own_files.read(file))
                     if self._capture is not None:
-                        self._capture.settle()
+                        self._capture.read_queued()
                 own_files.remove(file)
             except OSError as error:
                 log.warning("an event that a hook left could not be read: %s", error)

@@ -29,8 +29,9 @@ from ormahd.vault.worktree import safe_path
 
 
 class Plan(Struct):
-    """The planned join of the commit `other` to the commit `head`. `base`: their merge base, or None. `changes`:
-    `{key: (our version, wanted version)}` of the files that change here. `reasons`: sentences on choices between two changes."""
+    """The planned join of the commit `other` to the commit `head`. `base`: their merge base, or None. `changes`: `{key:
+    (our version, wanted version)}` of the files that change here. `reasons`: a sentence for each choice between two
+    changes."""
 
     base: str | None
     head: str
@@ -49,8 +50,9 @@ def merge_base(vault: Vault, commit: str, other: str) -> str | None:
     return out[0] if out else None
 
 
-def count(vault: Vault, commits: str, without: str | None) -> int:
-    """Return the number of commits in the history of `commits` that are not in that of `without`."""
+def count_commits(vault: Vault, commits: str, without: str | None) -> int:
+    """Return the number of commits in the history of the commit `commits` that are not in that of `without` (None:
+    all)."""
     found = set(vault.git.run("rev-list", commits, *([] if without is None else [f"^{without}"])).split())
     if found and without is not None:  # where the clocks of commits differ, git lists some that both have
         found -= set(vault.git.run("rev-list", without).split())
@@ -64,8 +66,8 @@ def card_of(vault: Vault, commit: str) -> Card | None:
 
 
 def check_files(vault: Vault, base: str | None, other: str) -> None:
-    """Raise Conflict when the other side has a file that must not be in a vault: one with an unsafe path, one that
-    belongs to the running daemon, a link, a submodule or rules by which git would convert files."""
+    """Raise Conflict when the other side has a file that must not be in a vault. That is a file with an unsafe path, or
+    that belongs to the running daemon; a link; a submodule; or rules by which git would convert files."""
     for path, _, entry in vault.differences(base, other):
         if entry is None:
             continue
@@ -95,7 +97,7 @@ def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
     """
     check_files(vault, base, other)
     out = Plan(base, head, other)
-    ours_changed, theirs_changed = _matched(changed(vault, base, head), changed(vault, base, other))
+    ours_changed, theirs_changed = _with_shared_keys(changed(vault, base, head), changed(vault, base, other))
     wanted: dict[str, Version | None] = {}
     now: dict[str, Version | None] = {}
     for key in {**ours_changed, **theirs_changed}:
@@ -103,15 +105,15 @@ def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
         ours = ours_changed[key][1] if key in ours_changed else before
         theirs = theirs_changed[key][1] if key in theirs_changed else before
         now[key] = ours
-        wanted[key] = settle(out, key, before, ours, theirs)
-    part(vault, out, wanted)
+        wanted[key] = resolved(out, key, before, ours, theirs)
+    separate_paths(vault, out, wanted)
     out.changes = {key: (now[key], wanted[key]) for key in wanted if now[key] != wanted[key]}
     return out
 
 
-def _matched(ours: Mapping[str, Pair], theirs: Mapping[str, Pair]) -> tuple[dict[str, Pair], dict[str, Pair]]:
-    """Return both mappings with one key per file: where only one side gave a file an id, the other side's entry gets
-    this id as its key too. `ours`, `theirs`: the changes of each side, as from `three_way.changed`."""
+def _with_shared_keys(ours: Mapping[str, Pair], theirs: Mapping[str, Pair]) -> tuple[dict[str, Pair], dict[str, Pair]]:
+    """Return both mappings with one key per file. If only one side gave a file an id, the entry of the other side gets
+    this id as its key too. `ours`, `theirs`: the changes of each side, as `three_way.changed` returns them."""
     by_place: dict[str, str] = {}
     for pairs in (theirs, ours):
         for key, (before, _) in pairs.items():
@@ -119,18 +121,22 @@ def _matched(ours: Mapping[str, Pair], theirs: Mapping[str, Pair]) -> tuple[dict
                 by_place[before.path] = key
 
     def keyed(pairs: Mapping[str, Pair]) -> dict[str, Pair]:
+        """Return the changes of one side under the keys that both sides share."""
         return {key if pair[0] is None else by_place[pair[0].path]: pair for key, pair in pairs.items()}
 
     return keyed(ours), keyed(theirs)
 
 
-def settle(out: Plan, key: str, base: Version | None, ours: Version | None, theirs: Version | None) -> Version | None:
-    """Return the version that a file gets by the join (None: it is removed). Conflicts, and the reasons of choices
-    between two changes, are added to the plan `out`."""
+def resolved(out: Plan, key: str, base: Version | None, ours: Version | None, theirs: Version | None) -> Version | None:
+    """Return the version that a file gets by the join (None: it is removed). Conflicts are added to the plan `out`, and
+    a sentence for each choice between two changes. `base`, `ours`, `theirs`: as for `three_way.join`."""
     joined = join(base, ours, theirs)
     if not joined.conflicts:
         out.reasons += [f"{joined.version.path}: {reason}" for reason in joined.reasons if joined.version]
-        return _placed(base, ours, theirs, joined)
+        return _at_new_path(base, ours, theirs, joined)
+
+    # A conflict. If one side removed the file, the other side's version stays. Otherwise the fields are merged, with our
+    # values where both sides changed one.
     fields: tuple[str, ...] = ("note",)
     values: dict[str, dict[str, str | None]] = {}
     if ours is None or theirs is None:
@@ -139,12 +145,14 @@ def settle(out: Plan, key: str, base: Version | None, ours: Version | None, thei
         data = None if base is None else base.data
         merged = merge_file(data, ours.data, theirs.data, ours.path, keep_ours=True)
         result = Joined(Version(ours.path, merged.data or ours.data), (), merged.reasons)
-        version, kept_side = _placed(base, ours, theirs, result), "ours"
+        version, kept_side = _at_new_path(base, ours, theirs, result), "ours"
         fields = tuple(lost.field for lost in merged.conflicts)
         values = {
             lost.field: {"base": lost.base, "ours": lost.ours, "theirs": lost.theirs} for lost in merged.conflicts
         }
         out.reasons += [f"{ours.path}: {reason}" for reason in merged.reasons]
+
+    # Set all versions aside.
     assert version is not None
     before, our, their = (None if side is None else side.data for side in (base, ours, theirs))
     about = version.path, node_of(key), fields
@@ -152,9 +160,9 @@ def settle(out: Plan, key: str, base: Version | None, ours: Version | None, thei
     return version
 
 
-def _placed(base: Version | None, ours: Version | None, theirs: Version | None, joined: Joined) -> Version | None:
-    """Return the merged file at the path of the side that moved it. If both sides moved it, it gets the shorter
-    path, which is the same on both machines."""
+def _at_new_path(base: Version | None, ours: Version | None, theirs: Version | None, joined: Joined) -> Version | None:
+    """Return the merged file, at the path to which a side moved it. If both sides moved it, it gets the shorter path,
+    which is the same on both machines."""
     version = joined.version
     if version is None or ours is None or theirs is None or ours.path == theirs.path:
         return version
@@ -163,9 +171,9 @@ def _placed(base: Version | None, ours: Version | None, theirs: Version | None, 
     return Version(min(moved, key=lambda path: (len(path), path)), version.data)
 
 
-def part(vault: Vault, out: Plan, wanted: dict[str, Version | None]) -> None:
-    """Rename files that would get the same path, all but one of them. The new names are the same on every machine.
-    `wanted`: `{key: planned version}`, in which the paths are changed."""
+def separate_paths(vault: Vault, out: Plan, wanted: dict[str, Version | None]) -> None:
+    """Rename the files that would get the path of another file. The new names are the same on every machine. `wanted`:
+    `{key: planned version}`, in which the paths are changed."""
     by_path: dict[str, list[str]] = {}
     for key, version in wanted.items():
         if version is not None:
@@ -191,11 +199,11 @@ def part(vault: Vault, out: Plan, wanted: dict[str, Version | None]) -> None:
 # ---------------------------------------------------------------- doing
 
 
-def carry_out(
+def commit_plan(
     vault: Vault, found: Plan, subject: str, *, source: str, person: bool, body: Sequence[str] = ()
 ) -> Committed | None:
     """Save the versions in conflict under `.ormah/conflicts`, and commit the files of the plan `found`. Return the
-    commit; None: HEAD contains all changes.
+    commit; None if HEAD contains all changes already.
 
     Raises:
         Conflict: a file, or HEAD, is not what the plan was made from; nothing was changed.
@@ -208,7 +216,7 @@ def carry_out(
     changed_nodes = {node_of(key) for key, (now, wanted) in found.changes.items() if now != wanted}
     unchanged = dict.fromkeys(conflict.node for conflict in found.conflicts if conflict.node not in changed_nodes)
     trailers = [("Ormah-Nodes", node) for node in unchanged if node]
-    trailers += [*(("Ormah-Conflict", conflict.path) for conflict in found.conflicts), ("Ormah-Machine", machine())]
+    trailers += [*(("Ormah-Conflict", conflict.path) for conflict in found.conflicts), ("Ormah-Machine", hostname())]
     text = "\n".join(sentences)
     tx = vault.transaction(subject, kind=Kind.SYNC, source=source, person=person, body=text, trailers=trailers)
     commits = {"base": found.base, "ours": found.head, "theirs": found.other}
@@ -216,22 +224,22 @@ def carry_out(
     try:
         with tx:
             write(tx, found.changes)
-            _as_it_is(vault, tx)
+            _expect_equal_untracked(vault, tx)
             tx.join(found.other, on=found.head)
     finally:
-        if tx.committed is None and not vault.stands(tx.op):
+        if tx.committed is None and not vault.has_op(tx.op):
             drop(vault.root, tx.op)
     return tx.committed
 
 
-def machine() -> str:
-    """Return the name of this machine, which the commits of its syncs contain."""
+def hostname() -> str:
+    """Return the name of this machine, for the commits of its syncs."""
     return " ".join(socket.gethostname().split())[:60] or "unnamed"
 
 
-def _as_it_is(vault: Vault, tx: Transaction) -> None:
-    """Let the join replace an untracked file at the path of an incoming file, instead of raising Conflict, when both
-    have the same bytes."""
+def _expect_equal_untracked(vault: Vault, tx: Transaction) -> None:
+    """Let the join replace an untracked file that has the same bytes as the incoming file at its path. Otherwise the
+    commit would raise Conflict for it."""
     for path, wish in tx.wishes.items():
         if wish.expect is None and wish.data is not None and os.path.lexists(vault.root / path):
             try:

@@ -39,9 +39,9 @@ class _Join(Struct, frozen=True):
 
 
 def set_aside_replaced(vault: Vault, before: str, tip: str) -> list[SetAside]:
-    """Find the values of this machine that were replaced where another machine's sync had a conflict and kept its
-    own. Set the versions of these conflicts aside, and return them. `before`: this machine's last commit. `tip`: the
-    commit with the other machines' syncs; only commits after `before` are examined."""
+    """Find the values of this machine that another machine's sync replaced in a conflict. Set the versions of these
+    conflicts aside, and return the conflicts. `before`: this machine's last commit. `tip`: the commit with the other
+    machines' syncs; only commits after `before` are examined."""
     found: list[SetAside] = []
     for join in _joins(vault, before, tip):
         base = merge_base(vault, join.theirs, join.ours)
@@ -61,9 +61,10 @@ def set_aside_replaced(vault: Vault, before: str, tip: str) -> list[SetAside]:
 
 
 def _joins(vault: Vault, before: str, tip: str) -> Iterator[_Join]:
-    """Yield the syncs with conflicts between the commits `before` and `tip`, oldest first: those that joined a
-    commit of the history of `before`."""
+    """Yield the syncs that had conflicts and joined a commit of this machine's history. They are those between the
+    commits `before` and `tip`, oldest first."""
     out = vault.git.run("log", "--merges", "--reverse", "-z", _LOG, f"{before}..{tip}").decode("utf-8", "replace")
+    # `_LOG` has four fields, and each ends in NUL.
     parts = out.split("\0")
     for commit, parents, author, text in zip(*[iter(parts)] * 4, strict=False):
         made = commit_message.parse(text)
@@ -76,9 +77,9 @@ def _joins(vault: Vault, before: str, tip: str) -> Iterator[_Join]:
             yield _Join(op, commit.strip(), sides[0], sides[1], made.trailer(MACHINE) or author)
 
 
-def taken_back(vault: Vault, conflict: SetAside, today: bytes) -> bytes:
-    """Return `today`, the note's bytes now, with this machine's values in place of those that replaced them in the
-    conflict `conflict`. The rest of the note stays unchanged.
+def with_own_values(vault: Vault, conflict: SetAside, today: bytes) -> bytes:
+    """Return the note of a conflict with this machine's values instead of those that replaced them. `today`: the note's
+    bytes now, whose other values stay unchanged.
 
     Raises:
         BadRequest: no value of this machine was replaced, or this machine had removed the note.

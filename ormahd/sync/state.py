@@ -10,13 +10,13 @@ from msgspec import Struct, field
 
 from ormahd.errors import Conflict
 from ormahd.git.refs import is_ancestor
-from ormahd.git.remote import Network, Remote, set_value, synced_key, value
+from ormahd.git.remote import Network, Remote, config_value, set_config_value, synced_key
 from ormahd.vault.vault import Vault
 
 
 class SyncState(Struct):
-    """Keeps the result of the last sync of one running vault, in RAM. `busy`: held while a sync runs. `stopping`: set
-    to end the running sync. `offline_since`: since when the remote is out of reach, or None."""
+    """The result of the last sync of one running vault, in RAM. `busy`: held while a sync runs. `stopping`: set to end
+    the running sync. `offline_since`: since when the remote is out of reach; None: it is not."""
 
     busy: threading.Lock = field(default_factory=threading.Lock)
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -26,10 +26,12 @@ class SyncState(Struct):
     trouble: str | None = None
     """Why the last sync failed, as a sentence; None: it succeeded."""
 
-    def done(self, when: datetime) -> None:
+    def record_success(self, when: datetime) -> None:
+        """Record that a sync succeeded."""
         self.last, self.offline_since, self.trouble = when, None, None
 
-    def failed(self, when: datetime, why: str, *, offline: bool) -> None:
+    def record_failure(self, when: datetime, why: str, *, offline: bool) -> None:
+        """Record that a sync failed because of `why`. `offline`: the remote was out of reach."""
         self.trouble = why
         self.offline_since = (self.offline_since or when) if offline else None
 
@@ -37,18 +39,21 @@ class SyncState(Struct):
 def note_synced(vault: Vault, remote: Remote, commit: str) -> None:
     """Record `commit` as the last one that both this vault and the remote have. Its id is stored in git's
     configuration, because a ref would keep purged commits alive, or be rewritten by the purge."""
-    set_value(vault.git, _key(remote), commit)
+    set_config_value(vault.git, _synced_setting(remote), commit)
 
 
-def _key(remote: Remote) -> str:
+def _synced_setting(remote: Remote) -> str:
+    """Return the name of git's setting for the last commit that both this vault and the remote had."""
     return synced_key(remote.tracking.removeprefix("refs/remotes/"))
 
 
 def check_our_history(vault: Vault, remote: Remote, wire: Network) -> None:
     """Raise Conflict when this vault's history was rewritten since the last sync (a purge, `git commit --amend`) and
-    the remote still has the old one. `wire` asks the remote for the last commit of its branch. Called before anything
-    is fetched, so that purged content does not get back into this repository."""
-    head, synced = vault.head(), value(vault.git, _key(remote))
+    the remote still has the old one. `wire` asks the remote for the last commit of its branch.
+
+    To be called before anything is fetched, so that purged content does not get back into this repository.
+    """
+    head, synced = vault.head(), config_value(vault.git, _synced_setting(remote))
     if head is None or synced is None or _related(vault, synced, head):
         return
     known = vault.git.resolve(f"{remote.tracking}^{{commit}}")
@@ -71,7 +76,7 @@ def check_remote_history(vault: Vault, remote: Remote, tip: str) -> None:
     """Raise Conflict when the remote's history was rewritten since the last sync (a purge, a forced push): joining it
     would restore what was removed from it. `tip`: the last commit of the remote's branch."""
     branch = remote.branch.removeprefix("refs/heads/")
-    head, synced = vault.head(), value(vault.git, _key(remote))
+    head, synced = vault.head(), config_value(vault.git, _synced_setting(remote))
     if head is None or synced is None or _related(vault, synced, tip) or not _related(vault, synced, head):
         return
     raise Conflict(
@@ -84,8 +89,8 @@ def check_remote_history(vault: Vault, remote: Remote, tip: str) -> None:
 
 
 def _related(vault: Vault, synced: str, commit: str) -> bool:
-    """Whether `commit` descends from the commit `synced`, or is an ancestor of it (after a reset, or when a remote
-    was restored from a backup)."""
+    """Whether one of the two commits descends from the other. `commit` may be an ancestor of `synced` after a reset, or
+    when a remote was restored from a backup. False if the commit `synced` is not in the repository."""
     if vault.git.resolve(f"{synced}^{{commit}}") is None:
         return False
     return is_ancestor(vault.git, synced, commit) or is_ancestor(vault.git, commit, synced)

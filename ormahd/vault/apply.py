@@ -22,7 +22,7 @@ from ormahd.git.refs import HeadMover, Moved, is_ancestor, within
 from ormahd.git.repository import Git, Signature
 from ormahd.model.change import Committed
 from ormahd.process.disk import Flusher, sync_directory
-from ormahd.vault.conflicts import bring_in
+from ormahd.vault.conflicts import merge_late_save
 from ormahd.vault.lock import VaultLock
 from ormahd.vault.op import PlannedOp
 from ormahd.vault.worktree import Displaced, Worktree, Write
@@ -43,10 +43,10 @@ class Builder:
         self._objects = objects
 
     def build(self, ops: Sequence[PlannedOp], head: str | None, fresh: Fresh) -> tuple[list[str | None], Changes]:
-        """Build the commits of these ops on top of the commit `head`. Return (for each op the id of its commit, the
-        entries that git's index must get). The id is None when `head` contains the op's changes. New objects are
-        added to `fresh`."""
-        root = self._objects.root(head)
+        """Build the commits of these ops on top of the commit `head`. Return (the id of each op's commit, the entries
+        that git's index must get). An id is None when `head` contains the op's changes. New objects are added to
+        `fresh`."""
+        root = self._objects.root_tree(head)
         parent = head
         commits: list[str | None] = []
         all_changes: Changes = {}
@@ -61,10 +61,12 @@ class Builder:
         return commits, all_changes
 
     def _changes(self, op: PlannedOp, root: str | None, fresh: Fresh) -> Changes:
+        """Return the changes of a tree that the op makes, and add their blobs to `fresh`. `root`: the tree before the
+        op; a file that it has keeps its mode."""
         changes: Changes = {}
         for change in op.changes:
             path = os.fsencode(change.path)
-            old = self._objects.file(root, path, fresh)
+            old = self._objects.file_entry(root, path, fresh)
             changes[path] = (
                 None
                 if change.data is None
@@ -75,12 +77,13 @@ class Builder:
     def _commit(
         self, op: PlannedOp, tree: str, root: str | None, parent: str | None, head: str | None, fresh: Fresh
     ) -> str | None:
-        """Return the id of the op's commit, or None when HEAD contains all its changes. `tree`: the tree to commit;
-        `root`: the tree of its parent.
+        """Return the id of the op's commit; None when the commit before it contains all its changes. A new commit is
+        added to `fresh`. `tree`: the tree to commit; `parent`, `root`: the commit before it and that one's tree;
+        `head`: HEAD's commit.
 
-        If the op joins another history, the commit `op.joins` becomes the second parent, even when no file
-        changes. When the result would be a fast-forward, `op.joins` itself is returned: otherwise two machines
-        would for ever answer each other's merge commits with new ones.
+        If the op joins another history, the commit `op.joins` becomes the second parent, even when no file changes.
+        When the result would be a fast-forward, `op.joins` itself is returned: otherwise two machines would for ever
+        answer each other's merge commits with new ones.
         """
         parents = [] if parent is None else [parent]
         other = op.joins
@@ -89,7 +92,7 @@ class Builder:
                 return None
         elif (
             parent == head
-            and tree == self._objects.root(other)
+            and tree == self._objects.root_tree(other)
             and (head is None or is_ancestor(self._git, head, other))
         ):
             return other
@@ -110,11 +113,9 @@ log = logging.getLogger(__name__)
 
 
 class Queued(Struct, eq=False):
-    """One op in the writer's queue.
-
-    `done`: event that is set when the op is over; it then has a `result`, an `error`, or (nothing to commit) neither.
-    `tried`: event that is set with `done`, and also when a first try failed because of `why`.
-    """
+    """One op in the writer's queue. `done`: set when the op is over; the op then has a `result` or an `error`, or
+    neither if there was nothing to commit. `tried`: set with `done`, and also when a first try failed because of
+    `why`."""
 
     plan: PlannedOp
     tried: threading.Event = field(default_factory=threading.Event)
@@ -125,7 +126,8 @@ class Queued(Struct, eq=False):
 
 
 class _Ready(Struct):
-    """An op whose files are as it expects them. `writes`: the changes of its files in the folder."""
+    """An op whose files are the versions that it expects. `writes`: the changes of its files in the folder. `commit`,
+    `parent`: its commit, and the commit before it."""
 
     op: Queued
     writes: list[Write]
@@ -154,7 +156,7 @@ class _Next(Struct):
 
 class Applier:
     """Writes one batch of ops at a time: the commits, the branch, the files in the folder and git's index. Callers
-    must hold the writer's `_writing_lock`, and have called `recovery.finish`."""
+    must hold the writer's `_writing_lock`, and have called `recovery.finish_write`."""
 
     def __init__(
         self,
@@ -175,56 +177,58 @@ class Applier:
         self.flusher = flusher
         self.at = at
         self._vault_lock = vault_lock
-        self.behind = False
+        self.unfinished = False
         """Whether the branch has moved, or may have, and files and git's index do not follow it yet: then the lock stays,
-        so that no program commits before `recovery.finish` has ended it."""
+        so that no program commits before `recovery.finish_write` has ended it."""
         self._refused = set[str]()
         """Paths of files that could not be replaced after their commit, such as immutable ones."""
         self._builder = Builder(git, objects)
 
     def apply(self, ops: Sequence[Queued]) -> str | None:
-        """Commit the ops in order. Return None when all are over, or else the reason why they must wait.
+        """Commit the ops in order. Return None when all ops are over, otherwise the reason why they must wait.
 
-        Each committed op gets a `result`, except one whose changes HEAD had already. An op gets an `error` if a file is
-        not the version that it expects. If an exception is raised, no op was done, or it is not known.
+        Each committed op gets a `result`. An op whose changes HEAD contains already gets none. An op gets an `error` if
+        a file is not the version that it expects. If an exception is raised, either nothing was committed, or Ormah
+        cannot know whether it was.
         """
         self._vault_lock.keep()
         if why := busy(self.git, self.lock):
             return why
         if not self.lock.take(ops[0].plan.op):
             return HELD
-        self.behind = False
+        self.unfinished = False
         try:
             with self.worktree.held():
-                return self._locked(ops)
+                return self._apply_locked(ops)
         finally:
-            if not self.behind:
+            if not self.unfinished:
                 self.lock.release()
                 self.at("unlocked")
 
-    def _locked(self, ops: Sequence[Queued]) -> str | None:
+    def _apply_locked(self, ops: Sequence[Queued]) -> str | None:
+        """Do what `apply` does, while `index.lock` is held and the folder of staged files is open."""
         if why := busy(self.git, self.lock, held=True):
             return why
         self.at("locked")
-        root = self.objects.root(self.git.head())
+        root = self.objects.root_tree(self.git.head())
         ready: list[_Ready] = []
         try:
             for op in ops:
-                self._check(op, root, ready)
+                self._check_op(op, root, ready)
             why = self._commit(ready) if ready else None
         finally:
-            if not self.behind:
+            if not self.unfinished:
                 for write in [write for one in ready for write in one.writes if not write.placed]:
                     self.worktree.drop(write)
         return why
 
     # Files
 
-    def _check(self, op: Queued, root: str | None, ready: list[_Ready]) -> None:
+    def _check_op(self, op: Queued, root: str | None, ready: list[_Ready]) -> None:
         """Add the op to `ready` if all its files are the versions that it expects; else give it an error.
 
-        They may not be: a git process that held index.lock before us (`git stash`, `git checkout`) may have replaced
-        them. `root`: the tree of HEAD, which may have a link or a submodule in the place of a folder.
+        A git process that held index.lock before (`git stash`, `git checkout`) may have replaced the files. `root`: the
+        tree of HEAD, which may have a link or a submodule where the op expects a folder.
         """
         writes = [Write(one.path, one.old, one.data) for one in op.plan.changes if one.base != one.data]
         ready.append(_Ready(op, writes))
@@ -232,7 +236,7 @@ class Applier:
         try:
             for change in op.plan.changes:
                 if change.data is not None:
-                    self.objects.passable(root, os.fsencode(change.path))
+                    self.objects.check_passable(root, os.fsencode(change.path))
                 if change.base == change.data and (found := self.worktree.read(change.path)) != change.data:
                     raise Displaced(change.path, found)
             for write in writes:
@@ -243,19 +247,20 @@ class Applier:
             for write in writes:
                 self.worktree.drop(write)
 
-    def _place(self, one: _Ready) -> None:
-        """Bring the files of a committed op into the folder. A save of this moment is merged with the op's version."""
+    def _place_files(self, one: _Ready) -> None:
+        """Put the new versions of a committed op's files into the folder. A version that a person saved meanwhile is
+        merged. A file that cannot be written gives the op an error."""
         for write in one.writes:
             try:
                 self.worktree.place(write)
                 self.at("exchanged")
             except Displaced as displaced:
                 if displaced.found is not None:
-                    self._bring_in(one, write, displaced.found)
-                elif write.data is not None and self.worktree.absent(write.path) == (write.old is None):
+                    self._merge_late_save(one, write, displaced.found)
+                elif write.data is not None and self.worktree.is_absent(write.path) == (write.old is None):
                     raise Unavailable(f"the staged version of {write.path} is gone") from displaced
                 elif write.data is not None:
-                    self.worktree.follow(write)
+                    self.worktree.write_where_moved(write)
             except Conflict as conflict:  # a person has put a link or a folder there
                 log.warning("%s is committed, and not written: %s", write.path, conflict.message)
             except OSError as exc:  # the next scan takes what is there for a person's, and commits it
@@ -266,15 +271,17 @@ class Applier:
                     hint="make the file writable; `ormahctl history` has the change, `ormahctl undo` brings it back",
                 )
 
-    def _bring_in(self, one: _Ready, write: Write, late: bytes) -> None:
+    def _merge_late_save(self, one: _Ready, write: Write, late: bytes) -> None:
+        """Merge `late`, which a person saved into the file of `write` meanwhile, into the op's version of it, and log
+        that."""
         change = next(change for change in one.op.plan.changes if change.path == write.path)
-        log.warning("%s", bring_in(self.worktree, change, late, one.op.plan.op))
+        log.warning("%s", merge_late_save(self.worktree, change, late, one.op.plan.op))
 
     # History
 
-    def _begin(self, ops: Sequence[PlannedOp], head: str | None) -> _Next:
-        """Build the commits of these ops on the commit `head` in RAM, and start the git processes that will write the
-        index and move the branch."""
+    def _prepare(self, ops: Sequence[PlannedOp], head: str | None) -> _Next:
+        """Build the commits of these ops on the commit `head` in RAM, and start two git processes: one prepares the new
+        index, the other will move the branch."""
         fresh: Fresh = {}
         commits, changes = self._builder.build(ops, head, fresh)
         tip = next((commit for commit in reversed(commits) if commit is not None), None)
@@ -290,16 +297,17 @@ class Applier:
         return _Next(head, commits, tip, fresh, index, mover)
 
     def _commit(self, ready: Sequence[_Ready]) -> str | None:
-        """Commit the ops in `ready` and bring files and index in line. Return None when that is done, or else the reason
-        why the batch must wait. If an exception is raised before the branch has moved, nothing was changed."""
+        """Commit the ops in `ready`, and bring the files and git's index in line. Return None when that is done,
+        otherwise the reason why the batch must wait. If an exception is raised before the branch has moved, nothing was
+        changed."""
         staged: list[Write] = [write for one in ready for write in one.writes]
         for _ in range(ATTEMPTS):
-            made = self._begin([one.op.plan for one in ready], self.git.head())
+            made = self._prepare([one.op.plan for one in ready], self.git.head())
             try:
-                outcome = self._move(ready, made, staged)
+                outcome = self._move_branch(ready, made, staged)
                 staged = []
                 if outcome is Moved.YES:
-                    self._follow(ready, made)
+                    self._update_folder(ready, made)
                     return None
             finally:
                 made.drop()
@@ -309,8 +317,10 @@ class Applier:
                 return why
         return "the branch keeps moving under other commits"
 
-    def _move(self, ready: Sequence[_Ready], made: _Next, staged: Sequence[Write]) -> Moved:
-        """Make the objects, the files `staged` and the lock's note durable, and move the branch to the last commit."""
+    def _move_branch(self, ready: Sequence[_Ready], made: _Next, staged: Sequence[Write]) -> Moved:
+        """Write the objects, the files `staged` and the lock's note durably, then move the branch to `made.tip`. Return
+        whether it moved; also `Moved.YES` if it need not move."""
+        # Write all that the commits need, in parallel.
         parent = made.head
         for one, commit in zip(ready, made.commits, strict=True):
             one.commit, one.parent = commit, parent
@@ -318,41 +328,46 @@ class Applier:
         works: list[Callable[[], object]] = [partial(self.objects.write, made.fresh)]
         works += [partial(self.worktree.stage, write) for write in staged]
         if made.tip is not None:
-            works.append(partial(self.lock.note, ready[0].op.plan.op, made.head, made.tip))
+            works.append(partial(self.lock.note_move, ready[0].op.plan.op, made.head, made.tip))
         self.flusher.each(lambda work: work(), works)
         self.at("objects")
-        made.index.ready()
+        made.index.wait()
         self.at("index-ready")
         if made.mover is None or made.tip is None:
             return Moved.YES  # HEAD has it already; files and git's index are brought in line nevertheless
+
+        # Move the branch. If that fails, find out whether it has moved nevertheless.
         self.at("moving")
-        self.behind = True
+        self.unfinished = True
         try:
             outcome = made.mover.move(made.head, made.tip)
         except (OSError, OrmahError) as exc:
             try:
-                self.behind = within(self.git, made.tip, self.git.head())
-            except OrmahError:  # git cannot say
-                self.behind = True
-            if not self.behind:
+                self.unfinished = within(self.git, made.tip, self.git.head())
+            except OrmahError:  # git cannot tell: the branch may have moved
+                self.unfinished = True
+            if not self.unfinished:
                 raise
             unknown = f"it is not known whether the change was written: {exc}"
             raise Unavailable(
                 unknown, hint="look at `ormahctl history` and `ormahctl doctor` before you repeat it"
             ) from None
-        self.behind = outcome is Moved.YES
-        if self.behind:
+        self.unfinished = outcome is Moved.YES
+        if self.unfinished:
             self.at("ref")
         return outcome
 
-    def _follow(self, ready: Sequence[_Ready], made: _Next) -> None:
-        """Bring the files and git's index in line with the commits, to which the branch has moved. The ops are durable:
-        whatever fails now, `recovery.finish` does again, before the next write."""
+    def _update_folder(self, ready: Sequence[_Ready], made: _Next) -> None:
+        """Bring the files and git's index in line with the commits to which the branch has moved, and give the ops
+        their results. The ops are durable: if something fails here, `recovery.finish_write` repeats it before the next
+        write."""
         self.objects.drop_replaced()
         try:
             for one in ready:
-                self._place(one)
+                self._place_files(one)
             self.at("placed")
+
+            # Make the files durable before git's index.
             writes = [write for one in ready for write in one.writes]
             folders = {folder for one in writes for folder in self.worktree.folders(one)}
             self.flusher.each(sync_directory, sorted(folders))
@@ -361,11 +376,11 @@ class Applier:
             for one in ready:
                 for write in one.writes:  # remove the displaced version, and bring in what an editor wrote into it
                     if (late := self.worktree.finish(write)) is not None:
-                        self._bring_in(one, write, late)
+                        self._merge_late_save(one, write, late)
         except (OSError, OrmahError) as exc:
             log.error("what was committed is brought into the folder by the next write or start: %s", exc)
         else:
-            self.behind = False
+            self.unfinished = False
         finally:
             for one in ready:
                 if one.commit is None:

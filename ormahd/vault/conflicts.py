@@ -34,7 +34,7 @@ MIN_PREFIX = 4
 
 
 class SetAside(Struct, frozen=True):
-    """A conflict whose versions are saved under `.ormah/conflicts` until a person has looked at them."""
+    """A conflict whose versions are saved under `.ormah/conflicts` until a person has settled it."""
 
     op: str
     """The op in which the conflict arose; `unclaimed` when not known."""
@@ -71,8 +71,8 @@ class ConflictVersions(Struct, frozen=True):
 
 
 def save_aside(root: Path, op: str, path: str, data: bytes) -> str:
-    """Save `data`, a version of the file `path`, durably under `.ormah/conflicts`. Return the path of the saved file
-    relative to the root."""
+    """Save `data`, a version of the file `path`, durably under `.ormah/conflicts`. Return the path of the saved file,
+    relative to `root`. A saved file with other content is kept, and the new one gets a number."""
     file = root / CONFLICTS / op / path
     file.parent.mkdir(parents=True, exist_ok=True)
     number = 1
@@ -87,9 +87,9 @@ def save_aside(root: Path, op: str, path: str, data: bytes) -> str:
 def set_aside(
     root: Path, op: str, conflicts: Iterable[ConflictVersions], commits: Mapping[str, str | None], *, by: str = ""
 ) -> list[SetAside]:
-    """Save all versions of the conflicts of a sync's op under `.ormah/conflicts`, durably; called before the op is
-    committed. `commits`: `{side: the commit that has its versions}`. `by`: the name of the machine that made the
-    merge, if it was another one."""
+    """Save all versions of the conflicts of a sync's op durably under `.ormah/conflicts`, and return the saved
+    conflicts. Called before the op is committed. `commits`: `{side: the commit that has its versions}`. `by`: the name
+    of the machine that made the merge, if it was another one."""
     asides = []
     for one in conflicts:
         versions = [(side, data) for side in SIDES if (data := getattr(one, side)) is not None]
@@ -103,6 +103,7 @@ def set_aside(
 
 
 def _write_about(root: Path, op: str, asides: Iterable[SetAside]) -> None:
+    """Write the op's `about.json`, which lists these conflicts."""
     rows = [asdict(one) for one in asides]
     text = json.dumps({"op": op, "conflicts": rows}, indent=2)  # in ASCII: a name need not be UTF-8
     write_durably(root / CONFLICTS / op / ABOUT, text.encode() + b"\n")
@@ -124,6 +125,7 @@ def waiting(root: Path) -> list[SetAside]:
 
 
 def _folders(root: Path) -> Iterator[Path]:
+    """Yield the folders under `.ormah/conflicts` that hold set-aside versions, one for each op, oldest op first."""
     try:
         found = (root / CONFLICTS).iterdir()
         yield from sorted(one for one in found if one.is_dir() and not one.is_symlink() and one != root / DAMAGED)
@@ -132,8 +134,8 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _about(root: Path, op: str) -> list[SetAside]:
-    """Return the conflicts listed in the op's `about.json`, without those whose saved versions a person has removed;
-    [] when `about.json` cannot be read."""
+    """Return the conflicts listed in the op's `about.json`, without those whose saved versions a person has removed.
+    Return [] when `about.json` cannot be read; `waiting` then lists the saved versions one by one."""
     try:
         rows = json.loads((root / CONFLICTS / op / ABOUT).read_bytes())["conflicts"]
         asides = [SetAside(**{**row, "op": op, "fields": tuple(row["fields"])}) for row in rows]
@@ -143,16 +145,16 @@ def _about(root: Path, op: str) -> list[SetAside]:
 
 
 def resolve(root: Path, name: str) -> list[SetAside]:
-    """Remove set-aside conflicts that a person has settled, and return them. `name` is understood as by `find`, which
-    also raises the errors."""
+    """Remove the set-aside conflicts that `name` names, because a person has settled them, and return them. See `find`
+    for `name` and the errors."""
     found = find(root, name)
     settle(root, found)
     return found
 
 
 def find(root: Path, name: str) -> list[SetAside]:
-    """Return the set-aside conflicts that `name` means: those of an op or a memory (by a unique prefix of the id),
-    of a path in the vault, or of one set-aside file.
+    """Return the set-aside conflicts that `name` names. It may be the id of an op or a memory, or a unique prefix of
+    it; a path in the vault; or the path of a set-aside file.
 
     Raises NotFound, Ambiguous.
     """
@@ -172,7 +174,7 @@ def find(root: Path, name: str) -> list[SetAside]:
 
 
 def settle(root: Path, found: Iterable[SetAside]) -> None:
-    """Remove the set-aside files of these conflicts."""
+    """Remove the set-aside files of these conflicts, and their entries in `about.json`."""
     found = list(found)
     for one in found:
         for file in one.files.values():
@@ -194,7 +196,7 @@ def drop(root: Path, op: str) -> None:
 
 
 def drop_unfinished(root: Path, git: Git) -> None:
-    """After a crash, remove the set-aside conflicts of syncs that were not committed; the next sync finds the conflicts
+    """Remove the set-aside conflicts of syncs that a crash ended before their commit; the next sync finds the conflicts
     again."""
     for folder in _folders(root):
         if is_op(folder.name) and (folder / ABOUT).exists() and find_commit(git, folder.name) is None:
@@ -226,15 +228,16 @@ def item(one: SetAside) -> ConflictItem:
 
 
 def _text(name: str) -> str:
+    """Return a file name with each byte that is not UTF-8 replaced."""
     return name.encode("utf-8", "replace").decode()
 
 
-def bring_in(worktree: Worktree, change: FileChange, late: bytes, op: str) -> str:
-    """Merge a save of the moment in which `change` was written into the file, without a commit, so that the watcher
-    finds it. Return a sentence on what was done.
+def merge_late_save(worktree: Worktree, change: FileChange, late: bytes, op: str) -> str:
+    """Merge into a file what a person saved while `change` was written, without a commit, so that the watcher finds it.
+    Return a sentence on what was done. If it cannot be merged, it is set aside.
 
-    `late`: what a person saved over the version `change.base`: it is the file, or lies under the name of the staged
-    file, where it stays until it is in the file, so that a crash does not lose it. `op`: the id of the change's op.
+    `late`: the bytes that a person saved over the version `change.base`. They are in the file, or in the staged file,
+    which is removed only at the end, so that a crash loses nothing. `op`: the id of the change's op.
     """
     found = worktree.read(change.path)
     merged = None if change.data is None else merge_file(change.base, late, change.data, change.path).data

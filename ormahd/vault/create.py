@@ -56,6 +56,7 @@ class Card(Struct, frozen=True):
 
 
 def write_card(card: Card) -> bytes:
+    """Return the content of `.ormah/vault.toml` for a card."""
     lines = ["# Written by ormahd. Without this file the folder is no vault.", f"format = {FORMAT}"]
     return "\n".join([*lines, f'id = "{card.id}"', f'self = "{card.self_id}"', ""]).encode()
 
@@ -84,9 +85,9 @@ def find_card(root: Path) -> Card | None:
     return None if data is None else read_card(data, root)
 
 
-def check_ground(root: Path) -> None:
-    """Raise Unavailable if no vault can be made in the folder `root`: it is neither absent nor empty, and Ormah did not
-    begin to make a vault there."""
+def check_folder(root: Path) -> None:
+    """Raise Unavailable if no vault can be made in the folder `root`. It must be absent or empty, or have files only
+    because Ormah began to make a vault there."""
     if root in (Path(root.anchor), Path(os.path.realpath(os.path.expanduser("~")))):
         raise Unavailable(
             f"{root} is no folder of notes", hint="set vault.path to a folder of its own, such as ~/notes"
@@ -118,15 +119,16 @@ def check_repository(root: Path) -> None:
     if not place.is_dir():
         raise _refusal(root, "it is a worktree or a submodule of another repository")
     out = call(["--git-dir", str(place), "config", "-z", "--list"], cwd=root)
+    # Git prints each setting as its key, a line end and its value.
     entries = dict(entry.partition("\n")[::2] for entry in os.fsdecode(out).split("\0") if entry)
-    for key, plain, what in _KINDS:
+    for key, plain, what in _REQUIRED_SETTINGS:
         if entries.get(key, plain).lower() != plain:
             raise _refusal(root, f"its repository is {what}")
     if (place / "shallow").exists():
         raise _refusal(root, "its repository is shallow: `git fetch --unshallow` completes it")
 
 
-_KINDS = (
+_REQUIRED_SETTINGS = (
     ("core.bare", "false", "bare"),
     ("core.sparsecheckout", "false", "checked out in part: `git sparse-checkout disable` completes it"),
     ("extensions.partialclone", "", "a partial clone"),
@@ -137,6 +139,7 @@ _KINDS = (
 
 
 def _refusal(root: Path, why: str) -> Unavailable:
+    """Return the error for a folder that cannot be the vault because of `why`."""
     return Unavailable(
         f"{root} cannot be the vault: {why}",
         hint=f"set vault.path to an empty or absent folder; `ormahctl sources add {root} --space NAME` finds the notes "
@@ -144,9 +147,9 @@ def _refusal(root: Path, why: str) -> Unavailable:
     )
 
 
-def lay_ground(root: Path) -> None:
-    """Make the folder `.ormah` with its .gitignore, which must be there before any other file of `.ormah`. Two
-    daemons may call this at once, because the vault can only be locked afterwards.
+def make_own_folder(root: Path) -> None:
+    """Make the folder `.ormah` with its .gitignore, which must exist before any other file of `.ormah`. Two daemons may
+    call this at once, because the vault can only be locked afterwards.
 
     Raises Unavailable when the folder is not writable.
     """
@@ -171,7 +174,8 @@ def lay_ground(root: Path) -> None:
 
 
 def make_repository(root: Path) -> str | None:
-    """Make the repository of a new vault. Return a sentence if the vault lies in the work tree of another repository."""
+    """Make the repository of a new vault, durably. Return a sentence if the vault lies in the work tree of another
+    repository, else None."""
     write_durably(root / UNDER_WAY, b"")
     call(
         ["init", "--quiet", "--initial-branch=main", "--template=", "--object-format=sha1"],
@@ -188,8 +192,8 @@ def make_repository(root: Path) -> str | None:
 
 
 def _exclude_nested(root: Path) -> str | None:
-    """If the folder `root` lies in the work tree of another repository, name it in that one's `info/exclude`. Return a
-    sentence about it, or None."""
+    """If the folder `root` lies in the work tree of another repository, add `root` to that repository's `info/exclude`.
+    Return a sentence about it, or None."""
     asked = ["rev-parse", "--show-toplevel", "--path-format=absolute", "--git-path", "info/exclude"]
     try:
         top, exclude = (Path(name) for name in os.fsdecode(call(asked, cwd=root.parent)).splitlines())
@@ -217,13 +221,15 @@ def configure(git: Git) -> None:
 
 
 def new_card(entropy: Entropy) -> Card:
+    """Return a card with a new id for the vault and another for its self node."""
     return Card(*(str(UUID(bytes=entropy(16), version=4)) for _ in range(2)))
 
 
 def first_files(
     root: Path, vault_id: str, self_id: str, who: Signature | None, *, now: datetime
 ) -> Mapping[str, bytes]:
-    """Return the files of the first commit, including the self node's note (seeds/data-model, "Self node")."""
+    """Return `{path: bytes}` of the files of the first commit, including the self node's note. Files that the folder
+    has already are left out, except those in `.ormah`. `who`: whom the self node is about; None: not known."""
     title = who.name if who else UNNAMED
     content = f"{title}{SELF_TEXT}"
     note = compose(

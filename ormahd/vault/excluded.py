@@ -34,8 +34,8 @@ def is_note_name(name: str) -> bool:
 
 
 def conflicted_copy(name: str) -> str | None:
-    """Return the name of the file of which a file with this name is a conflicted copy, made by a program that
-    synchronises folders; None if the name is another."""
+    """Return the name of the original if `name` is that of a conflicted copy, which a program that synchronises folders
+    made; else None."""
     stem, dot, ending = name.rpartition(".")
     found = _CONFLICTED.fullmatch(stem)
     return found and f"{found[1]}{dot}{ending}"
@@ -44,10 +44,11 @@ def conflicted_copy(name: str) -> str | None:
 def template_folders(root: Path) -> frozenset[str]:
     """Return the folders (posix, relative, casefolded) that hold templates: `templates`, and those in Obsidian's
     settings."""
-    return frozenset({"templates", *_named(root, _TEMPLATE_SETTINGS)})
+    return frozenset({"templates", *_paths_in_settings(root, _TEMPLATE_SETTINGS)})
 
 
-def _named(root: Path, settings: Iterable[tuple[str, str]]) -> set[str]:
+def _paths_in_settings(root: Path, settings: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the paths in these settings of Obsidian (posix, relative, casefolded). `settings`: (file, key)."""
     values = (json_setting(root / file, key) for file, key in settings)
     paths = {value.replace("\\", "/").strip("/ ").casefold() for value in values if isinstance(value, str)}
     return paths - {"", "."}
@@ -82,11 +83,11 @@ class Excluded:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the template settings again, and look whether an ignore file outside the vault's folder has changed.
-        Called before the reconciler walks through the folder."""
+        """Read the template settings again, and check whether an ignore file outside the vault's folder has changed.
+        Called before each walk."""
         before = self._templates, self._files
         self._templates = tuple(sorted(template_folders(self._root)))
-        self._files = frozenset(path.removesuffix(".md") for path in _named(self._root, _TEMPLATE_FILES))
+        self._files = frozenset(path.removesuffix(".md") for path in _paths_in_settings(self._root, _TEMPLATE_FILES))
         if before != (self._templates, self._files):
             self.changed = True
         for file in self._outside:
@@ -94,9 +95,9 @@ class Excluded:
                 found: os.stat_result | None = os.stat(file)
             except OSError:
                 found = None
-            self.ignore_file(str(file), found)
+            self.record_ignore_file(str(file), found)
 
-    def ignore_file(self, name: str, found: os.stat_result | None) -> None:
+    def record_ignore_file(self, name: str, found: os.stat_result | None) -> None:
         """Record the stat of the ignore file `name` (None: the file is missing). If it differs from the recorded one,
         everything that is cached about ignored paths is dropped."""
         state = (0, 0, 0) if found is None else (found.st_size, found.st_mtime_ns, found.st_ino)
@@ -105,9 +106,9 @@ class Excluded:
             self._known.clear()
             self.changed = True
 
-    def template(self, path: str) -> bool:
-        """Whether `path` is a template file or lies in a folder of templates. Ormah's own notes in a space with the
-        name of such a folder (`templates/<type>/<month>/…`) are no templates."""
+    def is_template(self, path: str) -> bool:
+        """Whether `path` is a template file or lies in a folder of templates. Not so for Ormah's own notes, which may
+        be in a space with the name of such a folder (`templates/<type>/<month>/…`)."""
         folded = path.casefold()
         if folded.removesuffix(".md") in self._files:
             return True
@@ -117,19 +118,19 @@ class Excluded:
                 return not any(_OURS.fullmatch(folded[len(folder) + 1 :] + end) for end in ("", "/x", "/2000-01/x"))
         return False
 
-    def conflicted(self, path: str) -> str | None:
-        """Return the name of the file beside `path` of which it is a conflicted copy; None if it is none."""
+    def original_of_copy(self, path: str) -> str | None:
+        """Return the name of the file beside `path` of which `path` is a conflicted copy; None if it is no copy."""
         folder, _, name = path.rpartition("/")
         original = conflicted_copy(name)
         return original if original is not None and (self._root / folder / original).exists() else None
 
-    def by_name(self, path: str) -> bool:
+    def is_excluded_by_name(self, path: str) -> bool:
         """Whether the name of a path, or of a folder above it, excludes it."""
         dotted = any(part.startswith(".") for part in path.split("/"))
-        return dotted or self.template(path) or self.conflicted(path) is not None
+        return dotted or self.is_template(path) or self.original_of_copy(path) is not None
 
-    def by_git(self, paths: Collection[str]) -> set[str]:
-        """Return those of `paths` (files and folders) that git ignores."""
+    def ignored_by_git(self, paths: Collection[str]) -> set[str]:
+        """Return the paths in `paths` (files and folders) that git ignores."""
         unknown = [path for path in paths if path not in self._known]
         if unknown:
             ignored = self._ask(unknown)

@@ -22,7 +22,7 @@ from ormahd.process.disk import make_folder, set_aside_in_vault
 NAME = ".ormah/lock"
 PATIENCE = 2.0
 """Seconds to wait for the lock of a killed process to be released."""
-_NONE = {errno.ENOLCK, errno.ENOTSUP, errno.EBADF, errno.EINVAL}
+_CANNOT_LOCK = {errno.ENOLCK, errno.ENOTSUP, errno.EBADF, errno.EINVAL}
 """Errors of `flock` on a file system that cannot lock a folder."""
 
 log = logging.getLogger(__name__)
@@ -41,11 +41,11 @@ class VaultLock:
     def take(self) -> None:
         """Take the lock. Raises Unavailable, with the holder's pid, when another process (or another Vault in this one)
         has it."""
-        fd = self._open()
+        fd = self._open_file()
         try:
-            holder = self._lock(fd, fd)
+            holder = self._try_lock(fd, fd)
             if holder is None:
-                self._folder, holder = self._lock_folder(fd)
+                self._folder, holder = self._try_lock_folder(fd)
         except OSError:
             os.close(fd)
             raise
@@ -56,9 +56,9 @@ class VaultLock:
                 hint="`ormahctl status` shows that daemon, `ormahctl down` stops it",
                 data={"pid": int(holder) if holder.isdigit() else None},
             )
-        self._sign(fd)
+        self._write_pid(fd)
 
-    def _open(self) -> int:
+    def _open_file(self) -> int:
         """Open the lock file and return its descriptor. The file is created if missing. Anything else at its path (a
         folder, a symlink) is set aside."""
         make_folder(self.root, ".ormah")
@@ -77,12 +77,12 @@ class VaultLock:
         raise Unavailable(f"{self.path} is no file", hint=f"remove it: rm -r {self.path}")
 
     @staticmethod
-    def _lock(fd: int, signed: int) -> str | None:
-        """Lock the open file or folder `fd`, and return None. If another process holds the lock, return that
-        process's pid as read from the lock file `signed`.
+    def _try_lock(fd: int, signed: int) -> str | None:
+        """Lock the open file or folder `fd`. Return None; or, if another process holds the lock, that process's pid as
+        read from the lock file `signed` ("" if there is none).
 
-        Waits up to `PATIENCE` if the holder was killed: a child process that it was just starting keeps the lock
-        until the kernel has ended the child too.
+        Waits up to `PATIENCE` if the holder was killed: a child process that it was just starting keeps the lock until
+        the kernel has ended the child too.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -96,15 +96,15 @@ class VaultLock:
             else:
                 return None
 
-    def _lock_folder(self, signed: int) -> tuple[int | None, str | None]:
+    def _try_lock_folder(self, signed: int) -> tuple[int | None, str | None]:
         """Lock the vault's folder. Return (descriptor, None); or (None, pid) when another process holds the lock; or
         (None, None) when the file system cannot lock folders."""
         folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            holder = self._lock(folder, signed)
+            holder = self._try_lock(folder, signed)
         except OSError as exc:
             os.close(folder)
-            if exc.errno not in _NONE:
+            if exc.errno not in _CANNOT_LOCK:
                 raise
             return None, None
         if holder is not None:
@@ -112,9 +112,9 @@ class VaultLock:
             return None, holder
         return folder, None
 
-    def _sign(self, fd: int) -> None:
-        """Keep `fd`, the descriptor of the locked file, and close the earlier one if there is one. Our pid is written
-        into the file, for error messages; on a full disk the file stays locked without a pid."""
+    def _write_pid(self, fd: int) -> None:
+        """Write our pid into the locked file, for the error messages of other processes. Keep its descriptor `fd`, and
+        close the earlier one. On a full disk the file stays locked without a pid."""
         os.ftruncate(fd, 0)
         try:
             os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
@@ -129,15 +129,15 @@ class VaultLock:
         """Check that the file at the lock's path is the one that is locked. If it was removed or replaced, lock the new
         one.
 
-        Raises Unavailable when another process has locked the new file and we hold no lock on the folder: then nothing
-        may be written.
+        Raises Unavailable when another process has locked the new file and we hold no lock on the folder: nothing may
+        be written then.
         """
         if self._fd is None:
             return
         with contextlib.suppress(OSError):  # the file is gone
             if os.path.samestat(os.lstat(self.path), os.fstat(self._fd)):
                 return
-        fd = self._open()
+        fd = self._open_file()
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
@@ -149,10 +149,11 @@ class VaultLock:
                 f"the vault {self.root} was taken over by process {holder or 'unknown'} when {NAME} was removed; nothing was changed",
                 hint="stop one of the two: ormahctl down",
             ) from exc
-        self._sign(fd)
+        self._write_pid(fd)
         log.warning("%s was removed or replaced while it was held, and is locked anew", self.path)
 
     def release(self) -> None:
+        """Release both locks. Does nothing if they are not held."""
         if self._fd is not None:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, 0)
@@ -164,6 +165,7 @@ class VaultLock:
 
 
 def _alive(holder: str) -> bool:
+    """Whether `holder` is the pid of a process that runs."""
     if not holder.isdigit():
         return False
     try:

@@ -44,6 +44,7 @@ def command(socket: Path, *, interpreter: str = sys.executable, shim: Path = SHI
 
 
 def _quoted(word: str) -> str:
+    """Return a word quoted for the shell, and for git, which expands `%` in the command."""
     return shlex.quote(word).replace("%", "%%")
 
 
@@ -51,7 +52,7 @@ def install(vault: Vault, wanted: str) -> list[str]:
     """Configure the command `wanted` as git's merge driver, and add Ormah's lines to .gitattributes. Writes only what
     differs, and never replaces a person's own driver. Return sentences on what was done and what failed."""
     sentences = []
-    for step in (_configure, _attributes):
+    for step in (_set_driver, _complete_attributes):
         try:
             sentences += step(vault, wanted)
         except VaultBusy as exc:
@@ -61,8 +62,10 @@ def install(vault: Vault, wanted: str) -> list[str]:
     return sentences
 
 
-def _configure(vault: Vault, wanted: str) -> list[str]:
-    now = _get(vault, KEY)
+def _set_driver(vault: Vault, wanted: str) -> list[str]:
+    """Set git's merge driver to the command `wanted`, durably, unless it is that already or a person's own. Return
+    sentences on what was done."""
+    now = _setting(vault, KEY)
     if now == wanted or (now is not None and _OURS not in now):
         return []
     for key, value in (("merge.ormah.name", NAME), (KEY, wanted)):
@@ -77,18 +80,19 @@ def _configure(vault: Vault, wanted: str) -> list[str]:
     return ["installed git's merge driver for notes" if now is None else "renewed git's merge driver for notes"]
 
 
-def _get(vault: Vault, key: str) -> str | None:
+def _setting(vault: Vault, key: str) -> str | None:
+    """Return the value of a setting of git; None if it is not set."""
     out = vault.git.run("config", "-z", "--get", key, ok=(0, 1))
     return os.fsdecode(out).partition("\0")[0] if out else None
 
 
-def _attributes(vault: Vault, _wanted: str) -> list[str]:
-    """Add the lines of `ATTRIBUTES` that set what the vault's `.gitattributes` does not set, and commit them. They go above a person's lines, so that the
-    person's lines take precedence."""
+def _complete_attributes(vault: Vault, _wanted: str) -> list[str]:
+    """Add to `.gitattributes` the lines of `ATTRIBUTES` that set something that it does not set, and commit them.
+    Return sentences on what was done. The lines are added at the top, so that a person's lines take precedence."""
     path = ".gitattributes"
     before = vault.read(path)
-    known = {pair for line in (before or b"").decode("utf-8", "replace").splitlines() for pair in _pairs(line)}
-    missing = [line for line in ATTRIBUTES.splitlines(keepends=True) if not _pairs(line) <= known]
+    known = {pair for line in (before or b"").decode("utf-8", "replace").splitlines() for pair in _assignments(line)}
+    missing = [line for line in ATTRIBUTES.splitlines(keepends=True) if not _assignments(line) <= known]
     after = "".join(missing).encode() + (before or b"")
     if after == before:
         return []
@@ -98,17 +102,17 @@ def _attributes(vault: Vault, _wanted: str) -> list[str]:
     return [f"completed {path}"]
 
 
-def _pairs(line: str) -> set[tuple[str, str]]:
+def _assignments(line: str) -> set[tuple[str, str]]:
     """Return (pattern, name of the attribute) of each attribute that a line of `.gitattributes` sets."""
     words = line.split()
     return {(words[0], word.lstrip("-!").partition("=")[0]) for word in words[1:]}
 
 
 def findings(vault: Vault) -> list[dict[str, Any]]:
-    """Return the messages that `ormahctl doctor` shows on the merge driver: why git, when a person runs it, would not
-    merge notes as Ormah does. [] when it would."""
+    """Return the findings for `doctor` on the merge driver: why git would not merge notes as Ormah does when a person
+    runs git. []: git would."""
     mend = "start the daemon again, or run: ormahctl doctor --fix"
-    now = _get(vault, KEY)
+    now = _setting(vault, KEY)
     if now is None:
         return [finding(None, "warning", "git has no merge driver for notes: it merges them as plain text", mend)]
     if _OURS not in now:

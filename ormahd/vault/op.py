@@ -20,6 +20,7 @@ class FileChange(Struct, frozen=True):
 
     @property
     def old(self) -> str | None:
+        """The sha256 of the file's bytes before the op; None: there was no file."""
         return None if self.base is None else sha256(self.base)
 
     def committed(self, stat: Stat | None = None) -> ChangedFile:
@@ -28,8 +29,8 @@ class FileChange(Struct, frozen=True):
 
 
 class PlannedOp(Struct, frozen=True):
-    """All that is needed to write an op. `message`: the whole commit message. `person`: whether the person is the
-    author."""
+    """An op that is ready to be written. `message`: the commit message with its trailers. `person`: whether the person
+    is the author."""
 
     op: str
     kind: Kind

@@ -50,13 +50,13 @@ class Project(Struct, frozen=True):
     folder: str
     git: Path | None = None
 
-    def root(self) -> str | None:
-        """Return the first commit of the repository's history; None when there is none or it cannot be found."""
-        return None if self.git is None else _root(self.git)
+    def first_commit(self) -> str | None:
+        """Return the first commit of the repository's history; None when it has none or it cannot be found."""
+        return None if self.git is None else _first_commit(self.git)
 
-    def holds(self, commit: str) -> bool:
+    def has_commit(self, commit: str) -> bool:
         """Whether the project's repository has this commit, checked out or not."""
-        return self.git is not None and _has(self.git, commit)
+        return self.git is not None and _has_commit(self.git, commit)
 
 
 def find_project(folder: Path, nowhere: frozenset[Path]) -> Project | None:
@@ -67,16 +67,15 @@ def find_project(folder: Path, nowhere: frozenset[Path]) -> Project | None:
     """
     found = _repository(folder, nowhere)
     if found is None:
-        name = _short(folder.name)
-        path = shorten(str(folder))
-        return Project(f"folder:{path}", name, tuple(_above(path)), path) if name else None
+        name, path = _shortened(folder.name), with_tilde(str(folder))
+        return Project(f"folder:{path}", name, tuple(_suffixes(path)), path) if name else None
     return _project(*found, ORIGINS)
 
 
 def project_folder(cwd: str | None) -> Path | None:
     """Return the folder of the project around `cwd`: the root of the repository's worktree, else `cwd` itself.
 
-    As for `find_project`, the home directory and `/` are no projects, whatever is in them: None for these, and without a `cwd`.
+    None if `cwd` is no absolute path, and for the home directory and `/`, which are no projects, whatever is in them.
     """
     if not cwd or not os.path.isabs(cwd) or "\x00" in cwd:
         return None
@@ -90,14 +89,14 @@ def read_branch(folder: Path) -> str | None:
     """Return the branch that is checked out in the repository `folder`; None if there is none."""
     own = _own_dir(folder / ".git")
     try:
-        head = _small(own / "HEAD").strip() if own is not None else ""
+        head = _read_small(own / "HEAD").strip() if own is not None else ""
     except (OSError, ValueError):
         return None
     branch = head.removeprefix("ref: refs/heads/")
     return branch if branch != head else None
 
 
-def shorten(path: str) -> str:
+def with_tilde(path: str) -> str:
     """Return the path with the home directory as `~`, so that it is the same on machines with other user names."""
     real = os.path.realpath(path)
     if (known := known_home()) is None:
@@ -106,15 +105,16 @@ def shorten(path: str) -> str:
     return "~" + real[len(home) :] if real == home or real.startswith(home + os.sep) else real
 
 
-def lengthen(path: str) -> Path:
+def without_tilde(path: str) -> Path:
+    """Return a path in which `with_tilde` wrote the home directory as `~`, with the home directory of this machine."""
     known = known_home() if path == "~" or path.startswith("~/") else None
     return Path(path) if known is None else Path(os.path.realpath(known) + path[1:])
 
 
 def has_commit(folder: str, commit: str) -> bool:
-    """Whether `folder` (spelled as by `shorten`) is a repository that has this commit."""
-    git = _git_dir(lengthen(folder) / ".git")
-    return git is not None and _has(git, commit)
+    """Whether `folder` (spelled as by `with_tilde`) is a repository that has this commit."""
+    git = _git_dir(without_tilde(folder) / ".git")
+    return git is not None and _has_commit(git, commit)
 
 
 def _repository(folder: Path, nowhere: frozenset[Path]) -> tuple[Path, Path] | None:
@@ -127,9 +127,15 @@ def _repository(folder: Path, nowhere: frozenset[Path]) -> tuple[Path, Path] | N
 
 
 def _project(git: Path, place: Path, origins: int) -> Project | None:
+    """Return the project of a repository; None if it has no name. `git`: the directory with git's configuration;
+    `place`: the root of the worktree. A clone of a local repository is the project of that repository, which is looked
+    up through at most `origins` clones."""
+    # `main`: the folder of the repository itself, also for a worktree, a submodule or a bare repository.
     main = git.parent if git.name.startswith(".") else place if ".git" in git.parts else git
-    folder = shorten(str(main))
+    folder = with_tilde(str(main))
     remote = _remote(git)
+
+    # A clone of a repository on this machine is the same project as that.
     if remote is not None and remote.local:
         origin = Path(os.path.normpath(place / os.path.expanduser(remote.key)))
         remote = RemoteUrl(str(origin), remote.name, remote.owners, local=True)
@@ -140,25 +146,31 @@ def _project(git: Path, place: Path, origins: int) -> Project | None:
             return _project(around, origin, origins - 1)
         if not origin.exists():
             remote = None  # its origin is gone, so its history identifies it
+
+    # The key: the remote's path or address; else the first commit; else the folder.
     if remote is not None and remote.local:
-        return Project(f"folder:{shorten(remote.key)}", _short(remote.name), _above(shorten(remote.key)), folder, git)
+        path = with_tilde(remote.key)
+        return Project(f"folder:{path}", _shortened(remote.name), _suffixes(path), folder, git)
     if remote is not None:
-        *owners, host = (_short(part) for part in remote.owners)
+        *owners, host = (_shortened(part) for part in remote.owners)
         path = "/".join(reversed(owners))
         ways = tuple(dict.fromkeys(filter(None, [*owners[:1], path, host, f"{host}/{path}" if path else ""])))
-        return Project(remote.key, _short(remote.name), ways, folder, git)
-    name = _short(main.name.removesuffix(".git") or main.name)
-    root = _root(git)
+        return Project(remote.key, _shortened(remote.name), ways, folder, git)
+    name = _shortened(main.name.removesuffix(".git") or main.name)
+    root = _first_commit(git)
     if not name:
         return None
-    return Project(f"folder:{folder}" if root is None else f"root:{root}", name, _above(folder), folder, git)
+    return Project(f"folder:{folder}" if root is None else f"root:{root}", name, _suffixes(folder), folder, git)
 
 
-def _above(folder: str) -> tuple[str, ...]:
-    return tuple(map(_short, suffixes(f"folder:{folder}")))
+def _suffixes(folder: str) -> tuple[str, ...]:
+    """Return the suffixes that distinguish a project in `folder` from others of its name: names of the folders above
+    it."""
+    return tuple(map(_shortened, suffixes(f"folder:{folder}")))
 
 
-def _short(name: str) -> str:
+def _shortened(name: str) -> str:
+    """Return a name on one line, cut to `NAME_CHARACTERS`; "" if it is `.` or `..`."""
     name = " ".join(name.split())[:NAME_CHARACTERS]
     return "" if name in {".", ".."} else name
 
@@ -166,8 +178,8 @@ def _short(name: str) -> str:
 def _git_dir(dot_git: Path) -> Path | None:
     """Return the directory with git's configuration: `.git` itself, or the directory that the `.git` file of a worktree
     or submodule leads to; None when there is none, or when git would block on one of its files."""
-    git = dot_git if dot_git.is_dir() else _led_to(dot_git)
-    return git if git is not None and (git / "HEAD").exists() and all(_opens(git / name) for name in READ) else None
+    git = dot_git if dot_git.is_dir() else _common_dir(dot_git)
+    return git if git is not None and (git / "HEAD").exists() and all(_can_open(git / name) for name in READ) else None
 
 
 def _own_dir(dot_git: Path) -> Path | None:
@@ -175,7 +187,7 @@ def _own_dir(dot_git: Path) -> Path | None:
     if dot_git.is_dir():
         return dot_git
     try:
-        first = _small(dot_git).splitlines()[0]
+        first = _read_small(dot_git).splitlines()[0]
     except (OSError, IndexError):
         return None
     if not first.startswith("gitdir: ") or "\x00" in first:
@@ -183,22 +195,25 @@ def _own_dir(dot_git: Path) -> Path | None:
     return Path(os.path.normpath(dot_git.parent / first.removeprefix("gitdir: ").strip()))
 
 
-def _led_to(dot_git: Path) -> Path | None:
+def _common_dir(dot_git: Path) -> Path | None:
+    """Return the directory with git's configuration that the `.git` file of a worktree or submodule leads to; None if
+    it leads to none."""
     own = _own_dir(dot_git)
     common = own / "commondir" if own is not None else dot_git
     if own is None or not os.path.lexists(common):
         return own
     try:
-        return Path(os.path.normpath(own / _small(common).strip()))
+        return Path(os.path.normpath(own / _read_small(common).strip()))
     except (OSError, ValueError):
         return None
 
 
-def _small(file: Path) -> str:
+def _read_small(file: Path) -> str:
+    """Return the text of a small file, at most `LIMIT` bytes of it. Raises OSError."""
     return os.fsdecode(own_files.read(file, follow=True, limit=LIMIT))
 
 
-def _opens(file: Path) -> bool:
+def _can_open(file: Path) -> bool:
     """Whether `file` is a regular file or missing, so that git does not block when it opens it."""
     try:
         return stat.S_ISREG(file.stat().st_mode)
@@ -209,6 +224,7 @@ def _opens(file: Path) -> bool:
 
 
 def _remote(git: Path) -> RemoteUrl | None:
+    """Return the address of the repository's remote; None if it has none, or it is no address."""
     config = git / "config"
     try:
         stamp = config.stat().st_mtime_ns
@@ -220,8 +236,8 @@ def _remote(git: Path) -> RemoteUrl | None:
 
 @lru_cache(maxsize=REMEMBERED)
 def _address(config: str, stamp: int) -> str | None:  # noqa: ARG001 - the stamp makes a changed file a new question
-    """Return the URL of the remote `origin`, else of the first remote, after the person's `insteadOf` rules; None
-    without a remote."""
+    """Return the URL of the remote `origin`, else of the first remote, with the person's `insteadOf` rules applied;
+    None without a remote. `stamp`: the mtime of the configuration file."""
     output = _git("config", "--file", config, "-z", "--get-regexp", r"^remote\..*\.url$") or b""
     urls: dict[str, str] = {}
     for entry in output.decode("utf-8", "replace").split("\0"):
@@ -234,39 +250,43 @@ def _address(config: str, stamp: int) -> str | None:  # noqa: ARG001 - the stamp
     return (_git("ls-remote", "--get-url", "--", url) or b"").decode("utf-8", "replace").strip() or url
 
 
-_roots: dict[tuple[str, int], str] = {}
+_first_commits: dict[tuple[str, int], str] = {}
 """`{(repository, mtime of its configuration): first commit}`. "" is entered when git took too long, so that it is
 not asked again. A repository without a commit is not entered, since it may soon have one."""
 
 
-def _root(git: Path) -> str | None:
+def _first_commit(git: Path) -> str | None:
+    """Return the first commit of a repository's history; None if it has no commit, is a shallow clone, or git takes too
+    long. If several commits have no parent, the one that git lists last."""
     if (git / "shallow").exists():
         return None  # a shallow clone does not have the first commit
     try:
         asked = str(git), (git / "config").stat().st_mtime_ns
     except OSError:
         return None
-    if asked not in _roots:
+    if asked not in _first_commits:
         begun = time.monotonic()
         roots = (_git("--git-dir", str(git), "rev-list", "--max-parents=0", "HEAD", "--") or b"").split()
         if not roots and time.monotonic() - begun < SECONDS:
             return None
-        if len(_roots) >= REMEMBERED:
-            _roots.clear()
-        _roots[asked] = roots[-1].decode("ascii", "replace") if roots else ""
-    return _roots.get(asked) or None
+        if len(_first_commits) >= REMEMBERED:
+            _first_commits.clear()
+        _first_commits[asked] = roots[-1].decode("ascii", "replace") if roots else ""
+    return _first_commits.get(asked) or None
 
 
-def _has(git: Path, commit: str) -> bool:
+def _has_commit(git: Path, commit: str) -> bool:
+    """Whether the repository has this commit, checked out or not."""
     try:
         stamp = (git / "config").stat().st_mtime_ns
     except OSError:
         return False
-    return _had(str(git), commit, stamp)
+    return _has_commit_cached(str(git), commit, stamp)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _had(git: str, commit: str, stamp: int) -> bool:  # noqa: ARG001 - see `_address`
+def _has_commit_cached(git: str, commit: str, stamp: int) -> bool:  # noqa: ARG001 - see `_address`
+    """Do what `_has_commit` does; the result is cached until the configuration file, whose mtime is `stamp`, changes."""
     return _git("--git-dir", git, "cat-file", "-e", f"{commit}^{{commit}}") is not None
 
 
@@ -311,12 +331,11 @@ class Spaces:
         lines = read(self._vault.read(FILE) or b"")
         return lines, spaces(lines)
 
-    def home(self, project: Project, now: datetime) -> ProjectSpace:
+    def space_of(self, project: Project, now: datetime) -> ProjectSpace:
         """Return the space of a project.
 
-        A recorded space is found by the project's key or, when its remote is new, by its folder and history.
-        Otherwise the project gets a new space with its own name, and with a suffix when another project has that
-        name.
+        A recorded space is found by the project's key or, when its remote is new, by its folder and history. Otherwise
+        the project gets a new space with its own name, and a suffix when another space has that name.
         """
         lines, named = self.lines()
         key = project.key
@@ -330,7 +349,7 @@ class Spaces:
             if key in named:
                 return ProjectSpace(named[key], key)
         since = write_time(now, "auto")
-        before = next((line for line in reversed(lines) if _was(line, project)), None)
+        before = next((line for line in reversed(lines) if _is_earlier_line(line, project)), None)
         if before is not None:
             space = named[before.key]
             return ProjectSpace(
@@ -341,12 +360,14 @@ class Spaces:
         return ProjectSpace(space, key, ProjectKey(key=key, space=space, since=since, folder=project.folder))
 
 
-def _was(line: ProjectKey, project: Project) -> bool:
-    """Whether a line of `.ormah/spaces.jsonl` belongs to this project under an earlier key: the line names the
-    project's folder and, when either has a remote, a commit of its history. A clone that replaced another repository
-    in the folder is another project."""
+def _is_earlier_line(line: ProjectKey, project: Project) -> bool:
+    """Whether a line of `.ormah/spaces.jsonl` records this project under an earlier key.
+
+    The line then names the project's folder and, when either has a remote, a commit of its history. A clone that
+    replaced another repository in the folder is another project.
+    """
     if line.folder != project.folder:
         return False
-    if line.root is None or project.git is None or project.holds(line.root):
+    if line.root is None or project.git is None or project.has_commit(line.root):
         return True
     return all(key.startswith(("root:", "folder:")) for key in (line.key, project.key))

@@ -42,12 +42,11 @@ Pair = tuple[Version | None, Version | None]
 
 
 def changed(vault: Vault, old: str | None, new: str | None) -> dict[str, Pair]:
-    """Return `{key: (old version, new version)}` of the files that differ between two commits (None: the empty
-    state).
+    """Return `{key: (old version, new version)}` of the files that differ between two commits (None: the empty state).
 
-    The key is the note's id. It is `path:…` for a file without an id, and for a file with the same id as another file
-    of the same commit. A file that gets an id without moving has one entry, under that id. Symlinks and
-    submodules are left out, because Ormah does not write them.
+    The key is the note's id; or `path:…` for a file without an id, or with the id of another file of the same commit. A
+    file that gets an id without moving has one entry, under that id. Symlinks and submodules are left out, because
+    Ormah does not write them.
     """
     before: dict[str, Version] = {}
     after: dict[str, Version] = {}
@@ -78,10 +77,11 @@ def node_of(key: str) -> str | None:
 
 
 def join(base: Version | None, ours: Version | None, theirs: Version | None) -> Joined:
-    """Merge a file that was `base`, is `ours` here and became `theirs` elsewhere (None: no such file).
+    """Merge the versions of one file: `base` before the change, `ours` here and `theirs` on the other side (None: no
+    such file).
 
-    If one side changed nothing, the other's version is taken byte for byte. Removed on one side and changed on the
-    other is a conflict. If both sides moved the file, it stays at our path.
+    If one side changed nothing, the other's version is taken byte for byte. A file removed on one side and changed on
+    the other is a conflict. If both sides moved the file, it stays at our path.
     """
     if theirs in (base, ours):
         return Joined(ours)
@@ -113,21 +113,21 @@ def _join_lines(base: Version | None, ours: Version | None, theirs: Version | No
 
 
 def write(tx: Transaction, changes: Mapping[str, Pair]) -> bool:
-    """Add changes of files to a transaction. `changes`: `{key: (the file now, the file to write)}`. Return False
-    when nothing changes.
+    """Add changes of files to a transaction. `changes`: `{key: (the file now, the file to write)}`. Return False if
+    they change nothing.
 
     Paths may be exchanged, as when two notes swap names. Raises Conflict when two files would get one path.
     """
     now: dict[str, tuple[str | None, Version]] = {}
     wanted: dict[str, tuple[str | None, Version]] = {}
-    for key, (is_, shall) in changes.items():
-        if is_ != shall:
-            if is_ is not None:
-                now[is_.path] = (node_of(key), is_)
-            if shall is not None:
-                if shall.path in wanted:
-                    raise Conflict(f"two notes would stand at {shall.path}", hint="move one of them, and repeat")
-                wanted[shall.path] = (node_of(key), shall)
+    for key, (current, planned) in changes.items():
+        if current != planned:
+            if current is not None:
+                now[current.path] = (node_of(key), current)
+            if planned is not None:
+                if planned.path in wanted:
+                    raise Conflict(f"two notes would stand at {planned.path}", hint="move one of them, and repeat")
+                wanted[planned.path] = (node_of(key), planned)
     for path in {**now, **wanted}:
         expect = sha256(now[path][1].data) if path in now else None
         if path in wanted:

@@ -43,6 +43,8 @@ class Transaction:
         trailers: Iterable[tuple[str, str]],
         commit: Callable[[Transaction], Committed | None],
     ) -> None:
+        """For the arguments see `Vault.transaction`. `commit` is called at the end of the block, and returns the
+        commit; None: nothing changed."""
         self.op = op
         self.subject = subject
         self.kind = kind
@@ -63,18 +65,17 @@ class Transaction:
         self._wish(path, PathChange(node_id, expect, bytes(data)))
 
     def remove(self, path: str, *, node_id: str | None, expect: str | None) -> None:
-        """Remove the file. A file that is already missing in the folder is removed from the history when HEAD has
-        the version `expect`. With `expect=None` the file must be missing in the folder: that is how a person's
-        deletion is committed."""
+        """Remove the file. A file that is already missing in the folder is removed from the history, if HEAD has the
+        version `expect`. `expect` None: the file must be missing in the folder; so a person's deletion is committed."""
         self._wish(path, PathChange(node_id, expect, None))
 
     def join(self, commit: str, *, on: str | None) -> None:
-        """Join the history of another commit: this transaction's changes are the merge result for the files.
+        """Join the history of `commit`: the changes of this transaction are the merged files.
 
-        `on`: the commit that HEAD was when the merge was decided (None: no commit yet). Later commits to other notes
-        are allowed; the commit raises HistoryMoved when HEAD no longer descends from `on`. The op's commit has
-        `commit` as second parent, even when no file changes; if that would be a fast-forward, HEAD moves to `commit`
-        itself.
+        `on`: the commit that was HEAD when the merge was decided (None: no commit yet). Later commits to other notes
+        are allowed; the commit raises HistoryMoved when HEAD no longer descends from `on`. The op's commit gets
+        `commit` as its second parent, even when no file changes. If that would be a fast-forward, HEAD moves to
+        `commit` itself.
         """
         if not self._open:
             raise Internal("a transaction takes changes only inside its block")
@@ -94,6 +95,8 @@ class Transaction:
         )
 
     def _wish(self, path: str, wish: PathChange) -> None:
+        """Record a requested change. Raises Internal outside the `with` block, and BadRequest for a path that is
+        changed twice or cannot be committed."""
         if not self._open:
             raise Internal("a transaction takes changes only inside its block")
         if safe_path(path) in self.wishes:

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from ormahd.errors import Conflict, NotFound, Unavailable
 from ormahd.git import history
-from ormahd.git.index import busy, clear_ours, standing_lock, under_way
+from ormahd.git.index import blocking_lock, busy, clear_leftovers, operation_under_way
 from ormahd.git.objects import REGULAR, Objects, TreeEntry
 from ormahd.git.packs import tidy
 from ormahd.git.process import GitFailed, check_version
 from ormahd.git.refs import find_commit
-from ormahd.git.remote import set_value, value
+from ormahd.git.remote import config_value, set_config_value
 from ormahd.git.repository import Git
 from ormahd.git.rules import ConversionRules
 from ormahd.model.change import Clock, Committed, Entropy, Kind, OpIds, sha256
@@ -35,7 +35,7 @@ from ormahd.vault.apply import Applier
 from ormahd.vault.conflicts import drop_unfinished
 from ormahd.vault.create import Card
 from ormahd.vault.lock import VaultLock
-from ormahd.vault.recovery import sweep
+from ormahd.vault.recovery import set_aside_unclaimed
 from ormahd.vault.transaction import Transaction
 from ormahd.vault.worktree import STAGING, Worktree, safe_path
 from ormahd.vault.writer import Listener, Writer
@@ -63,6 +63,7 @@ class Vault:
         entropy: Entropy,
         at: Callable[[str], None],
     ) -> None:
+        """Called by `open`, which has taken `lock`. `at`: see `open`."""
         self.root = root
         self.id = card.id
         self.self_id = card.self_id
@@ -94,12 +95,13 @@ class Vault:
         entropy: Entropy = secrets.token_bytes,
         at: Callable[[str], None] = lambda _: None,
     ) -> Vault:
-        """Open the vault in the folder `settings.path`. If there is none, create it (with `create`).
+        """Open the vault in the folder `settings.path`. If there is none and `create` is set, create it.
 
-        `at` is called with each step of a write (tests stop it there). What an earlier process was writing is not
-        touched: `recover` finishes it. Raises NotFound without a vault and without `create`; Unavailable when
+        `at` is called with the name of each step of a write (tests stop it there). What an earlier process was writing
+        is not touched: `recover` finishes it. Raises NotFound without a vault and without `create`; Unavailable when
         another process has the vault open, or when the folder or repository needs repair first.
         """
+        # Check the place before anything is written.
         root = Path(os.path.realpath(expand(settings.path or default_vault())))
         nearest = next(path for path in (root, *root.parents) if path.exists())
         if not nearest.is_dir():
@@ -108,8 +110,10 @@ class Vault:
             raise NotFound(f"there is no vault in {root}", hint="start ormahd once, or set vault.path")
         check_version()
         if not (root / creation.CARD).exists():
-            creation.check_ground(root)
-        creation.lay_ground(root)
+            creation.check_folder(root)
+
+        # Only the process that holds the lock may read or write the vault's files.
+        creation.make_own_folder(root)
         lock = VaultLock(root)
         lock.take()
         try:
@@ -138,7 +142,7 @@ class Vault:
             self._writer.begin()
             card = creation.find_card(self.root)
             if card is not None:  # a crash came after the first commit, whose files are there now
-                self.become(card)
+                self.adopt_card(card)
                 return
             files = creation.first_files(self.root, self.id, self.self_id, self.git.identity(), now=self._clock())
             with self.transaction("init: a vault for memories", kind=Kind.INIT, source="system:self") as tx:
@@ -152,9 +156,10 @@ class Vault:
             raise
 
     def _take_over(self) -> list[str]:
-        """Read what an earlier process was writing, and remove the locks that it left. Return sentences for the log."""
+        """Make the folder for staged files, and remove the locks that an earlier process left. Return sentences for the
+        log."""
         make_folder(self.root, STAGING)
-        return clear_ours(self.git, self._applier.lock)
+        return clear_leftovers(self.git, self._applier.lock)
 
     def recover(self) -> list[str]:
         """Finish what an earlier process was writing, and remove the locks that it left. Return sentences for the log.
@@ -171,22 +176,22 @@ class Vault:
         if why:
             log_lines.append(f"an interrupted write waits to be finished: {why}")
         else:
-            log_lines += sweep(self._applier)
+            log_lines += set_aside_unclaimed(self._applier)
             self._lock.keep()
         (self.root / creation.UNDER_WAY).unlink(missing_ok=True)
         card = creation.find_card(self.root)
         if card is not None and card.id != self.id:
-            self.become(card)  # a join with another vault was completed
+            self.adopt_card(card)  # a join with another vault was completed
         return log_lines + ([self.nested] if self.nested else []) + self.notices()
 
-    def look_after(self) -> None:
+    def keep_lock(self) -> None:
         """Lock the vault's lock file again if it was removed. Raises Unavailable when another process has taken over
         the vault."""
         self._lock.keep()
 
-    def unwritable(self) -> list[str]:
-        """Return a sentence for each folder of the vault or its repository that this user cannot write to; at most
-        `SHOWN` are named."""
+    def unwritable_folders(self) -> list[str]:
+        """Return a sentence for each folder of the vault or its repository that this user cannot write to. At most
+        `MAX_NAMED_FOLDERS` are named, and one more sentence counts the others."""
         ours = [self.root / name for name in ("", ".ormah", STAGING)]
         gits = [self.git.git_dir, *(self.git.git_dir / name for name in ("objects", "refs"))]
         notes = sorted({path.rpartition("/")[0] for path in self.tree()} - {""})
@@ -196,13 +201,14 @@ class Vault:
         return found[:MAX_NAMED_FOLDERS] + more
 
     def notices(self) -> list[str]:
-        """Return sentences on the state of the repository that a person should read although everything works."""
-        if self.git.branch() is not None or under_way(self.git) is not None:  # a rebase detaches HEAD only for a while
+        """Return sentences on the repository's state that a person should read although everything works."""
+        # A rebase detaches HEAD only for a while.
+        if self.git.branch() is not None or operation_under_way(self.git) is not None:
             return []
         return ["HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them"]
 
-    def stands(self, op: str) -> bool:
-        """Whether an op is in the history."""
+    def has_op(self, op: str) -> bool:
+        """Whether the op with the id `op` is in the history."""
         return find_commit(self.git, op) is not None
 
     def transaction(
@@ -216,10 +222,9 @@ class Vault:
         person: bool = False,
         trailers: Iterable[tuple[str, str]] = (),
     ) -> Transaction:
-        """Return a transaction; `subject` is a sentence on the change.
-
-        `person`: True: the commit's author is the person, with git's identity; False: it is `source`.
-        """
+        """Return a transaction to use in a `with` block. `subject`: a sentence on the change. `body`, `trailers`: more
+        text and further `Ormah-…` lines of the commit message. `run`: the id of the run that the op belongs to.
+        `person`: the commit's author is the person, with git's identity; otherwise it is `source`."""
         return Transaction(
             self._ops(),
             subject,
@@ -246,12 +251,12 @@ class Vault:
             return self._writer.commit(tx)
         except (OSError, Unavailable) as exc:
             if writer.is_full(exc):
-                raise writer.no_room(self.root) from exc
+                raise writer.no_room_error(self.root) from exc
             raise
 
     def _create_line_files(self, tx: Transaction) -> None:
-        """Commit the JSON-lines files that `tx` would create, as empty files, before it adds their first lines (see
-        `create`). Does nothing while another program holds git's locks."""
+        """Commit the JSON-lines files that `tx` would create as empty files first; `tx` then adds their first lines
+        (see `create`). Does nothing while another program holds git's locks."""
         filled = {path for path, wish in tx.wishes.items() if is_lines(path) and wish.data and wish.expect is None}
         if not filled or tx.kind in COPYING:
             return
@@ -267,8 +272,8 @@ class Vault:
         for path in missing:
             tx.wishes[path] = replace(tx.wishes[path], expect=sha256(b""))
 
-    def unwritable_path(self, path: str) -> str | None:
-        """Return why Ormah does not write to a path, as a clause; None if it does."""
+    def unwritable_reason(self, path: str) -> str | None:
+        """Return why Ormah does not write to a path, as a clause; None if Ormah writes to it."""
         rule = self.rules.find([path]).get(path)
         return None if rule is None else f"git's attributes have {rule} for it"
 
@@ -290,7 +295,8 @@ class Vault:
         return self._oid_in_head(path) == (None if data is None else self.git.oid("blob", data))
 
     def _oid_in_head(self, path: str) -> str | None:
-        entry = self._objects.file(self._objects.root(self.head()), os.fsencode(safe_path(path)))
+        """Return the blob id of the file at `path` in HEAD; None: HEAD does not have it."""
+        entry = self._objects.file_entry(self._objects.root_tree(self.head()), os.fsencode(safe_path(path)))
         return None if entry is None else entry.oid
 
     def head(self) -> str | None:
@@ -305,7 +311,7 @@ class Vault:
     def differences(self, old: str | None, new: str | None) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
         """Yield (path, entry before, entry after) of what differs between two commits (None: the empty state). Raises
         Unavailable if a commit is not in the repository."""
-        before_root, root = self._objects.root(old), self._objects.root(new)
+        before_root, root = self._objects.root_tree(old), self._objects.root_tree(new)
         for path, before, after in self._objects.differences(before_root, root):
             yield os.fsdecode(path), before, after
 
@@ -313,9 +319,9 @@ class Vault:
         """Return the bytes of a blob."""
         return self.git.read(oid, "blob")
 
-    def is_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` (relative to the root) that git ignores."""
-        return self.git.is_ignored(paths)
+    def ignored_paths(self, paths: Iterable[str]) -> set[str]:
+        """Return the paths in `paths` (relative to the root) that git ignores."""
+        return self.git.ignored_paths(paths)
 
     def listen(self, callback: Listener) -> None:
         """Call `callback` with each batch of commits, in order, before the callers of their transactions return. A
@@ -323,11 +329,12 @@ class Vault:
         self._writer.listen(callback)
 
     def busy(self) -> str | None:
-        """Return a clause for people that says why another program holds git's locks; None: no program does."""
+        """Return why nothing can be committed now, as a clause for people: another program holds git's locks, or a
+        person has begun a git operation such as a merge. None: Ormah can commit."""
         return busy(self.git, self._applier.lock)
 
-    def git_says(self) -> str | None:
-        """Return git's own words about a repository that it cannot read; None if it can."""
+    def git_error(self) -> str | None:
+        """Return git's own error message about a repository that it cannot read; None if git can read it."""
         try:
             self.git.run("status", "--porcelain", "--untracked-files=no")
             self.head()
@@ -337,9 +344,10 @@ class Vault:
             return exc.message
         return None
 
-    def standing_lock(self) -> Path | None:
-        """Return the path of the lock file by which another git program keeps Ormah from writing, or None."""
-        return standing_lock(self.git, self._applier.lock)
+    def blocking_lock(self) -> Path | None:
+        """Return the path of the lock file by which another git program keeps Ormah from committing; None if there is
+        none."""
+        return blocking_lock(self.git, self._applier.lock)
 
     def wait_for_git(self) -> None:
         """Wait until no other program holds git's locks. Raises VaultBusy after `vault.busy_wait_seconds`."""
@@ -353,41 +361,41 @@ class Vault:
 
     @contextlib.contextmanager
     def rewriting(self) -> Iterator[Callable[[str], None]]:
-        """Context manager: keep all other writers out, so that the caller can replace the history; afterwards clear
-        all caches of the history. Yields a function that the caller calls with the name of each step. Raises
-        VaultBusy."""
-        with self.lineage, self._writer.alone(self._ops(), "the history is being rewritten"):
+        """Context manager: keep all other writers out, so that the caller can replace the history; afterwards clear all
+        caches of the history. Yields a function that the caller calls with the name of each step. Raises VaultBusy."""
+        with self.lineage, self._writer.exclusively(self._ops(), "the history is being rewritten"):
             try:
                 yield self._applier.at
             finally:
                 self.git.reopen()
                 self._objects.reopen()
 
-    def wait_rested(self, quiet: float, patience: float, stopping: threading.Event) -> bool:
-        """Wait until nothing was written for `quiet` seconds, but at most `patience` seconds. Return False when
-        `stopping` was set."""
+    def wait_until_quiet(self, quiet: float, patience: float, stopping: threading.Event) -> bool:
+        """Wait until nothing was written for `quiet` seconds, but at most `patience` seconds. Return False if
+        `stopping` was set meanwhile."""
         end = time.monotonic() + patience
-        while (remaining := min(quiet - self._writer.rested, end - time.monotonic())) > 0:
+        while (remaining := min(quiet - self._writer.seconds_since_write, end - time.monotonic())) > 0:
             if stopping.wait(remaining):
                 return False
         return not stopping.is_set()
 
     def between_writes(self) -> contextlib.AbstractContextManager[None]:
-        """Context manager: no commit is being written during the block, and the listeners have all earlier ones. Keep it
-        short."""
+        """Context manager: no commit is written during the block, and the listeners have been called with all earlier
+        ones. The block must be short."""
         return self._writer.held()
 
-    def become(self, card: Card) -> None:
-        """Take over the id and self node of the vault that this one has joined. `former` then returns the earlier id."""
+    def adopt_card(self, card: Card) -> None:
+        """Take over the id and self node of the vault that this one has joined. Afterwards `former_id` returns the earlier
+        id."""
         self.id, self.self_id = card.id, card.self_id
 
     def remember_id(self) -> None:
         """Record the vault's id in git's configuration, before it changes."""
-        set_value(self.git, FORMER, self.id)
+        set_config_value(self.git, FORMER, self.id)
 
-    def former(self) -> str | None:
+    def former_id(self) -> str | None:
         """Return the id that the vault had before it joined another one; None: it never had another."""
-        found = value(self.git, FORMER)
+        found = config_value(self.git, FORMER)
         return found if found is not None and is_node_id(found) and found != self.id else None
 
     def close(self) -> None:
@@ -396,6 +404,7 @@ class Vault:
         self._lock.release()
 
     def _stop(self) -> None:
+        """End the writer, its helper threads and the git process."""
         self._writer.close()
         self._flusher.close()
         self.git.close()

@@ -74,8 +74,9 @@ class Displaced(Conflict):
 
 
 class Write(Struct):
-    """One change of a file in the folder. `old`: sha256 of the version that is replaced (None: no file). `data`: the new
-    bytes (None: the file is removed). `late`: it brings a save of that moment into the file after another write."""
+    """One change of a file in the folder. `old`: the sha256 of the version that is replaced (None: no file). `data`:
+    the new bytes (None: the file is removed). `late`: whether it is a second write, which merges a save that was made
+    during the first."""
 
     path: str
     old: str | None
@@ -106,8 +107,8 @@ class Worktree:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Context manager: keep the folder of staged files (`.ormah/tmp`) open. Only one thread may use this; helper
-        threads that stage files in the block must end before the block does."""
+        """Context manager: keep the folder of staged files (`.ormah/tmp`) open during the block. Only one thread may
+        use this; helper threads that stage files in the block must end before the block does."""
         fd = self._open_staging()
         try:
             self._held = fd
@@ -121,6 +122,7 @@ class Worktree:
         """Context manager: yield (descriptor of the parent folder, file name). Missing folders are created and added
         to `made`; without `made`, a missing one raises FileNotFoundError. A symlink or a nested repository in the
         path raises Conflict."""
+        # Open the folders one inside the other, without following links.
         *folders, name = safe_path(path).split("/")
         try:
             fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -165,7 +167,7 @@ class Worktree:
         except FileNotFoundError:
             return None
 
-    def absent(self, path: str) -> bool:
+    def is_absent(self, path: str) -> bool:
         """Whether nothing (file, folder or symlink) is at `path`. Faster than `read`: one system call instead of a
         dozen."""
         try:
@@ -179,8 +181,11 @@ class Worktree:
     # The steps of one write, in order: check, stage, place and finish; or drop instead of placing it
 
     def check(self, write: Write, *, probe: bool = False) -> None:
-        """Raise Displaced if the file is not the version `write.old`. Create its missing folders. Raises OSError if the
-        folder would not take the staged file. `probe`: also if the file itself may not be changed."""
+        """Raise Displaced if the file is not the version `write.old`. Create the missing folders of its path.
+
+        Raises OSError if the folder would not take the staged file; with `probe`, also if the file itself may not be
+        changed.
+        """
         made = write.made if write.data is not None else None
         try:
             with self.parent(write.path, made) as (folder, name), self._staging() as staging:
@@ -202,10 +207,14 @@ class Worktree:
         replaces."""
         if write.data is None:
             return
+
+        # The permissions of the file that is replaced.
         before = None
         if write.old is not None:
             with contextlib.suppress(FileNotFoundError), self.parent(write.path) as (folder, name):
                 before = os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+        # Write under another name, then rename: a staged file is always complete.
         with self._staging() as staging:
             part = f"{write.token}.part"
             forget(staging, part)
@@ -232,16 +241,18 @@ class Worktree:
         try:
             with self.parent(write.path, made) as (folder, name), self._staging() as staging:
                 if write.data is None:
-                    self._remove(write, folder, name, staging)
+                    self._place_removal(write, folder, name, staging)
                 elif write.old is None:
-                    self._add(write, folder, name, staging)
+                    self._place_new(write, folder, name, staging)
                 else:
-                    self._replace(write, folder, name, staging)
+                    self._place_over(write, folder, name, staging)
         except FileNotFoundError as exc:
             raise Displaced(write.path, None) from exc
         write.placed = True
 
-    def _add(self, write: Write, folder: int, name: str, staging: int) -> None:
+    def _place_new(self, write: Write, folder: int, name: str, staging: int) -> None:
+        """Move the staged file to the path, where no file may be. Raises Displaced if a file with other content is
+        there."""
         try:
             move(staging, write.token, folder, name)
         except FileExistsError:
@@ -250,12 +261,13 @@ class Worktree:
                 raise Displaced(write.path, found) from None
             write.stat = None
 
-    def _replace(self, write: Write, folder: int, name: str, staging: int) -> None:
+    def _place_over(self, write: Write, folder: int, name: str, staging: int) -> None:
+        """Exchange the staged file with the file, which must be the version `write.old`; else raise Displaced."""
         found = read_regular(folder, name, write.path)
         if found is None or sha256(found) != write.old:
             raise Displaced(write.path, found)
         if rename2(staging, write.token, folder, name, exchange=True):
-            self._give_back(write, folder, name, staging)
+            self._restore_late_save(write, folder, name, staging)
             return
         # No exchange on this file system: keep the old version under a second name, check it, then rename over it.
         backup = write.token + ".old"
@@ -271,9 +283,12 @@ class Worktree:
         os.rename(write.token, name, src_dir_fd=staging, dst_dir_fd=folder)
         os.rename(backup, write.token, src_dir_fd=staging, dst_dir_fd=staging)
 
-    def _give_back(self, write: Write, folder: int, name: str, staging: int) -> None:
-        """Put the file back if a person saved it just before it was exchanged with the staged file, and raise Displaced.
-        Putting it back may displace a still newer save, so this is repeated until what comes out was placed by Ormah.
+    def _restore_late_save(self, write: Write, folder: int, name: str, staging: int) -> None:
+        """Put the file back if a person saved it just before it was exchanged with the staged file, and raise
+        Displaced.
+
+        Putting it back may displace a still newer save. So this is repeated until the displaced version is one that
+        Ormah placed.
         """
         old, placed, displaced = write.old, _digest(write.data), False
         while (found := _digest(read_regular(staging, write.token, write.path, strict=False))) != old:
@@ -282,7 +297,9 @@ class Worktree:
         if displaced:
             raise Displaced(write.path, read_regular(folder, name, write.path, strict=False))
 
-    def _remove(self, write: Write, folder: int, name: str, staging: int) -> None:
+    def _place_removal(self, write: Write, folder: int, name: str, staging: int) -> None:
+        """Move the file to the staged file's name. If it is not the version `write.old`, move it back and raise
+        Displaced."""
         forget(staging, write.token)
         read_regular(folder, name, write.path)
         move(folder, name, staging, write.token)
@@ -293,7 +310,8 @@ class Worktree:
             raise Displaced(write.path, out)
 
     def replace(self, write: Write) -> bytes | None:
-        """Take all steps of one write, durably. Return what `finish` does. Raises as `check`."""
+        """Take all steps of one write, durably: check, stage, place and finish. Return what `finish` returns. Raises as
+        `check`."""
         self.check(write)
         self.stage(write)
         self.place(write)
@@ -301,8 +319,8 @@ class Worktree:
             sync_directory(folder)
         return self.finish(write)
 
-    def follow(self, write: Write) -> None:
-        """Write the new version to where a person has moved the file since `check`, if it stayed as it was."""
+    def write_where_moved(self, write: Write) -> None:
+        """If a person has moved the file since `check` and not changed it, write the new version to its new path."""
         for folder, folders, names in os.walk(self.root):
             folders[:] = [name for name in folders if name not in {".git", ".ormah"}]
             for name in names:
@@ -313,7 +331,7 @@ class Worktree:
                         return
 
     def drop(self, write: Write) -> None:
-        """Undo `check` and `stage`."""
+        """Remove the staged file and the folders that `check` created, because the write is not done."""
         with self._staging() as staging:
             forget(staging, write.token)
         for made in reversed(write.made):
@@ -322,10 +340,10 @@ class Worktree:
         write.made.clear()
 
     def finish(self, write: Write) -> bytes | None:
-        """Remove the old version of the file, which `place` left under the name of the staged file.
+        """Remove the old version of the file, to which `place` gave the name of the staged file. Return None.
 
-        An editor that had the file open may have written into the old version after `place`. Return these late bytes;
-        None: there are none.
+        An editor that had the file open may have written into the old version after `place`. Then nothing is removed,
+        and the bytes of the old version are returned.
         """
         late = None
         with self._staging() as staging:
@@ -342,8 +360,9 @@ class Worktree:
                     break
         return late
 
-    def displaced(self, write: Write) -> bytes | None:
-        """Return what lies under the name of the staged file; None: nothing."""
+    def read_staged(self, write: Write) -> bytes | None:
+        """Return the bytes of the file that has the name of the staged file: the staged version, or the one that it
+        displaced. None: there is none."""
         with contextlib.suppress(FileNotFoundError, Conflict), self._staging() as staging:
             return read_regular(staging, write.token, write.path, strict=False)
         return None
@@ -366,6 +385,7 @@ class Worktree:
             os.close(fd)
 
     def _open_staging(self) -> int:
+        """Return a new descriptor of the folder of staged files, which is created if it is missing."""
         try:
             return os.open(self.root / STAGING, _DIRECTORY)
         except (FileNotFoundError, NotADirectoryError):
@@ -373,4 +393,5 @@ class Worktree:
 
 
 def _digest(data: bytes | None) -> str | None:
+    """Return the sha256 of `data`; None for None."""
     return None if data is None else sha256(data)

@@ -25,19 +25,22 @@ from ormahd.model.change import Clock, Committed, sha256
 from ormahd.process import own_files, priority
 from ormahd.vault.apply import HELD, Applier, Queued
 from ormahd.vault.op import FileChange, PlannedOp
-from ormahd.vault.recovery import finish
+from ormahd.vault.recovery import finish_write
 from ormahd.vault.transaction import HistoryMoved, Transaction
 from ormahd.vault.worktree import Displaced
 
 
-def withheld(why: str | None) -> VaultBusy:
+def busy_error(why: str | None) -> VaultBusy:
+    """Return the error for a change that was not written because another git operation is under way. `why`: its
+    clause."""
     return VaultBusy(
         f"nothing can be committed in the vault: {why}; nothing was changed",
         hint="finish or abort the other git operation, and repeat",
     )
 
 
-def unwritable(exc: OSError) -> Unavailable:
+def unwritable_error(exc: OSError) -> Unavailable:
+    """Return the error for a change that was not written because a file operation failed with `exc`."""
     mend = (
         "make the vault's folders writable for the user that runs the daemon (ormahctl doctor names those that are not), and repeat"
         if exc.errno in {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -67,7 +70,8 @@ def is_full(exc: BaseException | None) -> bool:
     return full or own_files.is_full(exc) or is_full(exc.__cause__)
 
 
-def no_room(root: Path) -> NoRoom:
+def no_room_error(root: Path) -> NoRoom:
+    """Return the error for a change that was not written because the disk is full."""
     return NoRoom(
         f"the vault cannot be written: {os.strerror(errno.ENOSPC)}; nothing was changed, {own_files.room(root)}",
         hint="make room and repeat; nothing needs to be mended",
@@ -90,10 +94,10 @@ log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Takes transactions from many threads; its own thread writes them, in batches.
+    """Takes transactions from many threads, and writes them in batches in a thread of its own.
 
-    `_queue_lock` guards the queue and is held briefly. `_writing_lock` is held by the thread that writes a batch, or
-    that has to keep all others from writing.
+    `_queue_lock` guards the queue and is held briefly. `_writing_lock` is held by a thread that writes a batch, or that
+    keeps all others from writing.
     """
 
     def __init__(self, applier: Applier, *, clock: Clock, wait: float) -> None:
@@ -104,10 +108,10 @@ class Writer:
         self._queue_lock = threading.RLock()
         self._changed = threading.Condition(self._queue_lock)
         self._writing_lock = threading.Lock()
-        self._asking = 0
+        self._waiting_threads = 0
         """Number of threads that wait for `_writing_lock`; the writer thread lets them take it between two batches."""
-        self._holder: int | None = None
-        self._standing: str | None = None
+        self._holding_thread: int | None = None
+        self._suspended_because: str | None = None
         """Why writing is suspended for longer than a batch takes, or None."""
         self._queue: list[Queued] = []
         self._batch: list[Queued] = []
@@ -123,7 +127,7 @@ class Writer:
         self._listeners.append(callback)
 
     @property
-    def rested(self) -> float:
+    def seconds_since_write(self) -> float:
         """Seconds since the last op was written; infinite before the first."""
         return time.monotonic() - self._wrote
 
@@ -134,33 +138,37 @@ class Writer:
 
         Raises Conflict, or VaultBusy if another program holds git's locks for too long. Nothing was changed then.
         """
-        if self._holder == threading.get_ident():
+        if self._holding_thread == threading.get_ident():
             raise Internal("a listener cannot start a transaction: the writer is still busy with the last one")
         end = time.monotonic() + self._wait
-        plan = self._decide(tx)
+        plan = self._planned_op(tx)
         if plan is None:
             return None
+
+        # Queue the op, and wait until it is done or the time is over.
         op = Queued(plan)
         with self._queue_lock:
             if self._closed:
                 raise Unavailable("the vault is closed", hint="open it again")
             self._queue.append(op)
-            if self._standing:
-                op.why = self._standing
+            if self._suspended_because:
+                op.why = self._suspended_because
                 op.tried.set()
             self._changed.notify_all()
         op.tried.wait()
         if not op.done.wait(max(0.0, end - time.monotonic())) and self._withdraw(op):
-            raise withheld(op.why)
+            raise busy_error(op.why)
+
+        # It is done, or has failed.
         if isinstance(op.error, OSError):
-            raise unwritable(op.error) from op.error
+            raise unwritable_error(op.error) from op.error
         if op.error is not None:
             raise op.error
         return op.result
 
-    def _decide(self, tx: Transaction) -> PlannedOp | None:
+    def _planned_op(self, tx: Transaction) -> PlannedOp | None:
         """Check that each file of `tx` is the version that `tx` expects. Return the op, without the files that would
-        not change; None when no change is left."""
+        not change; None when no change is left. Raises Displaced, HistoryMoved."""
         applier = self._applier
         if (
             tx.joins is not None
@@ -171,18 +179,21 @@ class Writer:
 
         @functools.cache
         def root() -> str | None:  # git is asked only if needed
-            return applier.objects.root(applier.git.head())
+            """Return the tree of HEAD. Git is asked only at the first call."""
+            return applier.objects.root_tree(applier.git.head())
 
         def in_head(path: str) -> str | None:
-            entry = applier.objects.file(root(), os.fsencode(path))
+            """Return the blob id of the file at `path` in HEAD; None: HEAD does not have it."""
+            entry = applier.objects.file_entry(root(), os.fsencode(path))
             return None if entry is None else entry.oid
 
+        # Compare each file with the expected version, and leave out the files that would not change.
         changes = []
         for path, wish in tx.wishes.items():
-            absent = wish.expect is None and applier.worktree.absent(path)
+            absent = wish.expect is None and applier.worktree.is_absent(path)
             now = None if absent else applier.worktree.read(path)
             if (None if now is None else sha256(now)) != wish.expect:
-                # A person's deletion is committed if HEAD has the expected version.
+                # A file that a person has deleted: the removal is committed if HEAD has the expected version.
                 oid = in_head(path) if wish.data is None and now is None else None
                 if oid is None or sha256(applier.git.read(oid, "blob")) != wish.expect:
                     raise Displaced(path, now)
@@ -193,7 +204,8 @@ class Writer:
             changes.append(FileChange(path, wish.node_id, now, wish.data))
         if not changes and tx.joins is None:
             return None
-        # a memory whose file stays as it is (the keeper of a merge that adds nothing to it) is named as well
+
+        # The message also names memories whose file does not change, such as the target of a merge that adds nothing.
         message = tx.message([wish.node_id for wish in tx.wishes.values() if wish.node_id])
         return PlannedOp(
             op=tx.op,
@@ -208,7 +220,7 @@ class Writer:
         )
 
     def _withdraw(self, op: Queued) -> bool:
-        """Take an op out of the queue, because its caller gets an error. Return False when the op is done."""
+        """Remove an op from the queue, because its caller gets an error. Return False if the op is done already."""
         with self._queue_lock:
             if op not in self._batch:
                 return self._take_out(op)
@@ -216,6 +228,7 @@ class Writer:
             return self._take_out(op)
 
     def _take_out(self, op: Queued) -> bool:
+        """Do what `_withdraw` does, for an op that is not being written. The caller holds `_queue_lock`."""
         if op.done.is_set():
             return False
         self._queue.remove(op)
@@ -229,7 +242,7 @@ class Writer:
         sentences: list[str] = []
         try:
             with self.held():
-                return finish(self._applier, sentences), sentences
+                return finish_write(self._applier, sentences), sentences
         except (OrmahError, OSError) as exc:
             if not is_full(exc):
                 raise
@@ -238,15 +251,15 @@ class Writer:
     # The thread
 
     def _run(self) -> None:
-        """Write the ops of the queue until the writer is closed; this is the writer thread. While another program
-        holds git's locks, try again after growing pauses, and whenever an op is added."""
+        """Write the ops of the queue until the writer is closed; this is the writer thread. While another program holds
+        git's locks, try again after growing pauses, and whenever an op is added."""
         pause = BACKOFF[0]
         while True:
             with self._queue_lock:
                 while not self._queue and not self._closed:
                     self._changed.wait()
                 last = self._closed
-            why = self._try()
+            why = self._write_batches()
             with self._queue_lock:
                 for op in self._queue if why or last else ():
                     op.why = why or "the vault is being closed"
@@ -259,12 +272,13 @@ class Writer:
                     self._changed.wait(pause)
                     pause = min(pause * 2, BACKOFF[1])
 
-    def _try(self) -> str | None:
-        """Write batch after batch. Return the reason why the remaining ops must wait, or None."""
+    def _write_batches(self) -> str | None:
+        """Write batch after batch until the queue is empty, and return None; or return the reason why the remaining ops
+        must wait."""
         while True:
             priority.give()
             with self._queue_lock:
-                self._changed.wait_for(lambda: not self._asking)
+                self._changed.wait_for(lambda: not self._waiting_threads)
             with self.held():
                 with self._queue_lock:
                     batch = self._next_batch()
@@ -287,12 +301,15 @@ class Writer:
         return batch
 
     def _write(self, batch: list[Queued]) -> str | None:
+        """Write a batch, and call its listeners and end its ops. Return None when the ops are over, otherwise the
+        reason why they must wait. If the batch fails, each of its ops is written alone; an op that fails gets an
+        error."""
         sentences: list[str] = []
         try:
-            why = finish(self._applier, sentences) or self._applier.apply(batch)
-            if self._applier.behind:
+            why = finish_write(self._applier, sentences) or self._applier.apply(batch)
+            if self._applier.unfinished:
                 with contextlib.suppress(OrmahError, OSError):  # the next write tries again
-                    finish(self._applier, sentences)
+                    finish_write(self._applier, sentences)
             for sentence in sentences:
                 log.warning("%s", sentence)
         except Exception as exc:
@@ -304,10 +321,10 @@ class Writer:
                 op.error = op.error or exc
             why = None
         if why is None:
-            self._done(batch)
+            self._end_ops(batch)
         return why
 
-    def _done(self, ops: Sequence[Queued]) -> None:
+    def _end_ops(self, ops: Sequence[Queued]) -> None:
         """Call the listeners with the commits of finished ops, in order; then let the ops' callers return."""
         self._wrote = time.monotonic()
         with self._queue_lock:
@@ -330,52 +347,52 @@ class Writer:
         end = time.monotonic() + self._wait
         while why := busy(self._applier.git, self._applier.lock):
             if time.monotonic() >= end:
-                raise withheld(why)
+                raise busy_error(why)
             time.sleep(POLL_S)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Context manager: hold `_writing_lock`. No batch is being written then, and the listeners have all commits."""
         with self._queue_lock:
-            self._asking += 1
+            self._waiting_threads += 1
         self._writing_lock.acquire()
         with self._queue_lock:
-            self._asking -= 1
+            self._waiting_threads -= 1
             self._changed.notify_all()
-        self._holder = threading.get_ident()
+        self._holding_thread = threading.get_ident()
         try:
             yield
         finally:
-            self._holder, self._batch = None, []
+            self._holding_thread, self._batch = None, []
             self._writing_lock.release()
 
     @contextlib.contextmanager
-    def alone(self, op: str, why: str) -> Iterator[None]:
-        """Context manager: keep all other writers out, and hold index.lock, marked with the id `op`.
+    def exclusively(self, op: str, why: str) -> Iterator[None]:
+        """Context manager: keep all other writers out, and hold index.lock, which is marked with the id `op`.
 
-        Callers that want to write meanwhile wait as for another git program; `why` is named if that is too long. Raises
-        VaultBusy when another program holds git's locks for too long.
+        Callers that want to write during the block wait as they do for another git program. After too long they get an
+        error that names `why`. Raises VaultBusy when another program holds git's locks for too long.
         """
         self.wait_for_git()
-        self._stands(why)
+        self._suspend(why)
         try:
             with self.held():
                 sentences: list[str] = []
-                held = finish(self._applier, sentences)
+                held = finish_write(self._applier, sentences)
                 if held or not self._applier.lock.take(op):
-                    raise withheld(held or HELD)
+                    raise busy_error(held or HELD)
                 try:
                     yield
                 finally:
                     self._applier.lock.release()
         finally:
-            self._stands(None)
+            self._suspend(None)
 
-    def _stands(self, why: str | None) -> None:
-        """Tell the callers that wait now, and those that come later, that writing is suspended because of `why`;
-        None: writing continues."""
+    def _suspend(self, why: str | None) -> None:
+        """Suspend writing because of `why`, or continue it (None). Callers that wait now are told, as are those that
+        come later."""
         with self._queue_lock:
-            self._standing = why
+            self._suspended_because = why
             for op in self._queue if why else ():
                 op.why = why
                 op.tried.set()

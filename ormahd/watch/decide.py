@@ -47,15 +47,13 @@ class File(Struct, frozen=True):
 
     @property
     def path(self) -> str:
+        """The file's path, relative to the vault's root."""
         return self.seen.path
 
 
 class Decision(Struct, frozen=True):
-    """The decision about one file: what to do with it (`act`), with which id and bytes.
-
-    `node_id`: the file's id from now on; None: it is no memory. `data`: the bytes to commit or to index. `problems`: what
-    `doctor` is to say about the file (see `finding`).
-    """
+    """The decision about one file. `act`: what to do with it. `node_id`: its id from now on; None: it is no memory.
+    `data`: the bytes to commit or to index. `problems`: what `doctor` is to say about the file (see `finding`)."""
 
     act: FileAction
     node_id: str | None
@@ -73,17 +71,22 @@ class Context(Struct, frozen=True):
 
 
 def decide(file: File, context: Context) -> Decision:
-    """Decide what to do with a changed file that is at rest."""
+    """Decide what to do with `file`, a changed file that is at rest. Reads the history through `context.identity`, and
+    changes nothing."""
     note, path = file.note, file.path
     problems = tuple(finding(path, found.level, found.what, found.mend, found.line) for found in note.problems)
     commit = FileAction.INDEX if file.at_head else FileAction.COMMIT
+
+    # Conflict markers, and files that git would convert.
     if note.kind is NoteKind.CONFLICTED:
         return Decision(FileAction.HOLD, None, file.data, problems)
-    unwritable = context.vault.unwritable_path(path)
+    unwritable = context.vault.unwritable_reason(path)
     if unwritable is not None:
         what = f"{unwritable}: it is found as it is, and neither written nor committed"
         problems += (finding(path, "info", what, "nothing need be done; commit it yourself"),)
         return Decision(FileAction.INDEX, None, _without_id(file, file.data), problems)
+
+    # A secret is indexed redacted, and never committed.
     if not file.at_head and context.check_secrets:
         redacted = redact(file.data.decode("utf-8", "replace"), pace=priority.giving)
         if redacted.found:
@@ -92,6 +95,8 @@ def decide(file: File, context: Context) -> Decision:
                 what = f"it holds what looks like a secret ({found.kind}); it was not committed"
                 problems += (finding(path, "warning", what, mend, found.line),)
             return Decision(FileAction.INDEX, None, _without_id(file, redacted.text.encode()), problems)
+
+    # Identity: a file is no memory if another file has its id.
     if note.kind in {NoteKind.APART, NoteKind.FOREIGN}:
         return Decision(FileAction.INDEX, None, file.data, problems)
     owned = claim(note.kind, note.id)
@@ -104,10 +109,12 @@ def decide(file: File, context: Context) -> Decision:
             return Decision(FileAction.INDEX, None, _without_id(file, file.data), problems)
     if note.kind in {NoteKind.NOTE, NoteKind.BROKEN}:
         return Decision(commit, note.id if note.kind is NoteKind.NOTE else None, file.data, problems)
+
+    # A file without an id gets one, unless it is empty.
     if file.data.strip():
         return _give_id(file, context, problems)
     # An emptied file is not committed: its path keeps its id for when the person types into it again.
-    if not file.at_head and context.identity.at_head(path) is not None:
+    if not file.at_head and context.identity.id_at_head(path) is not None:
         mend = f"write into it, or bring it back, in the vault: git restore {shlex.quote(path)}"
         what = "it is empty, and no memory until something stands in it; its text is in git"
         problems += (finding(path, "warning", what, mend),)
@@ -115,19 +122,24 @@ def decide(file: File, context: Context) -> Decision:
 
 
 def _without_id(file: File, data: bytes) -> bytes:
-    """Return the bytes to index of a file that is no memory: without the frontmatter, whose id would make it one."""
+    """Return the bytes that the index gets for a file that counts as no memory. They are `data` without its
+    frontmatter, if the file has an id: with the id, the index would take it for a memory."""
     has_id = file.note.kind in {NoteKind.NOTE, NoteKind.BROKEN}
     return b"\n" + parse(data, file.path).content.encode() if has_id else data
 
 
 def _give_id(file: File, context: Context, problems: tuple[dict[str, Any], ...]) -> Decision:
-    """Decide to give a note an id: the one that HEAD has at its path, if any (an editor dropped Ormah's frontmatter);
-    else a new one, which is the same on two machines. `problems`: the file's so far."""
+    """Return the decision to give a note an id, and to commit it.
+
+    The id is the one that HEAD has at the note's path, if there is one and no other file owns it: an editor then
+    dropped the frontmatter. Otherwise the id is new, and is computed so that two machines get the same one. `problems`:
+    those found so far.
+    """
     identity, path = context.identity, file.path
-    node_id, created = identity.at_head(path), None
+    node_id, created = identity.id_at_head(path), None
     if node_id is not None and identity.owner(node_id, path) is None:
-        created = identity.created(path)
-    else:  # until its short id is free
+        created = identity.created_at_head(path)
+    else:  # try ids until the short id is free
         tries = (derived_id(context.vault.id, path, file.data, attempt=attempt) for attempt in range(1000))
         node_id = next(made for made in tries if not identity.is_taken(made))
     try:

@@ -46,11 +46,18 @@ def subject(verb: str, names: Sequence[str]) -> str:
 
 
 def commit(vault: Vault, verb: str, edits: Sequence[FileEdit], *, quiet: float) -> tuple[int, dict[str, float]]:
-    """Commit the files as one op. Return (how many were committed, `{path: seconds until it is tried again}` of the others:
-    files that were saved again since they were read, or all because another git is at work)."""
+    """Commit the files of `edits` as one op in the person's name. `verb`: the first word of its subject, such as
+    `Edit`.
+
+    Return (number of files committed, `{path: seconds until it is tried again}` of the files that were not). A file is
+    not committed if it was saved again since it was read; it is then tried after `quiet` seconds. None is while another
+    git is at work.
+    """
     waiting: dict[str, float] = {}
     with vault.between_writes():
-        pass  # these bytes may be those of an op that is being written: HEAD has it now
+        pass  # wait: these bytes may be those of an op that is being written, and are in HEAD afterwards
+
+    # A conflict takes its files out of the commit, which is then tried again with the others.
     while edits:
         try:
             sentence = subject(verb, [edit.name for edit in edits])

@@ -24,7 +24,8 @@ from ormahd.watch.reading import FileStat, read_stable
 
 
 class HeadFiles:
-    """The files of HEAD of one vault, with a cache. Paths are posix and relative to the vault's root."""
+    """Returns the files of a vault in a commit, usually HEAD, with a cache. Paths are posix and relative to the vault's
+    root."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -32,7 +33,8 @@ class HeadFiles:
         self._files: dict[str, str] = {}
 
     def at(self, commit: str | None) -> dict[str, str]:
-        """Return `{path: blob id}` of the regular files of a commit. Only what differs from the last result is read."""
+        """Return `{path: blob id}` of the regular files of a commit. Reads only what differs from the commit of the
+        last call."""
         if self._commit != commit:
             files, changed = self._files, self.differing(self._commit, commit)
             if changed is None:  # the last one is not in the repository any more
@@ -42,8 +44,8 @@ class HeadFiles:
         return self._files
 
     def differing(self, before: str | None, after: str | None) -> dict[str, str | None] | None:
-        """Return `{path: blob id after; None: no file}` of what differs between two commits; None when one of the commits
-        does not exist."""
+        """Return `{path: blob id in the commit after}` of the files that differ between two commits. The id is None for
+        a file that `after` does not have. Return None when one of the commits does not exist."""
         try:
             return {
                 path: entry.oid if entry is not None and entry.mode in REGULAR else None
@@ -54,14 +56,14 @@ class HeadFiles:
 
 
 class CommitFiles:
-    """Reads the vault's files as they are in one commit. `files`: {path relative to the vault's root: blob id} of
-    those that can be notes."""
+    """Reads the vault's files as they are in one commit. `files`: {path: blob id} of the files that can be notes, with
+    paths relative to the vault's root."""
 
     def __init__(self, vault: Vault, excluded: Excluded, commit: str) -> None:
         self._vault = vault
         self._tree = vault.tree(commit)
         notes = (path for path in self._tree if is_note_name(path.rpartition("/")[2]))
-        self.files = {path: self._tree[path] for path in notes if not excluded.by_name(path)}
+        self.files = {path: self._tree[path] for path in notes if not excluded.is_excluded_by_name(path)}
 
     def file(self, path: str) -> bytes | None:
         """Return the bytes of any file of the vault in this commit; None if there is none at `path`."""
@@ -70,94 +72,102 @@ class CommitFiles:
 
 
 class Identity:
-    """Tells, during one scan of the reconciler, which note ids files have in HEAD and in the folder. Call `saw` when a
-    changed file was read, and `took` when it is decided to which file an id belongs."""
+    """Tells, during one scan of the reconciler, which note ids files have in HEAD and in the folder. Call `record_file` when a
+    changed file was read, and `record_owner` when it is decided to which file an id belongs."""
 
     def __init__(self, vault: Vault, history: History, tree: dict[str, str], changed: Mapping[str, FileStat]) -> None:
-        """`tree`: HEAD's files. `changed`: the files that this scan looks at."""
+        """`tree`: {path: blob id} of HEAD's files. `changed`: {path: stat} of the files that this scan reads."""
         self._vault = vault
         self._history = history
         self._tree = tree
         self._changed = changed
         self._ids: dict[str, str | None] = {}
         self._paths: dict[str, list[str]] = {}
-        self._now: dict[str, str | None] = {}
-        self._taken: dict[str, str] = {}
-        self._followed = False
+        self._ids_in_folder: dict[str, str | None] = {}
+        self._owners: dict[str, str] = {}
+        self._is_current = False
 
-    def saw(self, path: str, note: Note, blob: str | None) -> None:
-        """Record that the changed file at `path` was read, as `note`. `blob`: its blob id, if HEAD has exactly the
-        same bytes; else None."""
-        self._now[path] = claim(note.kind, note.id)
+    def record_file(self, path: str, note: Note, blob: str | None) -> None:
+        """Record that the changed file at `path` was read and parsed as `note`. `blob`: its blob id if HEAD has the
+        same bytes, else None."""
+        self._ids_in_folder[path] = claim(note.kind, note.id)
         if blob is not None:
-            self._ids[blob] = self._now[path]
+            self._ids[blob] = self._ids_in_folder[path]
 
-    def took(self, path: str, node_id: str) -> None:
+    def record_owner(self, path: str, node_id: str) -> None:
         """Record that the id belongs to the file at `path` from now on."""
-        self._taken[node_id] = path
+        self._owners[node_id] = path
 
     # What HEAD has
 
-    def _past(self) -> History:
-        if not self._followed:  # most scans ask nothing
+    def _current_history(self) -> History:
+        """Return the tables of the history. The first call brings them up to HEAD, which takes time, and most scans
+        need none."""
+        if not self._is_current:  # most scans ask nothing
             self._history.follow()
-            self._followed = True
+            self._is_current = True
         return self._history
 
-    def at_head(self, path: str) -> str | None:
-        """Return the id of the note that HEAD has at `path`, or None."""
+    def id_at_head(self, path: str) -> str | None:
+        """Return the id of the note that HEAD has at `path`; None if HEAD has no note there."""
         oid = self._tree.get(path)
         if oid is not None and oid not in self._ids:
-            self._ids[oid] = self._past().note_in(oid, path)
+            self._ids[oid] = self._current_history().note_in(oid, path)
         return None if oid is None else self._ids[oid]
 
-    def created(self, path: str) -> datetime | None:
-        """Return the date `created` of the note that HEAD has at `path`."""
+    def created_at_head(self, path: str) -> datetime | None:
+        """Return the date `created` of the note that HEAD has at `path`; None if the note has no such date."""
         return parse(self._vault.blob(self._tree[path]), path).created
 
-    def paths(self, node_id: str) -> list[str]:
-        """Return the paths where HEAD has a note with this id, or one that begins with it."""
+    def paths_at_head(self, node_id: str) -> list[str]:
+        """Return the paths where HEAD has a note whose id is `node_id`, or begins with it."""
         if node_id not in self._paths:
-            found = [path for path, oid in self._past().paths(node_id) if self._tree.get(path) == oid]
+            found = [path for path, oid in self._current_history().paths(node_id) if self._tree.get(path) == oid]
             self._paths[node_id] = [path for path in found if is_note_name(path.rpartition("/")[2])]
         return self._paths[node_id]
 
     def is_taken(self, node_id: str) -> bool:
         """Whether another note has this id, or one with the same short id."""
         short = short_id(node_id)
-        return bool(self.paths(short)) or any(short_id(taken) == short for taken in self._taken)
+        return bool(self.paths_at_head(short)) or any(short_id(taken) == short for taken in self._owners)
 
     # What the folder has
 
-    def now(self, path: str) -> str | None:
-        """Return the id that the file at `path` has in the folder, or None."""
-        if path in self._changed and path not in self._now:
+    def id_now(self, path: str) -> str | None:
+        """Return the id of the note at `path` in the folder; None if there is no file, or it has no id. A changed file
+        that cannot be read counts as in HEAD."""
+        if path in self._changed and path not in self._ids_in_folder:
             with suppress(OSError):  # until it can be read, it counts as in HEAD
                 data = read_stable(self._vault.root, self._changed[path])
                 if data is not None:
-                    self.saw(path, parse(data, path), None)
-        if path not in self._now:
-            self._now[path] = self.at_head(path) if self.present(path) else None
-        return self._now[path]
+                    self.record_file(path, parse(data, path), None)
+        if path not in self._ids_in_folder:
+            self._ids_in_folder[path] = self.id_at_head(path) if self.is_present(path) else None
+        return self._ids_in_folder[path]
 
-    def present(self, path: str) -> bool:
+    def is_present(self, path: str) -> bool:
+        """Whether a regular file is at `path` in the folder."""
         with suppress(OSError):
             return stat.S_ISREG(os.lstat(self._vault.root / path).st_mode)
         return False
 
     def owner(self, node_id: str, path: str) -> str | None:
-        """Return the path of another file to which the id belongs; None: the file at `path` may have the id."""
-        if node_id in self._taken:
-            other = self._taken[node_id]
+        """Return the path of the other file to which the id belongs; None if the file at `path` may have it.
+
+        The id belongs to the file that got it in this scan. Otherwise it belongs to one of the files that have it in
+        HEAD and still in the folder: if there are several, to the one that had it first in the history.
+        """
+        if node_id in self._owners:
+            other = self._owners[node_id]
             return None if other == path else other
-        others = [other for other in self.paths(node_id) if other != path and self.now(other) == node_id]
+        others = [other for other in self.paths_at_head(node_id) if other != path and self.id_now(other) == node_id]
         if not others:
             return None
-        rivals = [path, *others] if self.at_head(path) == node_id else others
-        chosen = rivals[0] if len(rivals) == 1 else self._past().first_path(node_id, rivals) or rivals[0]
+        owners = [path, *others] if self.id_at_head(path) == node_id else others
+        chosen = owners[0] if len(owners) == 1 else self._current_history().first_path(node_id, owners) or owners[0]
         return None if chosen == path else chosen
 
     def moved_from(self, node_id: str, path: str) -> list[str]:
-        """Return the paths where HEAD has the note and the folder has no file: the note was moved from one of them to
-        `path`."""
-        return [other for other in self.paths(node_id) if other != path and not self.present(other)]
+        """Return the paths, other than `path`, where HEAD has the note and the folder has no file. The note was moved
+        from there."""
+        return [other for other in self.paths_at_head(node_id) if other != path and not self.is_present(other)]

@@ -20,7 +20,8 @@ systems store later times."""
 
 
 class FileStat(Struct, frozen=True):
-    """What is known of a file by its stat alone. `changed_ns`: the later of mtime and ctime."""
+    """A file's path and those fields of its stat by which a change is noticed. `changed_ns`: the later of mtime and
+    ctime."""
 
     path: str
     size: int
@@ -30,13 +31,16 @@ class FileStat(Struct, frozen=True):
 
     @classmethod
     def of(cls, path: str, found: os.stat_result) -> FileStat:
+        """Return the `FileStat` of a file, made from the result of `os.lstat`."""
         changed = max(found.st_mtime_ns, found.st_ctime_ns)
         return cls(path, found.st_size, max(-NS, min(found.st_mtime_ns, NS)), found.st_ino, changed)
 
     def differs(self, row: FileState) -> bool:
+        """Whether size, mtime or inode differ from those of `row`."""
         return row.mtime_ns != self.mtime_ns or row.size != self.size or row.inode != self.inode
 
     def state(self, digest: str) -> FileState:
+        """Return the state to record for the file. `digest`: the sha256 of its content."""
         return FileState(self.path, self.size, self.mtime_ns, self.inode, digest)
 
 
@@ -54,23 +58,25 @@ def read_stable(root: Path, seen: FileStat) -> bytes | None:
             return None
         raise
     try:
-        if not _same(os.fstat(fd), seen):
+        if not _is_unchanged(os.fstat(fd), seen):
             return None
         data = os.read(fd, seen.size + 1)  # a single read gets all of it, or the file has changed
-        return data if len(data) == seen.size and _same(os.fstat(fd), seen) else None
+        return data if len(data) == seen.size and _is_unchanged(os.fstat(fd), seen) else None
     finally:
         os.close(fd)
 
 
-def _same(found: os.stat_result, seen: FileStat) -> bool:
+def _is_unchanged(found: os.stat_result, seen: FileStat) -> bool:
+    """Whether `found` is the stat of a regular file, and equals `seen`."""
     return stat.S_ISREG(found.st_mode) and not FileStat.of(seen.path, found).differs(seen.state(""))
 
 
 def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> FileState | None:
-    """Return the state of a file that Ormah has just written with `data`; None if it has other content by now.
+    """Return the state of a file that Ormah has just written with the bytes `data`; None if it has other content by
+    now.
 
-    If the file's stat equals `given`, it is not read. An edit that did not change the stat is found by the next scan,
-    because scans read very recent files in any case.
+    If the file's stat equals `given`, the file is not read. An edit that leaves the stat the same is found by the next
+    scan, because scans always read very recent files.
     """
     try:
         seen = FileStat.of(path, os.lstat(root / path))
@@ -82,15 +88,20 @@ def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> F
 
 
 class RestCheck:
-    """Tells whether a file is at rest: its times are at least `quiet` seconds old, or it has been as it is for that long
-    (files with times in the future; absent ones, because an editor may delete a file and then write it again)."""
+    """Tells whether a file is at rest: its times are at least `quiet` seconds old, or it was the same in all checks for
+    that long.
+
+    The second rule is for files with times in the future, and for absent files: an editor may delete a file and then
+    write it again.
+    """
 
     def __init__(self, quiet: float) -> None:
         self._quiet = quiet
         self._first: dict[str, tuple[FileStat | None, float]] = {}
 
-    def missing(self, path: str, seen: FileStat | None) -> float:
-        """Return for how many seconds the file must stay as it is (`seen`; None: absent) until it is at rest; 0: it is."""
+    def seconds_until_rest(self, path: str, seen: FileStat | None) -> float:
+        """Return how many more seconds the file must not change until it is at rest; 0 if it is at rest. `seen`: its
+        stat now; None if the file is absent."""
         now = time.monotonic()
         state, first = self._first.get(path, (seen, now))
         if state != seen:
@@ -106,9 +117,9 @@ class RestCheck:
         self._first = {path: first for path, first in self._first.items() if path in waiting}
 
 
-def as_files(root: Path, changes: Iterable[ChangedFile]) -> tuple[dict[str, tuple[bytes, FileState]], list[str]]:
-    """Return the changes of Ormah's own commits in the form that the index takes: ({path: (bytes, state)}, the paths of
-    deleted notes)."""
+def index_changes(root: Path, changes: Iterable[ChangedFile]) -> tuple[dict[str, tuple[bytes, FileState]], list[str]]:
+    """Convert the changes of Ormah's own commits to the form that the index takes. Return ({path: (bytes, state)}, the
+    paths of deleted notes). A file that was saved again meanwhile is left out, and is found by the next scan."""
     upserts: dict[str, tuple[bytes, FileState]] = {}
     removals: dict[str, None] = {}
     for change in changes:
@@ -119,7 +130,6 @@ def as_files(root: Path, changes: Iterable[ChangedFile]) -> tuple[dict[str, tupl
         if change.data is None:
             removals[change.path] = None
         else:
-            # None: the file was saved again meanwhile, and a scan will bring that in
             state = state_of(root, change.path, change.data, change.stat)
             if state is not None:
                 upserts[change.path] = (change.data, state)

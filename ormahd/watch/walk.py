@@ -22,10 +22,10 @@ STRIDE = 64
 """The number of files of a folder that are examined between two calls of `priority.give`."""
 MARKER = ".ormah/vault.toml"
 """If this file is missing, the vault counts as missing: the mount point of an unmounted disk is an empty folder."""
-READABLE = "make it readable, or move it out of the vault"
-NOTHING = "nothing need be done"
-LINK = f"{NOTHING}; a note is read where it lies itself in the vault"
-RENAME = "rename it; `convmv -f latin1 -t utf-8` does many"
+MEND_UNREADABLE = "make it readable, or move it out of the vault"
+NO_MEND = "nothing need be done"
+MEND_LINK = f"{NO_MEND}; a note is read where it lies itself in the vault"
+MEND_NAME = "rename it; `convmv -f latin1 -t utf-8` does many"
 
 
 class WalkResult(Struct):
@@ -40,17 +40,18 @@ class WalkResult(Struct):
     repository."""
 
     def skip(self, path: str, level: str, what: str, mend: str) -> None:
+        """Record that the file or folder at `path` is not read, with what `doctor` says about it (see `finding`)."""
         self.skipped[path] = finding(path, level, what, mend)
 
     def absent(self, paths: Iterable[str]) -> list[str]:
-        """Return those of `paths` that do not exist any more, or are excluded now. What lies at or below a skipped path
+        """Return the paths in `paths` that do not exist any more, or are excluded now. A path at or below a skipped one
         does not count as absent."""
         skipped = below(self.skipped)
         return [path for path in paths if path not in self.present and not skipped(path)]
 
 
-def homes(paths: Iterable[str]) -> set[str]:
-    """Return all folders that contain one of these files, directly or in subfolders."""
+def folders_of(paths: Iterable[str]) -> set[str]:
+    """Return all folders that contain one of the files `paths`, directly or in a subfolder."""
     found: set[str] = set()
     for path in paths:
         folder = path.rpartition("/")[0]
@@ -61,7 +62,7 @@ def homes(paths: Iterable[str]) -> set[str]:
 
 
 def below(tops: Collection[str]) -> Callable[[str], bool]:
-    """Return a function that tells whether a path is one of `tops`, or below one."""
+    """Return a function that tells whether a path is in `tops`, or below a path in `tops`."""
     exact, prefixes = set(tops), tuple(top + "/" for top in tops)
     return lambda path: path in exact or path.startswith(prefixes)
 
@@ -89,25 +90,32 @@ def walk(root: Path, known: Mapping[str, FileState], excluded: Excluded, *, sinc
     # level by level, so that git is asked once per level about all new folders
     level = [""]
     while level:
-        level = walker.allowed([inner for folder in level for inner in walker.folder(folder)])
-    walker.settle()
+        level = walker.without_ignored([inner for folder in level for inner in walker.examine_folder(folder)])
+    walker.complete_result()
     check_root(root)
-    return walker.out
+    return walker.result
 
 
 class _Walker:
+    """The state of one walk. `since`: see `walk`. `result`: the result so far."""
+
     def __init__(self, root: str, known: Mapping[str, FileState], excluded: Excluded, since: int) -> None:
         self.root = root
         self.known = known
-        self.known_folders = homes(known)
+        self.known_folders = folders_of(known)
         self.excluded = excluded
         self.since = since
-        self.out = WalkResult()
-        self.fresh: dict[str, FileStat] = {}
+        self.result = WalkResult()
+        self.unknown: dict[str, FileStat] = {}
         """Files that are not known: git is to be asked whether it ignores them."""
 
-    def folder(self, folder: str) -> list[str]:
-        """Examine the files of one folder, and return the paths of its subfolders."""
+    def examine_folder(self, folder: str) -> list[str]:
+        """Examine one folder: put its notes into `result` and `unknown`, and return the paths of its subfolders.
+
+        Returns no subfolders if the folder is not to be walked, such as another git repository. Raises Unavailable if
+        the vault's root cannot be read.
+        """
+        # List the folder: its subfolders, the files that may be notes, and its ignore file.
         prefix = folder + "/" if folder else ""
         inner: list[str] = []
         notes: list[os.DirEntry[str]] = []
@@ -118,7 +126,7 @@ class _Walker:
                     name = entry.name
                     if name.startswith("."):
                         if name == ".git" and folder:
-                            self.out.skip(folder, "warning", "a git repository of its own", READABLE)
+                            self.result.skip(folder, "warning", "a git repository of its own", MEND_UNREADABLE)
                             return []
                         if name == ".gitignore":
                             ignore = entry.stat(follow_symlinks=False)
@@ -127,87 +135,93 @@ class _Walker:
                     elif is_note_name(name):
                         notes.append(entry)
                     elif entry.is_symlink():
-                        self.out.skip(prefix + name, "info", "a link; links are not followed", LINK)
+                        self.result.skip(prefix + name, "info", "a link; links are not followed", MEND_LINK)
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as exc:
             if not folder:
                 hint = "look at the folder's permissions"
                 raise Unavailable(f"the vault {self.root} cannot be read: {exc.strerror}", hint=hint) from exc
-            self.out.skip(folder, "warning", f"the folder cannot be read: {exc.strerror}", READABLE)
+            self.result.skip(folder, "warning", f"the folder cannot be read: {exc.strerror}", MEND_UNREADABLE)
             return []
+
+        # Git reads the ignore file when it is asked about the notes.
         if ignore is not None and stat.S_ISFIFO(ignore.st_mode):
             what = ".gitignore is a pipe there, for which git would wait for ever"
-            self.out.skip(folder, "warning", what, "put a regular file there, or remove it")
+            self.result.skip(folder, "warning", what, "put a regular file there, or remove it")
             return []
-        self.excluded.ignore_file(prefix + ".gitignore", ignore)
+        self.excluded.record_ignore_file(prefix + ".gitignore", ignore)
+
         for number, entry in enumerate(notes):
-            if not number % STRIDE:
-                priority.give()
+            if number % STRIDE == 0:
+                priority.give()  # let a waiting request run first
             try:
-                self.file(prefix + entry.name, entry.stat(follow_symlinks=False))
+                self.examine_file(prefix + entry.name, entry.stat(follow_symlinks=False))
             except FileNotFoundError:
                 continue
             except OSError as exc:
                 what = f"cannot be looked at: {exc.strerror}"
-                self.out.skip(prefix + entry.name, "warning", what, READABLE)
+                self.result.skip(prefix + entry.name, "warning", what, MEND_UNREADABLE)
         return inner
 
-    def allowed(self, folders: list[str]) -> list[str]:
-        """Return those of `folders` that are to be walked: not templates, and not ignored by git.
+    def without_ignored(self, folders: list[str]) -> list[str]:
+        """Return the folders in `folders` that are to be walked: no templates, and none that git ignores.
 
         Folders with known notes count as not ignored, because git does not ignore tracked files.
         """
         named = []
         for folder in folders:
             if _utf8(folder) != folder:
-                self.out.skip(_utf8(folder), "warning", "the folder's name is not UTF-8", RENAME)
-            elif not self.excluded.template(folder):
+                self.result.skip(_utf8(folder), "warning", "the folder's name is not UTF-8", MEND_NAME)
+            elif not self.excluded.is_template(folder):
                 named.append(folder)
-        ignored = self.excluded.by_git([folder for folder in named if folder not in self.known_folders])
+        ignored = self.excluded.ignored_by_git([folder for folder in named if folder not in self.known_folders])
         return [folder for folder in named if folder not in ignored]
 
-    def file(self, path: str, found: os.stat_result) -> None:
+    def examine_file(self, path: str, found: os.stat_result) -> None:
+        """Put the file at `path`, whose stat is `found`, where it belongs: into `result.skipped`; or into `unknown` if it is
+        not known; or into `result.present`, and also into `result.changed` if its stat differs."""
         if not stat.S_ISREG(found.st_mode):
             kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
             what = f"{kinds.get(stat.S_IFMT(found.st_mode), 'a device')}, no regular file"
-            self.out.skip(path, "info", what, LINK if stat.S_ISLNK(found.st_mode) else NOTHING)
+            self.result.skip(path, "info", what, MEND_LINK if stat.S_ISLNK(found.st_mode) else NO_MEND)
             return
         row = self.known.get(path)
         if row is None:
             if _utf8(path) != path:
-                self.out.skip(_utf8(path), "warning", "the name is not UTF-8", RENAME)
-            elif original := self.excluded.conflicted(path):
+                self.result.skip(_utf8(path), "warning", "the name is not UTF-8", MEND_NAME)
+            elif original := self.excluded.original_of_copy(path):
                 what = f"a conflicted copy of {original}: take over what it has more, and delete it"
-                self.out.skip(path, "warning", what, READABLE)
-            elif not self.excluded.template(path):
-                self.fresh[path] = FileStat.of(path, found)
+                self.result.skip(path, "warning", what, MEND_UNREADABLE)
+            elif not self.excluded.is_template(path):
+                self.unknown[path] = FileStat.of(path, found)
             return
         path = row.path  # an equal string that is already in memory
-        self.out.present.add(path)
+        self.result.present.add(path)
         mtime = max(-NS, min(found.st_mtime_ns, NS))
         if row.mtime_ns != mtime or row.size != found.st_size or row.inode != found.st_ino or mtime >= self.since:
-            self.out.changed[path] = FileStat.of(path, found)
+            self.result.changed[path] = FileStat.of(path, found)
 
-    def settle(self) -> None:
-        """Add the new files that git does not ignore to the result, and skip the files that are too large.
+    def complete_result(self) -> None:
+        """Complete `result`: add the new files that git does not ignore, and skip the files that are too large.
 
         If ignore files changed, git is asked about the known files as well; those that it now ignores count as absent.
         """
-        old = [*self.out.present] if self.excluded.changed else []
-        ignored = self.excluded.by_git([*self.fresh, *old])
+        old = [*self.result.present] if self.excluded.changed else []
+        ignored = self.excluded.ignored_by_git([*self.unknown, *old])
         self.excluded.changed = False
-        for path, state in self.fresh.items():
+        for path, state in self.unknown.items():
             if path not in ignored:
-                self.out.present.add(path)
-                self.out.changed[path] = state
+                self.result.present.add(path)
+                self.result.changed[path] = state
         for path in ignored.intersection(old):
-            self.out.present.discard(path)
-            self.out.changed.pop(path, None)
-        for path in [path for path, state in self.out.changed.items() if state.size > MAX_NOTE_BYTES]:
-            what = f"too large: {self.out.changed.pop(path).size:,} bytes, at most {MAX_NOTE_BYTES:,} are read"
-            self.out.skip(path, "warning", what, "divide it")
+            self.result.present.discard(path)
+            self.result.changed.pop(path, None)
+        for path in [path for path, state in self.result.changed.items() if state.size > MAX_NOTE_BYTES]:
+            what = f"too large: {self.result.changed.pop(path).size:,} bytes, at most {MAX_NOTE_BYTES:,} are read"
+            self.result.skip(path, "warning", what, "divide it")
 
 
 def _utf8(path: str) -> str:
+    """Return `path` with each byte that is not UTF-8 replaced. It equals `path` if there is none."""
     return path.encode("utf-8", "replace").decode()

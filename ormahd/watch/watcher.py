@@ -56,7 +56,7 @@ PAUSE_S = (1.0, 10.0)
 """The shortest and the longest pause in seconds after a scan of the vault that failed, or could do nothing because another
 git is at work. It doubles each time."""
 MANY = 50
-"""If more files than this changed at once, the whole folder is looked at: where the kernel dropped events, there were many."""
+"""If more files than this changed at once, the whole folder is scanned, because the kernel may have dropped events."""
 NICE: Final = 10
 MISSING: Final = "it is not there"
 
@@ -95,21 +95,25 @@ class FolderEvents(events.FileSystemEventHandler):
                 self._observer.unschedule(spare)
 
     def stop(self) -> None:
+        """End the observer's threads, and wait until they have ended."""
         self._observer.stop()
         self._observer.join()
 
     @property
     def alive(self) -> bool:
+        """Whether all threads of the observer still run."""
         return all(thread.is_alive() for thread in [self._observer, *self._observer.emitters])
 
     def on_any_event(self, event: events.FileSystemEvent) -> None:
+        """Called by watchdog: call `notify` with the event's path, and with the new path of a move."""
         for path in (event.src_path, event.dest_path):
             if path:
                 self._notify(os.fsdecode(path), event.is_directory)
 
 
 class FolderListener(Protocol):
-    """What `FolderWatch` needs from its listener. `wants` is called in watchdog's thread, the others in the watch's own."""
+    """What `FolderWatch` needs from its listener. `wants` is called in watchdog's thread, the other methods in the
+    watch's own."""
 
     def wants(self, folder: Path, path: Path, is_folder: bool) -> bool:
         """Return whether the folder is to be scanned when this file or folder in it changes. Decides by the path alone."""
@@ -138,6 +142,7 @@ class _Watched:
 
     @property
     def due(self) -> float:
+        """When to scan the folder next."""
         return max(min(self.changed_at, self.full_at), self.rests_until)
 
 
@@ -155,8 +160,8 @@ class FolderWatch:
         poll: float | None = None,
     ) -> None:
         """`name`: the name of the thread. `quiet`: seconds between a change and the scan of its folder. `optional`: a
-        folder that does not exist is no trouble of which the listener is told. `poll`: seconds between two scans while
-        nothing is watched; None: as otherwise, and no request waits for the scans."""
+        folder that does not exist is not reported to the listener. `poll`: seconds between two full scans while the
+        system sends no events; None: as many as otherwise, and the thread runs at low priority."""
         self._optional = optional
         self._folders = [_Watched(path) for path in dict.fromkeys(folders)]
         self._listener = listener
@@ -165,15 +170,16 @@ class FolderWatch:
         self._changed = threading.Condition()
         self._source: FolderEvents | None = None
         self._retry_at = 0.0
-        self._wrong: dict[str, str] = {}
+        self._unwatchable: dict[str, str] = {}
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.stopping = False
-        self.everything = False
+        self.is_full_scan = False
         """Whether this scan is not because of an event alone: some may have been lost."""
         self.unwatched: str | None = None
         """Why the system sends no events; None while it does."""
 
     def start(self) -> None:
+        """Start the thread."""
         self.thread.start()
 
     def stop(self, seconds: float | None = None) -> bool:
@@ -192,7 +198,9 @@ class FolderWatch:
                 folder.full_at = 0.0
             self._changed.notify_all()
 
-    def _notified(self, path: str, is_folder: bool) -> None:
+    def _on_event(self, path: str, is_folder: bool) -> None:
+        """Called for each event, in watchdog's thread: schedule a scan of the watched folder that contains `path`, if
+        the listener wants one."""
         folder = next((folder for folder in self._folders if path.startswith(f"{folder.real}/")), None)
         if folder is None:
             return
@@ -205,11 +213,13 @@ class FolderWatch:
     # The thread
 
     def _run(self) -> None:
+        """Check and scan the folders until `stop`; this is the thread. An error is logged, and does not end the
+        thread."""
         if self._poll is None:
             priority.step_back(NICE)
         while not self.stopping:
             try:
-                self._look()
+                self._check_folders()
                 for folder in self._folders:
                     if folder.identity and folder.due <= time.monotonic() and not self.stopping:
                         self._scan(folder)
@@ -224,14 +234,15 @@ class FolderWatch:
                 log.exception("%s met a fault; it goes on", self.thread.name)
                 with self._changed:
                     self._changed.wait_for(lambda: self.stopping, HEARTBEAT_S)
-        self._end_source()
+        self._stop_events()
 
     def _scan(self, folder: _Watched) -> None:
+        """Have the listener scan one folder, and schedule the folder's next scan."""
         began = time.monotonic()
-        self.everything = folder.full_at <= began
+        self.is_full_scan = folder.full_at <= began
         with self._changed:
             folder.changed_at = math.inf
-            if self.everything:
+            if self.is_full_scan:
                 folder.full_at = began + (SCAN_S if self.unwatched is None or self._poll is None else self._poll)
         again = self._listener.scan(folder.path)
         now = time.monotonic()
@@ -243,11 +254,11 @@ class FolderWatch:
             if self._source is not None:
                 self._source.check()
         except OSError as error:
-            self._give_up(error)
+            self._suspend_events(error)
 
-    def _look(self) -> None:
-        """Check whether each folder exists and can be read, and watch those that can. If other folders than before
-        cannot be watched, tell the listener."""
+    def _check_folders(self) -> None:
+        """Check whether each folder exists and can be read, and watch those that can. Tell the listener if the set of
+        folders that cannot be watched, or a reason, has changed."""
         wrong: dict[str, str] = {}
         for folder in self._folders:
             identity, why = None, None
@@ -262,27 +273,28 @@ class FolderWatch:
                 why = error.strerror or str(error)
             if why is not None:
                 wrong[str(folder.path)] = why
+            # At the path is another folder than before, or it is there for the first time: scan it.
             if identity != folder.identity:
                 if folder.identity is not None:  # the watches are on a folder that is not at this path any more
-                    self._end_source()
+                    self._stop_events()
                 folder.identity, folder.real, folder.full_at = identity, os.path.realpath(folder.path), 0.0
-        self._watch()
-        if wrong != self._wrong:
-            for path in wrong.keys() - self._wrong.keys():
+        self._request_events()
+        if wrong != self._unwatchable:
+            for path in wrong.keys() - self._unwatchable.keys():
                 log.warning("%s cannot be watched: %s", path, wrong[path])
-            self._wrong = wrong
+            self._unwatchable = wrong
             self._listener.troubled(wrong)
 
-    def _watch(self) -> None:
+    def _request_events(self) -> None:
         """Have the system send events for all folders that exist."""
         if self._source is not None and not self._source.alive:
             log.warning("%s: the watches are renewed, because they died", self.thread.name)
-            self._end_source()
+            self._stop_events()
         if self._source is None and self._retry_at > time.monotonic():
             return
         try:
             if self._source is None:
-                self._source = FolderEvents(self._notified)
+                self._source = FolderEvents(self._on_event)
                 for folder in self._folders:  # scan all, because events were lost while nothing watched
                     folder.full_at = 0.0
             for folder in self._folders:
@@ -290,11 +302,11 @@ class FolderWatch:
                     self._source.add(folder.real)
             self.unwatched = None
         except FileNotFoundError:
-            return  # a folder was deleted in the meantime; the next `_look` notices that
+            return  # a folder was deleted in the meantime; the next `_check_folders` notices that
         except OSError as error:
-            self._give_up(error)
+            self._suspend_events(error)
 
-    def _give_up(self, error: OSError) -> None:
+    def _suspend_events(self, error: OSError) -> None:
         """Watch nothing until the next try, because the system's limits do not allow it."""
         why = error.strerror or str(error)
         if why != self.unwatched:
@@ -303,17 +315,18 @@ class FolderWatch:
         self._retry_at = time.monotonic() + RETRY_S
         for folder in self._folders:
             folder.full_at = 0.0
-        self._end_source()
+        self._stop_events()
 
-    def _end_source(self) -> None:
+    def _stop_events(self) -> None:
+        """Stop receiving events."""
         source, self._source = self._source, None
         if source is not None:
             source.stop()
 
 
-def resting(changed: float, quiet: float) -> bool:
-    """Return whether a file that was last written at `changed` (seconds since 1970) was left alone for `quiet`
-    seconds."""
+def is_rested(changed: float, quiet: float) -> bool:
+    """Return whether a file was last written at least `quiet` seconds ago, or has a time in the future. `changed`: when
+    it was written, in seconds since 1970."""
     return not 0.0 <= time.time() - changed < quiet
 
 
@@ -340,6 +353,7 @@ class VaultWatcher:
 
     @property
     def state(self) -> str:
+        """The watcher's state in words for people."""
         if not self.watch.thread.is_alive():
             return "stopped"
         if self._trouble is not None:
@@ -350,6 +364,8 @@ class VaultWatcher:
     # What `FolderWatch` calls
 
     def wants(self, folder: Path, path: Path, is_folder: bool) -> bool:
+        """Record the event of a path in the vault, and return whether it makes a scan necessary: it may concern a note,
+        a folder, an ignore file or the repository."""
         parts = path.relative_to(folder).parts
         if parts[0] == ".git":
             wanted = parts[1:2] != ("objects",)  # an event for the ref that names them follows
@@ -363,43 +379,48 @@ class VaultWatcher:
         return wanted
 
     def troubled(self, wrong: dict[str, str]) -> None:
+        """Called by `FolderWatch`: record why the vault cannot be watched, or that it can."""
         self._trouble = next(iter(wrong.values()), None)
 
     def scan(self, folder: Path) -> float | None:
+        """Have the reconciler scan what changed. Return after how many seconds to scan again; None: after the next
+        event."""
+        # Find out what changed. Until the scan has succeeded, the whole folder waits for the next one.
         rested_since = time.monotonic() - self._quiet
         with self._lock:
             touched, self._touched = self._touched, {}
         try:
-            changed = None if self.watch.everything else self._differing(folder, touched)
+            changed = None if self.watch.is_full_scan else self._changed_files(folder, touched)
             if changed is not None and not changed:
                 return None
             self._waiting = {""}
-            self._vault.look_after()
+            self._vault.keep_lock()
             rested = [path for path, last in touched.items() if last <= rested_since]
             result = self._reconciler.scan(rested=rested, only=changed)
         except ScanAborted:
             return None
         except (OrmahError, OSError) as exc:
-            return self._failed(str(exc))
+            return self._record_failure(str(exc))
         except Exception as exc:
             log.exception("the watcher met a fault; it goes on")
-            return self._failed(repr(exc))
+            return self._record_failure(repr(exc))
         self._trouble = None
         self._waiting = result.waiting
         done = result.indexed + result.edited + result.removed
         if result.waiting_until is not None and not done and self._vault.busy():
-            return self._back_off()
+            return self._next_pause()
         self._pause = PAUSE_S[0]
         return None if result.waiting_until is None else max(0.0, result.waiting_until - time.monotonic())
 
-    def _differing(self, folder: Path, touched: Collection[str]) -> set[str] | None:
-        """Return those of the touched and waiting files that are not as the index has them, if it has them all; None: the
-        whole folder is to be looked at. After commits of Ormah's own nothing differs."""
-        if len(touched) > MANY or (".git" in touched and self._reconciler.behind()):
+    def _changed_files(self, folder: Path, touched: Collection[str]) -> set[str] | None:
+        """Return the touched and waiting files that differ from what the index has; empty after commits of Ormah's own.
+        None: the whole folder must be scanned, for example because a file is new to the index."""
+        if len(touched) > MANY or (".git" in touched and self._reconciler.lacks_head()):
             return None
         rows = self._reconciler.index.known_files()
         changed: set[str] = set()
         for path in {*touched, *self._waiting} - {".git"}:
+            # Deleted files, new ones, folders and links need a scan of the whole folder.
             row = rows.get(path)
             try:
                 found = os.lstat(folder / path)
@@ -413,13 +434,15 @@ class VaultWatcher:
                 changed.add(path)
         return changed
 
-    def _failed(self, why: str) -> float:
-        """Return the pause after a failed scan, and log the reason if it is new."""
+    def _record_failure(self, why: str) -> float:
+        """Record that a scan failed because of `why`, which is logged if it is new. Return the pause before the next
+        scan."""
         if why != self._trouble:
             log.warning("the vault cannot be followed at the moment: %s", why)
         self._trouble = why
-        return self._back_off()
+        return self._next_pause()
 
-    def _back_off(self) -> float:
+    def _next_pause(self) -> float:
+        """Return the pause in seconds before the next scan, and double the pause for the time after that."""
         pause, self._pause = self._pause, min(PAUSE_S[1], 2 * self._pause)
         return pause

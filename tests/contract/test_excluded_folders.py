@@ -98,9 +98,9 @@ def test_what_was_archived_before_is_not_read_for_memories(tmp_path: Path) -> No
         extraction = Extraction(ormah)
         assert extraction.waiting() == []
         assert extraction.settle() == 0
-        assert not AgentReading(ormah, judge=False).waits()
+        assert not AgentReading(ormah, judge=False).has_unread()
     with opened(tmp_path) as ormah:
-        assert AgentReading(ormah, judge=False).waits()
+        assert AgentReading(ormah, judge=False).has_unread()
         assert Extraction(ormah).settle() == 1, "the setting was taken back"
 
 

@@ -80,7 +80,7 @@ def test_a_file_says_what_was_learned_of_it(ormah: Ormah, tmp_path: Path) -> Non
     came = []
     for name in (ID, other):
         found = ingest(ormah, str(folder / f"{name}.jsonl"), progress=lambda *_: None)
-        extraction.read_all(found.out, found.grown)
+        extraction.read_grown(found.out, found.grown)
         came.append(found.out)
     assert [one.memories for one in came] == [4, 1]
     assert came[1].refused == {"known": 2}

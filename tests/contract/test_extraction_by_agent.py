@@ -101,4 +101,4 @@ def test_with_a_judge_or_off_nothing_is_handed_out(tmp_path: Path) -> None:
     with opened(tmp_path, environ={"ORMAH_EXTRACTION_BY": "off"}) as ormah:
         archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID))
         assert handed(maintenance(ormah).hand_out()) == []
-        assert not AgentReading(ormah, judge=True).waits()
+        assert not AgentReading(ormah, judge=True).has_unread()

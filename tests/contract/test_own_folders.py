@@ -11,10 +11,10 @@ from ormahd import paths
 from ormahd.actions.amend import Caller
 from ormahd.api import IngestDocumentParams, IngestPathParams, PastParams
 from ormahd.errors import BadRequest
-from ormahd.ingest.backfill import past
+from ormahd.ingest.backfill import past_sessions
 from ormahd.ingest.bring_in import ingest
 from ormahd.ingest.documents.copies import ingest_document
-from ormahd.ingest.documents.finding import look_at
+from ormahd.ingest.documents.finding import find_files
 from tests.extraction_house import opened, transcript
 
 PERSON = Caller("person", None)
@@ -26,7 +26,7 @@ def test_own_folders_are_named_where_they_are_left_out(tmp_path: Path) -> None:
         ingest(ormah, str(file), progress=lambda *_: None)
 
         def looked(place: Path) -> tuple[list[str], list[str]]:
-            found = look_at(ormah, IngestPathParams(path=str(place)))
+            found = find_files(ormah, IngestPathParams(path=str(place)))
             return [*found.files, *found.documents], found.left_out
 
         files, left_out = looked(tmp_path)
@@ -40,7 +40,7 @@ def test_own_folders_are_named_where_they_are_left_out(tmp_path: Path) -> None:
             with pytest.raises(BadRequest, match="is in a folder of Ormah itself"):
                 looked(inside)
             with pytest.raises(BadRequest, match="is in a folder of Ormah itself"):
-                past(ormah, PastParams(folders=[str(inside)]))
+                past_sessions(ormah, PastParams(folders=[str(inside)]))
         with pytest.raises(BadRequest, match="is in a folder of Ormah itself"):
             ingest_document(ormah, IngestDocumentParams(path=str(note)), PERSON)
 
@@ -54,7 +54,7 @@ def test_a_folder_holds_conversations_and_documents(tmp_path: Path, monkeypatch:
     with opened(tmp_path / "home") as ormah:
 
         def looked(kind: str = "") -> tuple[list[str], list[str]]:
-            found = look_at(ormah, IngestPathParams(path=str(place), kind=kind))
+            found = find_files(ormah, IngestPathParams(path=str(place), kind=kind))
             return [Path(one).name for one in found.files], [Path(one).name for one in found.documents]
 
         assert looked() == (["one.jsonl"], ["a.md"])

@@ -14,7 +14,7 @@ from ormahctl.setup.change import Record
 from ormahd import paths
 from ormahd.api import PastParams, SourceHealth
 from ormahd.errors import BadRequest
-from ormahd.ingest.backfill import past
+from ormahd.ingest.backfill import past_sessions
 from ormahd.ingest.intake import Intake
 from ormahd.ormah import Ormah
 from tests.contract.archiving import SHOP, answered, archived, asked, bring, opened, written
@@ -56,18 +56,18 @@ def said_of(intake: Intake, source: str) -> SourceHealth:
 def test_it_is_foretold_what_comes_and_nothing_is_done(tmp_path: Path) -> None:
     folder = shelf(tmp_path, 12)
     with opened(tmp_path) as ormah:
-        found = past(ormah, PastParams(folders=[]))
+        found = past_sessions(ormah, PastParams(folders=[]))
         assert [Path(file).name for file in found.files][:2] == ["s11.jsonl", "s10.jsonl"]
         assert found.bytes == sum(file.stat().st_size for file in folder.iterdir())
         claude, *others = found.folders
         assert (claude.files, claude.fresh, claude.trouble) == (12, 12, None)
         assert not any(one.exists for one in others)
-        assert past(ormah, PastParams(folders=[str(folder)])).files == found.files
+        assert past_sessions(ormah, PastParams(folders=[str(folder)])).files == found.files
         assert archived(ormah) == []
         with pytest.raises(BadRequest, match="no absolute path"):
-            past(ormah, PastParams(folders=["projects"]))
+            past_sessions(ormah, PastParams(folders=["projects"]))
     with opened(tmp_path, keep="false") as ormah, pytest.raises(BadRequest, match=r"sessions\.keep is off"):
-        past(ormah, PastParams(folders=[]))
+        past_sessions(ormah, PastParams(folders=[]))
 
 
 def test_the_variables_of_the_agents_are_honoured(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_backfill_can_be_stopped_goes_on_after_a_restart_and_adds_nothing_twic
     shelf(tmp_path, 12)
     with opened(tmp_path) as ormah:
         first = Intake(ormah).backfill
-        first._leaving.set()  # the daemon stops before the first file is read
+        first._closing.set()  # the daemon stops before the first file is read
         first.answer("start", [])
         assert archived(ormah) == []
         with sources(ormah) as intake:
@@ -126,7 +126,7 @@ def test_a_stopped_backfill_does_not_go_on_by_itself(tmp_path: Path) -> None:
     shelf(tmp_path, 2)
     with opened(tmp_path) as ormah:
         intake = Intake(ormah)
-        intake.backfill._leaving.set()
+        intake.backfill._closing.set()
         intake.backfill.answer("start", [])
         intake.backfill.answer("stop", [])
         with sources(ormah) as other:

@@ -24,7 +24,7 @@ from ormahd.errors import Ambiguous, BadRequest, NotFound, Unavailable
 from ormahd.ingest import capture as capture_module
 from ormahd.ingest.bring_in import archive, ingest
 from ormahd.ingest.capture import Capture
-from ormahd.ingest.documents.finding import look_at
+from ormahd.ingest.documents.finding import find_files
 from ormahd.judge.own_sessions import MARK
 from ormahd.model.node import NodeType, SearchQuery
 from ormahd.ormah import Ormah
@@ -304,7 +304,7 @@ def test_all_files_of_a_folder_are_read(ormah: Ormah, tmp_path: Path) -> None:
     (folder / "package.json").write_text('{"name": "x"}')
     os.mkfifo(folder / "pipe.jsonl")
     (folder / "link.jsonl").symlink_to(folder / "s1.jsonl")
-    came = [bring(ormah, Path(one)) for one in look_at(ormah, IngestPathParams(path=str(folder))).files]
+    came = [bring(ormah, Path(one)) for one in find_files(ormah, IngestPathParams(path=str(folder))).files]
     assert {Path(one.path).name: one.status for one in came} == {
         "s1.jsonl": "read", "fork.jsonl": "read", "data.zip": "read", "r.jsonl.zst": "read", "cut.jsonl.zst": "failed",
         "broken.zip": "failed",

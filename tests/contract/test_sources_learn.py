@@ -33,5 +33,5 @@ def test_turns_are_counted_for_the_way_in(tmp_path: Path) -> None:
                 capture.read(file)
             else:
                 ingest(ormah, str(file), progress=lambda *_: None, source=source)
-            capture.settle()
+            capture.read_queued()
         assert said(ormah) == {"hook": (4, True), "watcher": (4, True), "ingest": (2, True), "backfill": (2, True)}

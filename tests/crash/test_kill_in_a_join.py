@@ -67,7 +67,7 @@ def join(machine: Machine, kind: str) -> None:
     assert card
     if card.id != machine.vault.id:
         machine.carry_out(plan_setup(machine.vault, head, tip, card))
-        machine.vault.become(card)
+        machine.vault.adopt_card(card)
 
 
 @pytest.mark.parametrize(("kind", "begin"), [("follow", follow), ("merge", merge), ("setup", setup)])

@@ -24,7 +24,7 @@ def begin(root: Path) -> None:
     told(house)
     house.git("tag", "-a", "heavy", "-m", "a tag")
     house.git("branch", "side", "HEAD~1")
-    forget_today(house.vault, purge.look(house.vault, Forgotten(GOING), nobody, silent))
+    forget_today(house.vault, purge.survey_vault(house.vault, Forgotten(GOING), nobody, silent))
     house.close()
 
 
@@ -48,7 +48,7 @@ def refs(root: Path) -> dict[str, str]:
 def purging(root: Path, at: Callable[[str], None]) -> None:
     vault = open_vault(root, at=at)
     with vault.rewriting() as told_of:
-        purge.rewrite(vault, Forgotten(GOING), nobody, silent, told_of)
+        purge.replace_history(vault, Forgotten(GOING), nobody, silent, told_of)
     at("purge-done")
 
 
@@ -74,11 +74,11 @@ def test_every_step(tmp_path: Path, template: Path, step: str) -> None:
         if kept:
             assert any("before it changed the history: repeat it" in sentence for sentence in sentences), sentences
             assert "zebrafish" in holds(root)
-            assert purge.pending(vault) is None
+            assert purge.unfinished_purge(vault) is None
             purge_all(vault, GOING)
         else:
-            assert purge.pending(vault) is not None
-            purge.finish(vault)
+            assert purge.unfinished_purge(vault) is not None
+            purge.end_purge(vault)
         assert holds(root) == []
         assert refs(root).keys() == old.keys()
         assert all(refs(root)[name] != old[name] for name in old)
@@ -97,7 +97,7 @@ def test_killed_while_the_history_is_written_anew(tmp_path: Path, template: Path
                 die()
 
         vault = open_vault(root)
-        purge.rewrite(vault, Forgotten(GOING), nobody, progress, lambda _: None)
+        purge.replace_history(vault, Forgotten(GOING), nobody, progress, lambda _: None)
 
     assert dies(work)
     with open_vault(root, recover=False) as vault:

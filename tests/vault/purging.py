@@ -93,12 +93,12 @@ def forget_today(vault: Vault, found: PurgeSurvey) -> None:
 
 def purge_all(vault: Vault, node_id: str | None, *secrets: str) -> PurgeSurvey:
     """Everything from looking to finishing."""
-    found = purge.look(vault, Forgotten(node_id, secrets), nobody, silent)
+    found = purge.survey_vault(vault, Forgotten(node_id, secrets), nobody, silent)
     forget_today(vault, found)
     with vault.rewriting() as at:
-        purge.rewrite(vault, found.forgotten, nobody, silent, at)
-    assert purge.pending(vault) == found.forgotten
-    purge.finish(vault)
+        purge.replace_history(vault, found.forgotten, nobody, silent, at)
+    assert purge.unfinished_purge(vault) == found.forgotten
+    purge.end_purge(vault)
     return found
 
 

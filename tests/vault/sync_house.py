@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ormahd.git.remote import Network, Remote, find
 from ormahd.note.write import compose
-from ormahd.sync.join import Plan, carry_out, merge_base, plan
+from ormahd.sync.join import Plan, commit_plan, merge_base, plan
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, commit_by_hand, git, open_vault, sound
 from tests.vault.observed import uuid
@@ -60,7 +60,7 @@ class Machine:
         return plan(self.vault, merge_base(self.vault, head, tip), head, tip)
 
     def carry_out(self, found: Plan) -> str | None:
-        done = carry_out(self.vault, found, "Sync: a test", source="person", person=True)
+        done = commit_plan(self.vault, found, "Sync: a test", source="person", person=True)
         return None if done is None else done.op
 
     def join(self) -> Plan:

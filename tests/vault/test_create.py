@@ -13,7 +13,7 @@ import pytest
 from ormahd.errors import Incompatible, NotFound, Unavailable
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
-from ormahd.vault.create import check_ground, lay_ground
+from ormahd.vault.create import check_folder, make_own_folder
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, sound
 
@@ -47,7 +47,7 @@ def test_two_daemons_may_lay_the_ground_at_once(tmp_path: Path) -> None:
 
     def lay(at: int) -> None:
         together.wait(120)
-        lay_ground(tmp_path / f"deep-{at}/vault")
+        make_own_folder(tmp_path / f"deep-{at}/vault")
 
     with ThreadPoolExecutor(4) as pool:
         for at in range(50):
@@ -62,7 +62,7 @@ def test_neither_the_root_nor_the_home_folder_becomes_a_vault(tmp_path: Path, mo
     for root in (Path("/"), tmp_path / "home"):
         before = set(os.listdir(root))
         with pytest.raises(Unavailable, match="is no folder of notes"):
-            check_ground(root)
+            check_folder(root)
         with pytest.raises(Unavailable), open_vault(root):
             pass
         assert set(os.listdir(root)) == before

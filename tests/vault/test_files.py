@@ -154,14 +154,14 @@ def test_modes_stay(tree: Worktree) -> None:
 def test_nothing_at_all_is_told_from_what_is_in_the_way(tree: Worktree) -> None:
     save(tree, "a.md", b"1")
     (tree.root / "link").symlink_to("nowhere")
-    assert [tree.absent(path) for path in ("a.md", "b.md", "no/folder.md", "link", "a.md/below.md")] == [
+    assert [tree.is_absent(path) for path in ("a.md", "b.md", "no/folder.md", "link", "a.md/below.md")] == [
         False, True, True, False, False,
     ]  # fmt: skip
 
 
 def test_a_vault_that_is_gone_has_nothing_absent(tmp_path: Path) -> None:
     tree = Worktree(tmp_path / "gone")
-    assert not tree.absent("a.md")
+    assert not tree.is_absent("a.md")
     with pytest.raises(Unavailable, match="is gone"):
         tree.read("a.md")
 

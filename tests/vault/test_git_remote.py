@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.git.remote import Network, Remote, Unreachable, configured, find, follow, redact_urls
+from ormahd.git.remote import Network, Remote, Unreachable, find, redact_urls, remote_url, set_upstream
 from ormahd.sync.state import check_our_history, check_remote_history, note_synced
 from tests.house import wait_until
 from tests.vault.git_house import git, put
@@ -45,11 +45,11 @@ def test_the_remote_is_what_the_branch_follows_else_the_one_of_the_setting(two: 
 
 def test_a_remote_is_written_into_the_configuration(two: Two) -> None:
     one, _ = two
-    follow(one.vault.git, Remote("other", "/nowhere/x.git", "refs/heads/trunk", known=False))
-    assert configured(one.vault.git, "other") == "/nowhere/x.git"
+    set_upstream(one.vault.git, Remote("other", "/nowhere/x.git", "refs/heads/trunk", known=False))
+    assert remote_url(one.vault.git, "other") == "/nowhere/x.git"
     assert find(one.vault.git, "origin") == Remote("other", "/nowhere/x.git", "refs/heads/trunk", known=True)
-    follow(one.vault.git, Remote("other", "/elsewhere/x.git", "refs/heads/trunk", known=True))
-    assert configured(one.vault.git, "other") == "/elsewhere/x.git"
+    set_upstream(one.vault.git, Remote("other", "/elsewhere/x.git", "refs/heads/trunk", known=True))
+    assert remote_url(one.vault.git, "other") == "/elsewhere/x.git"
 
 
 def test_what_a_remote_has(two: Two, tmp_path: Path) -> None:

@@ -86,13 +86,13 @@ def test_a_commit_that_comes_during_a_scan_asks_for_no_other(slow: Slow) -> None
 
 def test_whether_the_index_is_behind_is_asked_once_ours_are_told(slow: Slow) -> None:
     house = slow.house
-    assert not house.reconciler.behind()
+    assert not house.reconciler.lacks_head()
     writer = slow.write("on its way", TWO)
     slow.let_go(0.1)
-    assert not house.reconciler.behind()
+    assert not house.reconciler.lacks_head()
     writer.join()
     house.git("commit", "-q", "--allow-empty", "-m", "by hand")
-    assert house.reconciler.behind()
+    assert house.reconciler.lacks_head()
 
 
 def test_an_edit_over_a_file_that_is_on_its_way_is_taken_in(slow: Slow) -> None:
@@ -111,12 +111,12 @@ def test_an_edit_over_a_file_that_is_on_its_way_is_taken_in(slow: Slow) -> None:
 
 def test_packing_waits_until_nobody_writes(slow: Slow) -> None:
     vault, stopping = slow.house.vault, threading.Event()
-    assert vault.wait_rested(0.3, 3600.0, stopping)
+    assert vault.wait_until_quiet(0.3, 3600.0, stopping)
     begun = time.monotonic()
     slow.house.remember("another one", node_id=TWO)
-    assert vault.wait_rested(0.3, 3600.0, stopping)
+    assert vault.wait_until_quiet(0.3, 3600.0, stopping)
     assert time.monotonic() - begun >= 0.3
     slow.house.remember("and one more", node_id=THREE)
-    assert vault.wait_rested(3600.0, 0.1, stopping)  # its patience has an end
+    assert vault.wait_until_quiet(3600.0, 0.1, stopping)  # its patience has an end
     stopping.set()
-    assert not vault.wait_rested(3600.0, 3600.0, stopping)
+    assert not vault.wait_until_quiet(3600.0, 3600.0, stopping)

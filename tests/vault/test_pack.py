@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ormahd.git import objects as git_pack
-from ormahd.git.objects import deflated, write_pack
+from ormahd.git.objects import write_pack, zlib_data
 from ormahd.process.disk import Flusher
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, sound
@@ -54,7 +54,7 @@ def test_every_size_is_read_back(tmp_path: Path, flusher: Flusher) -> None:
 @example("tree", b"x" * 4096)
 @example("tree", b"x" * 4097)
 def test_stored_or_compressed_it_is_the_same_to_zlib(kind: str, data: bytes) -> None:
-    stream = deflated(kind, data)
+    stream = zlib_data(kind, data)
     assert zlib.decompress(stream) == data
     assert int.from_bytes(stream[:2], "big") % 31 == 0, "git takes it for no loose object"
 

@@ -104,7 +104,7 @@ def test_all_the_paths_that_it_had(house: House) -> None:
     house.write("other.md", "see [[My door]], [[the red door]] and [[The blue door]]\n")
     house.git("add", "other.md")
     house.git("commit", "-qm", "a note by hand")
-    found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
+    found = purge.survey_vault(house.vault, Forgotten(GOING), nobody, silent)
     assert found.own_paths == {going, "My door.md"}
     purge_all(house.vault, GOING)
     gone(house)
@@ -266,7 +266,7 @@ def test_unreachable_versions_alone_are_reason_enough(house: House) -> None:
     mark = house.git("rev-parse", "HEAD")
     told(house)
     house.git("reset", "-q", "--hard", mark)
-    assert purge.look(house.vault, Forgotten(GOING), nobody, silent).found
+    assert purge.survey_vault(house.vault, Forgotten(GOING), nobody, silent).found
     purge_all(house.vault, GOING)
     gone(house)
 
@@ -286,7 +286,7 @@ def test_a_persons_work_survives(house: House) -> None:
     house.git("symbolic-ref", "refs/remotes/far/HEAD", "refs/remotes/far/main")
     seen = house.git("rev-parse", "HEAD~1")
     config = (house.root / ".git/config").read_bytes()
-    found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
+    found = purge.survey_vault(house.vault, Forgotten(GOING), nobody, silent)
     [far] = purge.remotes(house.vault, found)
     purge_all(house.vault, GOING)
     gone(house)
@@ -304,7 +304,7 @@ def test_the_word_on_remotes_carries_a_lease_that_works(house: House, tmp_path: 
     subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "far.git")], check=True)
     house.git("remote", "add", "far", str(tmp_path / "far.git"))
     house.git("push", "-q", "far", "main")
-    found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
+    found = purge.survey_vault(house.vault, Forgotten(GOING), nobody, silent)
     [far] = purge.remotes(house.vault, found)
     purge_all(house.vault, GOING)
     assert subprocess.run(["git", "push", "-q", "far", "main"], cwd=house.root, capture_output=True).returncode != 0
@@ -317,7 +317,7 @@ def test_the_word_on_remotes_carries_a_lease_that_works(house: House, tmp_path: 
 def test_when_it_comes_back_the_old_history_stays(house: House, when: str) -> None:
     """By an edit before the history is written anew, or by a git that asks no lock while it is."""
     _, staying = told(house)
-    found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
+    found = purge.survey_vault(house.vault, Forgotten(GOING), nobody, silent)
     forget_today(house.vault, found)
     if when == "before":
         store(house, staying, house.read(staying) + b"see [[fact_x_1a2b3c4d]]\n", "Update", STAYING)
@@ -328,7 +328,7 @@ def test_when_it_comes_back_the_old_history_stays(house: House, when: str) -> No
             house.git("update-ref", "HEAD", commit)
 
     with house.vault.rewriting() as at, pytest.raises(VaultBusy, match=r"again|meanwhile"):
-        purge.rewrite(house.vault, found.forgotten, nobody, progress, at)
+        purge.replace_history(house.vault, found.forgotten, nobody, progress, at)
     head = house.git("rev-parse", "HEAD")
     assert drop_unused(house.root)
     assert house.git("rev-parse", "HEAD") == head

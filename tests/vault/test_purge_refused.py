@@ -16,7 +16,7 @@ def refused(house: House) -> Conflict:
     head = house.git("rev-parse", "HEAD")
 
     with pytest.raises(Conflict) as caught:
-        purge.look(house.vault, Forgotten(GOING), nobody, silent)
+        purge.survey_vault(house.vault, Forgotten(GOING), nobody, silent)
     assert house.git("rev-parse", "HEAD") == head
     assert caught.value.hint
     return caught.value
@@ -40,13 +40,13 @@ def test_refused_on_no_branch(house: House) -> None:
 
 def test_busy_while_somebody_else_is_at_work(house: House) -> None:
     told(house)
-    found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
+    found = purge.survey_vault(house.vault, Forgotten(GOING), nobody, silent)
     forget_today(house.vault, found)
     (house.root / ".git/index.lock").touch()
     with pytest.raises(VaultBusy), house.vault.rewriting():
         pytest.fail("the lock is not ours")
     (house.root / ".git/index.lock").unlink()
     with house.vault.rewriting() as at:
-        purge.rewrite(house.vault, found.forgotten, nobody, silent, at)
-    purge.finish(house.vault)
+        purge.replace_history(house.vault, found.forgotten, nobody, silent, at)
+    purge.end_purge(house.vault)
     gone(house)

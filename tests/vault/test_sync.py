@@ -10,7 +10,7 @@ import pytest
 
 from ormahd.errors import Conflict, NotFound
 from ormahd.note.read import parse
-from ormahd.sync.join import count
+from ormahd.sync.join import count_commits
 from ormahd.sync.replaced import set_aside_replaced
 from ormahd.vault.conflicts import resolve, waiting
 from tests.vault.sync_house import FILES, TEXT, A, B, C, Machine, Two, note, settle, two_machines
@@ -100,7 +100,7 @@ def test_commits_whose_clocks_differ_by_years(two: Two) -> None:
         commit(one, 1999, "c.md", f"late {number}")
     head = one.vault.head()
     assert head
-    assert (count(one.vault, before, head), count(one.vault, head, before)) == (0, 8)
+    assert (count_commits(one.vault, before, head), count_commits(one.vault, head, before)) == (0, 8)
     assert set_aside_replaced(one.vault, head, before) == []
 
 

@@ -37,7 +37,7 @@ def join(machine: Machine, bare: Path) -> None:
     card = card_of(machine.vault, tip)
     assert card
     machine.carry_out(plan_setup(machine.vault, head, tip, card))
-    machine.vault.become(card)
+    machine.vault.adopt_card(card)
 
 
 @pytest.fixture
@@ -148,9 +148,9 @@ def test_the_id_of_before_is_remembered_and_a_crash_cannot_part_them(
 ) -> None:
     former, root = second.vault.id, second.root
     second.vault.remember_id()
-    assert second.vault.former() is None
+    assert second.vault.former_id() is None
     join(second, bare)
-    assert second.vault.former() == former
+    assert second.vault.former_id() == former
     second.vault.close()
     card = find_card(root)
     assert card

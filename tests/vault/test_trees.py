@@ -55,7 +55,7 @@ def test_a_tree_of_ours_is_the_one_that_git_makes(tmp_path: Path, seed: int) -> 
             git(vault.root, "read-tree", made, env=index)
             assert git(vault.root, "write-tree", env=index) == made  # in git's own order
             for path, entry in wanted.items():
-                assert objects.find(made, path) == entry
+                assert objects.find_entry(made, path) == entry
             root = made if wanted else None
 
 

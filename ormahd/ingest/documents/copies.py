@@ -11,11 +11,11 @@ from msgspec import UnsetType
 from ormahd.actions import projects
 from ormahd.actions.amend import Caller, clean, outcome, transaction
 from ormahd.api import IngestDocumentParams, IngestedDocument
-from ormahd.ingest.bring_in import named, refuse_ours
+from ormahd.ingest.bring_in import existing_path, refuse_own_folders
 from ormahd.ingest.documents.reading import Unreadable, read_document
 from ormahd.ingest.documents.sections import Section
 from ormahd.model.change import Kind
-from ormahd.model.node import NodeType, Tier
+from ormahd.model.node import NodeType, Tier, short_id
 from ormahd.note.markdown import normalise
 from ormahd.note.values import path_for
 from ormahd.note.write import compose
@@ -28,13 +28,15 @@ STEP: Final = 128
 
 
 def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) -> IngestedDocument:
-    """Store each section of a file as a memory, in one commit, without those that are known.
+    """Store each section of a file as a memory, in one commit, except those that are known. Return the result, which
+    also says why the file could not be read.
 
     Raises:
         BadRequest: there is nothing at this path, or it is in a folder of Ormah itself.
     """
-    read = named(params.path)
-    refuse_ours(ormah, read)
+    # Read the document.
+    read = existing_path(params.path)
+    refuse_own_folders(ormah, read)
     path, space = None if params.unnamed else read, params.space
     out = IngestedDocument(str(path) if path else "-", run=params.run or ormah.new_run())
     name = path.stem if path else "A text"
@@ -46,6 +48,8 @@ def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) 
         out.status, out.error = "failed", str(error)
         return out
     out.redacted = dict(Counter(redacted))
+
+    # Store the sections that are new in the space of the file's project.
     if isinstance(space, UnsetType):
         space = projects.settle(ormah, Caller("system:files", str(path.parent))) if path is not None else None
     new: dict[str, Section] = {}
@@ -56,23 +60,28 @@ def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) 
             new[section.key] = section
     out.sections, out.added = len(found.sections), len(new)
     if new:
-        _store(ormah, path, list(new.values()), caller, space, out)
+        _commit_sections(ormah, path, list(new.values()), caller, space, out)
     SourceLog(ormah.state).brought("ingest", 0)
     return out
 
 
-def _store(
+def _commit_sections(
     ormah: Ormah, path: Path | None, new: list[Section], caller: Caller, space: str | None, out: IngestedDocument
 ) -> None:
+    """Commit a memory for each of the sections `new`, and set `out.commit`. `path`: the file; None: a text without a
+    path."""
+    # Embed the texts in batches before the commit, so that the index need not embed them one by one.
     for at in priority.giving(range(0, len(new), STEP)):
         ormah.index.embed_ahead([(section.title, section.text) for section in new[at : at + STEP]], urgent=False)
+
+    # One commit with a note for each section.
     now, taken = ormah.moment(), set[str]()
     subject = f"Ingest {path.name if path else 'a text'}: {len(new)} added"
     body = "\n".join(section.title for section in new[:100])
     with transaction(ormah, subject, kind=Kind.INGEST, caller=caller, body=body, run=out.run) as tx:
         for section in priority.giving(new):
             node_id = ormah.index.new_id(taken)
-            taken.add(node_id[:8])
+            taken.add(short_id(node_id))
             data = compose(
                 id=node_id,
                 type=NodeType.FACT,

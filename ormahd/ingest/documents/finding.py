@@ -12,10 +12,10 @@ from typing import Final
 from ormahd import paths
 from ormahd.api import IngestPathParams, IngestPathResult
 from ormahd.errors import BadRequest
-from ormahd.ingest.bring_in import allowed, named, ours, refuse_ours
+from ormahd.ingest.bring_in import check_archiving, existing_path, own_folders, refuse_own_folders
 from ormahd.ingest.documents.reading import DOCUMENTS, PDF_MARK, Unreadable, read_bytes
 from ormahd.ingest.readers.formats import format_of
-from ormahd.ingest.sources import ENDINGS, display_path, documents, walk
+from ormahd.ingest.sources import ENDINGS, display_path, documents, session_files
 from ormahd.ormah import Ormah
 from ormahd.vault.excluded import conflicted_copy, json_setting
 
@@ -34,27 +34,30 @@ _COPY: Final = re.compile(
 _NUMBERED: Final = re.compile(r"(.+?) \d{1,2}")
 
 
-def look_at(ormah: Ormah, params: IngestPathParams) -> IngestPathResult:
+def find_files(ormah: Ormah, params: IngestPathParams) -> IngestPathResult:
     """Return the files at a path that hold conversations or are documents.
 
     Raises:
         BadRequest: there is nothing at this path; or it is in a folder of Ormah itself; or it has conversations while
             archiving is switched off.
     """
-    place, kind, without = named(params.path), params.kind, ours(ormah)
+    place, kind, without = existing_path(params.path), params.kind, own_folders(ormah)
     if kind not in {"", CONVERSATION, DOCUMENT}:
         raise BadRequest(f"kind is {kind[:60]!r}", hint="conversation or document")
-    refuse_ours(ormah, place)
+    refuse_own_folders(ormah, place)
+    # All files that may be conversations (`talks`) or documents (`texts`).
     talks, texts = [place], [place]
     if place.is_dir():  # text files in a folder where an agent stores its transcripts are no documents
         of_agent = any(home in (place, *place.parents) for _, home in paths.transcript_folders())
-        talks = [] if kind == DOCUMENT else walk(place, without)
+        talks = [] if kind == DOCUMENT else session_files(place, without)
         texts = [] if kind == CONVERSATION or of_agent else walk_documents(place, without)
+
+    # The kind decides which of the two a file is.
     if not kind or not place.is_dir():
         talks = [file for file in talks if (kind or kind_of(file)) == CONVERSATION]
         texts = [file for file in texts if (kind or kind_of(file)) == DOCUMENT]
     if talks:
-        allowed(ormah)
+        check_archiving(ormah)
     left_out = [str(folder) for folder in without if place in folder.parents and folder.exists()]
     left_out += [name for file in (*talks, *texts) if (name := display_path(file)) != str(file)]
     talks, texts = ([file for file in files if display_path(file) == str(file)] for files in (talks, texts))
@@ -68,8 +71,8 @@ def walk_documents(folder: Path, without: tuple[Path, ...]) -> list[Path]:
     found: list[Path] = []
     for place, folders, names in os.walk(folder):
         parent = Path(place)
-        folders[:] = [name for name in folders if not hidden(name) and parent / name not in without]
-        files = [parent / name for name in names if name.lower().endswith(DOCUMENTS) and not hidden(name)]
+        folders[:] = [name for name in folders if not is_hidden(name) and parent / name not in without]
+        files = [parent / name for name in names if name.lower().endswith(DOCUMENTS) and not is_hidden(name)]
         files = [file for file in files if not file.is_symlink() and file.is_file() and not _is_copy(file, names)]
         in_vault = {file: file.relative_to(vault).as_posix() for file in files}
         found += [file for file in files if not any(pattern.search(in_vault[file]) for pattern in excluded)]
@@ -77,8 +80,9 @@ def walk_documents(folder: Path, without: tuple[Path, ...]) -> list[Path]:
 
 
 def _excluded_in_obsidian(folder: Path) -> tuple[Path, list[re.Pattern[str]]]:
-    """Return the Obsidian vault that a folder is or lies in, and patterns of the paths that the vault's settings
-    exclude: by their beginning, or by a pattern between slashes."""
+    """Return (the Obsidian vault that a folder is or lies in, patterns of the paths that the vault's settings exclude).
+    A setting is the beginning of a path, or a pattern between slashes. Without a vault: (the folder itself, no
+    patterns)."""
     vault = next((place for place in (folder, *folder.parents) if (place / ".obsidian").is_dir()), folder)
     listed = json_setting(vault / ".obsidian/app.json", "userIgnoreFilters")
     patterns = []
@@ -90,8 +94,8 @@ def _excluded_in_obsidian(folder: Path) -> tuple[Path, list[re.Pattern[str]]]:
 
 
 def _is_copy(file: Path, beside: Collection[str]) -> bool:
-    """Return whether a file is a copy of one of the files `beside` it, judged by its name. A number alone, as in
-    `Note 2.md`, is only that of a copy where most of the text is the same."""
+    """Return whether a file is a copy of a file in `beside`, judged by its name. A name with a number only, as in `Note
+    2.md`, counts if most of the text is the same too."""
     original = conflicted_copy(file.name)
     if original is None and (found := _COPY.fullmatch(file.stem)) is not None:
         original = next(name for name in found.groups() if name) + file.suffix
@@ -102,17 +106,19 @@ def _is_copy(file: Path, beside: Collection[str]) -> bool:
         texts = [read_bytes(path).splitlines() for path in (file, file.with_name(original))]
     except Unreadable:
         return False
+    # The first line is the same, and so are more than half of the file's lines.
     same = texts[0][:1] == texts[1][:1] and len({*texts[0]} & {*texts[1]}) * 2 > len({*texts[0]})
     return original in beside and same
 
 
-def hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
+    """Return whether a file or folder with this name is left out."""
     return name.startswith(".") or name in NO_DOCUMENTS
 
 
 def kind_of(file: Path) -> str:
-    """Return `CONVERSATION` or `DOCUMENT`, judged by the ending of a file's name. The content decides for a text, and for
-    a file with another ending: it is a conversation if a reader knows its format, or if it is JSON."""
+    """Return `CONVERSATION` or `DOCUMENT`, judged by the ending of the file's name. The content decides for a text and
+    for any other ending: it is a conversation if a reader knows its format, or if it is JSON."""
     name = file.name.lower()
     if name.endswith((*DOCUMENTS, *ENDINGS)) and not name.endswith(TEXT):
         return DOCUMENT if name.endswith(DOCUMENTS) else CONVERSATION

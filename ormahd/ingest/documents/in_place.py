@@ -12,7 +12,7 @@ from ormahd.errors import Ambiguous
 from ormahd.index.index import Index
 from ormahd.ingest.documents.reading import Cleaned, read_document
 from ormahd.ingest.documents.sections import Section
-from ormahd.model.node import ABOUT_SELF, MAX_TAGS, MAX_TITLE, EdgeType
+from ormahd.model.node import ABOUT_SELF, MAX_TAGS, MAX_TITLE, EdgeType, short_id
 from ormahd.note.markdown import body_links, body_tags, normalise
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, NoteLink
@@ -26,11 +26,11 @@ SHORT: Final = 1_000
 def read_in_place(
     file: Path, *, source: str, space: str | None, changed: datetime, origin: str, index: Index, cleaned: Cleaned
 ) -> tuple[str, dict[str, Note]]:
-    """Read a file, and return (sha256 of its bytes, path of a row (`SourceRow.path`) -> note) with a note for each section. A
-    template or a drawing has none.
+    """Read a file, and return (sha256 of its bytes, path of a row (`SourceRow.path`) -> note for a section). A template
+    or a drawing has no notes.
 
-    `source`, `space`: of the notes; `changed`: the file's time of modification, which dates notes without a date;
-    `origin`: the path of which the ids are made; `index`: has the other memories; `cleaned`: see `read_document`.
+    `source`, `space`: values of the notes; `changed`: the file's time of modification; `origin`: the path of which the
+    ids are made; `index`: has the other memories; `cleaned`: see `read_document`.
 
     Raises Unreadable.
     """
@@ -39,10 +39,14 @@ def read_in_place(
     whole = parse(found.text.encode(), f"{stem}.md")
     if whole.kind is NoteKind.APART:
         return found.digest, {}
+
+    # A short note is one section, whatever headings it has.
     name = (whole.title or stem)[:MAX_TITLE]
     sections = found.sections
     if found.kind == "markdown" and len(whole.content) <= SHORT:
         sections = [Section("", name, whole.content)]
+
+    # A note for each section. Its title has the file's title and the section's heading, unless one contains the other.
     notes: dict[str, Note] = {}
     for number, section in enumerate(sections):
         text = normalise(section.text)
@@ -58,7 +62,7 @@ def read_in_place(
             path=path,
             kind=NoteKind.SOURCE,
             digest=section.key,
-            id=_id(index, origin, section.place),
+            id=_section_id(index, origin, section.place),
             space=space,
             title=title[:MAX_TITLE],
             tags=tuple(dict.fromkeys(tags))[:MAX_TAGS],
@@ -73,12 +77,13 @@ def read_in_place(
     return found.digest, notes
 
 
-def _id(index: Index, origin: str, place: str) -> str:
-    """Return the id of a section. Its short id is never that of another memory."""
+def _section_id(index: Index, origin: str, place: str) -> str:
+    """Return the id of the section with these headings (`place`), made of `origin`. Its short id is never that of
+    another memory."""
     for attempt in count():
         made = str(uuid.uuid5(IDS, f"{origin}\0{place}" + (f"\0{attempt}" if attempt else "")))
         try:
-            if index.find_short(made[:8]) in {None, made}:
+            if index.find_short(short_id(made)) in {None, made}:
                 return made
         except Ambiguous:
             continue

@@ -23,6 +23,7 @@ def read(file: str) -> dict[str, Any]:
     from pypdf import PdfReader
     from pypdf.errors import PyPdfError
 
+    # Read the pages, the outline and the title.
     logging.disable(logging.CRITICAL)  # the library logs every fault of a file
     try:
         reader = PdfReader(file, strict=False)
@@ -51,6 +52,8 @@ def read(file: str) -> dict[str, Any]:
         NotImplementedError,
     ) as error:
         return {"error": f"it cannot be read as a PDF: {' '.join(str(error).split())[:200] or type(error).__name__}"}
+
+    # A scan has pages without text.
     if not any(page.strip() for page in pages):
         return {"error": "it has no text: it may be a scan, which needs text recognition first"}
     return {"pages": pages, "outline": outline, "title": title if isinstance(title, str) else ""}

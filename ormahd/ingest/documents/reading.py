@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ormahd.ingest.documents.sections import MAX_SECTIONS, Section, divided, plain_heading, sections
+from ormahd.ingest.documents.sections import MAX_SECTIONS, Section, make_sections, plain_heading, sections
 from ormahd.ingest.documents.web_page import is_page, markdown_of
 from ormahd.note.markdown import conflict_line
 from ormahd.process.own_files import open_regular
@@ -60,9 +60,9 @@ def read_document(path: Path, name: str, cleaned: Cleaned = str) -> OpenedDocume
     data = read_bytes(path)
     digest = hashlib.sha256(data).hexdigest()
     if data.startswith(PDF_MARK):
-        found = OpenedDocument("pdf", _of_pdf(path, name, cleaned), digest)
+        found = OpenedDocument("pdf", _pdf_sections(path, name, cleaned), digest)
     else:
-        text, title = _text(data), ""
+        text, title = _decoded_text(data), ""
         if is_page(text):
             text, title = markdown_of(text)
         text = cleaned(strip(text))
@@ -88,7 +88,8 @@ def read_bytes(path: Path) -> bytes:
         raise Unreadable(error.strerror or str(error)) from error
 
 
-def _text(data: bytes) -> str:
+def _decoded_text(data: bytes) -> str:
+    """Decode a text in UTF-8 or UTF-16. Raises Unreadable if it is none, or has conflict markers of git."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         text = data.decode("utf-16", "replace")
     elif b"\0" in data[:65_536]:
@@ -103,9 +104,9 @@ def _text(data: bytes) -> str:
     return text
 
 
-def _of_pdf(path: Path, name: str, cleaned: Cleaned) -> list[Section]:
+def _pdf_sections(path: Path, name: str, cleaned: Cleaned) -> list[Section]:
     """Return the sections of a PDF: one for each entry of its outline if it has several, else one for each page."""
-    found = _pages(path)
+    found = _pdf_content(path)
     pages = [cleaned(page) for page in found["pages"]]
     title = plain_heading(cleaned(found["title"])) or name
     outline = [(page, str(heading)) for heading, page in found["outline"] if isinstance(page, int)]
@@ -113,15 +114,16 @@ def _of_pdf(path: Path, name: str, cleaned: Cleaned) -> list[Section]:
     if len(begins) < 2:
         many = len(pages) > 1
         titles = [f"{title}, page {number}" if many else title for number in range(1, len(pages) + 1)]
-        return divided([((titles[at],), page, at + 1) for at, page in enumerate(pages)])
+        return make_sections([((titles[at],), page, at + 1) for at, page in enumerate(pages)])
     parts: list[tuple[tuple[str, ...], str, int]] = [((title,), "\n\n".join(pages[: begins[0][0]]), 1)]
     for at, (page, heading) in enumerate(begins):
         end = begins[at + 1][0] if at + 1 < len(begins) else len(pages)
         parts.append(((title, heading or f"page {page + 1}"), "\n\n".join(pages[page : max(end, page + 1)]), page + 1))
-    return divided(parts)
+    return make_sections(parts)
 
 
-def _pages(path: Path) -> dict[str, Any]:
+def _pdf_content(path: Path) -> dict[str, Any]:
+    """Return what `pdf_text.py` found in a PDF: its pages, outline and title. Raises Unreadable."""
     command = [sys.executable, "-P", str(Path(__file__).with_name("pdf_text.py")), str(path)]
     try:
         done = subprocess.run(command, capture_output=True, timeout=PDF_SECONDS, check=False, stdin=subprocess.DEVNULL)

@@ -34,8 +34,8 @@ _MARKS = re.compile(r"(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)|`")
 
 
 class Section(Struct, frozen=True):
-    """A section of a file. `place`: its headings from the outermost to its own, joined by `>`, by which it is
-    recognised after an edit; `title`: the same, as far as it fits: without the outermost headings of a long place."""
+    """A section of a file. `place`: its headings from the outermost to its own, joined by `>`; it identifies the
+    section after an edit. `title`: the same, without the outermost headings if it would be too long."""
 
     place: str
     title: str
@@ -70,14 +70,14 @@ def sections(text: str, name: str) -> list[Section]:
     before = text.count("\n") - body.count("\n")
     found = (
         (tuple(heading for _, heading in part.headings), "\n".join(part.lines), before + part.line)
-        for part in _read(body)
+        for part in _parts_by_heading(body)
     )
-    return divided([(headings or (title or name,), part, line) for headings, part, line in found])
+    return make_sections([(headings or (title or name,), part, line) for headings, part, line in found])
 
 
-def divided(parts: Sequence[tuple[Sequence[str], str, int]]) -> list[Section]:
-    """Return the sections made from `parts`, tuples of (headings, text, line). Empty parts are left out, and long ones
-    are split into several sections; sections with the same headings are numbered."""
+def make_sections(parts: Sequence[tuple[Sequence[str], str, int]]) -> list[Section]:
+    """Make sections of `parts`, tuples of (headings, text, line). Empty parts are left out, and long ones are split
+    into several sections. Sections with the same headings are numbered."""
     seen: Counter[str] = Counter()
     found: list[Section] = []
     for headings, body, line in parts:
@@ -86,7 +86,7 @@ def divided(parts: Sequence[tuple[Sequence[str], str, int]]) -> list[Section]:
         while len(above) > 1 and len(" > ".join(above)) > MAX_TITLE:
             del above[0]
         title = " > ".join(above)[:MAX_TITLE]
-        for number, text in enumerate(_pieces(body.strip("\n").rstrip()), 1):
+        for number, text in enumerate(_split_long(body.strip("\n").rstrip()), 1):
             if len(text.strip()) < LEAST:
                 continue
             seen[place] += 1
@@ -98,7 +98,7 @@ def divided(parts: Sequence[tuple[Sequence[str], str, int]]) -> list[Section]:
 
 def _without_front(text: str) -> tuple[str, str]:
     """Return (text without its frontmatter, title in the frontmatter or ""). Lines between two `---` that do not have
-    the form of frontmatter, such as a letterhead, stay in the text."""
+    the form of frontmatter, such as a letterhead, belong to the text."""
     found = _FRONT.match(text)
     if found is None or not all(_FRONT_LINE.fullmatch(line) for line in found["block"].splitlines()):
         return text, ""
@@ -106,7 +106,9 @@ def _without_front(text: str) -> tuple[str, str]:
     return text[found.end() :], plain_heading(title["title"].strip().strip("\"'")) if title else ""
 
 
-def _read(text: str) -> Iterator[_Open]:
+def _parts_by_heading(text: str) -> Iterator[_Open]:
+    """Yield the parts of a markdown text, one for each heading, and first the part before any heading."""
+    # `now`: the part that is being read. `fence`: the marks that opened fenced code; "" outside of it.
     now = _Open((), [])
     fence = ""
     for number, line in enumerate(text.split("\n"), 1):
@@ -120,7 +122,9 @@ def _read(text: str) -> Iterator[_Open]:
             fence = mark["fence"]
             now.lines.append(line)
             continue
-        level, heading = _heading(line, now.lines)
+
+        # A heading ends the part. One of a lower level belongs to those above it.
+        level, heading = _heading_at(line, now.lines)
         if level == 0:
             now.lines.append(line)
             continue
@@ -132,9 +136,9 @@ def _read(text: str) -> Iterator[_Open]:
     yield now
 
 
-def _heading(line: str, before: Sequence[str]) -> tuple[int, str]:
-    """Return (level, text) of a heading if `line` is one, or if it underlines one, which is then the last line of
-    `before`. Otherwise the level is 0. `before`: the earlier lines of the present section."""
+def _heading_at(line: str, before: Sequence[str]) -> tuple[int, str]:
+    """Return (level, text) of a heading if `line` is one, or if it underlines one, which is then the last of the lines
+    `before`. Otherwise return (0, ""). `before`: the earlier lines of the section."""
     found = _ATX.fullmatch(line)
     if found is not None:
         text = (found["text"] or "").rstrip()
@@ -156,7 +160,7 @@ def plain_heading(text: str) -> str:
     return " ".join(_MARKS.sub("", text).split())
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _split_long(text: str) -> Iterator[str]:
     """Yield a text in parts of at most `LONGEST` characters. It is cut between paragraphs if possible, else between
     lines, else between words."""
     while len(text) > LONGEST:

@@ -16,7 +16,7 @@ _PAGE: Final = re.compile(r"\s*(?:<\?xml[^<>]{0,200}>\s*)?<(?:!doctype html|html
 
 
 def is_page(text: str) -> bool:
-    """Return whether a text is a page of HTML, by its beginning."""
+    """Return whether a text is a page of HTML, judged by its beginning."""
     return _PAGE.match(text.removeprefix("\ufeff")) is not None
 
 
@@ -43,17 +43,21 @@ class _Page(HTMLParser):
         """The tag whose text is not part of the page: a skipped one, or `title`."""
 
     def handle_starttag(self, tag: str, _attrs: object) -> None:
+        """Called by the parser: begin a heading, list item, table cell or line; or leave out what follows, such as a
+        script."""
         if tag in _SKIPPED or tag == "title":
             self._inside = self._inside or tag
         elif tag not in _INLINE:
             self.parts.append(_HEADINGS.get(tag, "\n- " if tag == "li" else " " if tag in {"td", "th"} else "\n"))
 
     def handle_endtag(self, tag: str) -> None:
+        """Called by the parser: end what the tag began."""
         if tag == self._inside:
             self._inside = ""
         elif tag not in _INLINE and tag not in {"li", "td", "th"}:
             self.parts.append("\n\n" if tag in _HEADINGS or tag == "p" else "\n")
 
     def handle_data(self, data: str) -> None:
+        """Called by the parser: add a text to the page or to its title."""
         if self._inside in {"", "title"}:
             (self.title if self._inside else self.parts).append(data.replace("\n", " "))

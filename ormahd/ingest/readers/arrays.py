@@ -41,8 +41,8 @@ class Repaired:
 
 
 def items(stream: BinaryIO, reading: Reading, *, inside: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON file that have `inside` other objects around them, in their order. What is cut off,
-    too long or invalid is counted in `reading.damaged`, and the rest is read."""
+    """Yield the objects of a JSON file that are nested in exactly `inside` other objects, in their order. Objects that
+    are cut off, too long or invalid are counted in `reading.damaged` instead."""
     for data in _objects(Repaired(stream), inside):
         found = decoded(data)
         if isinstance(found, dict):
@@ -52,7 +52,10 @@ def items(stream: BinaryIO, reading: Reading, *, inside: int = 0) -> Iterator[di
 
 
 def _objects(source: Repaired, inside: int) -> Iterator[bytes]:
-    """Yield the bytes of these objects; b"" for one that is cut off or too long."""
+    """Yield the bytes of each object that is nested in exactly `inside` other objects; b"" for one that is cut off or
+    too long."""
+    # State across chunks: the pieces of the present object; the depth of nesting; whether a string goes on, and whether
+    # the chunk ended with a backslash in it.
     parts: list[bytes] = []
     size = depth = 0
     string = escaped = False
@@ -82,7 +85,7 @@ def _objects(source: Repaired, inside: int) -> Iterator[bytes]:
 
 
 def first_sign(stream: BinaryIO) -> bytes:
-    """Return the first byte of a stream that is no white space; b"" if there is none. Then set the stream back to its
+    """Return the first byte of a stream that is no white space; b"" if there is none. The stream is set back to its
     beginning."""
     found = Repaired(stream).read(4096).lstrip()[:1]
     stream.seek(0)

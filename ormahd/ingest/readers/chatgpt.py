@@ -28,13 +28,15 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTurn]:
+    """Yield the messages of one conversation, as turns, also those without text. Its title and the person's custom
+    instructions are added to `reading`."""
     session = text_at(talk, "conversation_id") or text_at(talk, "id")
     session = session or key_of(talk.get("title"), talk.get("create_time"))
     title = clean_text(text_at(talk, "title") or "")
     if title:
         reading.titles[session] = title
     begun = iso_time(talk.get("create_time"))
-    _instructions(talk["mapping"], reading)
+    _add_instructions(talk["mapping"], reading)
     for node_id, message in _visible_branch(talk):
         role, text = _role_and_text(message)
         if not role:
@@ -57,7 +59,7 @@ def _visible_branch(talk: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(name, nodes[name]["message"]) for name in names if isinstance(nodes[name].get("message"), dict)]
 
 
-def _instructions(nodes: dict[str, Any], reading: Reading) -> None:
+def _add_instructions(nodes: dict[str, Any], reading: Reading) -> None:
     """Add the person's custom instructions to `reading.facts`. Every conversation repeats the instructions; each text
     is added once."""
     for node in nodes.values():

@@ -30,6 +30,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTurn]:
+    """Yield the messages of one conversation, as turns, also those without text. Its title is added to `reading`."""
     session = text_at(talk, "uuid") or key_of(talk.get("name"), talk.get("created_at"))
     title = clean_text(text_at(talk, "name") or "")
     if title:
@@ -59,6 +60,7 @@ def _visible_messages(talk: dict[str, Any]) -> list[dict[str, Any]]:
     for name, parent in parents.items():
         roots[name] = roots.get(str(parent), name)
     leaf = talk.get("current_leaf_message_uuid")
+    # Oldest first, the current leaf last: so the last message of each tree is the leaf to show.
     newest = sorted(by_id, key=lambda name: (name == leaf, iso_time(by_id[name].get("created_at")) or "9"))
     leaves = {roots[name]: name for name in newest}
     return [by_id[name] for root in dict.fromkeys(roots.values()) for name in branch(parents, leaves[root])]
@@ -68,17 +70,17 @@ def read_memories(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     """Add each paragraph of the memories in an export of claude.ai to `reading.facts`. Yields no turns."""
     yield from ()
     for account in items(stream, reading):
-        _take(text_at(account, "conversations_memory") or "", "Claude remembered", reading)
+        _add_facts(text_at(account, "conversations_memory") or "", "Claude remembered", reading)
         projects = account.get("project_memories")
         for text in projects.values() if isinstance(projects, dict) else ():
-            _take(text if isinstance(text, str) else "", "Claude remembered of a project", reading)
+            _add_facts(text if isinstance(text, str) else "", "Claude remembered of a project", reading)
         files = account.get("memory_files")
         for file in files if isinstance(files, list) else ():
             name = (text_at(file, "path") or "memory").rsplit("/", 1)[-1]
-            _take(text_at(file, "content") or "", name, reading)
+            _add_facts(text_at(file, "content") or "", name, reading)
 
 
-def _take(text: str, title: str, reading: Reading) -> None:
+def _add_facts(text: str, title: str, reading: Reading) -> None:
     """Add each paragraph of a text, or each item of a list in the text, to `reading.facts`. The fact's title is the
     heading above the paragraph, or `title` if there is none."""
     heading = title

@@ -1,8 +1,8 @@
 """Makes deeds of tool calls: commands that an agent ran, and files that it edited. Pure.
 
-Of what a tool returned only the exit status is taken, and of a failure the first line that states the error. What was
-written to a file is not taken either: a command's here-documents are cut out. Calls that only look (`ls`, `git diff`)
-make no deed, as the tools that read and search make none.
+A deed has only the exit status of the call's result, and, if the call failed, the first line that states the error. It
+does not have what was written to a file: a command's here-documents are cut out. Commands that only read (`ls`,
+`git diff`) and tools that read or search make no deed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HEREDOC: Final = re.compile(r"(<<-?[ \t]*(['\"]?)(\w+)\2[^\n]*)\n.*?(?:^[ \t]*\
 _PIPED: Final = re.compile(r"\|\s*(?:tail|head|tee|cat|less|sed|sort|uniq|grep|rg|cut|awk)\b[^|&;]*$|\|\| true$")
 """Matches commands whose exit status is not that of what they run."""
 _BETWEEN: Final = re.compile(r"&&|\|\|?|;|\n")
-_LOOK: Final = re.compile(
+_READS: Final = re.compile(
     r"\s*(?:(?:ls|cat|cd|cut|date|echo|file|find|grep|head|less|nl|pwd|rg|sleep|sort|stat|tail|tr|tree|true|type|uniq|wc|which)\b"
     r"(?!.*(?:-exec|-delete))|sed -n\b|git (?:-C \S+ )?(?:--no-pager )?(?:branch$|diff|log|ls-files|remote -v|rev-parse|show|status)\b)"
     r"(?:[^>]|2>|[12]?>&[12]|>\s*/dev/null)*$"
@@ -59,21 +59,22 @@ class ToolCall(Struct, frozen=True):
 
 
 def call_of(tool: str, given: Any) -> ToolCall | None:
-    """Return what a call of the tool `tool` does; None if it neither runs a command nor edits a file. `given`: its
-    arguments, or the text of a patch."""
+    """Return what a call of the tool `tool` does; None if it neither runs a command that changes something nor edits a
+    file. `given`: its arguments, or the text of a patch."""
     name = tool.lower()
     fields = given if isinstance(given, Mapping) else {}
     if name in SHELLS:
         words = fields.get("command", fields.get("cmd", text_at(fields, "action", "command")))
         if isinstance(words, list):
             words = [word for word in words if isinstance(word, str)]
+            # The third of `bash -lc COMMAND` is the command. Other lists are the command's own words.
             words = words[2] if len(words) == 3 and words[1].startswith("-") else shlex.join(words)
         if not isinstance(words, str) or not words.strip():
             return None
         patched = tuple(_PATCH.findall(words[:LONGEST])) if "*** Begin Patch" in words else ()
         if patched:
             return ToolCall("apply_patch", files=patched)
-        if only_looks(words):
+        if only_reads(words):
             return None
         command = _HEREDOC.sub(r"\1 …", words[:LONGEST]).strip()
         lines = command.splitlines()
@@ -87,9 +88,9 @@ def call_of(tool: str, given: Any) -> ToolCall | None:
     return None
 
 
-def only_looks(command: str) -> bool:
+def only_reads(command: str) -> bool:
     """Return whether every part of a shell command only reads, lists or searches."""
-    return len(command) < LONGEST and all(_LOOK.match(part) for part in _BETWEEN.split(command) if part.strip())
+    return len(command) < LONGEST and all(_READS.match(part) for part in _BETWEEN.split(command) if part.strip())
 
 
 def status_of(text: str) -> int | None:
@@ -98,12 +99,13 @@ def status_of(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def done(
+def add_deed(
     reading: Reading, call: ToolCall, number: str, at: DeedPlace, status: int, text: str, seconds: float | None = None
 ) -> None:
-    """Note in `reading` what the call with the id `number` did. `text`: what the tool returned.
+    """Add the deed of a tool call to `reading`. `number`: the call's id; `at`: where it was called; `status`, `text`,
+    `seconds`: its exit status, what it returned and how long it took.
 
-    A file that is edited repeatedly without a command in between is noted once.
+    A file that is edited repeatedly without a command in between is added once. A call under no prompt is not added.
     """
     to, session, cwd, time = at.to, at.session, at.cwd, at.time
     if not to:
@@ -112,12 +114,16 @@ def done(
     paths = [PurePosixPath(file) for file in call.files]
     inner = [p.relative_to(cwd) if cwd and p.is_absolute() and p.is_relative_to(cwd) else None for p in paths]
     files = tuple(str(inside or file) for inside, file in zip(inner, call.files, strict=True))
+
+    # An edit is left out if the files were edited under this prompt since the last command.
     if call.command or reading.editing != to:
         reading.edited.clear()
     reading.editing = to
     if not call.command and status == 0 and reading.edited.issuperset(files):
         return
     reading.edited.update(files if status == 0 else ())
+
+    # The error's first line. A command in a pipe may have failed although its status is 0.
     error = error_of(text) if status != 0 and call.command else ""
     if status != 0 and not call.command:
         first = next((line.strip() for line in text.splitlines() if line.strip()), "")

@@ -29,42 +29,44 @@ LOOKED_AT: Final = 60
 
 
 def format_of(stream: BinaryIO) -> str | None:
-    """Return the name of a stream's format; None if no reader knows the format. Then set the stream back to its
+    """Return the name of a stream's format; None if no reader knows the format. The stream is set back to its
     beginning."""
     try:
-        return _format(stream)
+        return _detect_format(stream)
     finally:
         stream.seek(0)
 
 
 @cache
-def _known(program: str) -> re.Pattern[str]:
+def _known_kinds(program: str) -> re.Pattern[str]:
     """Return a pattern of the kinds of records that a program is known to write."""
     file = tomllib.loads(resources.files(__package__).joinpath("kinds.toml").read_text("utf-8"))
     return re.compile("|".join(map(fnmatch.translate, file.get(program, "*").split())))
 
 
 def unknown_kinds(program: str, kinds: Iterable[str]) -> list[str]:
-    """Return those kinds of records (`lines.kind_of`) that the reader of a program's transcripts does not know, sorted."""
-    return sorted(kind for kind in kinds if kind and not _known(program).match(kind))
+    """Return the kinds in `kinds` (see `lines.kind_of`) that the reader of a program's transcripts does not know,
+    sorted."""
+    return sorted(kind for kind in kinds if kind and not _known_kinds(program).match(kind))
 
 
-def _format(stream: BinaryIO) -> str | None:
+def _detect_format(stream: BinaryIO) -> str | None:
+    """Do what `format_of` does, without setting the stream back."""
     sign = first_sign(stream)
     if sign in {b"{", b"["}:
         for line in islice(objects(stream, Reading()), LOOKED_AT) if sign == b"{" else ():
-            found = _of_line(line)
+            found = _format_of_line(line)
             if found is not None:
                 return found
         stream.seek(0)
-        found = _of_line(gemini.head_of(stream) or next(items(stream, Reading()), {}))
+        found = _format_of_line(gemini.head_of(stream) or next(items(stream, Reading()), {}))
         return found if found in WHOLE else None
     texts = (line.decode("utf-8", "replace") for line in islice(lines(Repaired(stream), Reading()), 400))  # type: ignore[arg-type]
     return plain.NAME if any(plain.SPEAKER.match(text) for text in texts) else None
 
 
-def _of_line(line: dict[str, Any]) -> str | None:
-    """Return the name of the format that has lines like this JSON line; None if the line does not show the format."""
+def _format_of_line(line: dict[str, Any]) -> str | None:
+    """Return the format of a JSON line with these fields; None if the fields do not show the format."""
     kind, has = text_at(line, "type"), line.keys()
     headed = "sessionId" in line and ("projectHash" in line or "startTime" in line)
     if kind is None and (headed or "$rewindTo" in line or "$set" in line):

@@ -18,9 +18,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd.ingest.readers.arrays import CHUNK, items
-from ormahd.ingest.readers.deeds import FAILED, DeedPlace, call_of, done, status_of
+from ormahd.ingest.readers.deeds import FAILED, DeedPlace, add_deed, call_of, status_of
 from ormahd.ingest.readers.lines import decoded, objects
-from ormahd.ingest.readers.turns import Reading, SessionTurn, answer
+from ormahd.ingest.readers.turns import Reading, SessionTurn, answer_turn
 from ormahd.ingest.readers.values import clean_text, iso_time, key_of, text_at, texts_of, typed
 from ormahd.process.own_files import open_regular
 
@@ -38,7 +38,8 @@ _ADDED: Final = ("<session_context>", "<hook_context>", "<state_snapshot>")
 
 
 class _Message(Struct, frozen=True):
-    """A message of a role. `digest`: of its text; `key`: of the turn, or of the prompt that it answers; "" if none."""
+    """A message that was read. `digest`: a hash of its text. `key`: the key of a prompt, or of the prompt that an answer
+    belongs to; "" if there is none."""
 
     role: str
     digest: int
@@ -46,6 +47,9 @@ class _Message(Struct, frozen=True):
 
 
 class _Chat(Struct):
+    """The state of reading one chat. `begun`: when it began. `subagent`: whether a sub-agent wrote it, so that it has
+    no turns."""
+
     reading: Reading
     session: str = ""
     begun: str | None = None
@@ -63,27 +67,28 @@ class _Chat(Struct):
     finished: set[str] = field(default_factory=set)
     """The ids of the tool calls that were read."""
 
-    def take(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
+    def read_line(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
         """Read a line. Yield the turns that are complete with it."""
         if "$rewindTo" in line:
             yield from self._rewind(str(line["$rewindTo"]))
         elif "id" in line:
-            yield from self._put(line)
+            yield from self._read_message(line)
         elif isinstance(line.get("$set"), dict):
-            self._head(line["$set"])
+            self._read_head(line["$set"])
             if isinstance(line["$set"].get(MESSAGES), list):
                 messages = line["$set"][MESSAGES]
                 yield from self._replace([entry for entry in messages if isinstance(entry, dict) and "id" in entry])
         elif "sessionId" in line:
-            self._head(line)
+            self._read_head(line)
 
-    def _head(self, line: dict[str, Any]) -> None:
+    def _read_head(self, line: dict[str, Any]) -> None:
+        """Read the fields that describe the chat."""
         self.session = self.session or text_at(line, "sessionId") or ""
         self.begun = iso_time(line.get("startTime")) or self.begun
         self.subagent = self.subagent or line.get("kind") == "subagent"
 
-    def _did(self, line: dict[str, Any]) -> None:
-        """Take note of the tool calls of a message that have ended."""
+    def _record_deeds(self, line: dict[str, Any]) -> None:
+        """Record the deeds of those tool calls of a message that have ended."""
         calls = line.get("toolCalls")
         for record in calls if isinstance(calls, list) else ():
             number, state = text_at(record, "id") or "", text_at(record, "status")
@@ -99,19 +104,24 @@ class _Chat(Struct):
             status = status or (FAILED if state == "error" else 0)
             time = iso_time(record.get("timestamp")) or iso_time(line.get("timestamp"))
             at = DeedPlace(self.asked, self.session or self.reading.name, self.reading.cwd, time)
-            done(self.reading, call, number, at, status=status, text=text)
+            add_deed(self.reading, call, number, at, status=status, text=text)
 
-    def _put(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
-        number, (role, text) = str(line["id"]), _of(line)
+    def _read_message(self, line: dict[str, Any]) -> Iterator[SessionTurn]:
+        """Read a message, which may be new, changed or repeated. Yield the turns that are complete with it."""
+        number, (role, text) = str(line["id"]), _role_and_text(line)
         if role == "assistant":
-            self._did(line)
+            self._record_deeds(line)
         if not role or (role == "assistant" and not text):
             return
         self.session = self.session or self.reading.name
+
+        # The key: that of the same message before; a new prompt's own; or for an answer that of its prompt.
         before, digest = self.known.get(number), hash(text)
         key = before.key if before else key_of(role, self.session, number) if role == "user" and text else ""
         if role == "assistant":
             key = key or self.asked
+
+        # Remember the message, to recognise it when it is written again.
         self.known[number] = _Message(role, digest, key)
         self.listed[number] = None
         if before is None and text:
@@ -119,16 +129,18 @@ class _Chat(Struct):
         if len(self.known) > MAX_KNOWN:
             self.known.clear()
             self.texts.clear()
+
+        # A prompt ends the answer before it. An answer waits, because the message may be written again.
         time, cwd = iso_time(line.get("timestamp")) or self.begun, self.reading.cwd
         if role == "user":
-            yield from self.answered(closed=True)
+            yield from self.pending_answer(closed=True)
             self.asked, self.last = key, ""
             self.reading.withdrawn.pop(key, None)
             if key and before is None:
                 yield SessionTurn("user", text, time, self.session, key, cwd)
         elif key:
             whole = line.get("tokens") is not None and not line.get("toolCalls")
-            reply = answer(key, text, time, self.session, cwd, closed=whole or key != self.asked)
+            reply = answer_turn(key, text, time, self.session, cwd, closed=whole or key != self.asked)
             self.reading.withdrawn.pop(reply.key, None)
             if before is not None and before.digest == digest and number != self.last:
                 return
@@ -137,18 +149,22 @@ class _Chat(Struct):
             else:
                 yield reply
 
-    def answered(self, *, closed: bool) -> Iterator[SessionTurn]:
-        """Yield the answer to the last prompt."""
+    def pending_answer(self, *, closed: bool) -> Iterator[SessionTurn]:
+        """Yield the answer to the last prompt, if there is one that was not yielded. `closed`: it cannot grow any
+        more."""
         if self.waiting is not None:
             yield replace(self.waiting, closed=closed or self.waiting.closed)
         self.waiting = None
 
     def _replace(self, messages: list[dict[str, Any]]) -> Iterator[SessionTurn]:
-        """Take a list of messages in place of the chat's. A message under a new id is the last one of the same role and
-        text that is not in the list: it keeps its key."""
+        """Replace the chat's messages by a list, and yield the turns that are complete with it.
+
+        A message under a new id is recognised by role and text: it is the last such message that is not in the list,
+        and keeps its key.
+        """
         taken = {str(message["id"]) for message in messages}
         for line in reversed(messages):
-            number, (role, text) = str(line["id"]), _of(line)
+            number, (role, text) = str(line["id"]), _role_and_text(line)
             earlier = reversed(self.texts.get((role, hash(text)), [])) if number not in self.known else ()
             same = next((known for known in earlier if known not in taken), None)
             if same is not None:
@@ -156,11 +172,12 @@ class _Chat(Struct):
                 self.known[number] = self.known[same]
         self.listed.clear()
         for line in messages:
-            yield from self._put(line)
+            yield from self._read_message(line)
 
     def _rewind(self, to: str) -> Iterator[SessionTurn]:
-        """Take back the message with the id `to`, and all later ones; all if there is no such message."""
-        yield from self.answered(closed=True)
+        """Take back the message with the id `to` and all later ones; all messages if no message has that id. First
+        yield the answer to the last prompt."""
+        yield from self.pending_answer(closed=True)
         number = ""
         while self.listed and number != to:
             number, _ = self.listed.popitem()
@@ -177,13 +194,13 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     chat, head = _Chat(reading), head_of(stream)
     for line in chain([head], items(stream, reading, inside=1)) if head else objects(stream, reading):
         if not chat.subagent:
-            yield from chat.take(line)
-    yield from chat.answered(closed=reading.rested)
+            yield from chat.read_line(line)
+    yield from chat.pending_answer(closed=reading.rested)
 
 
 def last_compression(chat: str | None) -> str:
-    """Return the time, as written, of the last compression that the end of a chat's file shows; "" if it shows none, or
-    cannot be opened: it is written with the first answer."""
+    """Return the time, as written, of the last compression in the file `chat`, of which only the end is read. "" if it
+    shows none, or does not exist yet: the file is written with the first answer."""
     try:
         with open_regular(Path(chat or "")) as opened:
             opened.seek(max(0, os.fstat(opened.fileno()).st_size - TAIL))
@@ -193,8 +210,8 @@ def last_compression(chat: str | None) -> str:
 
 
 def head_of(stream: BinaryIO) -> dict[str, Any]:
-    """Return the fields before the list of messages of a chat that is a single object, as older versions wrote it; {} for
-    any other stream. Then set the stream back to its beginning."""
+    """Return the fields before the list of messages, if a chat is a single object, as older versions wrote it; {} for
+    any other stream. The stream is set back to its beginning."""
     begin = stream.read(CHUNK)
     stream.seek(0)
     listed = _LIST.search(begin)
@@ -202,9 +219,9 @@ def head_of(stream: BinaryIO) -> dict[str, Any]:
     return head if isinstance(head, dict) else {}
 
 
-def _of(line: dict[str, Any]) -> tuple[str, str]:
-    """Return (role, text) of a message. The role is "" for what is no part of the conversation, such as a tool's result;
-    the text "" for a prompt that no person wrote, or that has no words."""
+def _role_and_text(line: dict[str, Any]) -> tuple[str, str]:
+    """Return (role, text) of a message. The role is "" if it is no part of the conversation, such as a tool's result.
+    The text is "" if no person wrote the prompt, or it has no words."""
     content = line.get("content")
     if line.get("type") == "gemini":
         return "assistant", clean_text(texts_of(content, ("text",)))

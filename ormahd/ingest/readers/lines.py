@@ -51,7 +51,10 @@ def lines(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
 
 def objects(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of a stream that has one object in each line. Other lines are counted in
-    `reading.damaged`, except the last line: it may be half written, and is then read by the next read."""
+    `reading.damaged`.
+
+    The last line is not counted: it may be half written, and a later read gets all of it.
+    """
     broken = 0
     for line in lines(stream, reading):
         reading.damaged += broken
@@ -69,8 +72,8 @@ def objects(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
 
 
 def kind_of(record: dict[str, Any]) -> str:
-    """Return the kind of a record: its `type` and that of what it wraps, joined by a dot; instead of a type that it has
-    not, a key that begins with `$`. It is short, and has no signs but those of names."""
+    """Return the kind of a record: its `type` and the types of the records that it wraps, joined by dots. A record
+    without a type has instead its first key that begins with `$`. Other characters than those of names become `?`."""
     names: list[str] = []
     part: Any = record
     while isinstance(part, dict) and len(names) < 3:
@@ -88,17 +91,17 @@ def decoded(data: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return _whole(json.loads(data.decode("utf-8", "replace"), strict=False, parse_int=float))
+        return _without_surrogates(json.loads(data.decode("utf-8", "replace"), strict=False, parse_int=float))
     except (ValueError, RecursionError):
         return None
 
 
-def _whole(value: Any) -> Any:
-    """Return a copy of a JSON value with lone surrogates replaced in all its strings."""
+def _without_surrogates(value: Any) -> Any:
+    """Return a copy of a JSON value in which lone surrogates are replaced in all strings."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     if isinstance(value, list):
-        return [_whole(item) for item in value]
+        return [_without_surrogates(item) for item in value]
     if isinstance(value, dict):
-        return {_whole(name): _whole(item) for name, item in value.items()}
+        return {_without_surrogates(name): _without_surrogates(item) for name, item in value.items()}
     return value

@@ -24,11 +24,11 @@ _PERSON: Final = frozenset({"user", "human", "you", "me"})
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of a text. The key of a turn is made from its text and all turns before it, so that it stays
-    the same when the file grows or is renamed.
+    """Yield the turns of a text. The key of a turn is made of its text and all turns before it, so that it stays the
+    same when the file grows or is renamed.
 
-    The session's id is made from the first turns, as many as have `TELLING` characters together. The very first turn
-    is not enough, because many conversations begin with the same greeting.
+    The session's id is made of the first turns, as many as have `TELLING` characters together. The first turn alone is
+    not enough, because many conversations begin with the same greeting.
     """
     begun: list[tuple[Role, str, str]] = []
     session, before, read_so_far = "", "", 0
@@ -46,6 +46,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def _turns(found: Iterable[tuple[Role, str, str]], session: str, reading: Reading) -> Iterator[SessionTurn]:
+    """Yield a turn for each (role, text, key), and give the session its title."""
     for role, text, key in found:
         if reading.name:
             reading.titles[session] = reading.name
@@ -53,6 +54,7 @@ def _turns(found: Iterable[tuple[Role, str, str]], session: str, reading: Readin
 
 
 def _spoken(stream: BinaryIO, reading: Reading) -> Iterator[tuple[Role, str]]:
+    """Yield (role, text) of each part that a speaker's name begins. A name in fenced code does not count."""
     role: Role | None = None
     parts: list[str] = []
     fenced, size = False, 0

@@ -26,7 +26,7 @@ class SessionTurn(Struct, frozen=True):
     cwd: str | None = None
     closed: bool = True
     to: str = ""
-    """Of an answer: the key of the prompt that it answers; "" if that is not known."""
+    """The key of the prompt that an answer belongs to; "" for a prompt, or if it is not known."""
 
 
 class SessionDeed(Struct, frozen=True):
@@ -61,7 +61,7 @@ class ExportedFact(Struct, frozen=True):
 
 
 class Reading(Struct):
-    """What a reader is told about the file that it reads, and what it finds there besides turns."""
+    """What a reader must know about the file that it reads, and what it finds in it besides turns."""
 
     name: str = ""
     """The file's name without its endings. It is the session's id if the lines do not state one."""
@@ -86,7 +86,7 @@ class Reading(Struct):
     complete once all turns were read; these turns are read as well."""
 
 
-def answer(
+def answer_turn(
     to: str, text: str, time: str | None, session: str, cwd: str | None = None, *, closed: bool = True
 ) -> SessionTurn:
     """Return the answer to the prompt with the key `to`."""
@@ -94,16 +94,16 @@ def answer(
 
 
 def with_last_answers(turns: Iterable[SessionTurn]) -> Iterator[SessionTurn]:
-    """Yield the turns of one conversation: each prompt, and of the answers to it the last one.
+    """Yield the turns of one conversation: each prompt, followed by the last of the answers to it.
 
-    A prompt without text (a picture) is not yielded, and neither is an answer to it, or one that answers no prompt.
+    A prompt without text (a picture) is left out with the answers to it, and so are answers before the first prompt.
     """
     asked = ""
     last: SessionTurn | None = None
     for message in turns:
         if message.role == "assistant":
             if asked and message.text:
-                last = answer(asked, message.text, message.time, message.session)
+                last = answer_turn(asked, message.text, message.time, message.session)
             continue
         if last is not None:
             yield last

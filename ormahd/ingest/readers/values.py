@@ -47,8 +47,8 @@ def local_time(time: str | None) -> str | None:
 
 
 def typed(text: str, program: str) -> str:
-    """Return the part of a prompt that a person wrote; "" if a program wrote all of it. `program`: the agent in whose
-    transcript the prompt is."""
+    """Return the part of a prompt that a person wrote; "" if a program wrote all of it. `program`: the agent whose
+    transcript has the prompt."""
     prompt = harness.read_prompt(text, program, characters=MAX_CHARACTERS)
     noted = prompt.author is harness.Author.COMMAND and prompt.text.startswith("#")
     return prompt.text if noted or prompt.author is harness.Author.PERSON else ""
@@ -62,12 +62,13 @@ def clean_text(text: str) -> str:
 
 
 def dialog_answer(question: str, text: str) -> str:
-    """Return what a person answered to a question of the agent, below the question as a quotation (`QUESTION`)."""
+    """Return what a person answered to a question of the agent, below the question as a quotation (`QUESTION`). Without
+    a question: the answer alone."""
     return "> asked: " + question.strip().replace("\n", "\n> ") + f"\n{text.strip()}" if question else text.strip()
 
 
 def between(text: str, start: str, end: str) -> str:
-    """Return what is between the first `start` and the next `end` in a text, stripped; "" if there is no such part."""
+    """Return the text between the first `start` and the next `end`, stripped; "" if one of them is missing."""
     inside, found, _ = text.partition(start)[2].partition(end)
     return inside.strip() if found else ""
 
@@ -98,7 +99,8 @@ def text_at(value: Any, *path: str) -> str | None:
 
 
 def branch(parents: Mapping[str, Any], leaf: Any) -> list[str]:
-    """Return the names from a root down to `leaf` in a tree. `parents`: name -> the name of its parent."""
+    """Return the names from a root of a tree down to `leaf`; [] if `leaf` is not in the tree. `parents`: name -> the
+    name of its parent."""
     found: dict[str, None] = {}
     while isinstance(leaf, str) and leaf in parents and leaf not in found:
         found[leaf] = None

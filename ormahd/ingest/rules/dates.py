@@ -18,8 +18,9 @@ Words = Mapping[str, str]
 
 
 def absolute(text: str, words: Words, day: date, *, recurring: bool) -> str:
-    """Return `text` with relative dates made absolute. `day`: the day on which the text was said. `recurring`: leave
-    phrases such as "on Friday" as they are, because they mean every Friday."""
+    """Return `text` with relative dates made absolute. `words`: the table `dates` of its language. `day`: the day on
+    which the text was said. `recurring`: leave phrases such as "on Friday" as they are, because they mean every
+    Friday."""
     vague = False
     for pattern, sign in _patterns(words):
         for match in reversed(list(pattern.finditer(text)) if not (recurring and sign == "~") else []):
@@ -28,8 +29,8 @@ def absolute(text: str, words: Words, day: date, *, recurring: bool) -> str:
             if meant is not None:
                 form = "{}" if match["lead"] and meant[1] != "week" else words[meant[1]]
                 text = f"{text[: match.start()]}{match['lead'] or ''}{form.format(meant[0])}{text[match.end() :]}"
-    phrases = _any(phrase.replace("_", " ") for phrase in words["vague"].split())
-    phrases = phrases.replace(r"\{month\}", f"(?:{_any(words['months'].split())})")
+    phrases = _any_of(phrase.replace("_", " ") for phrase in words["vague"].split())
+    phrases = phrases.replace(r"\{month\}", f"(?:{_any_of(words['months'].split())})")
     phrases = phrases.replace(r"\{date\}", r"\d{1,2}(?:st|nd|rd|th|er|\.)?")
     dateless = rf"(?<![\w'-])(?:{phrases})(?![\w'-])(?!,?\s(?:de\s)?\d{{4}})"
     if vague or re.search(dateless, text, re.IGNORECASE):
@@ -38,23 +39,28 @@ def absolute(text: str, words: Words, day: date, *, recurring: bool) -> str:
 
 
 def _meaning(named: Words, sign: str, words: Words, day: date) -> tuple[str, str] | None:
-    """Return (ISO date, name of its form in `words`); None if the date is unclear. `named`: the groups of a match."""
+    """Return (ISO date, name of its form in `words`) of a relative date; None if the date is unclear. `named`: the
+    groups of a match of `_patterns`; `sign`: that pattern's; `day`: the day on which it was said."""
     if "word" in named:
         return _shifted(day, "d", int(dict(_pairs(words["days"]))[named["word"]]))
     if "span" in named:
+        # Such as `w+1`: the unit, then the number of units from the present one.
         unit, count = (meant := dict(_pairs(words["spans"]))[named["span"]])[0], int(meant[1:])
         return _shifted(day - timedelta(day.weekday()) if unit == "w" else day, unit, count)
     if "n" in named:
-        number = _places(words["numbers"]).get(named["n"], -1) + 1 or int(named["n"])
+        # A number in words, whose position in the list is one less, or in digits.
+        number = _positions(words["numbers"]).get(named["n"], -1) + 1 or int(named["n"])
         iso, form = _shifted(day, dict(_pairs(words["units"]))[named["unit"]], int(f"{sign}{number}"))
         return iso, "on" if form == "week" else form
-    days = (_places(words["weekdays"])[named["day"]] - day.weekday()) % 7
+    days = (_positions(words["weekdays"])[named["day"]] - day.weekday()) % 7
     if sign == "+" and 0 < days < 7 - day.weekday():
         return None  # "next Friday", said on a Tuesday, may mean that of this week or that of the next
     return _shifted(day, "d", days - 7 if sign == "-" else days or 7)
 
 
 def _shifted(day: date, unit: str, count: int) -> tuple[str, str]:
+    """Return (the ISO date `count` units after `day`, name of its form). `unit`: a day (`d`), week (`w`), month (`m`)
+    or year (`y`). A month is given without a day, and a year alone."""
     if unit in "dw":
         return (day + timedelta(count * (7 if unit == "w" else 1))).isoformat(), "week" if unit == "w" else "on"
     months = day.year * 12 + day.month - 1 + count * (12 if unit == "y" else 1)
@@ -62,14 +68,15 @@ def _shifted(day: date, unit: str, count: int) -> tuple[str, str]:
 
 
 def _patterns(words: Words) -> Iterator[tuple[re.Pattern[str], str]]:
-    """Yield (pattern, sign) of all forms of relative dates."""
+    """Yield (pattern, sign) of all forms of relative dates. The sign is what follows `=` in the entry, such as `+`; ""
+    for `days` and `spans`."""
     leads = words["lead"].replace("_", " ").split()
     groups = {
-        "{n}": rf"(?P<n>\d{{1,3}}|{_any(_places(words['numbers']))})",
-        "{unit}": f"(?P<unit>{_any(dict(_pairs(words['units'])))})",
-        "{day}": f"(?P<day>{_any(_places(words['weekdays']))})",
+        "{n}": rf"(?P<n>\d{{1,3}}|{_any_of(_positions(words['numbers']))})",
+        "{unit}": f"(?P<unit>{_any_of(dict(_pairs(words['units'])))})",
+        "{day}": f"(?P<day>{_any_of(_positions(words['weekdays']))})",
     }
-    spans, days = (f"{_any(dict(_pairs(words[key])))})" for key in ("spans", "days"))
+    spans, days = (f"{_any_of(dict(_pairs(words[key])))})" for key in ("spans", "days"))
     for form, sign in (
         *_pairs(words["counted"]),
         (f"(?P<span>{spans}", ""),
@@ -77,20 +84,22 @@ def _patterns(words: Words) -> Iterator[tuple[re.Pattern[str], str]]:
         *_pairs(words["weekday"]),
     ):
         first, _, rest = form.partition(" ")
-        lead = f"(?P<lead>{first} ){rest}" if first in leads else rf"(?P<lead>(?:{_any(leads)}) )?{form}"
+        lead = f"(?P<lead>{first} ){rest}" if first in leads else rf"(?P<lead>(?:{_any_of(leads)}) )?{form}"
         for name, group in groups.items():
             lead = lead.replace(name, group)
         yield re.compile(rf"(?<![\w'-]){lead}(?![\w'-])", re.IGNORECASE), sign
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (phrase, value) of the entries `phrase=value` of a list."""
     return ((key.replace("_", " "), value) for key, _, value in (part.rpartition("=") for part in text.split()))
 
 
-def _places(text: str) -> dict[str, int]:
-    """Return name -> its position in a list."""
+def _positions(text: str) -> dict[str, int]:
+    """Return {name: position in the list}, from 0. Names for the same thing have the same position."""
     return {name.replace("_", " "): at for at, names in enumerate(text.split()) for name in names.split("|")}
 
 
-def _any(listed: Iterable[str]) -> str:
+def _any_of(listed: Iterable[str]) -> str:
+    """Return a regular expression that matches each of these phrases, the longest first."""
     return "|".join(map(re.escape, sorted(listed, key=len, reverse=True))).replace(r"\ ", " ")

@@ -46,8 +46,9 @@ such as "the port is"."""
 
 
 class RuleLanguage(Struct, frozen=True):
-    """The words of one language. `file`: what is no list; `lists`: name -> pattern of a list or a form of lists; `own`:
-    (phrase with which a person says something about themselves, what stands for it in a memory, type)."""
+    """The words of one language. `file`: its file, for entries that are no lists. `lists`: name -> pattern of a list,
+    or of a form in `_FORMS`. `own`: (pattern of a phrase with which a person says something about themselves, the words
+    for it in a memory, type of that memory)."""
 
     file: Mapping[str, Any]
     lists: Mapping[str, re.Pattern[str]]
@@ -58,14 +59,14 @@ class RuleLanguage(Struct, frozen=True):
 
 @cache
 def load(language: str) -> RuleLanguage:
-    """Return the compiled content of `words/<language>.toml`. The file is read only at the first call."""
+    """Return the compiled content of `words/<language>.toml`. The file is read at the first call only."""
     file = tomllib.loads(resources.files(__package__).joinpath("words", f"{language}.toml").read_text("utf-8"))
     own = [(_listed([row["say"]]), row["tells"], NodeType(row["type"])) for row in file["own"]]
     lists = {name: _listed(row) for name, row in file["lists"].items()} | {"say": _listed([say for say, *_ in own])}
     lists = {name: _NAME.sub(lambda found: lists[found[1]], row) for name, row in lists.items()}
-    patterns = {name: _compiled(_whole(row)) for name, row in lists.items()}
+    patterns = {name: _compiled(_as_words(row)) for name, row in lists.items()}
     patterns |= {name: _compiled(_NAME.sub(lambda found: lists[found[1]], row)) for name, row in _FORMS.items()}
-    own_patterns = tuple((_compiled(_whole(say)), tells, kind) for say, tells, kind in own)
+    own_patterns = tuple((_compiled(_as_words(say)), tells, kind) for say, tells, kind in own)
     parts = {name: file[name] for name in ("thing", "failing")}
     rows = (re.sub(r"\{(thing|failing)\}", lambda found: parts[found[1]], row) for row in file["rejected"])
     rejected = tuple(map(_compiled, rows))
@@ -74,20 +75,23 @@ def load(language: str) -> RuleLanguage:
 
 @cache
 def around(name: str) -> re.Pattern[str]:
-    """Return a pattern of the list `name` of all languages, of what is said around a statement."""
+    """Return a pattern that matches the list `name` of every language. These lists have what is said around a
+    statement."""
     return _compiled("|".join(load(language).lists[name].pattern for language in LANGUAGES))
 
 
 def _listed(row: str | list[str]) -> str:
-    """Return the alternatives of a list, the longer ones first where they are words."""
+    """Return a group with the alternatives of a list. If the list is a string of words, the longer ones come first."""
     if isinstance(row, str):
         row = sorted((word.replace("_", " ") for word in row.split()), key=len, reverse=True)
     return f"(?:{'|'.join(row)})"
 
 
-def _whole(alternatives: str) -> str:
+def _as_words(alternatives: str) -> str:
+    """Return a regular expression that matches these alternatives as whole words."""
     return rf"(?<![\w'-]){alternatives}{_END}"
 
 
 def _compiled(source: str) -> re.Pattern[str]:
+    """Return the pattern of a regular expression, which ignores case."""
     return re.compile(source, re.IGNORECASE)

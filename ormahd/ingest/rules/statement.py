@@ -37,26 +37,28 @@ class FoundMemory(Struct, frozen=True):
     """Why what it tells of was tried and rejected; "" if it was not."""
 
 
-def found(text: str, before: str, speech: RuleLanguage, day: date, *, alone: bool) -> Iterator[FoundMemory]:
-    """Yield the memories that a sentence states. `before`: the previous sentence, to which "Remember that." refers;
-    `day`: the day on which the sentence was said; `alone`: whether it is a prompt of its own."""
-    if (dead := _rejected(text, before, speech)) is not None:
-        yield _finished(dead, speech, day)
+def memories_in(text: str, before: str, speech: RuleLanguage, day: date, *, alone: bool) -> Iterator[FoundMemory]:
+    """Yield the memories that a sentence states. `before`: the previous sentence, to which "Remember that." refers.
+    `speech`: the words of its language. `day`: the day on which the sentence was said. `alone`: whether it is a prompt
+    of its own."""
+    if (rejected := _rejected(text, before, speech)) is not None:
+        yield _finished(rejected, speech, day)
         return
     for part in speech.lists["joins"].split(bare(text, speech)):
-        memories = list(_found(part, before, speech, alone=alone, open_end=text.endswith(("?", "..", "…"))))
+        memories = list(_memories_in(part, before, speech, alone=alone, open_end=text.endswith(("?", "..", "…"))))
         yield from (_finished(memory, speech, day) for memory in memories)
         if not memories:
             return  # the sentence does not begin with what the person states
 
 
-def item(text: str, speech: RuleLanguage, day: date) -> Iterator[FoundMemory]:
-    """Yield the memory of an item of a list that the person asked to remember."""
+def memories_of_item(text: str, speech: RuleLanguage, day: date) -> Iterator[FoundMemory]:
+    """Yield the memory that an item of a list states, which the person asked to remember; none if it cannot be
+    understood alone."""
     return (_finished(memory, speech, day) for memory in _stated(text, speech))
 
 
 def bare(text: str, speech: RuleLanguage) -> str:
-    """Return a text without leading words such as "ok", courtesies and the mark at its end."""
+    """Return a text without leading words such as "ok", courtesies and the punctuation at its end."""
     text = text.strip(" ,:–—-")
     tail = speech.lists["tails"].search(text.rstrip(" .!?…,;:–—-"))
     text = text[: tail.start()] if tail else text
@@ -65,18 +67,23 @@ def bare(text: str, speech: RuleLanguage) -> str:
 
 
 def _rejected(text: str, before: str, speech: RuleLanguage) -> FoundMemory | None:
-    """Return the memory of something that was tried and rejected, which a sentence says alone or with the one before."""
+    """Return the memory of something that was tried and rejected; None if the sentence does not say that, alone or
+    together with the sentence before."""
     now = _cut(bare(text, speech), speech)
     if text.endswith("?"):
         return None
     for sentence in (now, f"{bare(before, speech)}. {now}") if before else (now,):
         for pattern in speech.rejected:
-            if (found := pattern.fullmatch(sentence)) and _stands(found["thing"], speech, least=1):
+            if (found := pattern.fullmatch(sentence)) and _is_complete(found["thing"], speech, least=1):
                 return FoundMemory(NodeType.OBSERVATION, sentence, because=found["because"].strip())
     return None
 
 
-def _found(text: str, before: str, speech: RuleLanguage, *, alone: bool, open_end: bool) -> Iterator[FoundMemory]:
+def _memories_in(text: str, before: str, speech: RuleLanguage, *, alone: bool, open_end: bool) -> Iterator[FoundMemory]:
+    """Yield the memories that a part of a sentence states, without the finish that `_finished` gives them. `open_end`:
+    whether the sentence is a question or trails off; it then states nothing, unless it asks to remember something."""
+    # In order: "… remember that" at the end; "remember that …"; a rule from now on; a rule; a decision; a statement about
+    # the person.
     lists = speech.lists
     if end := lists["behind"].search(text):
         yield from _stated(text[: end.start()] or before, speech)
@@ -87,30 +94,30 @@ def _found(text: str, before: str, speech: RuleLanguage, *, alone: bool, open_en
         return
     elif lasting := lists["lasting"].match(text) or lists["lastly"].search(text):
         rest = _cut(bare(text[: lasting.start()] or text[lasting.end() :], speech), speech, "aside")
-        if (kind := _kind(rest, speech)) and _stands(rest, speech, least=2):
+        if (kind := _type_of(rest, speech)) and _is_complete(rest, speech, least=2):
             yield FoundMemory(kind, _reported(rest, speech), lasting=True)
     elif lists["always"].match(text):
         text = _cut(text, speech, "aside")
-        if (alone or lists["scope"].search(text)) and _stands(lists["here"].sub("", text), speech, least=2):
+        if (alone or lists["scope"].search(text)) and _is_complete(lists["here"].sub("", text), speech, least=2):
             yield FoundMemory(NodeType.PREFERENCE, _reported(lists["here"].sub(speech.file["place"], text), speech))
     elif decided := lists["decided"].match(text):
         rest = _cut(text, speech)[decided.end() :]
-        mere = any(lists[name].search(rest) for name in ("first", "soon", "tentative"))
-        if _stands(rest, speech, least=1) and not mere:
+        is_passing = any(lists[name].search(rest) for name in ("first", "soon", "tentative"))
+        if _is_complete(rest, speech, least=1) and not is_passing:
             yield FoundMemory(NodeType.DECISION, _cut(text, speech))
     elif not lists["tentative"].search(text):
-        yield from _own(text, speech)
+        yield from _about_themselves(text, speech)
 
 
 def _stated(text: str, speech: RuleLanguage, clause_of: str = "") -> Iterator[FoundMemory]:
     """Yield the memory of a statement that the person asked to keep. `clause_of`: the whole sentence, if the statement
     is a clause with its verb at the end, as after the German "dass"."""
     text = _cut(bare(text, speech), speech)
-    lists, own = speech.lists, next(_own(text, speech), None)
+    lists, own = speech.lists, next(_about_themselves(text, speech), None)
     if own is not None:
         yield structs.replace(own, asked=True)
-    elif _stands(text, speech):
-        kind = _kind(text, speech) or NodeType.FACT
+    elif _is_complete(text, speech):
+        kind = _type_of(text, speech) or NodeType.FACT
         sentence = text
         if clause_of:
             sentence = clause_of if lists["first"].search(text) else speech.file["reported"].format(text)
@@ -118,31 +125,32 @@ def _stated(text: str, speech: RuleLanguage, clause_of: str = "") -> Iterator[Fo
         yield FoundMemory(kind, _reported(sentence, speech), asked=True, about_self=about_self)
 
 
-def _kind(text: str, speech: RuleLanguage) -> NodeType | None:
+def _type_of(text: str, speech: RuleLanguage) -> NodeType | None:
     """Return decision for a decision or a rule of the project, preference for an order to the agent, else None."""
     if any(speech.lists[name].match(text) for name in ("decided", "rule")):
         return NodeType.DECISION
     return NodeType.PREFERENCE if any(speech.lists[name].match(text) for name in ("always", "instruction")) else None
 
 
-def _own(text: str, speech: RuleLanguage) -> Iterator[FoundMemory]:
-    """Yield the memory of a statement of the person about themselves."""
+def _about_themselves(text: str, speech: RuleLanguage) -> Iterator[FoundMemory]:
+    """Yield the memory of a statement of the person about themselves; none if it is no such statement, or does not
+    last."""
     for pattern, tells, kind in speech.own:
         if match := pattern.match(text):
             taste = kind is NodeType.PREFERENCE
             rest = _OWN_END.split(text[match.end() :].strip())[0]
             rest = _cut(text, speech, "aside")[match.end() :].strip() if taste else rest
             passing = speech.lists["yours" if taste else "today"].search(rest) or speech.lists["back"].search(text)
-            if not passing and _stands(rest, speech, least=1):
+            if not passing and _is_complete(rest, speech, least=1):
                 sentence = _reported(f"{tells} {rest}", speech)
                 plain = sentence.startswith(tells) and (taste or not speech.lists["join"].search(rest))
                 yield FoundMemory(kind, sentence if plain else _reported(_cut(text, speech), speech), about_self=True)
             return
 
 
-def _stands(text: str, speech: RuleLanguage, *, least: int = LEAST) -> bool:
-    """Return whether a text is a whole statement that can be understood without the conversation, and holds for
-    longer than it. It has at least `least` words."""
+def _is_complete(text: str, speech: RuleLanguage, *, least: int = LEAST) -> bool:
+    """Return whether a text is a complete statement that can be understood without the conversation, holds for longer
+    than it, and has at least `least` words."""
     lists, words = speech.lists, _WORD.findall(text)
     return (
         len(words) >= least
@@ -156,7 +164,8 @@ def _stands(text: str, speech: RuleLanguage, *, least: int = LEAST) -> bool:
 
 
 def _reported(text: str, speech: RuleLanguage) -> str:
-    """Return a text in which the person is "the user"; as a quotation if it has other words of the first person."""
+    """Return a text in which the person is "the user". If other words of the first person remain, the text is
+    quoted."""
     rewritten = text
     for word, instead in speech.file["alone"].items():
         rewritten = re.sub(rf"(?<![\w'-]){word}(?![\w'-])", instead, rewritten, flags=re.IGNORECASE)
@@ -165,14 +174,15 @@ def _reported(text: str, speech: RuleLanguage) -> str:
 
 
 def _cut(text: str, speech: RuleLanguage, form: str = "cut") -> str:
-    """Return a statement without what follows from it for the work at hand: ", so remove the cron job". `form`: `aside`
-    keeps what says with what, or how, the agent is to work from then on."""
+    """Return a statement without a part that only concerns the work at hand: ", so remove the cron job". `form`: the
+    list that matches the beginning of such a part; `aside` spares a part that says how the agent is to work from then
+    on."""
     cut = speech.lists[form].search(text)
     return text[: cut.start()] if cut else text
 
 
 def _finished(memory: FoundMemory, speech: RuleLanguage, day: date) -> FoundMemory:
-    """Return a memory with absolute dates, a title and a full stop. A preference in the person's own words is about the
+    """Return a memory with absolute dates, a title and a full stop. A preference that quotes the person is about the
     person, unless it says where it holds."""
     file, recurring = speech.file, memory.type is NodeType.PREFERENCE
     text = absolute(f"{memory.content[:1].upper()}{memory.content[1:]}", file["dates"], day, recurring=recurring)

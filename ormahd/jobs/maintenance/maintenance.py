@@ -54,11 +54,11 @@ class SessionReading(Protocol):
     """What maintenance needs from the import of sessions (`ingest/by_agent.py`): it gives turns of sessions for an
     agent to read, and stores the memories that the agent extracts."""
 
-    def waits(self) -> bool: ...
+    def has_unread(self) -> bool: ...
 
     def hand_out(self, characters: int) -> tuple[list[ExtractionBatch], list[dict[str, Any]]]: ...
 
-    def again(self, stored: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]: ...
+    def batches_again(self, stored: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]: ...
 
     def settle(
         self, stored: Sequence[Mapping[str, Any]], items: Any, caller: Caller, run: str
@@ -116,7 +116,7 @@ class Maintenance:
             now = self._now()
             held = self._receipts.open(now - HELD)
             if held is not None:
-                turns = self._sessions.again(held.issued.get(EXTRACTIONS, [])) if self._sessions else []
+                turns = self._sessions.batches_again(held.issued.get(EXTRACTIONS, [])) if self._sessions else []
                 again = show(self._ormah.index, Issued.from_json(held.issued), CHARACTERS - size(turns))
                 if again.issued or turns:
                     return self._handed(held, again.batches, turns)
@@ -261,7 +261,7 @@ class Maintenance:
             return
         if self._looked is not None and now - self._looked[0] < LOOKS_ANEW and self._looked[1]:
             return
-        if self._sessions is not None and self._sessions.waits():
+        if self._sessions is not None and self._sessions.has_unread():
             self._looked = (now, True)
             return
         found = gather(self._searching(seconds), self._kinds, enough=True)

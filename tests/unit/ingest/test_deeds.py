@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.ingest.readers.deeds import DeedPlace, call_of, done, status_of
+from ormahd.ingest.readers.deeds import DeedPlace, add_deed, call_of, status_of
 from ormahd.ingest.readers.formats import READERS
 from ormahd.ingest.readers.turns import Reading
 from ormahd.sessions.failures import error_of
@@ -51,5 +51,5 @@ def test_an_error_that_a_pipe_hides(command: str, printed: str, error: str) -> N
     reading = Reading()
     call = call_of("Bash", {"command": command})
     assert call is not None
-    done(reading, call, "t1", DeedPlace("p1", "s", None, None), status=0, text=printed)
+    add_deed(reading, call, "t1", DeedPlace("p1", "s", None, None), status=0, text=printed)
     assert [(one.status != 0, one.error) for one in reading.deeds] == [(bool(error), error)]
