@@ -27,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def status_of(act: Callable[[], Any]) -> int:
+    """Run `act`, print the error if it fails, and return the exit status. The status is what `act` returns if that is
+    an int, otherwise 0."""
     try:
         status = act()
     except OrmahError as exc:
@@ -78,6 +80,8 @@ def load(vault: Path | None = None, config: Path | None = None, socket: Path | N
 
 
 def _version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    """Print the versions of the program and of the protocol, and exit, if the option `--version` was given (a click
+    callback)."""
     if value and not context.resilient_parsing:
         from ormahd.api import PROTOCOL
 
@@ -285,6 +289,8 @@ def doctor(vault: Path | None, config: Path | None, socket: Path | None, as_json
 
 
 def _report(found: Sequence[Any], as_json: bool, fine: str) -> int:
+    """Print the findings, or `fine` if there are none. Return the exit status: 1 if a finding is a warning or an error,
+    else 0."""
     import msgspec
 
     if as_json:

@@ -41,6 +41,7 @@ class Config(Struct, frozen=True):
     origins: Mapping[str, str]
 
     def origin(self, key: str) -> str:
+        """Return what set a setting (`group.name`): a file, a variable or a flag; "default" if nothing did."""
         return self.origins.get(key, "default")
 
 
@@ -113,12 +114,14 @@ class _FoundSettings(Struct):
     sources: object = ()
 
     def set(self, key: str, value: Any, origin: str) -> None:
+        """Store the value of a setting (`group.name`), and what set it."""
         group, name = key.split(".", 1)
         self.values.setdefault(group, {})[name] = value
         self.origins[key] = origin
 
 
 def _from_file(found: _FoundSettings, path: Path, *, must_exist: bool) -> None:
+    """Add the settings of the configuration file to `found`. Unknown names are added to its faults."""
     known = set(keys())
     groups = {group for group, _ in known}
     try:
@@ -146,6 +149,7 @@ def _from_file(found: _FoundSettings, path: Path, *, must_exist: bool) -> None:
 
 
 def _from_environ(found: _FoundSettings, environ: Mapping[str, str]) -> None:
+    """Add the settings of the environment variables `ORMAH_…` to `found`. Unknown ones are added to its faults."""
     names = {f"ORMAH_{group}_{name}".upper(): f"{group}.{name}" for group, name in keys()}
     names |= {"ORMAH_VAULT": "vault.path", "ORMAH_SOCKET": "daemon.socket"}
     for variable, text in environ.items():
@@ -202,6 +206,11 @@ def _meant(key: str, known: Collection[tuple[str, str]]) -> str:
 
 
 def _read(path: Path, *, must_exist: bool) -> dict[str, Any]:
+    """Return the tables of a TOML file. If it does not exist, return no tables.
+
+    Raises:
+        BadRequest: the file is unreadable or invalid, or does not exist although it `must_exist`.
+    """
     try:
         return tomllib.loads(paths.read_text(path))
     except (FileNotFoundError, NotADirectoryError):

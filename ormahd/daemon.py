@@ -237,6 +237,11 @@ class _Life:
         self._health.start()
 
     def _warm(self, whisper: Whisper, intake: Intake) -> None:
+        """Reconcile the vault, load the models and start the watchers, then the timers. A step that fails becomes a
+        warning.
+
+        The supervisor is notified as soon as requests can be answered fast. What follows may take its time.
+        """
         self._try("prepared for git", self._ormah.mend_git)
         self._try("warmed", self._ormah.warm)
         self._try("made ready to whisper", whisper.warm)
@@ -276,10 +281,13 @@ class _Life:
             self._ormah.warn(f"not everything could be {done}; the log says why")
 
     def _publish_health(self) -> None:
+        """Publish the health as an event if it changed and a client reads events."""
         if self._ormah.events.readers:
             self._ormah.publish_health()
 
     def _tidy_journal(self) -> None:
+        """Delete old and excluded entries of the whisper log, then embed prompts of judgements again if the model
+        changed."""
         days, exclude = self._ormah.settings.whisper.keep_days, self._ormah.settings.sessions.exclude
         if exclude:
             whispers.delete_excluded(self._ormah.state, exclude)
@@ -305,6 +313,7 @@ class _Life:
         self._supervisor.stopping()
 
     def stop_serving(self, server: Server) -> None:
+        """Stop the server. If requests are still running after DRAIN_SECONDS, record that."""
         if not server.stop(DRAIN_SECONDS):
             self._running.append("requests")
 

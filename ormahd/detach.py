@@ -71,6 +71,7 @@ class _Pipe:
         self._fd: int | None = fd
 
     def once(self, **message: Any) -> None:
+        """Send the message and close the pipe. Later calls do nothing."""
         if self._fd is not None:
             os.write(self._fd, json.dumps(message).encode() + b"\n")
             os.close(self._fd)

@@ -163,6 +163,8 @@ def faults(exc: ValidationError, fields: Iterable[str] = ()) -> list[Fault]:
 
 
 def _fault(first: ErrorDetails, fields: Iterable[str]) -> Fault:
+    """Return the first error of Pydantic as a Fault. `fields`: the names of the outermost value's fields, for a
+    suggestion."""
     key = ""
     for part in first["loc"]:
         if isinstance(part, int):
@@ -296,4 +298,5 @@ def json_fault(data: bytes | bytearray | memoryview, otherwise: str) -> str:
 
 
 def half_of_a_pair(half: str) -> str:
+    """Return the end of a sentence that says that a text has the lone surrogate `half`."""
     return f"it has half of a surrogate pair (\\u{ord(half):04x}), which is no character: send both halves, or none"

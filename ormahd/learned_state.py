@@ -103,6 +103,8 @@ class Learned:
         return self._judgements
 
     def _look(self) -> None:
+        """Read changed files of judgements, and rebuild the judgements if these or the model changed. Called under the
+        lock."""
         try:
             self._files.refresh()
         except OSError as exc:
@@ -189,6 +191,7 @@ class Learned:
             return [*self._files.bad(), *self._tombstones.bad()]
 
     def _read(self, path: str) -> bytes | None:
+        """Return the content of a file of judgements or tombstones, or None if it is missing or unreadable."""
         try:
             return self._vault.read(path)
         except OrmahError as exc:

@@ -95,6 +95,7 @@ class Logs:
             self._file.reopen()
 
     def close(self) -> None:
+        """Write the waiting records, and close all outputs."""
         logging.getLogger().removeHandler(self._spool)
         self._spool.end()
         for output in (self._stderr, self._file):
@@ -107,6 +108,7 @@ class _Stream(logging.StreamHandler[Any]):
     """A handler for a stream that writes several records in one call."""
 
     def say(self, records: Sequence[logging.LogRecord]) -> None:
+        """Write the records in one call."""
         self.acquire()
         try:
             self.stream.write("".join(_lines(self, records)))
@@ -157,6 +159,7 @@ class _Spool(logging.Handler):
         self._early = None
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Pass the record to the outputs now, or mark it as waiting and let the thread do it."""
         if self._early is not None:
             self._early.append(record)
         self._waiting.append(record)
@@ -176,6 +179,7 @@ class _Spool(logging.Handler):
             self._due.set()
 
     def flush(self) -> None:
+        """Write the waiting records to every output."""
         self.acquire()
         try:
             waiting, self._waiting = self._waiting, []
@@ -187,6 +191,7 @@ class _Spool(logging.Handler):
             self.release()
 
     def _run(self) -> None:
+        """Write waiting records PAUSE_S after the first of them, until closed. The body of the thread."""
         while not self._closed:
             self._due.wait()
             time.sleep(PAUSE_S)
@@ -221,6 +226,7 @@ class _File(logging.handlers.RotatingFileHandler):
         )
 
     def _open(self) -> TextIOWrapper:
+        """Open the file for appending, with mode 0600, and return it. Also redirect stderr to it if this was asked for."""
         file = Path(self.baseFilename)
         paths.private_dir(file.parent)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -258,6 +264,7 @@ class _File(logging.handlers.RotatingFileHandler):
             self.release()
 
     def reopen(self) -> None:
+        """Open the file again at its path, after another program moved it (SIGHUP)."""
         self.acquire()
         try:
             old, self.stream = self.stream, self._open()
@@ -282,6 +289,7 @@ class _Text(logging.Formatter):
     """Formats lines such as `2026-11-21T20:00:00.000Z info ormahd.rpc: claude-code agent.recall 12.3 ms ok`."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line with time, level and logger."""
         stamp = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return f"{stamp} {record.levelname.lower()} {record.name}: {_message(record)}"
 
@@ -291,6 +299,7 @@ class _Journal(logging.Formatter):
     (sd-daemon(3))."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the record with the priority before each line."""
         prefix = f"<{_PRIORITY.get(record.levelno, 6)}>"
         return "\n".join(prefix + line for line in f"{record.name}: {_message(record)}".splitlines())
 
@@ -300,6 +309,8 @@ LINE: Final = _Text()
 
 
 def _message(record: logging.LogRecord) -> str:
+    """Return the record's text and the traceback of its exception. The exception's message is included at debug level
+    only."""
     text = record.getMessage()
     fault = record.exc_info[1] if record.exc_info else None
     if fault is None:

@@ -25,6 +25,7 @@ from ormahd.watch.walk import walk
 
 
 def root_of(config: Config) -> Path:
+    """Return the real path of the vault's folder."""
     return Path(os.path.realpath(paths.expand(config.settings.vault.path or paths.default_vault())))
 
 
@@ -65,6 +66,7 @@ def _absent(root: Path, origin: str) -> Finding:
 
 
 def _notes(root: Path, excluded: Excluded) -> list[Finding]:
+    """Return what is wrong with the files of the vault, each read for itself: unreadable, invalid, or with an id twice."""
     met = walk(root, {}, excluded)
     found = [msgspec.convert(one, Finding) for one in met.skipped.values()]
     first: dict[str, str] = {}

@@ -60,6 +60,7 @@ MENDER_NICE: Final = 10
 
 
 def present() -> datetime:
+    """Return the present time, in UTC."""
     return datetime.now(UTC)
 
 
@@ -194,6 +195,8 @@ class Ormah:
             pass  # many texts continue in the background, and `degraded` says so
 
     def _load_model(self) -> None:
+        """Load the embedding model and attach it to the index, which may first have to free or load its vectors. A
+        failure becomes a warning."""
         try:
             priority.give()  # the question that started the daemon often waits already
             embedder = load(self.settings.embedding, paths.private_dir(paths.models_dir()))
@@ -244,6 +247,7 @@ class Ormah:
         self.vault.close()
 
     def warn(self, sentence: str) -> None:
+        """Log a warning, and keep it for `status`. Only the last 20 different warnings are kept."""
         log.warning(sentence)
         if sentence not in self.warnings:
             self.warnings = [*self.warnings, sentence][-20:]
@@ -272,6 +276,7 @@ class Ormah:
         return [f"a disk is as good as full: {own_files.room(place)}" for place in full]
 
     def watcher_state(self) -> str:
+        """Return the state of the vault's watcher, in words."""
         return "not started" if self._watcher is None else self._watcher.state
 
     def polling(self) -> str | None:
@@ -299,6 +304,10 @@ class Ormah:
         self.events.committed(batch)  # after the index: a reader that asks again finds what the event tells
 
     def _index(self, batch: Sequence[Committed]) -> None:
+        """Index the files that these commits changed. Those of a sync are left to the reconciler.
+
+        The index's position advances only if it has everything before these commits.
+        """
         if batch[0].kind is Kind.SYNC:
             return
         changes = itertools.chain.from_iterable(done.changes for done in batch)
@@ -330,6 +339,7 @@ class Ormah:
             yield file
 
     def _go_on(self) -> None:
+        """Raise ScanAborted if the daemon is stopping."""
         if self.phase == "stopping":
             raise ScanAborted
 
@@ -389,6 +399,11 @@ class Ormah:
 
 
 def _fixed(time: str | None) -> Clock | None:
+    """Return a clock that always tells `time` (ISO 8601; UTC if without an offset), or None if `time` is None.
+
+    Raises:
+        BadRequest: `time` is invalid.
+    """
     if time is None:
         return None
     try:
@@ -429,11 +444,14 @@ class IndexMender:
                 self._thread.start()
 
     def stop(self) -> None:
+        """Stop after the current step, and wait for the thread."""
         self._stopping.set()
         if (thread := self._thread) is not None:
             thread.join()
 
     def _run(self) -> None:
+        """Rebuild a damaged index, then reconcile, and repeat until that succeeds and nothing new was reported. The
+        body of the thread."""
         priority.step_back(MENDER_NICE)
         logged = ""
         while not self._stopping.is_set():

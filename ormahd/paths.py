@@ -43,6 +43,7 @@ def _base(kind: str) -> Path:
 
 
 def _homeless(variable: str) -> Unavailable:
+    """Return the error that there is no home directory. `variable`: the one that could name the folder instead."""
     return Unavailable(
         f"there is no home directory: HOME is not set, and user {os.getuid()} has no entry in the user database",
         hint=f"set HOME to a folder that you may write to (or {variable})",
@@ -86,14 +87,17 @@ def expand(path: Path) -> Path:
 
 
 def config_file() -> Path:
+    """Return the path of the configuration file."""
     return _base("config") / "config.toml"
 
 
 def default_vault() -> Path:
+    """Return the path of the vault if none is configured."""
     return _base("data") / "vault"
 
 
 def _key(root: Path) -> str:
+    """Return 8 hexadecimal digits that tell the real path of `root` from others."""
     return hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:8]
 
 
@@ -108,6 +112,7 @@ def models_dir() -> Path:
 
 
 def state_dir(root: Path, vault_id: str) -> Path:
+    """Return the folder of the state of one copy of a vault: its id and its path name it."""
     return _base("state") / f"{vault_id}-{_key(root)}"
 
 

@@ -108,5 +108,7 @@ class Reworded:
 
 
 def _gist(found: Compared) -> Gist:
+    """Return what the answer needs of a comparison: whether a part was likely replaced, and then the old and the new
+    part."""
     likely = found.replaced >= LIKELY
     return likely, found.old if likely else "", found.new if likely else ""

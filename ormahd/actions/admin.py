@@ -54,6 +54,7 @@ def stats(ormah: Ormah, params: StatsParams) -> StatsResult:
 
 
 def _daily(ormah: Ormah, days: int) -> list[DayStats]:
+    """Return the numbers of whispers, silences and new memories for each of the last `days` local days, oldest first."""
     now = ormah.clock().astimezone()
     names = [(now - timedelta(days=back)).date().isoformat() for back in reversed(range(days))]
     since = now - timedelta(days=days + 1)

@@ -190,6 +190,8 @@ def amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
 
 
 def _amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
+    """Call `attempt` while no other edit runs, and return its result. After a Conflict call it once more: a program may
+    have changed the note on disk."""
     with ormah.writing:
         try:
             return attempt()

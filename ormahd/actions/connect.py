@@ -30,6 +30,11 @@ def connect(ormah: Ormah, params: ConnectParams, caller: Caller) -> WriteResult:
     reason = clean(ormah, wish.reason, found)
 
     def attempt() -> WriteResult:
+        """Write the edge into the note of the source, or remove it, and return the answer.
+
+        Raises:
+            NotFound: an edge to remove does not exist.
+        """
         seen = see(ormah, source_id)
         target = ormah.index.note(target_id)
         refuse_source(target)

@@ -121,4 +121,6 @@ def _blob_at(file: Path) -> str | None:
 
 @lru_cache(maxsize=4_096)
 def _blob(file: str, _mtime_ns: int, _size: int, _inode: int) -> str:
+    """Return the id of the git blob with the content of `file`. The other arguments are part of the cache's key: they
+    change when the file is written."""
     return git_blob(Path(file).read_bytes())

@@ -76,6 +76,8 @@ def feedback(ormah: Ormah, params: FeedbackParams, caller: Caller) -> FeedbackRe
 
 
 def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: Source, caller: Caller) -> FeedbackResult:
+    """Store the judgement of one memory for a logged whisper, and return the answer. Nothing is written if the same
+    judgement is stored already."""
     path = judgement.FILES.path(logged.time)
     data = ormah.vault.read(path)
     before = judgement.FILES.read(data or b"")[0].get(judgement.line_id(logged.event, row.id, source))

@@ -90,6 +90,7 @@ def graph_node(ormah: Ormah, params: api.GraphNodeParams) -> api.GraphNodeResult
 
 
 def _known(ormah: Ormah, node_id: str) -> api.NodeResult:
+    """Return the memory as `get` returns it. Does not count as an access."""
     return get(ormah, api.NodeParams(node_id=node_id, touch=False))
 
 
@@ -125,4 +126,5 @@ def _nodes(
 
 
 def _edge(edge: EdgeRow) -> api.GraphEdge:
+    """Return the edge as the protocol has it."""
     return of_row(api.GraphEdge, edge, source_id=edge.source, target_id=edge.target, edge_type=edge.edge.value)

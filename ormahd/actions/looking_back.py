@@ -59,6 +59,7 @@ def months(ormah: Ormah, params: HistoryParams) -> MonthsResult:
 
 
 def _wanted(ormah: Ormah, params: HistoryParams) -> OpFilter:
+    """Return the filter of ops that the request describes."""
     source = params.source if params.job is None else f"job:{params.job}"
     wanted = OpFilter(run=params.run, since=params.since, before=params.before, source=source)
     if params.node_id is not None:
@@ -127,6 +128,8 @@ class _Views:
         return [self._change(new or old, before, after)]
 
     def _change(self, node_id: str | None, before: Text | None, after: Text | None) -> NoteChange:
+        """Return what the change did to one file, with its readable difference. `before` or `after` is None if the file
+        did not exist. Without text once all characters of the answer are used."""
         last = after or before
         assert last is not None
         moved = before is not None and after is not None and before[0] != after[0]
@@ -138,17 +141,21 @@ class _Views:
         return NoteChange(node_id, self._title(last), last[0], old_path, change, text, cut)
 
     def _note(self, version: Text) -> Note:
+        """Return the parsed note of a version. Each version is parsed once."""
         if version not in self._parsed:
             self._parsed[version] = parse(version[1], version[0])
         return self._parsed[version]
 
     def _title(self, version: Text) -> str:
+        """Return the headline of a version, or its path if it is no markdown or is empty."""
         if not is_markdown(version[0]):
             return version[0]
         note = self._note(version)
         return headline(note.title, note.content) if note.title or note.content else version[0]
 
     def _name(self, target: str) -> str | None:
+        """Return the headline of the memory that a link points to, preferably as of the compared versions. None if it
+        is unknown."""
         short = stem_short_id(target)
         if short in self._titles:
             return self._titles[short]
@@ -206,6 +213,7 @@ def _read(version: Text | None) -> Note | None:
 
 
 def _merge_rows(ormah: Ormah, op: Op) -> Iterator[MergeRow]:
+    """Yield one row for each memory that the merge `op` removed."""
     pairs = list(_pairs(ormah, op))
     keeper = _keeper(ormah, op, pairs)
     names = {"kept": None, "kept_title": ""}

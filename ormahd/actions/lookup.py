@@ -124,6 +124,11 @@ def _no_longer(ormah: Ormah, node_id: str, absent: NotFound) -> NotFound:
 
 
 def _get_as_of(ormah: Ormah, node_id: str, as_of: str, progress: Progress) -> api.NodeResult:
+    """Return a memory as it was at the time `as_of`.
+
+    Raises:
+        NotFound: no memory had that id then.
+    """
     with looking_back(ormah, as_of, progress) as (past, state, _):
         try:
             row = past.note(past.resolve(node_id))
@@ -216,10 +221,12 @@ def insights(ormah: Ormah, params: api.InsightsParams) -> api.InsightsResult:
 
 
 def _belief(row: NodeRow) -> api.Belief:
+    """Return a memory as one side of a changed or contradicted belief."""
     return of_row(api.Belief, row, title=headline(row.title, row.content))
 
 
 def _prose(evolutions: list[api.Evolution], tensions: list[api.Tension]) -> str:
+    """Return the answer as text for people: first the beliefs that changed, then the contradictions."""
     lines = []
     if evolutions:
         lines.append("Beliefs that changed:")
@@ -239,4 +246,5 @@ def _prose(evolutions: list[api.Evolution], tensions: list[api.Tension]) -> str:
 
 
 def _why(reason: str | None) -> str:
+    """Return the reason on one line, as the end of a sentence. Empty if there is none."""
     return f": {' '.join(reason.split())}" if reason else ""

@@ -210,6 +210,7 @@ def outdated(ormah: Ormah, params: OutdatedParams, caller: Caller) -> WriteResul
     reason = clean(ormah, params.reason, found)
 
     def attempt() -> WriteResult:
+        """Mark the memory as outdated from now on, and return the answer. Nothing is written if it is marked already."""
         seen = see(ormah, node_id)
         title = headline(seen.note.title, seen.note.content)
         now = ormah.moment()
@@ -259,6 +260,7 @@ def _parted(ormah: Ormah, older_id: str, now: datetime, *, but: str | None = Non
 
 
 def _no_longer(parted: list[tuple[SeenNote, bytes]]) -> str:
+    """Return a sentence for each memory in `parted`: that it no longer replaces the outdated one."""
     names = [called(newer.note.title, newer.note.content, newer.id) for newer, _ in parted]
     return "".join(f" {name} no longer replaces it." for name in names)
 
@@ -303,6 +305,7 @@ def forget(ormah: Ormah, params: ForgetParams, caller: Caller) -> WriteResult:
         raise BadRequest("the self node stands for you and cannot be forgotten", hint="change it: ormahctl update ID")
 
     def attempt() -> WriteResult:
+        """Remove the note and write its tombstone in one commit. Return the answer."""
         seen = see(ormah, node_id)
         title = headline(seen.note.title, seen.note.content)
         with transaction(ormah, f"Forget: {title}", kind=Kind.FORGET, caller=caller) as tx:

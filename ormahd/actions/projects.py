@@ -111,6 +111,7 @@ def assign(ormah: Ormah, params: AssignSpaceParams, caller: Caller) -> AssignSpa
 
 
 def _write(ormah: Ormah, caller: Caller, line: ProjectKey) -> None:
+    """Write the line that says to which project a space belongs, and commit it."""
     data = ormah.vault.read(FILE)
     subject = f"Space {line.space}: belongs to {line.key}"
     body = f"It is the same project as {line.same}." if line.same else ""

@@ -149,6 +149,7 @@ def _found(
 
 
 def _hit(row: NodeRow, **more: Any) -> RecallHit:
+    """Return a memory as a result of recall. `more`: further fields of the result."""
     return of_row(RecallHit, row, origin=row.source, excerpt=beginning(row.content, EXCERPT), **more)
 
 
@@ -170,6 +171,7 @@ def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
 
 
 def _prose(query: SearchQuery, hits: list[RecallHit], degraded: list[str]) -> str:
+    """Return the answer as text for agents: direct results, then memories found by connections, then conflicts."""
     lines = []
     direct = [hit for hit in hits if hit.source in ("id", "search", "temporal")]
     if not hits:

@@ -199,6 +199,7 @@ def dialogue(one: api.Exchange) -> list[str]:
 
 
 def _prose(query: SearchQuery, exchanges: Sequence[api.Exchange], degraded: Sequence[str]) -> str:
+    """Return the answer as text: each exchange with its time, place and dialogue."""
     lines = [] if exchanges else [f"Nothing in the archive of sessions fits: {headline(None, query.query)}"]
     for number, one in enumerate(exchanges, 1):
         lines.append(
@@ -252,5 +253,6 @@ def _learned(
 
 
 def _info(row: SessionRow, made: Mapping[str, int]) -> api.SessionInfo:
+    """Return a session as the protocol has it. `made`: {session: number of memories made from it}."""
     title = row.title or (headline(None, row.prompt) if row.prompt else None)
     return of_row(api.SessionInfo, row, title=title, open=opening(row), memories=made.get(word_of(row.id), 0))

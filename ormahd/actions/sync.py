@@ -112,6 +112,8 @@ def one_at_a_time(ormah: Ormah) -> Iterator[None]:
 
 
 def network(ormah: Ormah) -> Network:
+    """Return the network access of the vault's git, with the timeout of the settings. It ends early when the daemon
+    stops."""
     return Network(ormah.vault.git, silence=ormah.settings.sync.timeout_seconds, closing=ormah.syncing.stopping)
 
 
@@ -310,6 +312,7 @@ def _first_sync(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress
 
 
 def _set_up(state: str, remote: Remote, vault_id: str, **more: Any) -> SyncSetupResult:
+    """Return the answer of `sync setup`, with the password removed from the remote's address."""
     return SyncSetupResult(state=state, remote=remote.name, url=redact_urls(remote.url), vault_id=vault_id, **more)
 
 

@@ -128,6 +128,7 @@ def undone_by(ormah: Ormah, commit: str) -> UndoneOp:
 
 
 def _undone(op: Op, commit: str, changes: list[UndoChange]) -> UndoneOp:
+    """Return the answer for an undone op. `commit`: the new commit; empty for a dry run."""
     nodes = [change.node_id for change in changes if change.node_id]
     merged = [change.node_id for change in changes if change.node_id and change.did == "merged"]
     return UndoneOp(op.commit, commit, op.subject, nodes, merged, changes)
@@ -169,6 +170,7 @@ def _today(ormah: Ormah, pairs: Mapping[str, Pair]) -> dict[str, Version | None]
 
 
 def _paths(pair: Pair) -> list[str]:
+    """Return the paths of the file after and before the op. One path if it was not moved."""
     before, after = pair
     return list(dict.fromkeys(version.path for version in (after, before) if version is not None))
 
@@ -222,6 +224,7 @@ def _places(ormah: Ormah, op: Op, pieces: Mapping[str, UndoPiece]) -> Iterator[U
 
 
 def _title(version: Version) -> str | None:
+    """Return the headline of a version's note, or None if the file is no markdown."""
     if not version.path.lower().endswith(".md"):
         return None
     note = parse(version.data, version.path)
@@ -229,10 +232,13 @@ def _title(version: Version) -> str | None:
 
 
 def _clash(op: Op, version: Version, path: str, name: str, what: str) -> UndoConflict:
+    """Return the conflict that one file cannot be undone for the reason `what`, without the versions of a field."""
     return UndoConflict(op.commit, node_of(key_of(version)), path, _title(version), name, None, None, None, what)
 
 
 def _of_merge(ormah: Ormah, op: Op, conflict: MergeConflict, version: Version | None) -> UndoConflict:
+    """Return the conflict of a merge as the answer of an undo has it. `version`: any version of the file, for its
+    title."""
     assert version is not None
     name = conflict.field
     if name == "note" and conflict.ours is None:
@@ -252,6 +258,7 @@ def _of_merge(ormah: Ormah, op: Op, conflict: MergeConflict, version: Version | 
 
 
 def _change(key: str, piece: UndoPiece) -> UndoChange:
+    """Return what an undo does to one file."""
     version = piece.wanted or piece.now
     assert version is not None
     if piece.wanted is None:

@@ -169,6 +169,7 @@ _CONNECTION: Final = (
 
 
 def _failure(number: int, exc: OrmahError) -> ImportFailure:
+    """Return the error of one line of an import, with its line number."""
     return ImportFailure(line=number, error=f"{exc.message}; {exc.hint}" if exc.hint else exc.message)
 
 

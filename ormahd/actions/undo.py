@@ -109,6 +109,11 @@ def undo_merge(ormah: Ormah, params: UndoMergeParams, caller: Caller) -> UndoMer
 
 
 def _one(ormah: Ormah, op: Op, caller: Caller, wish: UndoParams) -> UndoneOp:
+    """Undo one op, and return what was done.
+
+    Raises:
+        Conflict: later changes conflict with the undo, or nothing of the op is left.
+    """
     done = take_back(ormah, op, caller, wish, None)
     if isinstance(done, UndoneOp):
         return done
@@ -185,6 +190,7 @@ def _beyond(ormah: Ormah, op: Op) -> str | None:
 
 
 def _quoted(op: Op) -> str:
+    """Return the op's subject in quotes with the start of its commit id, for messages."""
     return f"“{headline(op.subject, '')}” ({op.commit[:8]})"
 
 
@@ -208,6 +214,7 @@ def _excluded(ormah: Ormah, op: Op, clashes: Sequence[UndoConflict]) -> Conflict
 
 
 def _hint(ormah: Ormah, op: Op, clashes: Sequence[UndoConflict]) -> str:
+    """Return what a person can do about the conflicts that prevented an undo."""
     if all(clash.field == UNCOMMITTED for clash in clashes):
         return "an edit is taken in once its file has been quiet for a moment; wait, or commit it, and repeat"
     if all(clash.field == "note" and clash.theirs is None for clash in clashes):
@@ -245,6 +252,11 @@ def take_in_conflict(ormah: Ormah, params: ResolveConflictParams, caller: Caller
 
 
 def _put_back(ormah: Ormah, one: SetAside, caller: Caller) -> Outcome:
+    """Write the values that a sync had replaced back into their note, and commit. Return the outcome.
+
+    Raises:
+        BadRequest: the file is no memory.
+    """
     if one.node is None:
         raise BadRequest(f"{one.path} is no memory", hint="compare its versions and put it right by hand")
     seen = see(ormah, one.node)

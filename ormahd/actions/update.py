@@ -156,6 +156,11 @@ def _checked(params: UpdateParams) -> tuple[dict[str, Any], list[str]]:
 
 
 def _link(ormah: Ormah, seen: SeenNote, asked: LinkRequest) -> NoteLink:
+    """Return the link to write into the note `seen`, with the present time.
+
+    Raises:
+        BadRequest: the target is the note itself, or is found in place.
+    """
     target = ormah.index.note(ormah.index.resolve(asked.target))
     refuse_source(target)
     if target.id == seen.id:

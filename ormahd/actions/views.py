@@ -105,6 +105,7 @@ def node_view(
 
 
 def _prose(row: NodeRow, connections: Connections, older_than: str | None) -> str:
+    """Return a memory as text for agents: headline, fields, content and connections."""
     facts = [f"type: {row.type}", f"tier: {row.tier}", f"space: {row.space or 'global'}"]
     if row.tags:
         facts.append("tags: " + ", ".join(row.tags))

@@ -132,6 +132,7 @@ def how(ormah: Ormah, query: str, space: str | None, limit: int) -> list[api.Wor
 
 
 def _asked(row: ArchivedDeed) -> str:
+    """Return the beginning of the request in which a command ran, on one line."""
     return shortened(" ".join(row.asked.split()), ASKED)
 
 
@@ -242,6 +243,7 @@ def same_kind(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _words_of(command: str) -> list[str]:
+    """Return the words of a shell command, the first without its directory. Prefixes such as `sudo` are left out."""
     command = _BEFORE.sub("", _plain(command))
     try:
         found = shlex.split(command)
@@ -299,10 +301,12 @@ def _naming(ormah: Ormah, name: str, space: str | None, limit: int) -> list[api.
 
 
 def _numbered(lines: Sequence[str]) -> str:
+    """Return the lines numbered from 1, as one text."""
     return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
 
 
 def _place(one: api.WorkedCommand | api.KnownFix | api.Exchange) -> str:
+    """Return the session and turn as they are printed."""
     return f"session {one.session} turn {one.turn}"
 
 

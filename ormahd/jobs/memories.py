@@ -51,6 +51,7 @@ def propose_learned(ormah: Ormah, proposals: Proposals, one: PlannedMemory) -> N
 
 
 def _propose(ormah: Ormah, proposals: Proposals, payload: dict[str, Any], reason: str) -> bool:
+    """Store the proposal to remember a text. Return False if it was proposed before, or too many proposals wait."""
     title, content = payload["title"], payload["content"]
     ask = Ask(ProposalType.MEMORY, (), f"Remember: {headline(title, content)}", reason, payload, preview=content)
     return proposals.keep(ask, ormah.new_run(), dry=False) is StoreOutcome.NEW

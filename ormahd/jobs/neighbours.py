@@ -84,6 +84,7 @@ class PairSimilarity(Struct, frozen=True):
 
     @property
     def composite(self) -> float:
+        """Return the weighted sum of the three parts, 0 to 1."""
         return COSINE * max(0.0, self.cosine) + TITLE * self.title + WORDS * self.words
 
     def __str__(self) -> str:
@@ -91,6 +92,7 @@ class PairSimilarity(Struct, frozen=True):
 
 
 def likeness(one: NodeRow, other: NodeRow, cosine: float) -> PairSimilarity:
+    """Return the similarity of two memories. `cosine`: that of their vectors, -1 to 1."""
     from rapidfuzz.distance import Levenshtein  # imported here to keep the start of the daemon quick
 
     names = [headline(row.title, row.content).casefold() for row in (one, other)]

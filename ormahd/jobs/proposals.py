@@ -258,6 +258,7 @@ class Proposals:
     # ------------------------------------------------------------ deciding
 
     def _resolve(self, proposal_id: str, verdict: Verdict, caller: Caller, choice: Approval) -> ResolveProposalResult:
+        """Carry out a person's decision on a pending proposal, and return the answer."""
         row = self._pending(proposal_id)
         if choice.keep == "both":
             verdict, text = "rejected", "both hold; neither a merge nor a conflict of the two is proposed again"
@@ -293,6 +294,12 @@ class Proposals:
         return row
 
     def _approve(self, row: StoredProposal, caller: Caller, choice: Approval) -> tuple[Outcome, str]:
+        """Make the proposed change and record the approval in one commit. Return the outcome, and the end of a sentence
+        for people.
+
+        Raises:
+            Conflict: the change is no longer possible.
+        """
         change_of = self._changes_of.get(row.type)
         if change_of is None:
             hint = "nothing was changed; reject it, if you do not want to see it again"
@@ -345,6 +352,8 @@ class Proposals:
         self._follow(book.rows(self._ormah.state))
 
     def _follow(self, rows: Sequence[StoredProposal]) -> None:
+        """Set the status of each proposal from the decisions in the vault. One whose memories were changed becomes
+        stale."""
         if self._ormah.vault.busy():
             return  # a decision made just now may not be in its file yet
         notes = self._notes([row.nodes for row in rows])
@@ -375,6 +384,7 @@ class Proposals:
             return self._decided
 
     def _read(self, path: str) -> bytes | None:
+        """Return the content of a file of decisions, or None if it is missing or unreadable."""
         try:
             return self._ormah.vault.read(path)
         except OrmahError as exc:
@@ -382,6 +392,7 @@ class Proposals:
             return None
 
     def _notes(self, groups: Iterable[Sequence[str]]) -> dict[str, NodeRow]:
+        """Return {id: memory} for all ids in the groups."""
         return self._ormah.index.notes(list({node_id for ids in groups for node_id in ids}))
 
     @staticmethod
@@ -400,4 +411,5 @@ def _texts(one: Ask | StoredProposal, notes: Mapping[str, NodeRow]) -> list[str]
 
 
 def _by(made: ProposalDecision | None) -> str | None:
+    """Return who made the decision, or None if there is none."""
     return None if made is None else made.by

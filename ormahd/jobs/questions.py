@@ -36,6 +36,7 @@ READ: Final = 500
 
 
 def key_of(row: NodeRow) -> str:
+    """Return the key of a memory's text, which changes with its title or content."""
     return text_key(row.title, row.content)
 
 
@@ -48,6 +49,7 @@ class MemoryGroup(Struct, frozen=True):
 
     @property
     def ids(self) -> frozenset[str]:
+        """Return the ids of the memories."""
         return frozenset(row.id for row in self.rows)
 
     @property
@@ -57,10 +59,12 @@ class MemoryGroup(Struct, frozen=True):
 
     @property
     def texts(self) -> list[str]:
+        """Return the keys of the memories' texts."""
         return list(self.keys.values())
 
     @property
     def memories(self) -> list[ShownMemory]:
+        """Return the memories as a judge sees them."""
         return [ShownMemory(row.id, row.type, row.space, row.title, row.content, row.created) for row in self.rows]
 
     def now(self, context: RunContext) -> tuple[NodeRow, ...] | None:
@@ -252,5 +256,6 @@ class Asking(Generic[C]):
 
 
 def _plain(verdict: AnyVerdict) -> dict[str, Any]:
+    """Return a verdict as plain values, as it is stored."""
     found: dict[str, Any] = msgspec.to_builtins(verdict)
     return found

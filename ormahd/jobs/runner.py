@@ -47,6 +47,7 @@ class IndexUpdater:
     name = "index_updater"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Scan the vault, then yield the numbers of changed and skipped files. A dry run does nothing."""
         if not context.dry:
             found = context.ormah.reconciler.scan(progress=lambda done, total: context.progress(done, total, "files"))
             yield Done(found.edited + found.removed + found.indexed, len(found.skipped))
@@ -144,6 +145,7 @@ class Runner:
         return [name]
 
     def tasks(self) -> list[JobStatus]:
+        """Return the status of each job."""
         paused = self.runs.paused()
         with self._marks:
             running = set(self._running)
@@ -158,10 +160,12 @@ class Runner:
         return self._paused()
 
     def resume(self, names: Sequence[str]) -> PausedResult:
+        """Let these jobs run again when they are due. Return the jobs that are still paused."""
         self.runs.resume(list(names))
         return self._paused()
 
     def _paused(self) -> PausedResult:
+        """Return the names of the paused jobs."""
         paused = self.runs.paused()
         return PausedResult([name for name in self.jobs if name in paused])
 
@@ -276,6 +280,7 @@ class Runner:
         return done
 
     def _check_stopping(self) -> None:
+        """Raise Unavailable if the daemon is stopping."""
         if self._stopping.is_set():
             raise Unavailable("the daemon stops", hint="start it again: ormahctl up")
 
@@ -310,6 +315,10 @@ class Runner:
         return ran
 
     def _act(self, job: Job, context: RunContext, ran: RunTaskResult, commits: float) -> None:
+        """Carry out the steps of a job's plan, and add their numbers to `ran`. Ends at the limits of one run.
+
+        `commits`: maximum number of changes; the limit of memories is in the context.
+        """
         weight = context.limit
         for step in job.plan(context):
             context.give()

@@ -97,6 +97,7 @@ class Timetable:
         return TasksResult(rows)
 
     def _run(self) -> None:
+        """Run the jobs that are due, and check for missed ones, until `stop` is called. The body of the thread."""
         while not self._stopping.is_set():
             for job in self._scheduler.get_jobs():  # the clock may have been ahead when the run was planned
                 latest = _local(datetime.now(UTC)) + timedelta(seconds=job.interval)

@@ -120,6 +120,7 @@ class Flusher:
             done.result()
 
     def close(self) -> None:
+        """End the threads. A later call starts them again."""
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
@@ -164,6 +165,7 @@ def rename2(from_dir: int, old: str, to_dir: int, new: str, *, exchange: bool) -
 
 
 def exists(folder: int, name: str) -> bool:
+    """Return whether the directory `folder` (a descriptor) has an entry `name`, also if that is a broken link."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -214,10 +216,12 @@ def move(from_dir: int, old: str, to_dir: int, new: str) -> None:
 
 
 def copy_bytes(data: bytes, folder: int, name: str) -> None:
+    """Write `data` durably to the file `name` in the directory `folder` (a descriptor), with mode 0600 if it is new."""
     write_and_sync(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=folder), data)
 
 
 def forget(folder: int, name: str) -> None:
+    """Delete the file `name` in the directory `folder` (a descriptor), if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
 

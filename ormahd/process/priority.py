@@ -59,6 +59,8 @@ def first() -> AbstractContextManager[None]:
 
 @contextmanager
 def _urgent() -> Iterator[None]:
+    """Context manager: mark this thread's work as urgent. At its end, let other work continue if nothing urgent runs.
+    The caller has counted it in `_first`."""
     global _first, _urgent_ended  # noqa: PLW0603 - of the process, as the interpreter's lock is
     before, _mine.urgent = getattr(_mine, "urgent", False), True
     try:
@@ -109,6 +111,7 @@ class ParallelThreads:
         return self._pool.submit(run).result
 
     def close(self) -> None:
+        """End the threads. Tasks that have not started are dropped."""
         self._pool.shutdown(cancel_futures=True)
 
 
@@ -150,6 +153,7 @@ def eager() -> None:
 
 
 def _waking(*, eager: bool) -> None:
+    """Let Linux wake this thread quickly (`eager`), or schedule it as batch work. Does nothing on other systems."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # a sandbox may forbid it; the priority then stays as it was
             os.sched_setscheduler(0, os.SCHED_OTHER if eager else os.SCHED_BATCH, os.sched_param(0))
@@ -191,6 +195,7 @@ class Timer:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
@@ -201,6 +206,7 @@ class Timer:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        """Call `act` at its times, until `stop` is called. The body of the thread."""
         if self._nice:
             step_back(self._nice)
         pause = self._first

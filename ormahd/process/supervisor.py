@@ -37,6 +37,7 @@ class Signals:
             signal.signal(number, self._heard)
 
     def _heard(self, number: int, _frame: FrameType | None) -> None:
+        """Count a signal that should stop the process, and end it at the second one. The handler of all signals."""
         if number in STOP:
             self._asked += 1
             if self._asked > 1:
@@ -80,17 +81,22 @@ class Supervisor:
         """Seconds between calls of `watchdog`: a third of the period that systemd sets. None if it sets none."""
 
     def status(self, sentence: str) -> None:
+        """Set the sentence that `systemctl status` shows."""
         self._tell(f"STATUS={sentence}")
 
     def ready(self, sentence: str) -> None:
+        """Notify systemd that the daemon is ready. `sentence`: shown by `systemctl status`."""
         self._tell(f"READY=1\nSTATUS={sentence}")
 
     def stopping(self) -> None:
+        """Notify systemd that the daemon is stopping."""
         self._tell("STOPPING=1\nSTATUS=stopping")
 
     def watchdog(self) -> None:
+        """Notify systemd that the daemon is alive."""
         self._tell("WATCHDOG=1")
 
     def _tell(self, message: str) -> None:
+        """Send a message in the format of sd_notify(3)."""
         if self._notifier is not None:
             self._notifier.notify(message.encode("ascii", "replace").decode())  # sdnotify encodes as Latin-1

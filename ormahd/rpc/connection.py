@@ -49,12 +49,14 @@ class LoopWaker:
         self._in.setblocking(False)
 
     def wake(self) -> None:
+        """Wake the loop."""
         try:
             self._in.send(b"!")
         except OSError:
             return  # the buffer is full, so the loop wakes anyway; or the loop has ended
 
     def drain(self) -> None:
+        """Read and drop the bytes that `wake` sent. Does not block."""
         while True:
             try:
                 if len(self.out.recv(4096)) < 4096:
@@ -150,6 +152,7 @@ class Channel:
             return before - self._pending
 
     def _write(self) -> None:
+        """Send queued bytes until the socket's buffer is full. If the peer is gone, drop them. Called under `lock`."""
         while self._out:
             part = self._out[0]
             try:
@@ -183,6 +186,7 @@ class Channel:
         return (self.ended or self.closing) and self.in_flight == 0 and self._pending == 0
 
     def close(self) -> None:
+        """Close the socket and drop unsent bytes."""
         with self.lock:
             self.closed = True
             self._out.clear()
@@ -218,10 +222,12 @@ class Counts:
         self._counts = dict.fromkeys(("requests", "errors", "faults", "connections", "refused", "dropped"), 0)
 
     def add(self, word: str) -> None:
+        """Count one event. `word`: its name in the class's docstring."""
         with self._lock:
             self._counts[word] += 1
 
     def read(self) -> dict[str, int]:
+        """Return all counts."""
         with self._lock:
             return dict(self._counts)
 
@@ -241,6 +247,7 @@ class RequestHandler:
         self._counts.add("requests")
 
         def progress(done: int, total: int, stage: str) -> None:
+            """Send a progress message, unless the peer does not read its messages."""
             step = Reply(id=call.id, progress=api.Progress(done=done, total=total, stage=stage))
             if channel.pending < PROGRESS_BYTES:
                 channel.reply(pack(kind, encode(kind, step)))

@@ -32,6 +32,7 @@ def current() -> str:
 
 
 def _generated() -> Iterator[str]:
+    """Yield the parts of the document that follow from the code: error codes, methods and types."""
     yield "## Error codes\n"
     yield "| code | exit status of a command | |\n|---|---|---|"
     for code, kind in errors.BY_CODE.items():

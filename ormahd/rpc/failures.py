@@ -102,4 +102,5 @@ def _memory(ormah: Ormah, error: str, output: str, space: str | None) -> NodeRow
 
 
 def _folded(text: str) -> str:
+    """Return the text in lower case with single spaces."""
     return " ".join(text.casefold().split())

@@ -195,6 +195,7 @@ def look(ormah: Ormah, params: api.IngestPathParams, caller: Caller) -> api.Inge
 
 
 def _refuse_unkept(ormah: Ormah, caller: Caller) -> None:
+    """Raise BadRequest if the setting `sessions.exclude` covers the caller's folder."""
     if projects.is_unkept(ormah, caller, None):
         raise BadRequest(
             f"no conversation is stored from {caller.cwd}: the setting sessions.exclude covers this folder",

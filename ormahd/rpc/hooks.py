@@ -208,6 +208,7 @@ def _decoded(part: bytes) -> str:
 
 
 def _text(value: Any, longest: int) -> str | None:
+    """Return a field's text with lone surrogates replaced. None if it is no text, blank, too long, or contains NUL."""
     if not isinstance(value, str) or not value.strip() or len(value) > longest or "\0" in value:
         return None
     return _whole(value)
@@ -370,6 +371,7 @@ class Hooks:
         return b"", "ok"
 
     def _prompt(self, event: Event) -> tuple[bytes, str]:
+        """Answer an event with a prompt: whisper memories. Return the output, and the outcome for the log."""
         greeting: str = ""
         greeted: Mapping[str, Display] = {}
         # in Gemini CLI the output of SessionStart is lost by /clear and by resuming, so the greeting goes with a prompt
@@ -402,6 +404,8 @@ class Hooks:
         return context(event.name, whole, self._receipt(number, titles)), found.silence or "injected"
 
     def _start(self, event: Event) -> tuple[bytes, str]:
+        """Answer the start of a session: list the memories of its project. Return the output, and the outcome for the
+        log."""
         sessions, session_id = self._whisper.sessions, event.session_id
         if event.source in RENEWED:
             sessions.ended(session_id)
@@ -431,6 +435,7 @@ class Hooks:
         return []
 
     def _receipt(self, number: int, titles: Sequence[str | None]) -> str:
+        """Return the line that tells the person how many memories the agent got; empty if the setting is off."""
         return receipt_of(number, titles) if self._settings.receipt else ""
 
     def _status(self, event: Event) -> str:
@@ -581,6 +586,7 @@ class Hooks:
         return event.project or self._began(event)
 
     def _hand_over(self, event: Event) -> None:
+        """Pass the event's transcript to ingestion."""
         if self._capture is not None:
             self._capture.report(event.transcript, event.ending, event.act is HookAct.PROMPT)
 

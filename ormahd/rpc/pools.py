@@ -87,6 +87,7 @@ class PendingRequest(Struct, eq=False):
     slot: AbstractContextManager[object] = nullcontext()
 
     def run(self) -> None:
+        """Answer the request, then let the connection continue. Waits first if too many searches run."""
         with self.slot:
             try:
                 if self.lane in SEARCHING or self.lane in WRITING:
@@ -127,6 +128,7 @@ class WorkerPool:
         self._tasks.put(task)
 
     def _work(self) -> None:
+        """Run tasks from the queue until None is taken from it. The body of each thread."""
         (priority.eager if self._eager else priority.patient)()
         if self._nice:
             priority.step_back(self._nice)

@@ -93,6 +93,7 @@ class Server:
 
     @property
     def path(self) -> Path:
+        """Return the path of the socket."""
         return self._listener.path
 
     @property
@@ -102,6 +103,7 @@ class Server:
 
     @property
     def counts(self) -> dict[str, int]:
+        """Return the counts of requests, errors and connections."""
         return self._counts.read()
 
     def warnings(self) -> list[str]:
@@ -150,6 +152,8 @@ class Server:
     # ------------------------------------------------------------ the loop
 
     def _loop(self) -> None:
+        """Serve all connections until `_flush_until`, or until all replies are sent after it was set. The body of the
+        server's thread."""
         priority.eager()
         try:
             while self._flush_until is None or (
@@ -180,6 +184,7 @@ class Server:
             self._selector.close()
 
     def _patience(self) -> float:
+        """Return how many seconds the loop may wait for input before periodic work is due."""
         if self._flush_until is not None:
             return 0.05
         timed = self._timed or self._listener.deaf_until is not None
@@ -190,6 +195,7 @@ class Server:
         return max(self._listener.patience(now), self._swept + self._tick - now)
 
     def _stop_listening(self) -> None:
+        """Close the listening socket, once. Connections continue."""
         if not self._drained.is_set():
             self._listener.close()
             self._drained.set()
@@ -247,6 +253,8 @@ class Server:
             self._close(channel)
 
     def _pump(self, channel: Channel) -> None:
+        """Take the complete frames of a connection, as long as it has capacity. Send an error for an invalid or
+        incomplete frame."""
         while not channel.closing and not channel.full:
             try:
                 frame = channel.frames.next()
@@ -266,6 +274,7 @@ class Server:
             self._refuse(channel, channel.frames.kind, error)
 
     def _take(self, channel: Channel, kind: bytes, body: bytes) -> None:
+        """Handle one frame: give it to a worker thread, subscribe, or send an error at once."""
         if self._stopping.is_set():
             if kind in OPAQUE:
                 channel.send(pack(kind, b""))
@@ -296,6 +305,7 @@ class Server:
             self._begin(lane_of(call), channel, kind, call)
 
     def _subscribe(self, channel: Channel, kind: bytes, call: Call, to: Subscriptions) -> None:
+        """Begin to send events on a connection, and log the request."""
         begun, outcome = time.perf_counter(), "ok"
         self._counts.add("requests")
         try:
@@ -324,6 +334,8 @@ class Server:
         channel.send(self._desk.error(MSGPACK if kind == MSGPACK else JSON, None, error))
 
     def _begin(self, lane: str, channel: Channel, kind: bytes, content: Call | bytes) -> None:
+        """Count a request as running, and put it into the queue of its pool. `content`: the call, or the body of a hook
+        or merge."""
         with channel.lock:
             channel.in_flight += 1
         self._pools.put(PendingRequest(lane, self._desk, channel, kind, content))
@@ -352,6 +364,7 @@ class Server:
         channel.mask = mask
 
     def _close(self, channel: Channel) -> None:
+        """Remove a connection and close it."""
         if channel.mask:
             self._selector.unregister(channel.sock)
             channel.mask = 0

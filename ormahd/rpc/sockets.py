@@ -237,25 +237,31 @@ class Listener:
 
     @property
     def path(self) -> Path:
+        """Return the path of the socket."""
         return self._listening.path
 
     @property
     def intact(self) -> bool:
+        """Whether the socket's file is still the one that this process listens on."""
         return intact(self._listening)
 
     def open(self) -> None:
+        """Begin to accept connections."""
         self._guard_at = time.monotonic() + GUARD_SECONDS
         self._hear()
 
     def close(self) -> None:
+        """Stop accepting connections, and close the socket."""
         self._unhear()
         release(self._listening)
 
     def _hear(self) -> None:
+        """Register the listening socket with the selector."""
         self._selector.register(self._listening.sock, selectors.EVENT_READ, self.accept)
         self._registered = True
 
     def _unhear(self) -> None:
+        """Unregister the listening socket from the selector. Clients then wait in the backlog."""
         if self._registered:
             self._selector.unregister(self._listening.sock)
             self._registered = False
@@ -322,6 +328,7 @@ class Listener:
             log.error("%s", self.lost)
 
     def _replace(self, fresh: Listening) -> None:
+        """Accept connections from the new listening socket, and close the old one."""
         self.accept()  # clients that connected before the file was removed
         self._unhear()
         self._listening.sock.close()

@@ -12,6 +12,7 @@ Seconds = Annotated[float, Field(ge=0.0, le=86_400.0, allow_inf_nan=False)]
 
 
 def _listed(value: object) -> object:
+    """Return a text as the list of its parts between commas. Return any other value unchanged."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 

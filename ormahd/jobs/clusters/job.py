@@ -50,6 +50,7 @@ class _Move(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
+        """Return the key under which the verdict is remembered: the memory's text and the space."""
         return text_key(self.row.title, self.row.content), text_key(None, self.space)
 
 
@@ -59,6 +60,7 @@ class AutoCluster:
     name = "auto_cluster"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Yield one change with all moves of this run, then the number of memories left alone."""
         moves: list[_Move] = []
         more, skipped = False, 0
         for move in _moves(context):
@@ -126,6 +128,8 @@ def _majorities(context: RunContext, ids: list[str], me: str) -> dict[str, tuple
 
 
 def _change(context: RunContext, moves: list[_Move]) -> PlannedChange:
+    """Return the change that moves all these memories to their new spaces."""
+
     def edits() -> list[Edit]:
         return [one for move in moves for one in note_edits(context.ormah, move.row.id, set={"space": move.space})]
 

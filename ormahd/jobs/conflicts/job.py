@@ -72,6 +72,11 @@ class ConflictDetector:
     name = "conflict_detector"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Yield a change for each conflict that the judge found, or without a judge a proposal for each that the words
+        show.
+
+        Pairs of highest similarity come first.
+        """
         search = _search(context)
         asking: Asking[ConflictPair] = Asking(context, CONFLICTS, search, rules=True)
         with contextlib.closing(search):
@@ -120,6 +125,7 @@ def candidates(context: RunContext) -> Iterator[ConflictPair]:
 
 
 def _search(context: RunContext) -> PairSearch:
+    """Return the search for pairs of current memories that a job may write to."""
     part = Filter(alive_at=context.now, writable=True)
     return PairSearch(context, part, name=ConflictDetector.name, reach=NEIGHBOURS, floor=FAR)
 
@@ -196,6 +202,7 @@ def _by_words(
 
 
 def _judged(context: RunContext, asking: Asking[ConflictPair], pair: ConflictPair, verdict: Contrast) -> Iterator[Step]:
+    """Yield the change that records the judge's verdict. If only a person may decide that, yield a proposal instead."""
     assert context.judge is not None
     newer, older = pair.rows
     reason = verdict.reason or f"judged to be {'an evolution' if verdict.kind == 'evolution' else 'a tension'}"
@@ -213,6 +220,7 @@ def _judged(context: RunContext, asking: Asking[ConflictPair], pair: ConflictPai
 
 
 def _proposal(pair: ConflictPair, kind: str, reason: str, evidence: dict[str, Any]) -> Ask:
+    """Return the proposal to record the conflict. `kind`: "evolution" or "tension"."""
     newer, older = pair.rows
     new, old = names(newer, older)
     if kind == "evolution":
@@ -231,5 +239,6 @@ def _proposal(pair: ConflictPair, kind: str, reason: str, evidence: dict[str, An
 
 
 def _quoted(row: NodeRow) -> str:
+    """Return a memory for a preview: date, type, space and id, then its title and the beginning of its text."""
     head = f"{row.created:%Y-%m-%d} · {row.type} · {row.space or 'global'} · {row.short_id}"
     return "\n".join([head, *([row.title] if row.title else []), shortened(row.content, PREVIEW)])

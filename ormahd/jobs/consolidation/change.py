@@ -106,6 +106,13 @@ def successors(index: Reader, ids: Sequence[str], now: datetime) -> dict[str, st
 
 
 def _sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
+    """Return the memories to unite.
+
+    Raises:
+        BadRequest: there are too few, too many or equal ids, or these memories may not be united.
+        NotFound: an id is unknown.
+        Conflict: a memory is part of another summary already.
+    """
     ids = list(dict.fromkeys(node_ids))
     if len(ids) != len(node_ids) or not FEWEST <= len(ids) <= LARGEST:
         raise BadRequest(f"{FEWEST} to {LARGEST} different memories can become one, not {len(ids)}")
@@ -136,6 +143,11 @@ def _sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
 
 
 def _text(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str) -> tuple[str | None, str]:
+    """Return title and content of the summary, cleaned.
+
+    Raises:
+        BadRequest: the text is empty, too long, or has a secret.
+    """
     title, content = " ".join((title or "").split()) or None, normalise(content)
     if not content.strip():
         raise BadRequest("an empty memory cannot be stored")
@@ -168,6 +180,7 @@ class _Made(Struct, frozen=True):
 
 
 def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str, kind: NodeType, source: str) -> _Made:
+    """Return the new summary. Its space, tier, tags and confidence follow from the memories `rows`."""
     now, node_id = ormah.moment(), ormah.index.new_id()
     defining = identities(ormah)
     about_self = any(row.about_self or row.id in defining for row in rows)
@@ -202,11 +215,14 @@ def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
 
 
 def _archived(seen: SeenNote, made: _Made) -> bytes:
+    """Return the new content of a source's file: in the archive, with a link to the summary."""
     pointer = NoteLink(EdgeType.PART_OF, stem(made.path), 1.0, made.created, "consolidated")
     return edit(seen.data, seen.path, set={"tier": Tier.ARCHIVAL, "updated": made.created}, link=[pointer])
 
 
 def _edits(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> list[Edit]:
+    """Return the edits of the change: the new summary, its archived sources, and the link from the self node if it is
+    about the user."""
     edits = [Edit(made.id, made.path, made.data, None)]
     for row in rows:
         seen = see(ormah, row.id)
@@ -269,4 +285,5 @@ def _first(
 
 
 def _name(row: NodeRow) -> str:
+    """Return headline and short id of a memory, for messages."""
     return f"{headline(row.title, row.content)} ({row.short_id})"

@@ -41,6 +41,7 @@ class Consolidator:
     name = "consolidator"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Yield one change for each cluster of which the judge made a good summary. Without a judge yield nothing."""
         if context.judge is None:
             return
         search, remaining = ClusterSearch(context), MAX_CLUSTERS
@@ -128,6 +129,8 @@ class ClusterSearch:
             self.context.verdicts.mark_examined(Consolidator.name, [(seed, self.texts[seed])])
 
     def _eligible(self, row: NodeRow) -> bool:
+        """Return whether a memory may become part of a summary: working, current, short, not a summary and not the self
+        node."""
         held = row.guard or row.rejected or TAG in row.tags or row.id == self.context.ormah.vault.self_id
         return not held and row.tier is Tier.WORKING and row.valid_until is None and len(row.content) < CHARACTERS
 

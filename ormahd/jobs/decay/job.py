@@ -83,6 +83,7 @@ class ImportanceScorer:
     name = "importance_scorer"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Yield the change of the strength files, then changes that move memories out of core tiers with too many."""
         if not context.dry:
             settle(context.ormah)
         uses = waiting(context.ormah)
@@ -185,6 +186,7 @@ def _core(context: RunContext, scores: Mapping[str, float]) -> Iterator[PlannedC
 
 
 def _many(count: int, what: str) -> str:
+    """Return a count with its noun, in the plural unless it is 1. `what`: the noun in the singular."""
     if count == 1:
         return f"1 {what}"
     return f"{count} {what[:-1]}ies" if what.endswith("y") else f"{count} {what}s"
@@ -222,6 +224,7 @@ class Faded(Struct, frozen=True):
 
     @property
     def reason(self) -> str:
+        """Return the reason for the commit, as sentences."""
         counted = f"Not used for {self.calendar:.1f} days"
         if self.calendar - self.days >= 1:
             counted += f", which count {self.days:.1f}: on the others nothing was asked"
@@ -235,6 +238,7 @@ class DecayManager:
     name = "decay_manager"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Yield changes that bring used memories back, then changes that move unused ones to the archive."""
         uses, time = used(context.ormah), days(context.ormah)
         yield from self._back(context, uses, time)
         yield from self._fading(context, uses, time)

@@ -278,6 +278,8 @@ class Links:
 
 
 def _united(known: NoteLink, other: NoteLink) -> NoteLink:
+    """Return one link with the earlier time and the higher weight of two links to the same memory. `known` wins
+    otherwise."""
     created = min((time for time in (known.created, other.created) if time is not None), default=None)
     weight = max(known.weight, other.weight)
     return replace(known, weight=weight, created=created, reason=known.reason or other.reason)
@@ -317,6 +319,7 @@ def meaning(ormah: Ormah) -> Cosine:
 
 
 def sentences(text: str) -> list[str]:
+    """Return the sentences of a text, without empty ones."""
     return [one.strip() for one in _SENTENCE.split(text) if one and one.strip()]
 
 

@@ -60,6 +60,8 @@ class DuplicateMerger:
     name = "duplicate_merger"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Yield merges of pairs with the same words, then merges that the judge is sure of, and proposals for the
+        others."""
         ormah, dry, search = context.ormah, context.dry, _search(context)
         asking: Asking[DuplicatePair] = Asking(context, DUPLICATES, search)
         with contextlib.closing(search):
@@ -150,6 +152,7 @@ def taken_back(ormah: Ormah) -> set[frozenset[str]]:
 
 
 def _search(context: RunContext) -> PairSearch:
+    """Return the search for pairs of memories near in meaning that a job may write to."""
     name, part = DuplicateMerger.name, Filter(writable=True)
     return PairSearch(context, part, name=name, reach=NEIGHBOURS, floor=LEAST_COSINE, kin=True)
 
@@ -172,10 +175,12 @@ def _pairs(search: PairSearch) -> Iterator[DuplicatePair]:
 
 
 def _best_first(pair: DuplicatePair) -> tuple[float, list[str]]:
+    """Return the sort key of a pair: highest score first, then by ids."""
     return -pair.score, sorted(pair.ids)
 
 
 def _texts(row: NodeRow) -> tuple[str | None, str]:
+    """Return title and content."""
     return row.title, row.content
 
 
@@ -195,15 +200,18 @@ def _by_words(pairs: Iterable[DuplicatePair]) -> Iterator[tuple[DuplicatePair, A
 
 
 def _contrast(pair: DuplicatePair) -> object:
+    """Return how the words of the older memory differ from those of the newer one."""
     return contrast(*(f"{row.title}\n{row.content}" if row.title else row.content for row in _by_age(pair)))
 
 
 def _relation(pair: DuplicatePair) -> Relation:
+    """Return how the newer memory is related to the older one, as the rules of words decide."""
     older, newer = (read(row.title, row.content, row.type) for row in _by_age(pair))
     return compare(older, newer, pair.like.cosine).verdict
 
 
 def _by_age(pair: DuplicatePair) -> list[NodeRow]:
+    """Return both memories, the older first."""
     return sorted(pair.rows, key=lambda row: (row.created, row.updated, row.id))
 
 

@@ -143,6 +143,11 @@ class Draft:
     # ------------------------------------------------------------ checks
 
     def _end(self, node_id: str) -> NodeRow:
+        """Return the memory at one end of an edge.
+
+        Raises:
+            NotFound: no memory has that id.
+        """
         if node_id not in self._rows:
             found = self._ormah.index.notes([node_id])
             if node_id not in found:
@@ -193,6 +198,7 @@ class Draft:
     # ------------------------------------------------------------ edges and notes
 
     def _load(self, ids: Sequence[str]) -> None:
+        """Read the edges of these memories into `_edges`, unless they are there."""
         missing = [node_id for node_id in ids if node_id not in self._edges]
         self._edges.update({node_id: [] for node_id in missing})
         for edge in self._ormah.index.edges_of(missing):
@@ -208,4 +214,5 @@ def plain(edge: EdgeRow) -> bool:
 
 
 def _named(row: NodeRow) -> str:
+    """Return the shortened headline and the short id of a memory, for messages."""
     return f"{headline(row.title, row.content, NAME)} ({row.short_id})"

@@ -48,6 +48,7 @@ class AutoLinker:
     name = "auto_linker"
 
     def plan(self, context: RunContext) -> Iterator[Step]:
+        """Yield one change with all edges of this run, then the number of pairs that could not be linked."""
         search, limit = _search(context), min(MAX_EDGES, context.limit)
         asking: Asking[LinkPair] = Asking(context, LINKS, search)
         draft, lines, skipped = Draft(context.ormah), [], 0
@@ -104,6 +105,7 @@ def candidates(context: RunContext) -> Iterator[LinkPair]:
 
 
 def _search(context: RunContext) -> PairSearch:
+    """Return the search for pairs of current memories that are not in the archive."""
     # No archived or outdated memories: an edge would lead searches from current memories to them
     part = Filter(tiers=(Tier.CORE, Tier.WORKING), alive_at=context.now, writable=True)
     return PairSearch(context, part, name=AutoLinker.name, reach=NEIGHBOURS, floor=0.0)

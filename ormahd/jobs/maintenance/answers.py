@@ -114,6 +114,8 @@ def check(ormah: Ormah, lists: Mapping[str, Any], issued: Issued) -> Checked:
 
 
 def _read(kind: QuestionKind, at: int, value: Any, asked: Sequence[Asked], checked: Checked) -> AnyItem | None:
+    """Return one item of an agent's results. If it is invalid, add it to the refused ones of `checked`, and return
+    None."""
     name = f"{kind.results}[{at}]"
     if not isinstance(value, dict):
         checked.refuse(name, "", "it is no map of fields")
@@ -282,10 +284,12 @@ class VerdictApplier:
             self.commits.append(done.commit)
 
     def _links(self, draft: Draft) -> PlannedChange:
+        """Return the change that adds all edges of the draft."""
         body = "\n".join([f"Judged by {self._caller.source}.", "", *(draft.sentence(wish) for wish in draft.made)])
         return draft.change(subject=f"Link {count_of(len(draft.made))} of memories", body=body)
 
     def _refuse(self, accepted: AcceptedItem, error: OrmahError) -> None:
+        """Record that an accepted item could not be applied because of `error`."""
         why = error.message if error.hint is None else f"{error.message} ({error.hint})"
         blamed = str(error.data.get("id") or accepted.asked.ids[0])
         self._checked.refuse(accepted.name, blamed, why, (accepted.batch, accepted.asked))

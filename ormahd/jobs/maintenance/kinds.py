@@ -54,6 +54,7 @@ class JudgedItem(BaseModel):
 
     @property
     def ids(self) -> tuple[str, ...]:
+        """Return the ids of the memories that the verdict is about."""
         return tuple(getattr(self, name) for name in self.id_fields)
 
 
@@ -146,6 +147,7 @@ class AgentVerdict(Struct, frozen=True):
 
     @property
     def body(self) -> str:
+        """Return the body of the commit: the reason and who judged."""
         return f"{self.reason}\nJudged by {self.by}.".lstrip()
 
 
@@ -157,6 +159,11 @@ def conflict(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
 
 
 def _merge(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
+    """Return the change that merges two memories as the agent decided.
+
+    Raises:
+        BadRequest: the merged text is too long, or has a sentence twice.
+    """
     title, content = clean(ormah, one.item.title, []), clean(ormah, one.item.content, [])
     rows, body = ormah.index.notes(one.item.ids), one.body
     keep, removed = rows[one.item.keep_id], rows[one.item.remove_id]
@@ -175,6 +182,7 @@ def _merge(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
 
 
 def _consolidate(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
+    """Return the change that unites memories into the summary that the agent wrote."""
     text = {"title": one.item.title, "content": one.item.content, "kind": one.item.type}
     return consolidate(ormah, one.item.node_ids, **text, body=one.body, source=one.by)
 

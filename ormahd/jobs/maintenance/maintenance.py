@@ -54,15 +54,21 @@ class SessionReading(Protocol):
     """What maintenance needs from the import of sessions (`ingest/by_agent.py`): it gives turns of sessions for an
     agent to read, and stores the memories that the agent extracts."""
 
-    def waits(self) -> bool: ...
+    def waits(self) -> bool:
+        """Return whether agents read sessions and there are unread turns."""
 
-    def hand_out(self, characters: int) -> tuple[list[ExtractionBatch], list[dict[str, Any]]]: ...
+    def hand_out(self, characters: int) -> tuple[list[ExtractionBatch], list[dict[str, Any]]]:
+        """Return (batches of turns for an agent, a record of each batch to keep with the receipt). The batches together
+        have at most `characters` characters."""
 
-    def again(self, stored: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]: ...
+    def again(self, stored: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]:
+        """Return the batches of a receipt again. `stored`: the records that `hand_out` returned."""
 
     def settle(
         self, stored: Sequence[Mapping[str, Any]], items: Any, caller: Caller, run: str
-    ) -> tuple[int, list[RefusedItem], list[str]]: ...
+    ) -> tuple[int, list[RefusedItem], list[str]]:
+        """Commit the memories that an agent found in the turns. Return (number of memories made, refused items,
+        commits). `items`: the memories, not validated."""
 
 
 class Maintenance:
@@ -136,6 +142,8 @@ class Maintenance:
     def _handed(
         self, receipt: Receipt, batches: Mapping[str, list[Any]], turns: list[ExtractionBatch]
     ) -> MaintenanceResult:
+        """Return the answer to phase one: the questions and turns, with their number and the end of the receipt in
+        words."""
         named = [(len(batches[kind.batch]), kind.named) for kind in KINDS]
         named.append((len(turns), ("part of a session to read", "parts of sessions to read")))
         parts = [f"{number} {names[number != 1]}" for number, names in named if number]
@@ -208,6 +216,12 @@ class Maintenance:
         return MaintenanceResult("applied", receipt_id, counts, refused=refused, run=run, commits=course.commits)
 
     def _held(self, receipt_id: str) -> Receipt:
+        """Return an open receipt.
+
+        Raises:
+            NotFound: the receipt is unknown.
+            Conflict: it was used, or has expired.
+        """
         receipt = self._receipts.find(receipt_id)
         if receipt is None:
             raise NotFound(f"there is no receipt '{receipt_id[:60]}'", hint=ANOTHER)
@@ -247,6 +261,7 @@ class Maintenance:
         return self._looked is not None and self._looked[1] and self._time()
 
     def _time(self) -> bool:
+        """Return whether questions may be handed out again: a day passed since the last receipt, and none is open."""
         now, last = self._now(), self._receipts.last()
         return (last is None or now - last >= timedelta(days=1)) and self._receipts.open(now - HELD) is None
 
@@ -269,6 +284,11 @@ class Maintenance:
 
 
 def _unwrapped(results: dict[str, Any], receipt: str | None) -> tuple[Any, dict[str, Any]]:
+    """Return the receipt's id and {name of a list: results} from the results of an agent, which may contain the id.
+
+    Raises:
+        BadRequest: a list is unknown, or two different receipts are named.
+    """
     unknown = sorted(results.keys() - {"receipt", *LISTS})
     if unknown:
         hint = "there are: receipt, " + ", ".join(LISTS)
