@@ -64,12 +64,14 @@ def settings(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _from_here(path: Path | None) -> Path | None:
-    """Return `path`, given on the command line, as an absolute path. One that begins with `~` is left as it is."""
+    """Return `path`, given on the command line, as an absolute path. Return it unchanged if it begins with `~`, which
+    `load` expands. None stays None."""
     return path if path is None or str(path).startswith("~") else Path(os.path.abspath(path))
 
 
 def load(vault: Path | None = None, config: Path | None = None, socket: Path | None = None) -> Any:
-    """Return the configuration, as a `config.Config`, with the values of this command's options applied."""
+    """Return the configuration, as a `config.Config`, with the values of the command's options applied. None: the
+    option was not given."""
     from ormahd.config import load as load_config
 
     given = {"vault.path": _from_here(vault), "daemon.socket": _from_here(socket)}

@@ -92,35 +92,39 @@ def run(
     """
     gc.freeze()  # the imported modules
     gc.enable()
-    with ExitStack() as house:
+    with ExitStack() as cleanup:  # runs what was pushed last first
+        # The process: the log first, because all that follows may fail
         logs = Logs(config.settings.log, foreground=foreground, environ=os.environ)
-        house.callback(logs.close)
-        house.push(_fell)
+        cleanup.callback(logs.close)
+        cleanup.push(_log_crash)
         supervisor = Supervisor(os.environ)
-        handed = sockets.activated(os.environ)
+        activated = sockets.activated(os.environ)
         signals = Signals()
-        _more_descriptors()
+        _raise_descriptor_limit()
         sys.setswitchinterval(SWITCH_SECONDS)
         priority.patient()
         log.info("ormahd %s begins (pid %d)", __version__, os.getpid())
-        ormah = _opened(config, clock)
+
+        # The vault, and the jobs that maintain it
+        ormah = _open_ormah(config, clock)
         judging = Judging(ormah)
         runner = Runner(ormah, JOBS, judging.judge)
         timetable = Timetable(runner, config.settings.jobs)
 
         # Sessions are read for memories by the judge; if none is configured, agents get them with the questions
-        soon = partial(timetable.soon, ConflictDetector.name)
-        hold = partial(propose_learned, ormah, runner.proposals)
-        reading = AgentReading(ormah, judge=judging.asker is not None, conflicts=soon, hold=hold)
+        find_conflicts = partial(timetable.soon, ConflictDetector.name)
+        propose = partial(propose_learned, ormah, runner.proposals)
+        reading = AgentReading(ormah, judge=judging.asker is not None, conflicts=find_conflicts, hold=propose)
         maintenance = Maintenance(ormah, reading)
         life = _Life(ormah, supervisor, timetable, maintenance)
-        house.callback(life.close)
+        cleanup.callback(life.close)
         logs.to_file(paths.state_dir(ormah.vault.root, ormah.vault.id))
 
-        listening = handed or sockets.listen(socket_of(config, ormah.vault.root))
+        # The server, built while its socket already listens: clients wait in the backlog
+        listening = activated or sockets.listen(socket_of(config, ormah.vault.root))
         paths.down_mark(listening.path).unlink(missing_ok=True)  # the daemon is wanted again
         whisper = Whisper(ormah, maintenance.due)
-        extraction = Extraction(ormah, asker=judging.asker, conflicts=soon, hold=hold)
+        extraction = Extraction(ormah, asker=judging.asker, conflicts=find_conflicts, hold=propose)
         intake = Intake(ormah, lambda: hooks.answer_spooled(paths.spool_dir(listening.path)), extraction)
         hooks = Hooks(whisper, intake.capture)
         server = Server(listening, on_broken=signals.broken, events=ormah.events)
@@ -139,21 +143,23 @@ def run(
             server=server,
             log_file=logs.file,
         )
-        house.callback(life.stop_serving, server)
+        cleanup.callback(life.stop_serving, server)
         server.start(Dispatcher(parts).answer, hooks.answer)
         on_listening(listening.path)
         ormah.socket = listening.path
 
+        # Everything else runs in threads. At the end, `leave` comes first, so that no thread begins new work
         intake.start()
-        house.callback(intake.stop, INTAKE_SECONDS)
+        cleanup.callback(intake.stop, INTAKE_SECONDS)
         life.warm(whisper, intake)
-        house.callback(life.leave)
-        life.status = _stay(signals, logs, supervisor, server)
+        cleanup.callback(life.leave)
+        life.status = _handle_signals(signals, logs, supervisor, server)
     return life.status
 
 
-def _opened(config: Config, clock: Clock) -> Ormah:
-    """Open the `Ormah`. Complete an interrupted purge first, so that no answer contains what it was to remove."""
+def _open_ormah(config: Config, clock: Clock) -> Ormah:
+    """Open the vault, its index and its state as an `Ormah`, and return it. An interrupted purge is completed before,
+    so that no answer contains what it was to remove. If that fails, warn and continue."""
     ormah = Ormah.open(config, clock=clock)
     try:
         resume(ormah)
@@ -163,9 +169,9 @@ def _opened(config: Config, clock: Clock) -> Ormah:
     return ormah
 
 
-def _fell(_kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:
-    """Log the traceback of an unexpected exception that ends the daemon. An OrmahError is left to the command to
-    print."""
+def _log_crash(_kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:
+    """Log the traceback of an unexpected exception that ends the daemon. An OrmahError is not logged: the command that
+    started the daemon prints it. The parameters are those of `__exit__`."""
     if fault is not None and not isinstance(fault, OrmahError):
         log.critical("the daemon fell", exc_info=fault)
 
@@ -179,17 +185,19 @@ def end(status: int) -> NoReturn:
 
 
 def socket_of(config: Config, root: Path) -> Path:
-    """Return the path of the socket to listen on: the setting `daemon.socket`, or else one derived from the vault's
-    path, as in `paths.find_socket` (DESIGN section 3)."""
+    """Return the path of the socket to listen on: the setting `daemon.socket`, or else one derived from `root`, the
+    vault's path. `paths.find_socket` derives the same path for clients."""
     if config.settings.daemon.socket is not None:
         return paths.expand(config.settings.daemon.socket)
     configured = paths.configured({}, config.file).get("vault")
     return paths.socket_path(root, usual=Path(configured) if configured else paths.default_vault())
 
 
-def _stay(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) -> int:
-    """Handle signals until one ends the daemon, and return the exit status. Notify the supervisor's watchdog as long as
-    the server's loop runs."""
+def _handle_signals(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) -> int:
+    """Handle signals until one ends the daemon, and return the exit status: 0, or 70 if the server's loop failed.
+
+    SIGHUP opens the log file again. The supervisor's watchdog is notified as long as the server's loop runs.
+    """
     while True:
         received = signals.wait(supervisor.watchdog_seconds)
         if BROKEN in received:
@@ -208,7 +216,7 @@ def _stay(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) 
 
 
 class _Life:
-    """Takes an open `Ormah` through its phases until it is closed, and runs the daemon's timers."""
+    """Moves an open `Ormah` from one phase to the next until it is closed, and runs the daemon's timers."""
 
     def __init__(self, ormah: Ormah, supervisor: Supervisor, timetable: Timetable, maintenance: Maintenance) -> None:
         self._ormah = ormah
@@ -253,9 +261,9 @@ class _Life:
         self._try("watched", self._ormah.watch)
         self._try("watched for sessions", intake.watch)
         gc.freeze()  # the libraries' objects live until the end: keep collections from visiting them
-        nodes, parts = self._ormah.index.count(), self._ormah.degraded()
-        sentence = f"ready, {nodes} {'memory' if nodes == 1 else 'memories'}" + (
-            f", without {', '.join(parts)}" if parts else ""
+        count, missing = self._ormah.index.count(), self._ormah.degraded()
+        sentence = f"ready, {count} {'memory' if count == 1 else 'memories'}" + (
+            f", without {', '.join(missing)}" if missing else ""
         )
         log.info("%s", sentence)
         self._supervisor.ready(sentence)
@@ -292,7 +300,7 @@ class _Life:
         if exclude:
             whispers.delete_excluded(self._ormah.state, exclude)
         whispers.prune(self._ormah.state, days)
-        self._ormah.learned.embed_anew(self._leaving)
+        self._ormah.learned.embed_again(self._leaving)
 
     def _pack_repository(self) -> None:
         """Pack the repository's loose objects if there are many. Commits by Ormah start no gc, so that no commit
@@ -305,7 +313,7 @@ class _Life:
             log.info("the repository was not packed: %s", exc.message)
 
     def leave(self) -> None:
-        """Begin to stop: nothing new starts after this."""
+        """Begin to stop: let timers, jobs and syncs begin nothing new, and enter the phase `stopping`."""
         self._leaving.set()
         self._timetable.runner.stop()
         self._ormah.enter("stopping")
@@ -347,7 +355,7 @@ class _Life:
         log.info("stopped")
 
 
-def _more_descriptors() -> None:
+def _raise_descriptor_limit() -> None:
     """Raise the limit of open files of this process."""
     import resource
 

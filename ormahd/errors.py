@@ -203,7 +203,8 @@ def quote_value(value: Any) -> str:
 
 
 def near(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """Return the known word that was probably meant, or None."""
+    """Return the word of `known` that is most similar to `word`, or None if none is similar enough. `cutoff`: minimum
+    similarity, 0 to 1."""
     by_fold = {one.casefold(): one for one in known}
     folded = word.strip().casefold()[:200]
     found = difflib.get_close_matches(folded, by_fold, n=1, cutoff=cutoff)
@@ -234,7 +235,7 @@ _OTHERWISE: Final = "is of another kind"
 
 
 def _allowed(error: ErrorDetails, context: Mapping[str, Any]) -> str:
-    """Return what the value may be, as the rest of a sentence that begins with "it"."""
+    """Return which values are allowed, as the rest of a sentence that begins with "it"."""
     kind = error["type"]
     if kind in ("enum", "literal_error"):
         return "may be " + either(_QUOTED.findall(str(context["expected"])))

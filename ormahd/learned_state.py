@@ -53,11 +53,11 @@ class Learned:
         self._forgotten: tuple[int, Tombstones] = (-1, Tombstones())
         self._lock = threading.Lock()
         self._judgements = Judgements()
-        self._made: tuple[int, str | None, int] | None = None
-        self._anew: dict[str, Int8Vector] = {}
+        self._built_from: tuple[int, str | None, int] | None = None
+        self._reembedded: dict[str, Int8Vector] = {}
         """Line id of a judgement that was made with another model -> its prompt's vector by the current model."""
-        self._anew_of: str | None = None
-        self._trouble: str | None = None
+        self._reembedded_model: str | None = None
+        self._last_error: str | None = None
         self.seal = KeyedHashes(state.path.parent)
         """Makes keyed hashes of values that must not be readable in the vault."""
 
@@ -71,7 +71,7 @@ class Learned:
             self._strength = found
             self._index.strength = read_strength(data, pace=pace)
         with self._lock:
-            self._look()
+            self._refresh()
 
     def forget(self) -> None:
         """Read strength again and give it to the index, because the index was replaced."""
@@ -87,40 +87,40 @@ class Learned:
 
     @property
     def model(self) -> str | None:
-        """Return the name of the current embedding model, as judgements record it; None until it is loaded."""
+        """The name of the current embedding model, as judgements record it; None until it is loaded."""
         embedder = self._index.embedder
         return None if embedder is None else model_name(embedder.name)
 
     @property
     def judgements(self) -> Judgements:
-        """Return all judgements of the vault. While another thread reads new ones, returns the earlier ones without
+        """All judgements of the vault. While another thread reads new ones, these are the earlier ones, without
         waiting."""
         if self._lock.acquire(blocking=False):
             try:
-                self._look()
+                self._refresh()
             finally:
                 self._lock.release()
         return self._judgements
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Read changed files of judgements, and rebuild the judgements if these or the model changed. Called under the
         lock."""
         try:
             self._files.refresh()
         except OSError as exc:
-            if exc.strerror != self._trouble:
+            if exc.strerror != self._last_error:
                 log.warning("the judgements in %s cannot be read: %s", FOLDER, exc.strerror)
-            self._trouble = exc.strerror
+            self._last_error = exc.strerror
         model = self.model
-        if model != self._anew_of:
-            self._anew, self._anew_of = {}, model
-        now = (self._files.version, model, len(self._anew))
-        if now != self._made:
-            self._judgements = Judgements.of(self._files.all(), model, anew=self._anew)
-            self._made = now
+        if model != self._reembedded_model:
+            self._reembedded, self._reembedded_model = {}, model
+        now = (self._files.version, model, len(self._reembedded))
+        if now != self._built_from:
+            self._judgements = Judgements.of(self._files.all(), model, anew=self._reembedded)
+            self._built_from = now
 
     def both_hold(self, one_id: str, other_id: str) -> bool:
-        """Whether a decision says that both memories are true in their current wording.
+        """Return whether a decision says that both memories are true in their current wording.
 
         Either a person rejected the proposal that they conflict, or a judge found no conflict.
         """
@@ -143,21 +143,23 @@ class Learned:
         return self._rejected[1]
 
     def forgotten(self) -> Tombstones:
-        """Return the tombstones: what must not be extracted from sessions again.
+        """Return the tombstones, which name what must not be extracted from sessions again.
 
-        Raises OSError: their files cannot be read. Then nothing may be extracted: a forgotten memory might come back.
+        Raises:
+            OSError: their files cannot be read. Then nothing may be extracted, because a forgotten memory might come
+            back.
         """
         self._tombstones.refresh()
         if self._forgotten[0] != (version := self._tombstones.version):
             self._forgotten = version, Tombstones.of(self._tombstones.all())
         return self._forgotten[1]
 
-    def embed_anew(self, stopping: threading.Event | None = None) -> int:
-        """Embed with the current model the prompts of judgements whose vectors are of another model. Return the
-        number of prompts embedded. Ends early once `stopping` is set.
+    def embed_again(self, stopping: threading.Event | None = None) -> int:
+        """Embed with the current model the prompts of judgements whose vectors are of another model. Return the number
+        of prompts embedded. Ends early once `stopping` is set.
 
-        The newest come first. A prompt's text must be known, from the judgement or from the whisper log. Pauses after
-        each, because whispers need the model.
+        The newest come first. Judgements whose prompt's text is unknown are left out. After each prompt it pauses,
+        because whispers need the model.
         """
         embedder = self._index.embedder
         if embedder is None:
@@ -176,18 +178,18 @@ class Learned:
                 vectors[one.id] = Int8Vector.of(embedder.embed_query(text).vector)
                 time.sleep(min(PAUSE, 4 * (time.monotonic() - begun)))
             with self._lock:
-                self._look()
-                if self._anew_of != model:
+                self._refresh()
+                if self._reembedded_model != model:
                     return made
-                self._anew = {**self._anew, **vectors}
-                self._look()
+                self._reembedded = {**self._reembedded, **vectors}
+                self._refresh()
             made += len(vectors)
         return made
 
     def bad_lines(self) -> list[tuple[str, int, str]]:
         """Return the lines of judgements and tombstones that cannot be read: (path, line number from 1, reason)."""
         with self._lock:
-            self._look()
+            self._refresh()
             return [*self._files.bad(), *self._tombstones.bad()]
 
     def _read(self, path: str) -> bytes | None:

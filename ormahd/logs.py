@@ -331,7 +331,7 @@ def without_words(fault: BaseException) -> str:
 
 
 def _reason(fault: BaseException) -> str:
-    """Return a colon and why `fault` was raised; an empty text if that might quote data."""
+    """Return a colon and the reason of `fault`, or "" if the reason might quote data."""
     if isinstance(fault, OSError) and fault.errno is not None:
         return f": {fault.strerror}"
     if isinstance(fault, sqlite3.Error):

@@ -118,7 +118,8 @@ class Ormah:
 
     @classmethod
     def open(cls, config: Config, *, clock: Clock = present) -> Ormah:
-        """Lock the vault, complete interrupted writes, open the SQLite databases. Loads no model and no Chroma.
+        """Lock the vault, complete interrupted writes, and open the SQLite databases. Return the `Ormah`. Neither a
+        model nor Chroma is loaded.
 
         Raises:
             Unavailable: another daemon has this vault, or it cannot be used; the message says what to do.
@@ -148,8 +149,8 @@ class Ormah:
     # ------------------------------------------------------------ life
 
     def enter(self, phase: str) -> None:
-        """Change the phase, and tell it to the log, the supervisor and the readers of events. After `stopping` comes no
-        other phase."""
+        """Change the phase. Log it, notify the supervisor and publish the health as an event. No phase follows
+        `stopping`."""
         with self._entering:
             stopping = self.phase == "stopping"
             self.phase = "stopping" if stopping else phase
@@ -166,7 +167,8 @@ class Ormah:
             self.publish_health()
 
     def publish_health(self) -> None:
-        """Publish the present health as an event. The lock keeps events in order: the last one has the latest phase."""
+        """Publish the present health as an event. Events of several threads are published in order, so that the last
+        one has the latest phase."""
         with self._publishing:
             phase = self.phase
             parts = ([], []) if phase == "stopping" else (self.degraded(), self.warnings)
@@ -267,7 +269,7 @@ class Ormah:
         return ["index"] if self.index.lags else []
 
     def troubles(self) -> list[str]:
-        """Return a sentence on each disk of Ormah's that is full."""
+        """Return a sentence about each disk with files of Ormah that is full."""
         disks: dict[Path, Path] = {}
         for place in (self.vault.root, self.index.directory, self.state.path.parent):
             with contextlib.suppress(OSError):
@@ -317,7 +319,12 @@ class Ormah:
         self.index.apply(upserts, removals, head=batch[-1].commit if known and whole else None)
 
     def bring_in(self) -> None:
-        """Scan the whole vault. Raises OrmahError; NoRoom if a disk is full."""
+        """Scan the whole vault, and bring the index up to date with it.
+
+        Raises:
+            NoRoom: a disk is full.
+            OrmahError: the scan failed for another reason.
+        """
         try:
             self.reconciler.scan()
         except ScanAborted:
@@ -328,7 +335,8 @@ class Ormah:
             raise Unavailable(f"the vault could not be taken in: {exc}") from exc
 
     def _observed(self, count: int, node_ids: Sequence[str]) -> None:
-        """Take in what a scan has brought to the index: a person's edits, a checkout, a pull."""
+        """Take note of a scan that brought changes to the index: read strength and judgements again, and publish an
+        event. `count`: number of changed files."""
         self.learned.read()
         self.events.observed(count, node_ids)
 
@@ -344,11 +352,14 @@ class Ormah:
             raise ScanAborted
 
     def verify(self, progress: Progress = lambda *_: None) -> list[Difference]:
-        """Return the differences between index and vault.
+        """Return the differences between index and vault. Changes nothing.
 
-        A person's change that no scan has brought in yet is no difference: an edit of a moment ago, or a file that
-        waits for the end of a merge or rebase. While notes are being written, the comparison is repeated, and only
-        differences found each time count. Raises ScanAborted once Ormah is stopping.
+        A change by a person that no scan has brought in yet is no difference: a recent edit, or a file that waits for
+        the end of a merge or rebase. While notes are being written, the comparison is repeated, and only differences
+        found each time count.
+
+        Raises:
+            ScanAborted: Ormah is stopping.
         """
 
         def going_on(done: int, total: int, what: str) -> None:
@@ -383,7 +394,7 @@ class Ormah:
     # ------------------------------------------------------------ names and places
 
     def anyone(self, prefix: str) -> str:
-        """Return the full id for a prefix, also of a forgotten memory, which is looked up in the history."""
+        """Return the full id of the memory whose id begins with `prefix`. A forgotten memory is found in the history."""
         try:
             return self.index.resolve(prefix)
         except NotFound:
@@ -429,13 +440,13 @@ class IndexMender:
         self._reports = 0
 
     def damaged(self, why: str) -> None:
-        """Have the index made anew, because its file cannot be used."""
+        """Rebuild the index in another thread, because its file cannot be used. `why`: the reason."""
         with self._lock:
             self._damage = self._damage or why
         self.behind()
 
     def behind(self) -> None:
-        """Have the vault scanned, because a change of it did not reach the index."""
+        """Scan the vault in another thread, because a change of it did not reach the index."""
         with self._lock:
             self._reports += 1
             if self._thread is None and not self._stopping.is_set():

@@ -49,8 +49,11 @@ class Reworded:
         self._answers: dict[tuple[str, str], bool] = {}
 
     def __call__(self, older: str, newer: str, cosine: float) -> bool:
-        """Whether the memory `older`, though created first, got its present statement later than `newer` did.
-        `cosine`: the cosine of the two memories' vectors."""
+        """Return whether the memory `older` got its present statement later than `newer` did, although it was created
+        first.
+
+        `older`, `newer`: ids. `cosine`: the cosine of their vectors.
+        """
         rows = self._index.notes([older, newer])
         if len(rows) < 2:
             return False
@@ -68,8 +71,10 @@ class Reworded:
         return found
 
     def _is_renewed(self, one: NodeRow, other: NodeRow, cosine: float) -> bool:
-        """Whether `one` got its present statement after `other` was created and after `other` got its own. The
-        history of `other` is read only if that of `one` does not decide; most memories were never edited."""
+        """Return whether `one` got its present statement after `other` was created and after `other` got its own.
+
+        The history of `other` is read only if that of `one` does not decide, because most memories were never edited.
+        """
         statements = self._index.statements([one.id, other.id])
         if len(statements) < 2:
             return False  # forgotten meanwhile

@@ -36,8 +36,8 @@ LATEST, FEWEST = 100, 20
 
 
 def stats(ormah: Ormah, params: StatsParams) -> StatsResult:
-    """Count the memories (by tier, type and space), the edges (by type), the whispers, and the feedback on whispers.
-    Also the last `days` days one by one, and the `tags` most used tags."""
+    """Return the numbers of memories by tier, type and space, of edges by type, of whispers, and of feedback on
+    whispers. The result also has the numbers of each of the last `days` days, and the `tags` most used tags."""
     lacking, counted = ormah.lacking(), ormah.index.stats(params.tags)
     logged, judgements = whispers.figures(ormah.state), ormah.learned.judgements
     (useful, useless), (asked, answered) = judgements.counts, whispers.counts(ormah.state)
@@ -49,11 +49,11 @@ def stats(ormah: Ormah, params: StatsParams) -> StatsResult:
         "answered": answered,
     }
     totals = {"total_nodes": counted.nodes, "total_edges": counted.edges, "plain_files": counted.plain}
-    whisper, daily = of_row(WhisperStats, logged, **judged), _daily(ormah, params.days)
+    whisper, daily = of_row(WhisperStats, logged, **judged), _daily_stats(ormah, params.days)
     return of_row(StatsResult, counted, **totals, whisper=whisper, degraded=lacking, daily=daily)
 
 
-def _daily(ormah: Ormah, days: int) -> list[DayStats]:
+def _daily_stats(ormah: Ormah, days: int) -> list[DayStats]:
     """Return the numbers of whispers, silences and new memories for each of the last `days` local days, oldest first."""
     now = ormah.clock().astimezone()
     names = [(now - timedelta(days=back)).date().isoformat() for back in reversed(range(days))]
@@ -67,7 +67,7 @@ def _daily(ormah: Ormah, days: int) -> list[DayStats]:
 
 
 def verify(ormah: Ormah, progress: Progress) -> VerifyResult:
-    """Compare the index with the vault."""
+    """Compare the index with the vault, and return the differences. Changes nothing."""
     found = ormah.verify(progress)
     return VerifyResult(ok=not found, differences=found)
 
@@ -125,7 +125,7 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
     found += _judgements(ormah)
     found += _languages(ormah)
     if (lock := ormah.vault.standing_lock()) is not None:
-        found.append(_standing(lock, ormah.clock()))
+        found.append(_lock_finding(lock, ormah.clock()))
     elif busy := ormah.vault.busy():
         mend = "finish it (git status); writes wait until then"
         found.append(Finding(level="warning", what=f"git is held: {busy}", mend=mend))
@@ -147,8 +147,8 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
     return sorted(found, key=worst_first)
 
 
-def _standing(lock: Path, now: datetime) -> Finding:
-    """Return the finding that a lock of another git program stands, and for how long."""
+def _lock_finding(lock: Path, now: datetime) -> Finding:
+    """Return the finding that another git program holds the lock file `lock`, with the file's age."""
     try:
         minutes = max(0, int(now.timestamp() - lock.lstat().st_mtime) // 60)
     except FileNotFoundError:
@@ -159,7 +159,7 @@ def _standing(lock: Path, now: datetime) -> Finding:
 
 
 def _set_aside(root: Path) -> list[Finding]:
-    """Return a finding for each version that conflicted, and was set aside in the vault's `.ormah`."""
+    """Return a finding for each file that Ormah moved aside in the vault's `.ormah`, such as a version that conflicted."""
     found = []
     for one in conflicts.waiting(root):
         name = one.path if one.kept else next(iter(one.files.values()))
@@ -203,7 +203,7 @@ def _languages(ormah: Ormah) -> list[Finding]:
 
 
 def worst_first(finding: Finding) -> tuple[int, str, int]:
-    """Sort key of findings: by level, then by path and line."""
+    """Return the sort key of a finding: level, then path and line."""
     return WORST_FIRST.get(finding.level, len(WORST_FIRST)), finding.path or "", finding.line or 0
 
 

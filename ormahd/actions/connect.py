@@ -14,12 +14,14 @@ from ormahd.ormah import Ormah
 
 
 def connect(ormah: Ormah, params: ConnectParams, caller: Caller) -> WriteResult:
-    """Add the edge, or change its weight and reason; with `remove` delete it. If `reason` is None, the edge keeps
-    its reason; an empty `reason` removes it.
+    """Add the edge, or change its weight and reason; with `remove` delete it. If `reason` is None, the edge keeps its
+    reason; an empty `reason` removes it.
 
     Raises:
-        NotFound: an id; with `remove`, the edge is not in the frontmatter (links in the text are the person's own).
-        Ambiguous, BadRequest: an id; a value; both ends are the same.
+        NotFound: an id is unknown, or the edge to remove is not in the frontmatter (links in the text are the person's
+        own).
+        Ambiguous: several memories have an id with this prefix.
+        BadRequest: a value is invalid, or both ends are the same memory.
     """
     wish = LinkRequest.of(params, target=params.target_id)
     edge = EdgeType(wish.edge)

@@ -31,14 +31,17 @@ _SOURCES: dict[str, Source] = {"explicit": "explicit", "implicit": "implicit"}
 
 
 def feedback(ormah: Ormah, params: FeedbackParams, caller: Caller) -> FeedbackResult:
-    """Judge the memory that `node_id` names (full id, or a unique prefix). `signal`: 1 for useful, -1 for not useful.
+    """Store a judgement of the memory that `node_id` names (full id, or a unique prefix). `signal`: 1 for useful, -1
+    for not useful.
 
-    There is one judgement per whisper, memory and source: to repeat it changes nothing, the opposite signal replaces
-    it. A memory judged useful counts as used, once per whisper.
+    There is one judgement per whisper, memory and source: repeating it changes nothing, and the opposite signal
+    replaces it. A memory judged useful counts as used, once per whisper.
 
     Raises:
-        BadRequest: the signal, the source, the id. NotFound: no whisper of the caller's session considered the memory,
-        the event does not exist, or the memory has been forgotten. Ambiguous: the prefix matches several memories.
+        BadRequest: the signal, the source or the id is invalid.
+        NotFound: no whisper of the caller's session considered the memory, the event does not exist, or the memory has
+        been forgotten.
+        Ambiguous: the prefix matches several memories.
     """
     if params.signal not in (1, -1):
         raise BadRequest(f"signal is {params.signal!r}", hint="1: the memory was of use; -1: it was not")
@@ -63,7 +66,7 @@ def feedback(ormah: Ormah, params: FeedbackParams, caller: Caller) -> FeedbackRe
             f"no whisper with a prompt to learn from has the event {params.event[:40]!r}",
             hint="`ormahctl whisper` lists the last prompts with their events; those that ask for nothing teach nothing",
         )
-    done = amending(ormah, lambda: _attempt(ormah, row, logged, params.signal, source, caller))
+    done = amending(ormah, lambda: _store(ormah, row, logged, params.signal, source, caller))
     if params.signal > 0 and whispers.claim_use(ormah.state, logged.event, logged.node_id):
         now = ormah.ranking_clock()
         ormah.state.touch([logged.node_id], how="feedback", session_id=logged.session_id, at=now)
@@ -75,7 +78,7 @@ def feedback(ormah: Ormah, params: FeedbackParams, caller: Caller) -> FeedbackRe
     return done
 
 
-def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: Source, caller: Caller) -> FeedbackResult:
+def _store(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: Source, caller: Caller) -> FeedbackResult:
     """Store the judgement of one memory for a logged whisper, and return the answer. Nothing is written if the same
     judgement is stored already."""
     path = judgement.FILES.path(logged.time)

@@ -24,9 +24,8 @@ from ormahd.vault.spaces import GLOBAL, Project, ProjectSpace, find_project
 
 
 def _project(ormah: Ormah, cwd: str | None) -> Project | None:
-    """Return the project of the folder `cwd`: the repository around it, otherwise the folder itself. Names that hold a
-    secret are replaced. None for the home folder, `/`, and the vault.
-    """
+    """Return the project of the folder `cwd`: the repository around it, otherwise the folder itself. None for the home
+    folder, `/` and the vault. Names that contain a secret are replaced."""
     if not cwd or not os.path.isabs(cwd) or "\x00" in cwd:
         return None
     folder, vault = Path(os.path.normpath(cwd)), ormah.vault.root

@@ -36,12 +36,15 @@ BINARY_HEAD = 8000
 
 
 def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress) -> PurgeResult:
-    """Remove a memory (`node_id`: full id or unique prefix, also of a forgotten one) and exact texts from vault,
-    history, index and all that is kept beside them. With `dry_run` nothing is changed.
+    """Remove a memory, and exact texts, from vault, history, index and everything that Ormah stores besides. With
+    `dry_run` nothing is changed.
+
+    `node_id`: a full id or a unique prefix, also of a forgotten memory.
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the id, a text, the self node. Conflict: the history cannot be replaced, or
-        a file needs a person's decision. VaultBusy: another git operation is under way, or today's files hold it again.
+        NotFound, Ambiguous, BadRequest: the id is unknown, not unique or that of the self node; a text is invalid.
+        Conflict: the history cannot be replaced, or a file needs a person's decision.
+        VaultBusy: another git operation is running, or the present files contain the memory again.
     """
     wanted = _wanted(ormah, params)
     with ormah.syncing.busy:
@@ -70,7 +73,7 @@ def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress)
 
 
 def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
-    """Return what the caller names, with the full id."""
+    """Return what to remove: the full id and the texts that the caller named."""
     node_id, texts = params.node_id, params.texts
     if node_id is None and not texts:
         raise BadRequest("nothing is named that is to be purged", hint="give an id, or a text")
@@ -94,12 +97,12 @@ def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
 
 
 def _is_taken(ormah: Ormah, wanted: Forgotten, name: str) -> bool:
-    """Whether `name` is also the file name, title or alias of another memory."""
+    """Return whether another memory also has `name` as its file name, title or alias."""
     return bool(ormah.index.ids_named(name) - {wanted.node_id})
 
 
 def _carry_out(ormah: Ormah, found: PurgeSurvey, caller: Caller, progress: Progress, out: PurgeResult) -> None:
-    """Remove the memory from today's files, then from the history, then from what is kept beside it; fill in `out`."""
+    """Remove the memory from the present files, then from the history, then from everything else. Fill in `out`."""
     vault, wanted = ormah.vault, found.forgotten
 
     def done() -> str:
@@ -166,7 +169,8 @@ def _remove_from_files(ormah: Ormah, found: PurgeSurvey, caller: Caller, out: Pu
 
 
 def _lines(file: Path, wanted: Forgotten, *, change: bool) -> int:
-    """Overwrite, in place, the lines that hold the memory: the log's handler has the file open and appends to it."""
+    """Overwrite the lines of a file that contain the memory, without replacing the file: the log's handler has it open.
+    Return their number. With `change` False only count."""
     with open(file, "r+b") as opened:
         lines = opened.read().splitlines(keepends=True)
         held = {
@@ -181,8 +185,8 @@ def _lines(file: Path, wanted: Forgotten, *, change: bool) -> int:
 
 
 def _copy(root: Path, file: Path, wanted: Forgotten, *, change: bool) -> int:
-    """Delete a version of the memory's note, and a damaged file, in which anything may be encoded; remove mentions of it
-    from another file and its name."""
+    """Delete a version of the memory's note, or a damaged file, which may contain anything. Remove mentions of the
+    memory from another file and its name. Return the number of mentions. With `change` False only count."""
     path, data = file.relative_to(root).as_posix(), own_files.read(file)
     named, damaged = wanted.mentions(os.fsencode(path)) > 0, file.parent.name == "damaged"
     if not (named or damaged or wanted.mentions(data)):
@@ -198,8 +202,11 @@ def _copy(root: Path, file: Path, wanted: Forgotten, *, change: bool) -> int:
 
 
 def _clean(ormah: Ormah, wanted: Forgotten, progress: Progress, *, change: bool) -> dict[str, int]:
-    """Remove the memory from all that Ormah keeps beside the history, and from the index; with `change` False only
-    count. Return `{name of a store: number of turns, rows, lines or files that had it}`."""
+    """Remove the memory from everything that Ormah stores beside the history, and from the index. With `change` False
+    only count.
+
+    Return `{name of a store: number of turns, rows, lines or files that had it}`.
+    """
     root, state = ormah.vault.root, ormah.state.path.parent
     logs, copies = (
         [file for file in sorted(place.glob(pattern)) if file.is_file() and not file.is_symlink()]
@@ -234,8 +241,11 @@ def resume(ormah: Ormah) -> None:
 
 
 def _left(ormah: Ormah, wanted: Forgotten, dry_run: bool) -> list[PurgeLeft]:
-    """Return the files that still name the memory or cannot be read: of sources, the vault, the state and the
-    configuration. With `dry_run`: those that a purge would leave. Of the git directory each object is checked before."""
+    """Return the files that still name the memory or are unreadable: in sources, the vault, the state and the
+    configuration. With `dry_run`: those that a purge would leave.
+
+    The git directory is not examined here: the purge has checked each of its objects.
+    """
     root, state = ormah.vault.root, ormah.state.path.parent
     ours = ormah.vault.tree() if dry_run else {}
     sources = [path for path, text in ormah.index.texts(f"NOT {OF_VAULT}") if wanted.mentions(text)]

@@ -41,9 +41,9 @@ GLANCED = 3
 
 
 def recall(ormah: Ormah, params: RecallParams, caller: Caller, progress: Progress = silent) -> RecallResult:
-    """Search memories for an agent or a person; the memories of the caller's space are ranked higher.
+    """Search memories for an agent or a person, ranking those of the caller's space higher.
 
-    With `sessions` the archive of sessions is searched, with `as_of` the notes as they were at a time or commit: then
+    With `sessions` the archive of sessions is searched, with `as_of` the notes as they were at a time or commit. Then
     nothing counts as used.
     """
     query = SearchQuery.of(params)
@@ -56,7 +56,7 @@ def recall(ormah: Ormah, params: RecallParams, caller: Caller, progress: Progres
         return search(ormah, query, space=space, cwd=place_of(ormah, caller), explain=params.explain)
     with looking_back(ormah, params.as_of, progress, query=query.query) as (past, state, now):
         reworded = Reworded(ormah.history, past, until=now)
-        ranked, hits = _found(ormah, past, query, now=now, reworded=reworded, space=space, explain=params.explain)
+        ranked, hits = _ranked_hits(ormah, past, query, now=now, reworded=reworded, space=space, explain=params.explain)
         degraded = sorted({*ranked.degraded, *past.degraded})
     count = f"{state.notes} {'memory' if state.notes == 1 else 'memories'}"
     prose = f"As of {now:%Y-%m-%d %H:%M} UTC (commit {state.commit[:8]}, {count}):\n{_prose(query, hits, degraded)}"
@@ -65,7 +65,7 @@ def recall(ormah: Ormah, params: RecallParams, caller: Caller, progress: Progres
 
 
 def search_page(ormah: Ormah, params: UiSearchParams) -> RecallResult:
-    """Search memories for a page: no space is preferred, and nothing counts as used."""
+    """Search memories for a page. No space is ranked higher, and nothing counts as used."""
     return search(ormah, SearchQuery.of(params), space=None, explain=params.explain, touch=False)
 
 
@@ -78,15 +78,15 @@ def search(
     explain: bool = False,
     touch: bool = True,
 ) -> RecallResult:
-    """Search memories. `space`: the caller's, `cwd`: a folder in its project; its memories are ranked higher, and others are not excluded (see
-    `query.spaces`).
+    """Search memories, and return the results with the text for an agent. Memories of the caller's `space` are ranked
+    higher; `query.spaces` excludes others. `cwd`: a folder in the project of `space`.
 
     `touch`: record the first `GLANCED` results as weakly used, except those that were found only by an edge. A memory
     that the query names by its id is recorded as used.
     """
     now = ormah.ranking_clock()
     context: dict[str, Any] = {"space": space, "cwd": cwd, "explain": explain}
-    ranked, hits = _found(ormah, ormah.index, query, now=now, reworded=ormah.reworded, **context)
+    ranked, hits = _ranked_hits(ormah, ormah.index, query, now=now, reworded=ormah.reworded, **context)
     if touch:
         ormah.state.asked(now)
         first = [hit.id for hit in hits[:GLANCED] if hit.source in ("search", "temporal")]
@@ -100,7 +100,7 @@ def search(
     return RecallResult(text=_prose(query, hits, degraded), results=hits, degraded=degraded, trace=trace)
 
 
-def _found(
+def _ranked_hits(
     ormah: Ormah,
     index: Reader,
     query: SearchQuery,
@@ -111,6 +111,11 @@ def _found(
     explain: bool,
     cwd: str | None = None,
 ) -> tuple[Ranked, list[RecallHit]]:
+    """Return the ranking of a search, and its results for the answer, at most `query.limit`.
+
+    Memories that say the same are one result. A memory that contradicts a better result is marked as a conflict. A
+    memory that the query names by its id comes first.
+    """
     asked, spare = query, 0
     while True:
         context: dict[str, Any] = {"space": space, "now": now, "explain": explain, "reworded": reworded}
@@ -154,10 +159,10 @@ def _hit(row: NodeRow, **more: Any) -> RecallHit:
 
 
 def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
-    """Return the memory whose id, or a unique prefix of it, is the whole query; and whether the query can only be an
-    id.
+    """Return (the memory whose id or unique id prefix the query is, whether the query can be nothing but an id). A
+    short query may also be a word.
 
-    A short query may also be a word. None if there is no such memory, or if the query has filters: then it is a search.
+    None if there is no such memory, or if the query has filters.
     """
     found = _ID.fullmatch(query.query)
     filters = (query.types, query.tiers, query.spaces, query.tags, query.created_after, query.created_before)

@@ -66,11 +66,11 @@ def nearby(
     *,
     but: Collection[str] = (),
 ) -> list[Near]:
-    """Return memories that are close to the one just `written` (title, content, type): those that are not outdated,
-    and are of this space or global.
+    """Return memories similar to the one just written, at most a few, for the answer. Outdated ones and those of other
+    spaces are left out.
 
-    Those that the new memory seems to replace come first, then the nearest. `near`: (id, cosine), best first. `but`:
-    ids to leave out. While the index is being rebuilt the result is empty: the change itself is stored already.
+    Those that the new memory seems to replace come first, then the most similar. `near`: (id, cosine), best first.
+    `written`: (title, content, type). `but`: ids to leave out. While the index is being rebuilt the result is empty.
     """
     cosines = {node_id: cosine for node_id, cosine in near if cosine >= FAR and node_id not in but}
     now, statement, views = ormah.moment(), read(*written), list[Near]()
@@ -139,15 +139,15 @@ def remember(ormah: Ormah, params: RememberParams, caller: Caller) -> RememberRe
 def store_memory(
     ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replaces: Sequence[str] = ()
 ) -> RememberResult:
-    """Store one memory. The memories that `replaces` names are superseded in the same commit. Of a section of a source,
-    nothing is written: the edge of the new memory to it has it shown behind.
+    """Store one memory. The memories that `replaces` names are marked as superseded in the same commit. One of them
+    that is a section of a source is not written: the `evolved_from` edge of the new memory suffices.
 
-    If a memory with the same space, type, title and content exists and still holds, it is returned (`existing`);
-    nothing is stored. If it is outdated, or a newer memory replaced it, the new one replaces both.
+    If a valid memory with the same space, type, title and content exists, nothing is stored, and that one is returned
+    (`existing`). If it is outdated, or a newer memory replaced it, the new memory replaces both.
 
     Raises:
-        BadRequest, NotFound, Ambiguous: a link's target, or a memory to replace. VaultBusy: the write could not even be
-        queued.
+        BadRequest, NotFound, Ambiguous: a link's target or a memory to replace is invalid, unknown, or not unique.
+        VaultBusy: the write could not even be queued.
     """
     older = [ormah.index.note(node_id) for node_id in dict.fromkeys(map(ormah.index.resolve, replaces))]
     refuse_self(ormah, *(row.id for row in older))
@@ -242,8 +242,8 @@ def store_memory(
 def _links(
     ormah: Ormah, asked: list[LinkRequest], near: list[tuple[str, float]], space: str | None, older: Sequence[NodeRow]
 ) -> list[tuple[NoteLink, NodeRow]]:
-    """Return the edges of a new note: to the memories it replaces, those requested, then `related_to` its nearest
-    neighbours."""
+    """Return (link, its target) for each edge of a new note: to the memories that it replaces, then those requested,
+    then `related_to` its nearest neighbours."""
     linking = ormah.settings.linking
     now = ormah.moment()
     made: dict[tuple[str, EdgeType], tuple[NoteLink, NodeRow]] = {

@@ -109,8 +109,8 @@ def _scores(
 
 
 def _late(asked: QueryVectors, documents: Sequence[DocumentVectors]) -> NDArray[np.float32]:
-    """Return the late-interaction score of a question with each text. A token of the question weighs the more, the
-    fewer of the texts contain it."""
+    """Return the late-interaction score of a question with each text. The fewer of the texts contain a token of the
+    question, the more it weighs."""
     ids = [np.concatenate([piece.token_ids for piece in document.pieces]) for document in documents]
     codes = [np.concatenate([piece.tokens for piece in document.pieces]) for document in documents]
     have = Counter(int(token) for tokens in ids for token in np.unique(tokens))
@@ -127,7 +127,7 @@ def _late(asked: QueryVectors, documents: Sequence[DocumentVectors]) -> NDArray[
 
 
 def passage(text: str, terms: Sequence[str], limit: int = PASSAGE) -> str:
-    """Return the part of a text, about `most` characters of whole lines or words, that has the most of `terms`."""
+    """Return the part of a text that has the most of `terms`: whole lines or words, about `limit` characters."""
     if len(text) <= limit:
         return text
     step = limit // 3
@@ -146,8 +146,10 @@ def passage(text: str, terms: Sequence[str], limit: int = PASSAGE) -> str:
 def _exchanges(
     archive: SessionArchive, found: Sequence[tuple[Archived, float, str]], limit: int, terms: Sequence[str]
 ) -> list[api.Exchange]:
-    """Return at most `limit` exchanges, those around the turns in `found`. Each comes once, at the rank of its best
-    turn. `found`: (turn, score, the part of the turn to quote), best first."""
+    """Return at most `limit` exchanges: those around the turns in `found`, best first, each once.
+
+    `found`: (turn, score, the part of the turn to quote), best first.
+    """
     chosen: list[tuple[Archived, float, list[api.SaidTurn]]] = []
     seen: set[int] = set()
     for best, score, part in found:
@@ -191,7 +193,7 @@ def opening(row: SessionRow) -> str:
 
 
 def dialogue(one: api.Exchange) -> list[str]:
-    """Return what was said in an exchange, a line for each side, for an agent."""
+    """Return what was said in an exchange as lines for an agent, one for each side."""
     return [
         f"   {'You' if line.role == 'user' else 'Agent'}: {shortened(' '.join(line.text.split()), 400)}"
         for line in one.said
@@ -213,9 +215,11 @@ def _prose(query: SearchQuery, exchanges: Sequence[api.Exchange], degraded: Sequ
 
 
 def sessions(archive: SessionArchive, index: Index, params: api.SessionsParams) -> api.SessionsResult:
-    """Return the newest sessions that match `params`; with `session_id`, the session whose id begins with it, and its turns.
+    """Return the newest sessions that match `params`. With `session_id`: the session whose id begins with it, and its
+    turns.
 
-    Raises NotFound, Ambiguous: no session, or several, have an id that begins with `session_id`.
+    Raises:
+        NotFound, Ambiguous: no session, or several, have an id that begins with `session_id`.
     """
     total, turns = archive.count()
     extracted = index.extracted_from()

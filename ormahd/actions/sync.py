@@ -56,19 +56,20 @@ PATIENCE: Final = 10.0
 
 
 def sync(ormah: Ormah, caller: Caller, progress: Progress) -> SyncResult:
-    """Sync with the remote that the current branch follows, or `REMOTE`.
+    """Sync with the remote that the current branch follows, or with the one named `REMOTE`.
 
     Raises:
-        Unavailable: the remote is unreachable; all changes are safe here. NotFound: there is no remote yet.
-        Conflict: something needs to be resolved by a person; nothing was changed.
-        VaultBusy: another git operation or sync is under way.
+        Unavailable: the remote is unreachable. All changes are safe in the local vault.
+        NotFound: there is no remote yet.
+        Conflict: a person has to resolve something; nothing was changed.
+        VaultBusy: another git operation or sync is running.
     """
     with one_at_a_time(ormah):
         return sync_with(ormah, find(ormah.vault.git, REMOTE), caller, progress)
 
 
 def sync_by_itself(ormah: Ormah) -> None:
-    """Run a sync that the timer started. Errors are logged: an unreachable remote as info, a missing one as debug."""
+    """Run the automatic sync. Errors are logged: an unreachable remote as info, a missing one as debug."""
     try:
         done = sync(ormah, Caller(agent=JOB), lambda *_: None)
     except Unreachable as exc:
@@ -88,8 +89,11 @@ def sync_by_itself(ormah: Ormah) -> None:
 
 @contextmanager
 def one_at_a_time(ormah: Ormah) -> Iterator[None]:
-    """Context manager: let one sync run at a time, and record its outcome, which `status` shows. Raises VaultBusy if
-    another sync does not end in time."""
+    """Context manager: let one sync run at a time, and record its outcome for `status`.
+
+    Raises:
+        VaultBusy: another sync does not end in time.
+    """
     state = ormah.syncing
     if not state.busy.acquire(timeout=ormah.settings.sync.timeout_seconds):
         raise VaultBusy("another sync is under way", hint="see: ormahctl status")
@@ -118,7 +122,7 @@ def network(ormah: Ormah) -> Network:
 
 
 def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) -> SyncResult:
-    """Do what `sync` does, with a given remote. The caller holds `one_at_a_time`."""
+    """Sync with the given remote. Else as `sync`. The caller holds `one_at_a_time`."""
     vault, wire, branch = ormah.vault, network(ormah), remote.branch.removeprefix("refs/heads/")
     totals: dict[str, Any] = {"pulled": 0, "pushed": 0, "waiting": 0, "conflicts": [], "replaced": []}
     out = SyncResult(remote=remote.name, branch=branch, commit=None, **totals)
@@ -137,7 +141,7 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) 
             if tip is not None:
                 progress(0, 0, "joining")
                 before = vault.head()
-                pulled, joined = _take_in(ormah, remote, tip, caller)
+                pulled, joined = _join_remote(ormah, remote, tip, caller)
                 out.pulled += pulled
                 out.conflicts += joined
                 if pulled and before is not None:
@@ -169,9 +173,9 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) 
         )
 
 
-def _take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[int, list[ConflictItem]]:
-    """Join the commit `tip` of the remote's branch to the vault's branch. Return the number of commits that came in,
-    and the conflicts that were set aside."""
+def _join_remote(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[int, list[ConflictItem]]:
+    """Merge the commit `tip` of the remote's branch into the vault's branch. Return (number of commits that came in,
+    conflicts whose other version was stored in `.ormah`)."""
     vault = ormah.vault
 
     def decide(head: str) -> Plan | None:
@@ -180,10 +184,9 @@ def _take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[in
         check_remote_history(vault, remote, tip)
         base, card = merge_base(vault, head, tip), card_of(vault, tip)
         if card is None:
-            raise Conflict(
-                f"{remote.name}/{remote.branch.removeprefix('refs/heads/')} holds no Ormah vault; nothing was taken in",
-                hint="set up another remote: ormahctl sync setup URL --replace",
-            )
+            what = f"{remote.name}/{remote.branch.removeprefix('refs/heads/')} holds no Ormah vault"
+            hint = "set up another remote: ormahctl sync setup URL --replace"
+            raise Conflict(f"{what}; nothing was taken in", hint=hint)
         if card.id != vault.id or base is None:
             raise Conflict(
                 f"{remote.name} holds another vault than this one; nothing was taken in",
@@ -198,10 +201,10 @@ def _take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[in
 
 
 def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, caller: Caller) -> list[ConflictItem]:
-    """Plan a join of another commit with HEAD, and carry it out. Do both again if HEAD moved meanwhile, or if a file
-    that blocked the join, because it was being edited, is committed now.
+    """Plan the merge of another commit into HEAD, and carry it out. Return the conflicts. Do both again if HEAD moved
+    meanwhile, or if a file that blocked the merge, because it was being edited, is committed now.
 
-    `decide`: returns the plan for a HEAD commit; None if there is nothing to join.
+    `decide`: returns the plan for a HEAD commit; None if there is nothing to merge.
     """
     vault = ormah.vault
     end = time.monotonic() + PATIENCE
@@ -219,16 +222,16 @@ def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, calle
                 raise
             continue
         except Displaced as exc:
-            if not _comes_to_rest(ormah, exc, end):
-                raise _in_the_way(ormah, exc) from exc
+            if not _wait_committed(ormah, exc, end):
+                raise _blocked_error(ormah, exc) from exc
             continue
         ormah.reconciler.scan()
         return [item(one) for one in waiting(vault.root) if done is not None and one.op == done.op]
 
 
-def _comes_to_rest(ormah: Ormah, found: Displaced, end: float) -> bool:
-    """Wait until the file that blocks the join is committed as a person's edit. Return False if that does not
-    happen, or not before `end`."""
+def _wait_committed(ormah: Ormah, found: Displaced, end: float) -> bool:
+    """Wait until the file that blocks the merge is committed as a person's edit. Return False if that does not happen
+    before `end` (monotonic time)."""
     path = str(found.data["path"])
     vault = ormah.vault
     while True:
@@ -242,8 +245,8 @@ def _comes_to_rest(ormah: Ormah, found: Displaced, end: float) -> bool:
             return False
 
 
-def _in_the_way(ormah: Ormah, found: Displaced) -> Conflict:
-    """Return the error for a file that blocks the join, with what a person can do."""
+def _blocked_error(ormah: Ormah, found: Displaced) -> Conflict:
+    """Return the error for a file that blocks the merge, with what a person can do."""
     path = str(found.data["path"])
     if ormah.vault.committed(path) is None:
         what = f"{path} is in the way: the remote has a file there, and yours is not in git; nothing was taken in"
@@ -265,12 +268,13 @@ MAX_URL: Final = 4_000
 def setup(ormah: Ormah, params: SyncSetupParams, caller: Caller, progress: Progress) -> SyncSetupResult:
     """Make `url` the vault's remote and sync with it.
 
-    `replace`: even if another remote is configured. `ask`: if `url` holds another vault, only return that it would be
-    joined; otherwise join it.
+    `replace`: do so even if another remote is configured. `ask`: if `url` holds another vault, only return that it
+    would be joined. Without `ask` it is joined.
 
     Raises:
-        BadRequest: not an address. Unavailable: the remote is unreachable. Conflict: another remote is configured, or
-        `url` holds something other than an Ormah vault; nothing was changed.
+        BadRequest: `url` is no address.
+        Unavailable: the remote is unreachable.
+        Conflict: another remote is configured, or `url` holds something other than an Ormah vault; nothing was changed.
     """
     address = params.url.strip()
     if not address or len(address) > MAX_URL or "\n" in address or "\0" in address or address.startswith("-"):
@@ -295,8 +299,8 @@ def setup(ormah: Ormah, params: SyncSetupParams, caller: Caller, progress: Progr
             their_branch = branch if branch in heads.branches else heads.default
             remote = Remote(name, address, their_branch or branch, known=False)
             if their_branch is None:
-                return _set_up("empty", remote, ormah.vault.id, synced=_first_sync(ormah, remote, caller, progress))
-            return _not_empty(ormah, wire, remote, caller, progress, agreed=not params.ask)
+                return _result("empty", remote, ormah.vault.id, synced=_first_sync(ormah, remote, caller, progress))
+            return _sync_or_join(ormah, wire, remote, caller, progress, agreed=not params.ask)
         except Unreachable as exc:
             # no later sync will try a remote that is not configured yet
             if exc.data.get("reason") != DENIED and configured(git, name) != address:
@@ -311,15 +315,20 @@ def _first_sync(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress
     return done
 
 
-def _set_up(state: str, remote: Remote, vault_id: str, **more: Any) -> SyncSetupResult:
+def _result(state: str, remote: Remote, vault_id: str, **more: Any) -> SyncSetupResult:
     """Return the answer of `sync setup`, with the password removed from the remote's address."""
     return SyncSetupResult(state=state, remote=remote.name, url=redact_urls(remote.url), vault_id=vault_id, **more)
 
 
-def _not_empty(
+def _sync_or_join(
     ormah: Ormah, wire: Network, remote: Remote, caller: Caller, progress: Progress, *, agreed: bool
 ) -> SyncSetupResult:
-    """Sync with the remote, join its vault, or refuse, by what it holds."""
+    """Sync with a remote that has commits. If it holds another vault, join that one if the person `agreed`, else return
+    that it would be joined.
+
+    Raises:
+        Conflict: the remote holds no vault, or this vault with an unrelated history.
+    """
     vault = ormah.vault
     check_our_history(vault, remote, wire)
     with as_before(vault.git, remote) as keep:
@@ -342,22 +351,23 @@ def _not_empty(
                     hint="see what differs with git in the vault; `git push --force` hands out this one",
                 )
             keep()
-            return _set_up("ours", remote, vault.id, synced=_first_sync(ormah, remote, caller, progress))
+            return _result("ours", remote, vault.id, synced=_first_sync(ormah, remote, caller, progress))
         memories = sum(path.lower().endswith(".md") for path in vault.tree(tip))
         if not agreed:
-            return _set_up("would_join", remote, card.id, former_id=vault.id, memories=memories)
+            return _result("would_join", remote, card.id, former_id=vault.id, memories=memories)
         former = vault.id
-        _join(ormah, remote, tip, card, caller, progress)
+        _join_other_vault(ormah, remote, tip, card, caller, progress)
         keep()
         follow(vault.git, remote)  # the join is complete, even if the push fails now
         with saying(lambda: "the two vaults are one here, and what only this machine has was not handed out yet"):
             done = _first_sync(ormah, remote, caller, progress)
         done.pulled += count(vault, tip, head)
-        return _set_up("joined", remote, card.id, former_id=former, memories=memories, synced=done)
+        return _result("joined", remote, card.id, former_id=former, memories=memories, synced=done)
 
 
-def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, progress: Progress) -> None:
-    """Join another vault: take over its id and self node, and keep the notes of both."""
+def _join_other_vault(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, progress: Progress) -> None:
+    """Join another vault: take over its id and self node, and keep the notes of both. `tip`: its last commit. `card`:
+    its card."""
     vault = ormah.vault
     progress(0, 0, "joining")
     ormah.reconciler.scan()

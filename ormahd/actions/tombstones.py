@@ -40,8 +40,8 @@ def of_notes(ormah: Ormah, notes: Iterable[Note]) -> list[Tombstone]:
 
 
 def of_statements(ormah: Ormah, statements: Iterable[tuple[str | None, str]]) -> list[Tombstone]:
-    """Return a tombstone for each pair of a statement in normal form and the key of the turn that said it. A
-    statement that is not known any more is None."""
+    """Return a tombstone for each (statement in normal form, key of the turn that said it). The statement is None if it
+    is not known any more."""
     pairs = list(statements)
     if not pairs:
         return []

@@ -41,7 +41,8 @@ from ormahd.vault.vault import Vault
 
 
 def export(index: Index, vault: Vault, params: ExportParams) -> ExportResult:
-    """Return a page of memories in the order of their ids, after the id `after`. `next` is None on the last page."""
+    """Return a page of memories in the order of their ids, beginning after the id `after`. `next` is the last id of the
+    page, None on the last page."""
     ids = [one for one in sorted(index.ids(MEMORIES)) if params.after is None or one > params.after]
     page = ids[: params.limit]
     edges: dict[str, list[dict[str, Any]]] = {one: [] for one in page}
@@ -183,7 +184,8 @@ _DERIVED = (
 def _store(
     ormah: Ormah, wanted: list[tuple[int, ImportLine]], caller: Caller, run: str
 ) -> tuple[int, int, list[ImportFailure]]:
-    """Store the memories of the lines `wanted`, as (number, line). Return (stored, skipped, failed)."""
+    """Store the memories of `wanted`, pairs of line number and line, in one commit as part of the run `run`. Return
+    (number stored, number skipped, failures)."""
     now = ormah.moment()
     fresh: dict[tuple[str | None, NodeType, str | None, str], _New] = {}
     skipped, failed = 0, []
@@ -196,7 +198,7 @@ def _store(
             skipped += 1
             continue
         try:
-            node_id = _id(ormah, line, ids)
+            node_id = _id_for(ormah, line, ids)
         except OrmahError as exc:
             failed.append(_failure(number, exc))
             continue
@@ -242,9 +244,9 @@ def _store(
     return len(new), skipped, failed
 
 
-def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
-    """Return the id for the memory of `line`: the line's own, or a new one if it has none or its short id is in use.
-    None if the vault has that memory already. `taken`: short ids in use besides the vault's."""
+def _id_for(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
+    """Return the id for the memory of `line`; None if the vault has that memory already. It is the line's own id, or a
+    new one if the line has none or another memory has its short id. `taken`: short ids in use besides the vault's."""
     if line.id is None:
         return ormah.index.new_id(taken)
     if not is_node_id(line.id):
@@ -256,8 +258,13 @@ def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
 
 
 def _edge(ormah: Ormah, new: list[_New], lost: set[str], number: int, asked: LinkRequest) -> NoteLink:
-    """Return the edge for `asked`, connection `number` of a line, from 0. Raises BadRequest if its target cannot be found, or is
-    one of the memories that failed (`lost`)."""
+    """Return the link for `asked`, which is connection `number` (from 0) of a line.
+
+    `new`: the memories of this import. `lost`: ids of those that failed.
+
+    Raises:
+        BadRequest: the target cannot be found, or is one of `lost`.
+    """
     if asked.target in lost:
         raise BadRequest(f"connections[{number}].target: its own line failed")
     inside = next((item for item in new if item.line.id is not None and item.line.id == asked.target), None)

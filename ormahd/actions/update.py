@@ -56,7 +56,8 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
     """Change the node that `node_id` names (full id or unique prefix).
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the id, or an invalid change. Conflict: `expect` is not the note's digest.
+        NotFound, Ambiguous, BadRequest: the id is unknown, not unique or invalid, or a change is invalid.
+        Conflict: `expect` is not the note's digest.
         InvalidNote: the note cannot be read, so it is left unchanged.
     """
     if params.evidence:
@@ -87,6 +88,7 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
         near = ormah.index.neighbours(title, content, NEIGHBOURS + 1)
 
     def attempt() -> WriteResult:
+        """Read the note, make the changes and commit them. Return the answer."""
         seen = see(ormah, node_id)
         if params.expect is not None and params.expect != seen.digest:
             raise Conflict(f"{seen.path} changed since it was read", hint="read it again", data={"digest": seen.digest})
@@ -130,13 +132,11 @@ def update(ormah: Ormah, params: UpdateParams, caller: Caller) -> WriteResult:
         others = nearby(ormah, near, statement, space, but=kin)
         lines = [f"Updated: {name} (id: {node_id}): {named}"]
         if seen.note.guard and caller.source != PERSON and changed & {"title", "space", "paths", "commands", "content"}:
-            lines.append(
-                f"Its guard waits until the person confirms it: ormahctl update {short_id(node_id)} --guard {seen.note.guard}"
-            )
+            command = f"ormahctl update {short_id(node_id)} --guard {seen.note.guard}"
+            lines.append(f"Its guard waits until the person confirms it: {command}")
         lines += [*demotions(demoted), *advice(others, short_id(node_id))]
-        return written(
-            ormah, "\n".join(lines), seen, tx, redacted=found, demoted=[row.id for row in demoted], near=others
-        )
+        ids = [row.id for row in demoted]
+        return written(ormah, "\n".join(lines), seen, tx, redacted=found, demoted=ids, near=others)
 
     return amending(ormah, attempt)
 

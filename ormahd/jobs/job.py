@@ -186,13 +186,13 @@ class Job(Protocol):
     def name(self) -> str: ...
 
     def plan(self, context: RunContext) -> Iterator[Step]:
-        """Yield changes to commit, changes to propose and reports of work done, best first. A second run right after
-        the first yields nothing new."""
+        """Yield changes to commit, changes to propose and reports of work done, best first. A second run that follows
+        at once yields nothing new."""
         ...
 
 
 def note_edits(ormah: Ormah, node_id: str, **changes: Any) -> list[Edit]:
-    """Return the edit of a memory's note, with `updated` set; nothing if the note stays as it is.
+    """Return the edit of a memory's note, with `updated` set; an empty list if the note stays the same.
 
     `changes`: the arguments of `note.edit.edit`.
     """
@@ -206,13 +206,14 @@ def note_edits(ormah: Ormah, node_id: str, **changes: Any) -> list[Edit]:
 def apply(
     ormah: Ormah, change: PlannedChange, caller: Caller, *, run: str | None, decision: Sequence[Edit] = ()
 ) -> Outcome | None:
-    """Commit `change`, and in the same commit the line that a person decided so. Return None if the change has no edits
-    left to make.
+    """Commit `change`, and in the same commit the lines `decision`, which record a person's decision. Return None if no
+    edit is left to make.
 
     Raises:
-        Conflict: a note in `based_on` was edited since the change was planned. NotFound, InvalidNote: such a note is gone or
-            cannot be read.
-        BadRequest, Conflict, NotFound: the change is no longer possible. VaultBusy: another process holds git.
+        Conflict: a note in `based_on` was edited since the change was planned.
+        NotFound, InvalidNote: such a note was removed or is unreadable.
+        BadRequest, Conflict, NotFound: the change is no longer possible.
+        VaultBusy: another process holds git.
     """
     with ormah.writing:
         for node_id, digest in change.based_on.items():

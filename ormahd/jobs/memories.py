@@ -40,7 +40,7 @@ def propose_memory(ormah: Ormah, proposals: Proposals, title: str, text: str, ki
 
 
 def propose_learned(ormah: Ormah, proposals: Proposals, one: PlannedMemory) -> None:
-    """Store a proposal to remember what was found in a session."""
+    """Store a proposal to remember `one`, a memory found in a session."""
     fields = ("title", "content", "type", "space", "confidence", "source", "said_in", "because")
     payload = {name: getattr(one, name) for name in fields}
     payload |= {"tags": list(one.tags), "created": one.created.isoformat()}

@@ -40,7 +40,8 @@ class NearMemories:
         """Ids of notes that Ormah never writes to. They are not returned as neighbours."""
 
     def of(self, node_id: str) -> list[tuple[str, float]]:
-        """Return up to REACH neighbours. Some may have been deleted since the search: the caller must check."""
+        """Return up to REACH neighbours as (id, cosine), nearest first. Some may have been deleted since the search:
+        the caller must check."""
         if node_id not in self._known:
             self.prefetch([node_id])
         return self._known[node_id]

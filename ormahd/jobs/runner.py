@@ -131,7 +131,7 @@ class Runner:
     # ------------------------------------------------------------ status and pausing
 
     def named(self, name: str, *, one: bool = False) -> list[str]:
-        """Return the names of the jobs that `name` means: one job, or every job for "all" (not with `one`).
+        """Return the names of the jobs that `name` means: one job, or every job for "all" (not allowed with `one`).
 
         Raises:
             NotFound: there is no such job.
@@ -152,8 +152,8 @@ class Runner:
         return [JobStatus(name, self.runs.past(name), paused.get(name), name in running) for name in self.jobs]
 
     def pause(self, names: Sequence[str]) -> PausedResult:
-        """Pause jobs: until resumed, they do not run by themselves. If a job is running, it ends after its
-        current change."""
+        """Pause jobs: until resumed, they do not run by themselves. A running job ends after its current change. Return
+        the jobs that are paused now."""
         self.runs.pause(list(names))
         with self._marks:
             self._halted.update(self._running.intersection(names))
@@ -205,8 +205,8 @@ class Runner:
         """Run these jobs one after the other as one run, and return their results.
 
         If a job fails, its result has an `error`, and the next job runs. Jobs that did not start because the daemon
-        stops have no result. `force`: without limits. `by_itself`: the timetable requested the run, so paused jobs
-        are omitted.
+        stops have no result. `dry`: change nothing. `force`: without limits. `by_itself`: the timetable requested the
+        run, so paused jobs are left out.
 
         Raises:
             Unavailable: the daemon stops.

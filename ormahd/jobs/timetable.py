@@ -113,7 +113,7 @@ class Timetable:
             self._stopping.wait(LOOK_S if idle is None else min(LOOK_S, max(1.0, idle)))
 
     def _maintain(self) -> None:
-        """Run the jobs that are due, in the order of `JOBS`. A paused job stays due, and runs once when it is
+        """Run the jobs that are due, in the order of `JOBS`. A paused job remains due, and runs once when it is
         resumed."""
         if self._due:
             paused = self.runner.runs.paused()

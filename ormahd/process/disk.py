@@ -278,15 +278,15 @@ def make_folder(root: Path, name: str) -> Path:
 
 
 def note(folder: Path, name: str, why: str) -> None:
-    """Append a line about `name` to the README.txt in `folder`, which `findings` reads."""
+    """Append a line about `name` to the README.txt in `folder`. `findings` reads these lines."""
     folder.mkdir(mode=0o700, exist_ok=True)
     with (folder / README).open("a", encoding="utf-8", errors="surrogateescape") as file:
         file.write(f"{name} {why}\n")
 
 
 def findings(root: Path) -> list[tuple[str, str]]:
-    """Return (what was set aside, what a person can do about it) for each line that `note` wrote in the vault at
-    `root`. A person ends this by deleting the folder with the lines."""
+    """Return (what was moved aside, what a person can do about it) for each line that `note` wrote in the vault at
+    `root`. A person ends the finding by deleting the folder with these lines."""
     mend = f"look whether anything is missing (ormahctl verify), then: rm -r {root / FOLDER}"
     try:
         lines = (root / FOLDER / README).read_text("utf-8", "replace").splitlines()

@@ -48,8 +48,10 @@ _searched = 0.0
 
 
 def first() -> AbstractContextManager[None]:
-    """Mark urgent work (a client waits for it) as begun, at this call. It ends with the block of the returned context
-    manager, which must be entered once, in any thread. Until then `give` waits in other threads."""
+    """Return a context manager for urgent work, which a client waits for. The work counts as begun at this call.
+
+    It ends with the block, which must be entered once, in any thread. Until then `give` waits in other threads.
+    """
     global _first  # noqa: PLW0603 - of the process, as the interpreter's lock is
     with _lock:
         _first += 1
@@ -105,7 +107,7 @@ class ParallelThreads:
 
         def run() -> T:
             _mine.urgent = urgent
-            _waking(eager=urgent)
+            _set_scheduling(eager=urgent)
             return work()
 
         return self._pool.submit(run).result
@@ -116,7 +118,7 @@ class ParallelThreads:
 
 
 def asked_lately() -> bool:
-    """Whether urgent work runs, or ended less than `LATELY_S` ago: bulk work then leaves a core free."""
+    """Return whether urgent work runs, or ended less than `LATELY_S` ago. Bulk work then leaves a core free."""
     return bool(_first) or time.monotonic() - _urgent_ended < LATELY_S
 
 
@@ -127,8 +129,8 @@ def searched() -> None:
 
 
 def searched_lately() -> bool:
-    """Whether urgent work runs, or urgent work or a search ended less than `LATELY_S` ago: work that can be deferred
-    then waits."""
+    """Return whether urgent work runs, or urgent work or a search ended less than `LATELY_S` ago. Work that can be
+    deferred then waits."""
     return asked_lately() or time.monotonic() - _searched < LATELY_S
 
 
@@ -144,15 +146,15 @@ def patient() -> None:
     Threads that pass the GIL to each other wake very often, and would each time preempt a process that is just
     starting, such as the hook of a prompt.
     """
-    _waking(eager=False)
+    _set_scheduling(eager=False)
 
 
 def eager() -> None:
     """Undo `patient` for this thread. For threads that receive requests, or work on a request with a waiting client."""
-    _waking(eager=True)
+    _set_scheduling(eager=True)
 
 
-def _waking(*, eager: bool) -> None:
+def _set_scheduling(*, eager: bool) -> None:
     """Let Linux wake this thread quickly (`eager`), or schedule it as batch work. Does nothing on other systems."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # a sandbox may forbid it; the priority then stays as it was
@@ -227,8 +229,8 @@ class KeyedLocks:
 
     @contextmanager
     def take(self, key: str) -> Iterator[None]:
-        """Context manager: hold the lock of `key` (such as a request's id) during the block, so that of several
-        threads with the same key only one is in it."""
+        """Context manager: hold the lock of `key` (such as a request's id) during the block. Threads with the same key
+        run the block one at a time."""
         with self._lock:
             lock, holders = self._locks.get(key, (threading.Lock(), 0))
             self._locks[key] = (lock, holders + 1)

@@ -50,7 +50,7 @@ class Signals:
         return set(self._out.recv(4096))
 
     def broken(self) -> None:
-        """Make `wait` return `BROKEN`, because a thread that the daemon needs has ended. Callable from any thread."""
+        """Make `wait` return `BROKEN`, because a thread that the daemon needs has ended. Any thread may call it."""
         self._in.send(bytes([BROKEN]))
 
 
@@ -59,7 +59,7 @@ LABEL: Final = "io.ormah.ormahd"
 
 
 def is_supervised(environ: Mapping[str, str], pid: int) -> bool:
-    """Whether systemd or launchd started the process `pid`, which then stays in the foreground."""
+    """Return whether systemd or launchd started the process `pid`. It then stays in the foreground."""
     if "NOTIFY_SOCKET" in environ or environ.get("LISTEN_PID") == str(pid):
         return True
     return sys.platform == "darwin" and environ.get("XPC_SERVICE_NAME") == LABEL

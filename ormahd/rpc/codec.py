@@ -58,7 +58,7 @@ class Frames:
 
     @property
     def kind(self) -> bytes | None:
-        """The kind of the frame that is arriving; None if no byte has arrived or the first byte is no valid kind."""
+        """The kind of the arriving frame; None if no byte has arrived or the first byte is no valid kind."""
         kind = bytes(self._data[:1])
         return kind if kind in KINDS else None
 
@@ -233,7 +233,8 @@ def unknown_method(method: str) -> BadRequest:
 
 
 def _fault(kind: bytes, body: bytes, exc: Exception, where: str, hint: str) -> BadRequest:
-    """Turn msgspec's error about a body into a BadRequest that names the field."""
+    """Return msgspec's error about a body as a BadRequest that names the field. `where`: the value that the body is,
+    for the message."""
     text = str(exc)
     if isinstance(exc, RecursionError):
         return BadRequest(f"{where}: nested too deeply", hint=hint, data={"field": ""})

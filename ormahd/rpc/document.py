@@ -25,7 +25,7 @@ default means that it may be left out. `Count` is an integer from 1 to 10,000, `
 
 
 def current() -> str:
-    """Return the whole PROTOCOL.md: the handwritten part as the file has it, the line `MARK`, and the newly generated
+    """Return the text that PROTOCOL.md should have: its handwritten part, the line `MARK`, and the newly generated
     part."""
     written = FILE.read_text("utf-8").partition(MARK)[0]
     return written + MARK + "\n" + "\n".join(_generated()) + "\n"

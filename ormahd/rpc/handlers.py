@@ -78,7 +78,11 @@ CAPABILITIES = ("json", "msgpack", "progress", "request_id")
 
 
 def hello(vault: Vault, ormah: Ormah, params: api.HelloParams) -> api.HelloResult:
-    """Return what this daemon is. Raises Incompatible: the caller speaks another protocol."""
+    """Return the versions and capabilities of this daemon.
+
+    Raises:
+        Incompatible: the caller speaks another protocol.
+    """
     if params.protocol != api.PROTOCOL:
         raise Incompatible(
             f"this daemon ({__version__}) speaks protocol {api.PROTOCOL}, the caller {params.protocol}",
@@ -186,8 +190,11 @@ def resolve_conflict(vault: Vault, params: api.ResolveConflictParams) -> api.Res
 
 
 def look(ormah: Ormah, params: api.IngestPathParams, caller: Caller) -> api.IngestPathResult:
-    """Return what is in the files at a path. Raises BadRequest for conversations if `sessions.exclude` covers the
-    caller's folder."""
+    """Return what is in the files at a path, without importing them.
+
+    Raises:
+        BadRequest: they are conversations, and `sessions.exclude` covers the caller's folder.
+    """
     found = look_at(ormah, params)
     if found.files:
         _refuse_unkept(ormah, caller)
@@ -211,7 +218,7 @@ def ingest_conversation(
     caller: Caller,
     progress: Progress,
 ) -> api.IngestedFile:
-    """Archive a conversation that came with the request, and make memories of what it says.
+    """Archive a conversation that came with the request, and extract memories from it.
 
     Raises:
         BadRequest: it is empty or in no known format, or the caller works in a folder of `sessions.exclude`.
@@ -240,7 +247,7 @@ def ingest_sessions(
     caller: Caller,
     progress: Progress,
 ) -> api.IngestedFile:
-    """Archive the sessions in the file `params.path`, then make memories of what is new in them.
+    """Archive the sessions in the file `params.path`, then extract memories from their new turns.
 
     Raises:
         BadRequest: the caller works in a folder of `sessions.exclude`, and this is no backfill.
@@ -366,10 +373,11 @@ COMPARED_S = 600.0
 
 
 def _wait_compared(ormah: Ormah, progress: Progress) -> None:
-    """Wait until a daemon that has just started has compared the index with the vault.
+    """Wait until the daemon has compared the index with the vault, as it does after its start.
 
     Raises:
-        Unavailable: the daemon stops. NotReady: it takes too long.
+        Unavailable: the daemon stops.
+        NotReady: it takes too long.
     """
     end = time.monotonic() + COMPARED_S
     while ormah.phase in {"starting", "reconciling"}:

@@ -56,7 +56,11 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def guarded(directory: Path) -> None:
-    """Create the directory with mode 0700, or check that no other user can write to an existing one. Raises BadRequest."""
+    """Create the directory with mode 0700, or check that no other user can write to an existing one.
+
+    Raises:
+        BadRequest: another user can.
+    """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = directory.stat()

@@ -118,7 +118,7 @@ class Server:
         return [self._listener.lost or f"the socket {self.path} was taken away; it is being made again"]
 
     def alive(self, within: float) -> bool:
-        """Whether the server's loop has run in the last `within` seconds. It runs at least every 10 seconds."""
+        """Return whether the server's loop has run in the last `within` seconds. It runs at least every 10 seconds."""
         return self._thread.is_alive() and time.monotonic() - self._beat < within
 
     def start(self, answer: Answer, hook: Hook | None = None) -> None:
@@ -160,7 +160,7 @@ class Server:
                 time.monotonic() < self._flush_until and any(channel.pending for channel in self._channels)
             ):
                 self._beat = time.monotonic()
-                for key, mask in self._selector.select(self._patience()):
+                for key, mask in self._selector.select(self._wait_seconds()):
                     if isinstance(key.data, Channel):
                         self._serve(key.data, mask)
                     else:
@@ -183,11 +183,11 @@ class Server:
                 self._close(channel)
             self._selector.close()
 
-    def _patience(self) -> float:
+    def _wait_seconds(self) -> float:
         """Return how many seconds the loop may wait for input before periodic work is due."""
         if self._flush_until is not None:
             return 0.05
-        timed = self._timed or self._listener.deaf_until is not None
+        timed = self._timed or self._listener.paused_until is not None
         if timed:
             return self._tick
         now = time.monotonic()
@@ -236,8 +236,8 @@ class Server:
         return True
 
     def _serve(self, channel: Channel, mask: int) -> None:
-        """Serve one connection once: send, receive, start complete requests, and update what to wait for. `mask`:
-        READ, WRITE or both: what the socket is ready for."""
+        """Serve one connection once: send, receive, start complete requests, and update what the selector waits for.
+        `mask`: READ, WRITE or both, for which the socket is ready."""
         if channel.closed:
             return
         try:
@@ -246,13 +246,13 @@ class Server:
             if mask & READ:
                 channel.receive()
             channel.rested = time.monotonic()
-            self._pump(channel)
+            self._take_frames(channel)
             self._settle(channel)
         except Exception:  # an error on one connection must not affect the others
             log.exception("a connection broke")
             self._close(channel)
 
-    def _pump(self, channel: Channel) -> None:
+    def _take_frames(self, channel: Channel) -> None:
         """Take the complete frames of a connection, as long as it has capacity. Send an error for an invalid or
         incomplete frame."""
         while not channel.closing and not channel.full:
@@ -264,7 +264,7 @@ class Server:
             if frame is None:
                 break
             channel.frame_since = None
-            self._take(channel, *frame)
+            self._handle_frame(channel, *frame)
         if channel.ended and channel.frames.partial and not channel.closing and not channel.full:
             error = BadRequest(
                 f"frame: it ended after {channel.frames.partial} bytes, before it was whole",
@@ -273,7 +273,7 @@ class Server:
             )
             self._refuse(channel, channel.frames.kind, error)
 
-    def _take(self, channel: Channel, kind: bytes, body: bytes) -> None:
+    def _handle_frame(self, channel: Channel, kind: bytes, body: bytes) -> None:
         """Handle one frame: give it to a worker thread, subscribe, or send an error at once."""
         if self._stopping.is_set():
             if kind in OPAQUE:
@@ -287,7 +287,7 @@ class Server:
                 channel.send(self._desk.error(kind, read_id(kind, body), error))
             return
         if kind in OPAQUE:
-            self._begin("hook" if kind == HOOK else "merge", channel, kind, body)
+            self._enqueue("hook" if kind == HOOK else "merge", channel, kind, body)
             return
         try:
             call = read_call(kind, body)
@@ -302,7 +302,7 @@ class Server:
         if call.method == SUBSCRIBE and self._subscriptions is not None:
             self._subscribe(channel, kind, call, self._subscriptions)
         else:
-            self._begin(lane_of(call), channel, kind, call)
+            self._enqueue(lane_of(call), channel, kind, call)
 
     def _subscribe(self, channel: Channel, kind: bytes, call: Call, to: Subscriptions) -> None:
         """Begin to send events on a connection, and log the request."""
@@ -327,13 +327,13 @@ class Server:
                 self._close(channel)
 
     def _refuse(self, channel: Channel, kind: bytes | None, error: OrmahError) -> None:
-        """Send an error reply without an id, and stop reading from this peer."""
+        """Send an error reply without an id, and stop reading from this connection."""
         log.info("a frame was refused: %s", error.code)
         self._counts.add("errors")
         channel.closing = True
         channel.send(self._desk.error(MSGPACK if kind == MSGPACK else JSON, None, error))
 
-    def _begin(self, lane: str, channel: Channel, kind: bytes, content: Call | bytes) -> None:
+    def _enqueue(self, lane: str, channel: Channel, kind: bytes, content: Call | bytes) -> None:
         """Count a request as running, and put it into the queue of its pool. `content`: the call, or the body of a hook
         or merge."""
         with channel.lock:
@@ -341,8 +341,8 @@ class Server:
         self._pools.put(PendingRequest(lane, self._desk, channel, kind, content))
 
     def _settle(self, channel: Channel) -> None:
-        """Tell the selector whether to wait for reading or writing on this connection, update its timers, and close
-        it if it is finished."""
+        """Register a connection with the selector for reading and writing as needed, update its timers, and close it if
+        it is finished."""
         now = time.monotonic()
         if channel.finished:
             self._close(channel)  # what was sent stays readable for the peer
@@ -376,7 +376,7 @@ class Server:
     # ------------------------------------------------------------ periodic work
 
     def _sweep(self, now: float) -> None:
-        """Close connections that are too slow, and let the listener check the socket's file and accept connections again."""
+        """Close connections that are too slow. Let the listener check the socket's file and accept connections again."""
         self._swept = now
         slow = self._limits.slow_seconds
         for channel in list(self._channels):

@@ -45,7 +45,8 @@ class Subscriptions:
         """Begin a subscription, and send the reply to the call. `feed` sends the events.
 
         Raises:
-            BadRequest: `after` is no id of an event. Unavailable: there are too many subscriptions.
+            BadRequest: `after` is no id of an event.
+            Unavailable: there are too many subscriptions.
         """
         params: SubscribeParams = call.params
         self.drop()
@@ -65,8 +66,11 @@ class Subscriptions:
         self._events.readers = len(self._all)
 
     def feed(self) -> Iterator[tuple[Channel, bool]]:
-        """Send new events to the subscribers. Yield (connection, True) after sending to it, (connection, False) if it
-        is so far behind that events are lost: the caller closes it. A subscriber that does not read is skipped."""
+        """Send new events to the subscribers. Yield (connection, True) after sending to it. A subscriber that does not
+        read is skipped.
+
+        Yield (connection, False) for one that missed events, because they are no longer stored: the caller closes it.
+        """
         last = self._events.last
         for one in self._all:
             if one.place == last or one.channel.closed or one.channel.pending >= AHEAD_BYTES:

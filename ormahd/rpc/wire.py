@@ -209,13 +209,13 @@ class ClientConnection:
             Unavailable: the daemon did not read it in time, or the connection is unusable since an earlier error.
         """
         if self._broken:
-            raise self._gone("an earlier call ended in the middle of a frame")
+            raise self._closed_error("an earlier call ended in the middle of a frame")
         try:
-            self._sock.settimeout(self._left(deadline))
+            self._sock.settimeout(self._seconds_left(deadline))
             self._sock.sendall(frame)
         except TimeoutError as exc:
             self._broken = True
-            raise self._hanging() from exc
+            raise self._timeout_error() from exc
         except (BrokenPipeError, ConnectionResetError):
             self._broken = True  # the daemon may have sent an error before it closed the connection: read it
 
@@ -251,19 +251,19 @@ class ClientConnection:
             if found is not None:
                 return found
             try:
-                self._sock.settimeout(self._left(deadline))
+                self._sock.settimeout(self._seconds_left(deadline))
                 data = self._sock.recv(CHUNK)
             except TimeoutError as exc:
-                raise self._hanging() from exc
+                raise self._timeout_error() from exc
             except OSError as exc:
                 self._broken = True
-                raise self._gone(exc.strerror or str(exc)) from exc
+                raise self._closed_error(exc.strerror or str(exc)) from exc
             if not data:
                 self._broken = True
-                raise self._gone("it closed the connection")
+                raise self._closed_error("it closed the connection")
             self._frames.feed(data)
 
-    def _left(self, deadline: float | None) -> float | None:
+    def _seconds_left(self, deadline: float | None) -> float | None:
         """Return the number of seconds until the deadline; None if there is none.
 
         Raises:
@@ -276,11 +276,11 @@ class ClientConnection:
             raise TimeoutError
         return remaining
 
-    def _hanging(self) -> Unavailable:
+    def _timeout_error(self) -> Unavailable:
         """Return the error that the daemon did not answer in time."""
         return Unavailable(f"the daemon at {self._path} did not answer in time", hint=LOOK, data={"reason": "hanging"})
 
-    def _gone(self, why: str) -> Unavailable:
+    def _closed_error(self, why: str) -> Unavailable:
         """Return the error that the daemon closed the connection before it answered."""
         return Unavailable(
             f"the daemon at {self._path} went away before it answered ({why})", hint=LOOK, data={"reason": "closed"}

@@ -23,7 +23,8 @@ PathOrText = TypeVar("PathOrText", Path, str)
 
 
 def whole(path: PathOrText) -> PathOrText:
-    """Refuse a relative path: the daemon runs in another folder than the person who wrote it."""
+    """Return a path unchanged, or raise ValueError if it is relative: the daemon runs in another folder than the person
+    who wrote it."""
     if not (str(path).startswith(("~", "/"))):
         raise ValueError(f"{path} is a relative path: write the whole one, from / or ~/ on")
     return path

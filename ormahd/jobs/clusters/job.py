@@ -101,8 +101,8 @@ def _moves(context: RunContext) -> Iterator[_Move]:
 
 
 def _majorities(context: RunContext, ids: list[str], me: str) -> dict[str, tuple[str, int, int]]:
-    """Return, for those of `ids` whose neighbours are clearly in one space, `{id: (that space, number of neighbours
-    in it, number of all neighbours)}`. `me`: id of the self node, which is not counted."""
+    """Return `{id: (space, number of neighbours in it, number of all neighbours)}` for those of `ids` whose neighbours
+    are clearly in one space. `me`: id of the self node, which is not counted as a neighbour."""
     index, wanted = context.ormah.index, set(ids)
     weights: dict[str, dict[str, float]] = {}
     for edge in index.edges_of(ids):

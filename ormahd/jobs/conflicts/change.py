@@ -25,8 +25,11 @@ from ormahd.text.quoting import shortened
 
 
 def approved_conflict(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
-    """Return the change of an approved proposal. Raises NotFound, BadRequest or Conflict if it is no longer
-    possible."""
+    """Return the change of a proposal that a person approved.
+
+    Raises:
+        NotFound, BadRequest, Conflict: the change is no longer possible.
+    """
     newer, older, kind, reason = (str(payload[name]) for name in ("source_id", "target_id", "kind", "reason"))
     return conflict_change(ormah, newer, older, kind, reason=reason, body=reason, by_person=True)
 
@@ -93,8 +96,11 @@ def conflict_change(
 
 
 def _contradict(ormah: Ormah, newer: NodeRow, older: NodeRow) -> bool:
-    """Return whether two memories have a `contradicts` edge already, in either direction. Raise Conflict if they have
-    an `evolved_from` edge."""
+    """Return whether two memories have a `contradicts` edge already, in either direction.
+
+    Raises:
+        Conflict: they have an `evolved_from` edge.
+    """
     between = {edge.edge for edge in ormah.index.edges_of([newer.id]) if older.id in (edge.source, edge.target)}
     if EdgeType.EVOLVED_FROM in between:
         raise Conflict(f"{name(newer)} and {name(older)} are one belief that changed: they have an evolved_from edge")

@@ -72,8 +72,8 @@ def consolidate(
         Conflict: a source is already part of another summary.
         Unavailable: the disk has no room for the trial, or the daemon stops.
     """
-    rows = _sources(ormah, node_ids)
-    title, content = _text(ormah, rows, title, content)
+    rows = _checked_sources(ormah, node_ids)
+    title, content = _checked_text(ormah, rows, title, content)
     made = _make(ormah, rows, title, content, kind, source)
     questions = _check_search(ormah, rows, made)
 
@@ -105,7 +105,7 @@ def successors(index: Reader, ids: Sequence[str], now: datetime) -> dict[str, st
 # ---------------------------------------------------------------- checks
 
 
-def _sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
+def _checked_sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
     """Return the memories to unite.
 
     Raises:
@@ -142,7 +142,7 @@ def _sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
     return rows
 
 
-def _text(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str) -> tuple[str | None, str]:
+def _checked_text(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str) -> tuple[str | None, str]:
     """Return title and content of the summary, cleaned.
 
     Raises:
@@ -214,7 +214,7 @@ def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
     return _Made(node_id, path_for(**names), title, content, data, about_self, now)
 
 
-def _archived(seen: SeenNote, made: _Made) -> bytes:
+def _archived_bytes(seen: SeenNote, made: _Made) -> bytes:
     """Return the new content of a source's file: in the archive, with a link to the summary."""
     pointer = NoteLink(EdgeType.PART_OF, stem(made.path), 1.0, made.created, "consolidated")
     return edit(seen.data, seen.path, set={"tier": Tier.ARCHIVAL, "updated": made.created}, link=[pointer])
@@ -226,7 +226,7 @@ def _edits(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> list[Edit]:
     edits = [Edit(made.id, made.path, made.data, None)]
     for row in rows:
         seen = see(ormah, row.id)
-        edits.append(Edit(row.id, seen.path, _archived(seen, made), seen.digest))
+        edits.append(Edit(row.id, seen.path, _archived_bytes(seen, made), seen.digest))
     if made.about_self:
         me = see(ormah, ormah.vault.self_id)
         link = NoteLink(EdgeType.DEFINES, stem(made.path), 1.0, made.created)
@@ -256,15 +256,15 @@ def _check_search(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
         title = [row.title] if row.title and any(letter.isalnum() for letter in row.title) else []
         texts = dict.fromkeys([*title, *sentences(row.content, SENTENCES)])
         questions += [(question, row.space) for question in texts]
-    firsts = [_first(ormah, ormah.index, question, space, None, now, TOP) for question, space in questions]
+    firsts = [_first_ids(ormah, ormah.index, question, space, None, now, TOP) for question, space in questions]
     asked = [one for one, found in zip(questions, firsts, strict=True) if ids.intersection(found)]
     changed = {made.path: made.data} | {
-        seen.path: _archived(seen, made) for seen in (see(ormah, row.id) for row in rows)
+        seen.path: _archived_bytes(seen, made) for seen in (see(ormah, row.id) for row in rows)
     }
     alive = None if all(row.tier is Tier.ARCHIVAL for row in rows) else [Tier.CORE, Tier.WORKING]
     with ormah.pasts.trial(changed, now) as trial:
         for question, space in asked:
-            found = _first(ormah, trial, question, space, alive, now, TOP + len(ids))
+            found = _first_ids(ormah, trial, question, space, alive, now, TOP + len(ids))
             if made.id not in [one for one in found if one not in ids][:TOP]:
                 raise BadRequest(
                     f"the summary would not be among the first {TOP} for “{headline(None, question, 60)}”, by which one of "
@@ -274,11 +274,11 @@ def _check_search(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
     return len(asked)
 
 
-def _first(
+def _first_ids(
     ormah: Ormah, index: Reader, question: str, space: str | None, tiers: list[Tier] | None, now: datetime, limit: int
 ) -> list[str]:
-    """Return the ids of the first `limit` results of a search for `question`, best first, without memories that were
-    found along edges."""
+    """Return the ids of the first `limit` results of a search for `question`, best first. Memories that were found only
+    by edges are left out."""
     query, embed = SearchQuery(query=question, limit=RESULTS, tiers=tiers), ormah.index.embed_query
     ranked = rank(index, query, embed=embed, space=space, now=now, explain=False, rules=Rules())
     return [hit.node_id for hit in ranked.results if hit.source == "search"][:limit]

@@ -89,8 +89,8 @@ class ClusterSearch:
         """Ids of the memories whose neighbours are not examined yet; the next one is at the end."""
 
     def batch(self, size: int) -> list[MemoryGroup]:
-        """Return up to `size` further clusters that are not decided yet, the memory around which it was found first. No
-        memory is in two of them. Empty if none are left."""
+        """Return up to `size` further clusters that are not decided yet, or an empty list if none are left. No memory
+        is in two of them. The first memory of each is the one around which it was found."""
         found: list[MemoryGroup] = []
         taken = set(self.used)
         later: list[str] = []
@@ -138,7 +138,8 @@ class ClusterSearch:
         """Return a cluster: the memory `seed` first, then the memories nearest to it that may be in one summary with
         it.
 
-        `taken`: ids to leave out. None: the seed cannot be consolidated in this run, but perhaps in a later one.
+        `taken`: ids to leave out. None: no cluster can be formed around the seed in this run, but perhaps in a later
+        one.
         """
         near = [other for other, cosine in self.context.near.of(seed) if cosine >= SIMILARITY]
         near = [other for other in near if other in self.texts and other not in taken]
@@ -160,11 +161,9 @@ class ClusterSearch:
         return MemoryGroup(tuple(cluster), 0.0)
 
     def _barred(self, ids: Sequence[str]) -> tuple[set[str], set[frozenset[str]]]:
-        """Return those of `ids` that must not be consolidated, and the pairs of memories of which one replaced the
-        other.
+        """Return (those of `ids` that must not be consolidated, pairs of memories one of which replaced the other).
 
-        A memory must not be consolidated if it is part of a summary already, or contradicts a memory that is still
-        valid.
+        A memory must not be consolidated if it is part of a summary already, or contradicts a valid memory.
         """
         index = self.context.ormah.index
         edges = [(edge.edge, frozenset((edge.source, edge.target))) for edge in index.edges_of(ids)]
@@ -177,8 +176,8 @@ class ClusterSearch:
 
 
 def _change(context: RunContext, cluster: MemoryGroup, summary: Summary) -> PlannedChange | str | None:
-    """Return the change that stores a judge's summary; a string, the reason, if there is none or it is refused; None if
-    a memory changed while the judge worked."""
+    """Return the change that stores a judge's summary. Return the reason, a string, if the judge refused or the summary
+    is refused. Return None if a memory changed while the judge worked."""
     assert context.judge is not None
     if summary.content is None:
         return summary.reason

@@ -99,7 +99,8 @@ def machine(ormah: Ormah) -> str:
 
 
 def scored(context: RunContext, uses: Waiting) -> dict[str, float]:
-    """Return `{node id: importance}` for every memory. `uses`, which are not folded in yet, count too."""
+    """Return `{node id: importance}` for every memory. `uses`: accesses that are not in the strength files yet; they
+    count too."""
     ormah = context.ormah
     edges, fresh = ormah.index.degrees(), uses.of()
     scores = {}
@@ -112,7 +113,7 @@ def scored(context: RunContext, uses: Waiting) -> dict[str, float]:
 
 
 def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -> Iterator[PlannedChange]:
-    """Yield the change that folds `uses` and `scores` ({node id: importance}) into the strength files; nothing if the
+    """Yield the change that adds `uses` and `scores` ({node id: importance}) to the strength files; nothing if the
     files stay the same.
 
     Accesses of deleted memories are dropped from the state with the commit, or at once if there is no commit.
@@ -155,9 +156,9 @@ def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -
     moved = sum(node not in was or was[node].importance != one.importance for node, one in now.items())
     times = sum(event.times for event in uses.events)
     used = len({event.node for event in uses.events})
-    done = [f"{_many(times, 'use')} of {_many(used, 'memory')}"] if times else []
-    done += [f"{_many(moved, 'memory')} scored anew"] if moved else []
-    done = done or ([f"{_many(len(new_days), 'day')} on which something was asked"] if new_days else [])
+    done = [f"{_count_of(times, 'use')} of {_count_of(used, 'memory')}"] if times else []
+    done += [f"{_count_of(moved, 'memory')} scored anew"] if moved else []
+    done = done or ([f"{_count_of(len(new_days), 'day')} on which something was asked"] if new_days else [])
     subject = f"Strength: {', '.join(done) or 'lines in order'}"
     body = (
         "Uses since the last run, importance from use, connections and age, and the days on which something was asked. "
@@ -179,13 +180,13 @@ def _core(context: RunContext, scores: Mapping[str, float]) -> Iterator[PlannedC
     last = {row.id for row in core if NoteChanges(ormah.history, row).wanted}
     for row in leaving_core(ormah, core, scores=scores, last=last)[: len(core) - cap]:
         reason = (
-            f"Core holds {_many(len(core), 'memory')}, and {cap} is its cap (tiers.core_cap). "
+            f"Core holds {_count_of(len(core), 'memory')}, and {cap} is its cap (tiers.core_cap). "
             f"Of those that may leave it is the least important: {scores.get(row.id, row.strength.importance):.2f}."
         )
         yield move(ormah, row.id, Tier.CORE, Tier.WORKING, reason=reason)
 
 
-def _many(count: int, what: str) -> str:
+def _count_of(count: int, what: str) -> str:
     """Return a count with its noun, in the plural unless it is 1. `what`: the noun in the singular."""
     if count == 1:
         return f"1 {what}"
@@ -269,6 +270,8 @@ class DecayManager:
                 mark()
 
     def _fading(self, context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[PlannedChange]:
+        """Yield changes that move memories whose lease has ended to the archive. `uses`: {node id: last uses}. `time`:
+        counts days for leases."""
         ormah = context.ormah
         found = list(fading(context, uses, time))
         # Memories that were found lately fade last: if the limit of the run is reached, the memories that remain are those
@@ -284,8 +287,8 @@ class DecayManager:
 
 
 def _brought_back(uses: LastUses, since: Op | None) -> str | None:
-    """Return the reason why a memory comes back that was archived by the commit `since`; None if it stays in the
-    archive.
+    """Return the reason why an archived memory returns to working; None if it stays in the archive. `uses`: its last
+    uses. `since`: the op that archived it.
 
     A whisper brings back only a memory that the decay manager archived.
     """
@@ -300,7 +303,8 @@ def _brought_back(uses: LastUses, since: Op | None) -> str | None:
 
 
 def replaced(ormah: Ormah, row: NodeRow, now: datetime) -> bool:
-    """Whether a valid memory outside the archive replaces `row`: its summary, or the memory that evolved from it."""
+    """Return whether a valid memory outside the archive replaces `row`: its summary, or the memory that evolved from
+    it."""
     sources = [edge.source for edge in ormah.index.edges(row.id)[1] if edge.edge in _REPLACES]
     successors = ormah.index.notes(sources).values()
     return any(one.tier is not Tier.ARCHIVAL and not one.expired(now) for one in successors)
@@ -337,7 +341,8 @@ def fading(context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> 
 
 
 def spared(context: RunContext, row: NodeRow, weight: float, idle: float) -> bool:
-    """Whether a memory must not fade now: it is about the user, a valid preference, or important and found lately.
+    """Return whether a memory must not fade now: it is about the user, a valid preference, or important and found
+    lately.
 
     `weight`: its importance. `idle`: days since it was last found or opened.
     """
@@ -347,7 +352,7 @@ def spared(context: RunContext, row: NodeRow, weight: float, idle: float) -> boo
 
 
 def leases(ormah: Ormah) -> Leases:
-    """Return the rule for the length of leases, from the settings."""
+    """Return the rule for the length of leases, with the numbers from the settings."""
     days = ormah.settings.decay.days
     return Leases(EVENT_SHARE * days, days, 2.0 * days)
 

@@ -148,8 +148,8 @@ def _edits(ormah: Ormah, keep: SeenNote, removed: SeenNote, title: str | None, c
 
 
 def is_event(row: NodeRow, other: NodeRow) -> bool:
-    """Whether one of the two is an event and they are of different days. Then they are no duplicates, even with
-    equal words."""
+    """Return whether the two memories are of different days and one of them is an event. Then they are no duplicates,
+    even with equal words."""
     return NodeType.EVENT in {row.type, other.type} and row.created.date() != other.created.date()
 
 
@@ -324,10 +324,10 @@ def sentences(text: str) -> list[str]:
 
 
 def restates(known: str, one: str, cosine: Cosine | None = None) -> bool:
-    """Whether the sentence `known` says all that `one` says.
+    """Return whether the sentence `known` says all that the sentence `one` says.
 
-    It must have all numbers and names of `one`, neither may negate the other, and they must be near in meaning or in
-    words.
+    `known` must have all numbers and names of `one`, and both or neither must be negated. They must be similar in
+    meaning or in words.
     """
     if same(None, one, None, known) is not None:
         return True
@@ -355,9 +355,9 @@ def said_twice(text: str, cosine: Cosine | None = None) -> str | None:
 
 
 def unsaid(known: Sequence[str], new: Sequence[str], cosine: Cosine | None = None) -> tuple[list[str], dict[str, str]]:
-    """Return the sentences of `new` that say something which no sentence of `known` says.
+    """Return (sentences of `new` that say something which no sentence of `known` says, replacements).
 
-    Also return `{sentence of known: sentence of new}`, where the new one says the same and more.
+    Replacements are `{sentence of known: sentence of new}`, where the new one says the same and more.
     """
     new_sentences: list[str] = []
     better: dict[str, str] = {}
@@ -411,7 +411,7 @@ def repeated(content: str, keep: NodeRow, removed: NodeRow, cosine: Cosine | Non
     return twice
 
 
-def unfit(
+def why_unfit(
     title: str | None, content: str | None, keep: NodeRow, removed: NodeRow, cosine: Cosine | None = None
 ) -> str | None:
     """Return the reason why a judge's merged text is refused, as the end of a sentence; None if it is accepted."""

@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 
 from ormahd.actions.views import headline
 from ormahd.index.rows import Filter, NodeRow
-from ormahd.jobs.duplicates.change import is_event, keeper, meaning, merge, persons, unfit, united, why_apart
+from ormahd.jobs.duplicates.change import is_event, keeper, meaning, merge, persons, united, why_apart, why_unfit
 from ormahd.jobs.job import Ask, RunContext, Step
 from ormahd.jobs.neighbours import COSINE, PairSimilarity, likeness
 from ormahd.jobs.questions import Asking, MemoryGroup, PairSearch
@@ -83,7 +83,7 @@ class DuplicateMerger:
                 )  # another change may have edited one
                 if len(both) < 2 or why_apart(ormah, *both) is not None:
                     continue
-                how = same(*_texts(both[0]), *_texts(both[1]))
+                how = same(*_title_and_content(both[0]), *_title_and_content(both[1]))
                 if how is not None:
                     keep, remove = keeper(both[0], both[1], persons(ormah, both))
                     body = f"They say the same: {how}.\n{pair.like}"
@@ -104,7 +104,7 @@ class DuplicateMerger:
                     continue
                 theirs = persons(ormah, rows)
                 keep, remove = keeper(rows[0], rows[1], theirs)
-                bad = unfit(verdict.title, verdict.content, keep, remove, meaning(ormah)) if context.judge else None
+                bad = why_unfit(verdict.title, verdict.content, keep, remove, meaning(ormah)) if context.judge else None
                 sure = pair.like.composite >= MERGE_LIKENESS and not pair.ids <= theirs
                 if context.judge is not None and sure and bad is None:
                     title, content = verdict.title, verdict.content
@@ -158,7 +158,8 @@ def _search(context: RunContext) -> PairSearch:
 
 
 def _pairs(search: PairSearch) -> Iterator[DuplicatePair]:
-    """Yield the pairs that are similar enough and may be merged, most similar first within a chunk."""
+    """Yield the pairs that are similar enough and may be merged. Within a chunk of memories the most similar pairs come
+    first."""
     ormah = search.context.ormah
     undone = taken_back(ormah)
     for chunk in search.chunks():
@@ -169,7 +170,7 @@ def _pairs(search: PairSearch) -> Iterator[DuplicatePair]:
             if like.composite < LEAST_LIKENESS or pair.ids in undone or why_apart(ormah, one, other) is not None:
                 search.settle(pair)
                 continue
-            how = None if is_event(one, other) else same(*_texts(one), *_texts(other))
+            how = None if is_event(one, other) else same(*_title_and_content(one), *_title_and_content(other))
             found.append(DuplicatePair(pair.rows, like.composite, like, how))
         yield from sorted(found, key=_best_first)
 
@@ -179,7 +180,7 @@ def _best_first(pair: DuplicatePair) -> tuple[float, list[str]]:
     return -pair.score, sorted(pair.ids)
 
 
-def _texts(row: NodeRow) -> tuple[str | None, str]:
+def _title_and_content(row: NodeRow) -> tuple[str | None, str]:
     """Return title and content."""
     return row.title, row.content
 
@@ -188,12 +189,15 @@ def _texts(row: NodeRow) -> tuple[str | None, str]:
 
 
 def _by_words(pairs: Iterable[DuplicatePair]) -> Iterator[tuple[DuplicatePair, AnyVerdict]]:
-    """Answer yes for pairs with a high score whose words show that both say the same. That no difference is found is
-    not enough: a number, name, word of code or negation that only one of them has, or one word in place of another."""
+    """Yield the pairs with a high score whose words show that both memories say the same, each with the verdict yes.
+
+    It is not enough that the words are similar: a number, name, word of code or negation that only one memory has is a
+    difference, and so is one word in place of another.
+    """
     for pair in pairs:
         older, newer = _by_age(pair)
         yes = pair.score >= PROPOSE_LIKENESS and (
-            same(*_texts(older), *_texts(newer)) is not None
+            same(*_title_and_content(older), *_title_and_content(newer)) is not None
             or (_contrast(pair) is None and _relation(pair) is Relation.SAME)
         )
         yield pair, Duplicate(yes, None, None, "They are much alike.")

@@ -77,7 +77,9 @@ class Draft:
         """Add one edge to the draft. Return False if the edge exists already. After an error the draft is unchanged.
 
         Raises:
-            NotFound: an id is unknown. BadRequest: the edge makes no sense. Conflict: a note was edited meanwhile.
+            NotFound: an id is unknown.
+            BadRequest: the edge is not allowed, such as one from a memory to itself.
+            Conflict: a note was edited meanwhile.
         """
         source, target = self._end(wish.source_id), self._end(wish.target_id)
         made = self._checked(wish)
@@ -179,7 +181,8 @@ class Draft:
         return EdgeToAdd(source, wish.target_id, wish.edge, weight, reason or None)
 
     def _leads(self, edge: EdgeType, start: str, goal: str) -> bool:
-        """Whether edges of the type `edge` lead from the memory `start` to `goal`, also by way of others."""
+        """Return whether edges of the type `edge` lead from the memory `start` to `goal`, directly or through other
+        memories."""
         visited, at = {start}, [start]
         while at and len(visited) < WALKED:
             self._load(at)
@@ -208,8 +211,8 @@ class Draft:
 
 
 def plain(edge: EdgeRow) -> bool:
-    """Whether an edge says only that two memories are near: a `related_to` edge without a reason that is no link
-    in a text."""
+    """Return whether an edge says only that two memories are similar: a `related_to` edge without a reason that is no
+    link in a text."""
     return edge.edge is EdgeType.RELATED_TO and not edge.body and not edge.reason
 
 

@@ -112,8 +112,8 @@ def _search(context: RunContext) -> PairSearch:
 
 
 def _pairs(search: PairSearch) -> Iterator[LinkPair]:
-    """Yield the pairs that are near enough, and between which there is no edge. For a judge or an agent, also those with
-    an edge that says only that they are near."""
+    """Yield the pairs that are similar enough and have no edge between them. For a judge or an agent, also those whose
+    edge says only that they are similar."""
     linking, judged = search.context.ormah.settings.linking, search.context.who != "rules"
     for chunk in search.chunks():
         edges = search.between(chunk)
@@ -128,7 +128,8 @@ def _pairs(search: PairSearch) -> Iterator[LinkPair]:
 
 
 def _mutual(search: PairSearch, pairs: Iterable[LinkPair]) -> Iterator[tuple[LinkPair, AnyVerdict]]:
-    """Answer yes if each memory is among the nearest neighbours of the other, and neither has FEW edges of nearness."""
+    """Yield the pairs in which each memory is among the nearest neighbours of the other, each with the verdict yes.
+    Memories that have FEW edges of similarity already are left out."""
     index = search.context.ormah.index
     known: dict[str, list[EdgeRow]] = {}
     added: Counter[str] = Counter()

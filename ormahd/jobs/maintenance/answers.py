@@ -132,7 +132,7 @@ def _read(kind: QuestionKind, at: int, value: Any, asked: Sequence[Asked], check
 
 
 def _about(ids: Sequence[str], asked: Sequence[Asked]) -> list[Asked]:
-    """Return the questions that an item about `ids` may be meant for: those with all of its known ids."""
+    """Return the questions that an item about `ids` may answer: those that contain all of its known ids."""
     known = {node_id for _, one in asked for node_id in one.ids}.intersection(ids)
     return [question for question in asked if known and known <= set(question[1].ids)]
 
@@ -205,8 +205,8 @@ def _circles(kind: QuestionKind, items: Mapping[int, AnyItem]) -> dict[int, tupl
 
 
 def _refuse_contradictions(checked: Checked) -> None:
-    """Refuse accepted items of different lists about the same memories, unless each answers a question of the batch
-    that its list is for."""
+    """Refuse accepted items of different lists about the same memories. They are not refused if each of them answers a
+    question of its own list's batch."""
     about: dict[frozenset[str], list[AcceptedItem]] = {}
     for one in checked.taken:
         about.setdefault(frozenset(one.result.ids), []).append(one)

@@ -129,7 +129,7 @@ def show(index: Index, issued: Issued, characters: int) -> Payload:
     ids = [node_id for questions in issued.items.values() for question in questions for node_id in question.ids]
     rows = index.notes(ids)
     fresh = {batch: [item for item in items if stale(rows, item) is None] for batch, items in issued.items.items()}
-    clusters = [(one, [_shown(rows[node_id], None) for node_id in one.ids]) for one in fresh.pop(CLUSTERS, [])]
+    clusters = [(one, [_candidate_node(rows[node_id], None) for node_id in one.ids]) for one in fresh.pop(CLUSTERS, [])]
     room = characters - ENVELOPE
     reserved = 0
     for _, texts in clusters:
@@ -140,13 +140,13 @@ def show(index: Index, issued: Issued, characters: int) -> Payload:
     drawn: dict[str, list[tuple[Question, Any]]] = {}
     for level in LEVELS:
         drawn = {batch: _draw(rows, fresh.get(batch, []), level[batch == MERGES]) for batch in PAIRED}
-        if _size(drawn) <= room - reserved:
+        if _json_size(drawn) <= room - reserved:
             break
-    while _size(drawn) > room - reserved:
+    while _json_size(drawn) > room - reserved:
         max(drawn.values(), key=len).pop()
 
     # The clusters, in the room that is left
-    free = room - _size(drawn | {CLUSTERS: []})
+    free = room - _json_size(drawn | {CLUSTERS: []})
     drawn[CLUSTERS] = []
     for one, texts in clusters:
         if size(texts) + 1 <= free:
@@ -172,12 +172,12 @@ def _draw(rows: Mapping[str, NodeRow], questions: Sequence[Question], limit: int
     text."""
     drawn: list[tuple[Question, Any]] = []
     for one in questions:
-        a, b = (_shown(rows[node_id], limit) for node_id in one.ids)
+        a, b = (_candidate_node(rows[node_id], limit) for node_id in one.ids)
         drawn.append((Question(one.keys, one.score, a.cut or b.cut), CandidatePair(a, b, one.score)))
     return drawn
 
 
-def _shown(row: NodeRow, limit: int | None) -> CandidateNode:
+def _candidate_node(row: NodeRow, limit: int | None) -> CandidateNode:
     """Return a memory as an agent sees it. `limit`: maximum number of characters of its content; None: all."""
     content = row.content if limit is None else shortened(row.content, limit)
     title = None if row.title is None else shortened(row.title, TITLE)
@@ -189,6 +189,6 @@ def size(value: Any) -> int:
     return len(msgspec.json.encode(value).decode())
 
 
-def _size(drawn: Mapping[str, list[tuple[Question, Any]]]) -> int:
+def _json_size(drawn: Mapping[str, list[tuple[Question, Any]]]) -> int:
     """Return the number of bytes of all texts as JSON."""
     return size({batch: [texts for _, texts in items] for batch, items in drawn.items()})

@@ -125,7 +125,7 @@ class Maintenance:
                 turns = self._sessions.again(held.issued.get(EXTRACTIONS, [])) if self._sessions else []
                 again = show(self._ormah.index, Issued.from_json(held.issued), CHARACTERS - size(turns))
                 if again.issued or turns:
-                    return self._handed(held, again.batches, turns)
+                    return self._issued_result(held, again.batches, turns)
             if "vectors" in self._ormah.degraded():
                 why = "memories cannot be compared yet: not all have their vectors"
                 raise NotReady(why, hint="see: ormahctl status")
@@ -137,9 +137,9 @@ class Maintenance:
             receipt = Receipt(str(uuid.uuid4()), now, now + RECEIPT, issued, None)
             self._receipts.keep(receipt)
             self._looked = (now, bool(new.issued or turns))
-            return self._handed(receipt, new.batches, turns)
+            return self._issued_result(receipt, new.batches, turns)
 
-    def _handed(
+    def _issued_result(
         self, receipt: Receipt, batches: Mapping[str, list[Any]], turns: list[ExtractionBatch]
     ) -> MaintenanceResult:
         """Return the answer to phase one: the questions and turns, with their number and the end of the receipt in
@@ -162,10 +162,9 @@ class Maintenance:
         )
 
     def _searching(self, seconds: float) -> RunContext:
-        """Return a context in which the jobs search for questions. It is no dry run: the searches mark memories as
-        examined.
+        """Return a context in which the jobs search for questions, for at most `seconds` or until the daemon stops.
 
-        A search in this context ends after `seconds`, or when the daemon stops.
+        It is no dry run: the searches mark memories as examined.
         """
         end = time.monotonic() + seconds
         return RunContext(
@@ -190,11 +189,12 @@ class Maintenance:
         `lists`: {name of a list of results: its items}, not validated.
 
         Raises:
-            NotFound: there is no such receipt. Conflict: the receipt was used or has expired.
+            NotFound: there is no such receipt.
+            Conflict: the receipt was used or has expired.
             VaultBusy: another process holds git. Changes made so far stay, and the same results may be sent again.
         """
         with self._one:
-            handed = self._held(receipt_id).issued
+            handed = self._open_receipt(receipt_id).issued
             issued = Issued.from_json(handed)
             checked = check(self._ormah, lists, issued)
             course = VerdictApplier(self._ormah, caller, self._ormah.new_run(), checked)
@@ -215,7 +215,7 @@ class Maintenance:
         run = course.run if any(course.counts.values()) else None
         return MaintenanceResult("applied", receipt_id, counts, refused=refused, run=run, commits=course.commits)
 
-    def _held(self, receipt_id: str) -> Receipt:
+    def _open_receipt(self, receipt_id: str) -> Receipt:
         """Return an open receipt.
 
         Raises:
@@ -253,25 +253,23 @@ class Maintenance:
     # ------------------------------------------------------------ reminding agents
 
     def due(self) -> bool:
-        """Whether an agent should be told that there are questions to judge.
+        """Return whether an agent should be told that there are questions to judge.
 
-        True if no results came for a day, no receipt is open, and the last call of `look`
-        found a question. This does not search, so it is quick.
+        True if no results came for a day, no receipt is open, and the last call of `look` found a question. This does
+        not search, so it is quick.
         """
-        return self._looked is not None and self._looked[1] and self._time()
+        return self._looked is not None and self._looked[1] and self._is_time()
 
-    def _time(self) -> bool:
+    def _is_time(self) -> bool:
         """Return whether questions may be handed out again: a day passed since the last receipt, and none is open."""
         now, last = self._now(), self._receipts.last()
         return (last is None or now - last >= timedelta(days=1)) and self._receipts.open(now - HELD) is None
 
     def look(self, seconds: float = SECONDS) -> None:
-        """If maintenance is due, find out whether there are questions to judge, and store the result for `due`.
-
-        The search takes at most `seconds`.
-        """
+        """Search for questions to judge if maintenance is due, and store for `due` whether there are any. The search
+        takes at most `seconds`."""
         now = self._now()
-        if not self._time():
+        if not self._is_time():
             self._looked = None
             return
         if self._looked is not None and now - self._looked[0] < LOOKS_ANEW and self._looked[1]:
