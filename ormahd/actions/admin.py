@@ -96,16 +96,20 @@ def rebuild(ormah: Ormah, progress: Progress) -> RebuildResult:
 def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
     """Return a finding for each problem that needs a person's attention, worst first: in files, index, git and
     models."""
+    # Without a readable repository nothing else can be examined
     if (fault := ormah.vault.git_says()) is not None:
         what = f"git cannot read the vault's repository: {fault}"
         mend = "`git fsck` in the vault says more; mend it, or bring .git back from a backup or a clone"
         return [Finding(level="error", what=what, mend=mend)]
-    # verifying reads every file, so the scan's findings are fresh afterwards
+
+    # Verifying reads every file, so the scan's findings are fresh afterwards
     differences, full = [], []
     try:
         differences = ormah.verify(progress) if ormah.phase == "ready" else []
     except NoRoom as exc:
         full = [Finding(level="error", what=exc.message, mend="make room; everything goes on by itself then")]
+
+    # Files, configuration and disks
     read = ormah.phase == "ready" and not any(difference.what == "damaged" for difference in differences)
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
     found += [*full, *current_findings(ormah.config), *(Finding(level="warning", what=text) for text in ormah.warnings)]
@@ -118,12 +122,16 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
         mend = "delete it when you have looked at it"
         found.append(Finding(level="warning", what=what, path=str(aside), mend=mend))
     found += [Finding(**problem) for problem in merge_driver.findings(ormah.vault)]
+
+    # Sync, and what machines or people disagree about
     if ormah.syncing.trouble and not ormah.syncing.offline_since:
         what = f"the last sync failed: {ormah.syncing.trouble}"
         found.append(Finding(level="warning", what=what, mend="mend that, then: ormahctl sync"))
     found += _set_aside(ormah.vault.root)
     found += _judgements(ormah)
     found += _languages(ormah)
+
+    # Git, the watcher and the models
     if (lock := ormah.vault.standing_lock()) is not None:
         found.append(_lock_finding(lock, ormah.clock()))
     elif busy := ormah.vault.busy():
@@ -137,6 +145,8 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
         Finding(level="warning", what=f"degraded: {part}", mend=_MENDS.get(part, "look into the log (ormahctl logs)"))
         for part in ormah.degraded()
     ]
+
+    # Evidence that is gone, and the index
     for row, missing in without_files(ormah):
         what = f"{headline(row.title, row.content)}: it rests on {', '.join(missing)}, gone from its project"
         mend = f"if it still holds: ormahctl update {row.short_id} --clear evidence; if not: ormahctl outdated {row.short_id}"

@@ -152,6 +152,8 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
             hint="make it, and the folders that it is in, readable for the user that runs the daemon, and repeat",
             data={"path": row.path, "id": node_id},
         ) from exc
+
+    # There is no file
     if data is None:
         if why := ormah.vault.busy():
             raise VaultBusy(
@@ -159,6 +161,8 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
                 hint="finish or abort the other git operation, and repeat",
             )
         raise NotFound(f"the note of {node_id[:8]} ({row.path}) is not in the vault any more", data={"id": node_id})
+
+    # The file must still be this note
     note = parse(data, row.path)
     if note.kind is not NoteKind.NOTE:
         first = note.problems[0] if note.problems else None

@@ -37,6 +37,7 @@ def connect(ormah: Ormah, params: ConnectParams, caller: Caller) -> WriteResult:
         Raises:
             NotFound: an edge to remove does not exist.
         """
+        # The edge as the source's note has it, if it does
         seen = see(ormah, source_id)
         target = ormah.index.note(target_id)
         refuse_source(target)
@@ -44,6 +45,8 @@ def connect(ormah: Ormah, params: ConnectParams, caller: Caller) -> WriteResult:
         ends = f"{headline(seen.note.title, seen.note.content, 40)} {edge} {headline(target.title, target.content, 40)}"
         links = (link for link in seen.note.links if link.edge is edge and not link.body)
         known = next((link for link in links if ormah.index.resolve_link(link.target) == target_id), None)
+
+        # The edited note
         if params.remove:
             edited = edit(seen.data, seen.path, unlink=[(edge, stem(target.path))])
             if edited == seen.data:
@@ -60,6 +63,8 @@ def connect(ormah: Ormah, params: ConnectParams, caller: Caller) -> WriteResult:
         if edited == seen.data:
             return written(ormah, f"Connected already: {ends}", seen, redacted=found)
         edited = edit(edited, seen.path, set={"updated": now})
+
+        # Commit it
         verb = "Disconnect" if params.remove else "Connect"
         with transaction(ormah, f"{verb}: {ends}", kind=Kind.LINK, caller=caller, body=reason or "") as tx:
             tx.put(seen.path, edited, node_id=source_id, expect=seen.digest)

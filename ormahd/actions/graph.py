@@ -32,6 +32,7 @@ def graph(ormah: Ormah, params: api.GraphParams) -> api.GraphResult:
     Raises:
         NotFound, Ambiguous, BadRequest: an id is unknown, not unique, or invalid.
     """
+    # The memories to show, best first: around one of them, or all
     lacking, index, self_id = ormah.lacking(), ormah.index, ormah.vault.self_id
     chosen = filter_for(Narrowing.of(params))
     steps = Counter[str]()
@@ -45,9 +46,12 @@ def graph(ormah: Ormah, params: api.GraphParams) -> api.GraphResult:
     rows.sort(key=lambda row: (steps[row.id], row.id != self_id, -degrees.get(row.id, 0), -row.created, row.id))
     nodes = _nodes(ormah, rows[: params.limit], degrees, placed=params.placed)
 
+    # The edges between them. Reading all edges is faster than many single ones
     position = {one.id: at for at, one in enumerate(nodes)}
     edges = index.edges_of(None if len(position) > max(1_000, len(rows) // 2) else list(position))  # which is faster
     edges = [edge for edge in edges if edge.source in position and edge.target in position]
+
+    # As objects, or as columns, which are smaller
     result = api.GraphResult(nodes=[], edges=[], user_node_id=self_id, total=len(rows), degraded=lacking)
     if not params.columns:
         result.nodes, result.edges = nodes, [_edge_view(edge) for edge in edges]

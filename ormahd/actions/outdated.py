@@ -209,10 +209,13 @@ def outdated(ormah: Ormah, params: OutdatedParams, caller: Caller) -> WriteResul
         NotFound, Ambiguous: an id is unknown or not unique.
         BadRequest: `revoke` came with a reason or `by`, or it is the self node.
     """
+    # Replaced by another memory
     if params.by is not None:
         if params.revoke:
             raise BadRequest("--by and --revoke exclude each other", hint="leave one of them out")
         return superseded_by(ormah, params.node_id, params.by, caller, reason=params.reason, alone=True)
+
+    # Valid again, or outdated without a successor
     if params.revoke and params.reason:
         raise BadRequest("a reason and --revoke exclude each other", hint="leave one of them out")
     node_id = ormah.index.resolve(params.node_id)

@@ -142,6 +142,8 @@ def _remove_from_files(ormah: Ormah, found: PurgeSurvey, caller: Caller, out: Pu
             for path, oid in sorted(vault.tree().items()):
                 if not (path in found.names or oid in found.drop or oid in found.rewrite):
                     continue
+
+                # The memory's own note is removed
                 now = vault.read(path)
                 if now is None:  # a person deleted it, and this is not committed yet
                     tx.remove(path, node_id=None, expect=None)
@@ -151,6 +153,8 @@ def _remove_from_files(ormah: Ormah, found: PurgeSurvey, caller: Caller, out: Pu
                     notes.append(note)
                     tx.remove(path, node_id=None, expect=digest(now))
                     continue
+
+                # Others lose their mentions, and their name if it has one
                 if wanted.mentions(now) and b"\0" in now[:BINARY_HEAD]:
                     raise Conflict(f"{path} is binary, and holds it", hint="remove it from the vault, then repeat")
                 new, target = wanted.without(path, now), found.names.get(path, path)

@@ -116,6 +116,7 @@ def _ranked_hits(
     Memories that say the same are one result. A memory that contradicts a better result is marked as a conflict. A
     memory that the query names by its id comes first.
     """
+    # Search, and search for more if results repeated each other
     asked, spare = query, 0
     while True:
         context: dict[str, Any] = {"space": space, "now": now, "explain": explain, "reworded": reworded}
@@ -139,12 +140,16 @@ def _ranked_hits(
     opposed = [edge for edge in index.edges_of(list(rank)) if edge.edge is EdgeType.CONTRADICTS]
     pairs = [(edge.source, edge.target) for edge in opposed if edge.source in rank and edge.target in rank]
     against = {max(pair, key=rank.__getitem__) for pair in pairs}
+
+    # The results for the answer
     hits: list[RecallHit] = []
     for place, twins in groups:
         row = mark_stale(rows[place.node_id], cwd, space)
         source, also = "conflict" if row.id in against else place.source, [twin.node_id for twin in twins]
         more: dict[str, Any] = {"older_than": place.older_than, "trace": place.trace if explain else UNSET}
         hits.append(_hit(row, score=round(place.score, 6), source=source, also=also, **more))
+
+    # The memory that the query names by its id is first, or alone
     named = None if explain else _named(index, query)
     if named is not None:
         row, certain = mark_stale(named[0], cwd, space), named[1]

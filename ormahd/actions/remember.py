@@ -149,6 +149,7 @@ def store_memory(
         BadRequest, NotFound, Ambiguous: a link's target or a memory to replace is invalid, unknown, or not unique.
         VaultBusy: the write could not even be queued.
     """
+    # What to store, without secrets
     older = [ormah.index.note(node_id) for node_id in dict.fromkeys(map(ormah.index.resolve, replaces))]
     refuse_self(ormah, *(row.id for row in older))
     found: list[str] = []
@@ -162,6 +163,7 @@ def store_memory(
     ) -> RememberResult:
         """Store the memory. `near`: its nearest memories, as (id, cosine). `restates`: the memory with the same text,
         which ends, and the one that had replaced it. `replacing`: further memories that the new one replaces."""
+        # The note
         now, node_id = ormah.moment(), ormah.index.new_id()
         links = _links(ormah, request.connections, near, request.space, [*older, *restates, *replacing])
         fields = {"source": request.source, "guard": request.guard, "updated": now}
@@ -169,6 +171,8 @@ def store_memory(
         check_guard(data, path)
         ends = [see(ormah, row.id) for row in (*older, *restates[:1]) if not row.from_source]
         body = "\n".join(f"{link.edge}: {row.title or row.short_id} ({link.weight:g})" for link, row in links)
+
+        # Commit it, with all that follows from it
         demoted: list[NodeRow] = []
         with transaction(ormah, f"Remember: {name}", kind=Kind.REMEMBER, caller=caller, body=body) as tx:
             tx.put(path, data, node_id=node_id, expect=None)
@@ -181,6 +185,7 @@ def store_memory(
             if request.tier is Tier.CORE:
                 demoted = make_room_in_core(ormah, tx, keep={node_id}, leaving=[seen.id for seen in ends])
 
+        # The answer
         known = [row.id for row in (*older, *restates)]
         close = nearby(ormah, near, statement, request.space, but=known)
         edges = [edge_view(row, link) for link, row in links]
@@ -209,7 +214,8 @@ def store_memory(
 
     # concurrent callers with the same memory store it once; callers with different memories do not wait for each other
     with ormah.turns.take("\0".join(("equal", str(request.space), request.type, str(title), content))):
-        known = ormah.index.find_equal(request.space, request.type, title, content)
+        # If the memory is stored already and valid, only what it replaces is left to do
+        known = ormah.index.equal(request.space, request.type, title, content)
         row = None if known is None else ormah.index.note(known)
         time = request.created or ormah.moment()
         again = [] if row is None else restated(ormah, row, time)

@@ -82,11 +82,15 @@ def _scores(
     """
     if not passages:
         return []
+
+    # Without a model the scores by words are all there is
     shares = np.array(by_words) / max([*by_words, 1e-9])
     embedder = index.embedder
     asked = None if embedder is None else index.embed_query(question)
     if embedder is None or asked is None:
         return [float(share) for share in shares]
+
+    # Embed passages in the order of full-text search, until the time is up
     begun = time.monotonic()
     cache = archive.passages
     documents = cache.known(embedder.fingerprint, passages)
@@ -101,6 +105,8 @@ def _scores(
         done += len(batch)
     if done:  # the passes leave some 60 MB allocated, and such questions are rare
         priority.give_back()
+
+    # Combine both scores
     compared = sorted(documents)
     late = dict(zip(compared, _late(asked, [documents[at] for at in compared]), strict=True))
     return [

@@ -133,6 +133,7 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) 
 
     with saying(done, pulled=lambda: out.pulled):
         for number in range(ROUNDS):
+            # Take in edits, then what the remote has
             progress(0, 0, "looking at the folder")
             ormah.reconciler.scan()
             check_our_history(vault, remote, wire)
@@ -156,6 +157,8 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) 
                 )
             head = vault.head()
             assert head is not None  # a vault always has a commit
+
+            # Send what the remote lacks. It refuses if another machine was faster
             going = pushed = count(vault, head, tip)
             if going:
                 with vault.lineage:
@@ -165,6 +168,8 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) 
                 out.commit, out.waiting = head, len(waiting(vault.root))
                 note_synced(vault, remote, head if going else tip or head)
                 return out
+
+            # Another machine pushed meanwhile: begin again after a random pause
             pause = random.uniform(0, min(PAUSE[1], PAUSE[0] * 2**number))  # noqa: S311 - no secret hangs on it
             ormah.syncing.stopping.wait(pause)
         raise VaultBusy(
@@ -276,6 +281,7 @@ def setup(ormah: Ormah, params: SyncSetupParams, caller: Caller, progress: Progr
         Unavailable: the remote is unreachable.
         Conflict: another remote is configured, or `url` holds something other than an Ormah vault; nothing was changed.
     """
+    # Check the address, and that no other remote would be replaced by mistake
     address = params.url.strip()
     if not address or len(address) > MAX_URL or "\n" in address or "\0" in address or address.startswith("-"):
         raise BadRequest("the remote's address is empty or odd", hint="give a path, ssh://, user@host:path or https://")
@@ -289,6 +295,8 @@ def setup(ormah: Ormah, params: SyncSetupParams, caller: Caller, progress: Progr
                 hint="to sync with the new one instead: ormahctl sync setup URL --replace",
                 data={"remote": name, "url": redact_urls(known)},
             )
+
+        # Find out which branch to sync with
         branch = git.branch()
         if branch is None:
             raise Conflict("HEAD is detached: there is no branch to sync", hint="`git switch main` in the vault first")
@@ -334,6 +342,8 @@ def _sync_or_join(
     with as_before(vault.git, remote) as keep:
         with vault.lineage:
             tip = wire.fetch(remote, progress)
+
+        # The remote must hold a vault
         card = None if tip is None else card_of(vault, tip)
         if tip is None or card is None:
             raise Conflict(
@@ -343,6 +353,8 @@ def _sync_or_join(
             )
         head = vault.head()
         assert head is not None
+
+        # It is this vault
         related = merge_base(vault, head, tip) is not None
         if card.id == vault.id:
             if not related:
@@ -352,6 +364,8 @@ def _sync_or_join(
                 )
             keep()
             return _result("ours", remote, vault.id, synced=_first_sync(ormah, remote, caller, progress))
+
+        # It is another vault
         memories = sum(path.lower().endswith(".md") for path in vault.tree(tip))
         if not agreed:
             return _result("would_join", remote, card.id, former_id=vault.id, memories=memories)

@@ -82,10 +82,11 @@ def _try_undo(
 ) -> UndoneOp | NotUndone:
     """Undo one op by a three-way merge of each file that it changed, in one commit. Return what was done, or why not.
     `pairs`: {key of a file: (version before the op, version after it)}."""
+    # Only committed files are undone. A scan commits edits that are complete
     now = _versions_today(ormah, pairs)
     loose = _uncommitted(ormah, pairs, now)
     if loose:
-        ormah.reconciler.scan()  # takes in an edit that is complete
+        ormah.reconciler.scan()
         now = _versions_today(ormah, pairs)
         loose = _uncommitted(ormah, pairs, now)
     if loose:
@@ -93,13 +94,14 @@ def _try_undo(
         what = "has changes that are not committed yet"
         return NotUndone(tuple(_file_conflict(op, versions[key], loose[key], UNCOMMITTED, what) for key in loose))
 
+    # Merge each file: base is the version after the op, and the version before it is merged with today's
     pieces: dict[str, UndoPiece] = {}
     clashes: list[UndoConflict] = []
     reasons: list[str] = []
     for key, (before, after) in pairs.items():
         ours = now[key]
         joined = join(after, ours, before)
-        if joined.conflicts and wish.force and before is None:
+        if joined.conflicts and wish.force and before is None:  # remove an edited note that the op created
             pieces[key] = UndoPiece(ours, None, edited=False)
             continue
         clashes += [_field_conflict(ormah, op, conflict, ours or after or before) for conflict in joined.conflicts]
@@ -109,6 +111,7 @@ def _try_undo(
     if clashes:
         return NotUndone(tuple(clashes))
 
+    # Commit what changes
     changes = [_undo_change(key, piece) for key, piece in pieces.items() if piece.now != piece.wanted]
     if wish.dry_run:
         return _undone_op(op, "", changes) if changes else NotUndone()
@@ -117,6 +120,8 @@ def _try_undo(
         write(tx, {key: (piece.now, piece.wanted) for key, piece in _with_tombstones(ormah, pieces).items()})
     if tx.committed is None:
         return NotUndone()
+
+    # With an earlier card the vault has its earlier id again
     if any(piece.wanted is not None and piece.wanted.path == CARD for piece in pieces.values()):
         ormah.vault.become(read_card(ormah.vault.read(CARD) or b"", ormah.vault.root))
         ormah.reconciler.scan()

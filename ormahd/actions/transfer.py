@@ -103,6 +103,7 @@ def import_lines(ormah: Ormah, params: ImportParams, caller: Caller, progress: P
     An invalid line is listed in `failed` with its number, and the others are stored. New memories are not linked to
     neighbours: the auto linker does that for the whole vault.
     """
+    # Read the lines
     if len(params.lines) > MAX_BATCH:
         hint = f"send at most {MAX_BATCH} at a time"
         raise BadRequest(f"a batch of {len(params.lines)} lines is too large", hint=hint)
@@ -122,11 +123,14 @@ def import_lines(ormah: Ormah, params: ImportParams, caller: Caller, progress: P
             failed.append(_failure(number, exc))
             continue
         redacted += bool(found)
-    # the slow part: outside every lock, while the previous batch is being committed
+
+    # Embed the texts. This is slow, so it is done without a lock, while the previous batch is being committed
     for at in priority.giving(range(0, len(wanted), STEP)):
         texts = [(line.title, line.content) for _, line in wanted[at : at + STEP]]
         ormah.index.embed_ahead(texts, urgent=False)
         progress(min(at + STEP, len(wanted)), len(wanted), "embedding")
+
+    # Store them
     with ormah.writing:
         added, skipped, later = _store(ormah, wanted, caller, run)
     failed = sorted([*failed, *later], key=lambda failure: failure.line)
@@ -186,6 +190,7 @@ def _store(
 ) -> tuple[int, int, list[ImportFailure]]:
     """Store the memories of `wanted`, pairs of line number and line, in one commit as part of the run `run`. Return
     (number stored, number skipped, failures)."""
+    # Choose the new memories: those that the vault and the lines before do not have
     now = ormah.moment()
     fresh: dict[tuple[str | None, NodeType, str | None, str], _New] = {}
     skipped, failed = 0, []
@@ -209,8 +214,10 @@ def _store(
         names = {name: getattr(line, name) for name in ("type", "space", "title", "content")}
         path = path_for(id=node_id, created=line.created or now, **names)
         fresh[key] = _New(number, line, node_id, path, [link_to(row, now, None) for row in again])
+
+    # Make their notes. An edge to a memory that failed fails too, so repeat until no memory does
     new, lost = list(fresh.values()), set[str]()
-    while True:  # until no memory of the batch failed: others may have edges to one that did
+    while True:
         wrong = []
         for item in priority.giving(new):
             try:

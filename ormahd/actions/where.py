@@ -48,6 +48,8 @@ def last_work(ormah: Ormah, cwd: str | None, *, but: str | None = None, of: str 
         turns = ormah.sessions.turns_of(row.path) if row.id != but and of in (None, row.id) else []
         prompts = [archived.text for archived in turns if archived.role == "user"]
         asked = [text for text in prompts if len(text.split()) >= WORDS]
+
+        # A session without a real request was only a short exchange
         if not asked:
             continue
         deeds = ormah.sessions.deeds_of(row.number)

@@ -103,12 +103,15 @@ def _is_here(ormah: Ormah, space: str | None, folder: str | None, known: dict[st
 def how(ormah: Ormah, query: str, space: str | None, limit: int) -> list[api.WorkedCommand]:
     """Return the commands that worked in a project and fit the question `query`, best first."""
     known: dict[str | None, bool] = {}
+
+    # Commands of the project that share words with the question
     folders = [one for one in ormah.sessions.folders() if _is_here(ormah, space, one, known)]
     terms = query_terms(query)
     rows = ormah.sessions.commands_like(terms, folders, POOL) if folders and terms else []
     rarity = ormah.sessions.rarity(terms)
     forms = {term: stems([term]) for term in terms}
 
+    # Of commands that differ only in their output, the run that fits best
     best: dict[str, tuple[float, ArchivedDeed]] = {}
     for row in rows:
         if row.status == 0:
@@ -116,6 +119,8 @@ def how(ormah: Ormah, query: str, space: str | None, limit: int) -> list[api.Wor
             command = _plain(row.command)
             if fit >= FITS and (command not in best or fit > best[command][0]):
                 best[command] = fit, row
+
+    # How often each worked and failed. What works often, and was right lately, ranks higher
     runs: dict[str, list[tuple[int, str]]] = {}
     for command, status, time in ormah.sessions.runs_of(
         sorted({row.command for row in rows if _plain(row.command) in best}), folders

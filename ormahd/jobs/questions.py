@@ -237,6 +237,8 @@ class Asking(Generic[C]):
         context = self._context
         context.give()
         context.progress(0, 0, "asking the judge")
+
+        # Ask
         context.asked.asked += len(batch)
         context.asked.open += len(batch)
         try:
@@ -247,6 +249,8 @@ class Asking(Generic[C]):
             context.asked.reason = str(exc)
             self.more = True
             return {}
+
+        # Remember what was answered; an entry of another type is no answer
         answered: dict[frozenset[str], AnyVerdict] = {}
         for group, verdict in zip(batch, verdicts, strict=True):
             if not isinstance(verdict, self._task.answer):

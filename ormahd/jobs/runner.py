@@ -215,6 +215,7 @@ class Runner:
         faults: list[BaseException] = []
 
         def work() -> None:
+            """Run the jobs at low priority, which a thread cannot undo. Store results and exceptions in the lists."""
             priority.step_back(LOW_PRIORITY)
             try:
                 run, near = self.ormah.new_run(), NearMemories(self.ormah.index)
@@ -288,6 +289,8 @@ class Runner:
         """Run one job, and record the run. `commits`: maximum number of its commits."""
         ran, begun, stopped = RunTaskResult(job.name, 0, 0, 0, [], run=context.run), time.monotonic(), False
         publish = partial(self.ormah.events.publish, "job", job=job.name, run=context.run)
+
+        # Runs are recorded before and after, so that one that was killed is seen
         if not context.dry:
             self.runs.begin(context.run, job.name)
             publish(state="began")
@@ -305,6 +308,8 @@ class Runner:
         except Exception as exc:  # a bug in one job must not stop the other jobs
             ran.error = f"a fault of its own: {exc!r}"
             log.exception("%s met a fault", job.name)
+
+        # What is told of the run
         if (unanswered := context.asked.left_open()) is not None:
             ran.dropped.append(unanswered)
         if not context.dry:
@@ -319,14 +324,18 @@ class Runner:
 
         `commits`: maximum number of changes; the limit of memories is in the context.
         """
-        weight = context.limit
+        weight = context.limit  # number of memories that may still change
         for step in job.plan(context):
             context.give()
+
+            # A report of work done
             if isinstance(step, Done):
                 ran.applied += step.applied
                 ran.skipped += step.skipped
                 ran.more = ran.more or step.more
                 continue
+
+            # A proposal
             if isinstance(step, Ask):
                 outcome = self.proposals.keep(step, context.run, dry=context.dry)
                 if outcome is StoreOutcome.FULL:
@@ -338,6 +347,8 @@ class Runner:
                     ran.asked += 1
                     ran.planned.append(f"proposal: {step.action}")
                 continue
+
+            # A change, if the limits of the run allow it
             ran.proposals += 1
             if step.weight > context.limit:
                 ran.skipped += 1

@@ -62,6 +62,7 @@ def conflict_change(
     reason = _clean_line(ormah, reason)
     body = "\n".join(_clean_line(ormah, line) for line in body.splitlines()).strip() or reason
 
+    # The verdict must be possible
     evolution = kind == "evolution"
     if evolution:
         if not by_person and newer.created < older.created - CLEARLY:
@@ -90,6 +91,7 @@ def conflict_change(
         link = NoteLink(EdgeType.CONTRADICTS, stem(older.path), WEIGHT, ormah.moment(), reason or None)
         return [] if _contradict(ormah, newer, older) else note_edits(ormah, newer.id, link=[link])
 
+    # The change
     new, old = names(newer, older)
     subject = f"Superseded: {old}, by: {new}" if evolution else f"Contradiction: {new} / {old}"
     return PlannedChange(Kind.CONFLICT, subject, body, edits, {newer.id: newer.digest, older.id: older.digest})

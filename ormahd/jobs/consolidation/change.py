@@ -116,6 +116,8 @@ def _checked_sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
     ids = list(dict.fromkeys(node_ids))
     if len(ids) != len(node_ids) or not FEWEST <= len(ids) <= LARGEST:
         raise BadRequest(f"{FEWEST} to {LARGEST} different memories can become one, not {len(ids)}")
+
+    # Each of them may be united with others
     known = ormah.index.notes(ids)
     for node_id in ids:
         if node_id not in known:
@@ -129,6 +131,8 @@ def _checked_sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
         }
         if (why := next((reason for reason, holds in reasons.items() if holds), None)) is not None:
             raise BadRequest(f"{_name(row)} cannot be united with others: {why}", data={"id": row.id})
+
+    # All of them may become one
     if len({row.space for row in rows} - {None}) > 1:
         spaces = ", ".join(sorted({row.space for row in rows if row.space}))
         raise BadRequest(f"memories of different spaces cannot become one ({spaces})")
@@ -189,6 +193,8 @@ def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
     # The space of most memories; global if at least as many are global
     counts = Counter(row.space for row in rows)
     space = None if purposely or counts[None] == max(counts.values()) else max(counts, key=counts.__getitem__)
+
+    # The note
     tier = Tier.WORKING if any(row.tier is Tier.WORKING for row in rows) else Tier.ARCHIVAL
     names: dict[str, Any] = {
         "id": node_id,

@@ -106,6 +106,8 @@ class ClusterSearch:
             cluster = self._cluster(seed, taken)
             if cluster is None:
                 continue
+
+            # Yield it, unless it is too small or decided. A small one may grow once this batch is decided
             known = self.context.verdicts.known(SUMMARIES.name, cluster.texts)
             if len(cluster.rows) < FEWEST:
                 wider = self._cluster(seed, self.used)

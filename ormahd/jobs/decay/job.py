@@ -122,9 +122,10 @@ def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -
     before = ormah.vault.read(STRENGTH_FILE)
 
     def folded(data: bytes | None) -> bytes:
+        """Return the bytes of the strength file with the accesses and scores added. `data`: the file's present bytes."""
         rows = ormah.index.notes([event.node for event in uses.events])
         created = {node_id: row.created for node_id, row in rows.items()}
-        found_only = {row.id for row in rows.values() if row.from_source}  # what they were used is not kept
+        found_only = {row.id for row in rows.values() if row.from_source}  # sections of sources have no strength
         events: list[Access | Score] = [one for one in uses.events if one.node not in found_only]
         events += [Score(node_id, context.now, score) for node_id, score in scores.items()]
         return strength.fold(data or b"", machine(ormah), events, created=created, pace=priority.giving)
@@ -132,6 +133,7 @@ def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -
     asked = state.active_days()
 
     def edits() -> Sequence[Edit]:
+        """Return the edits of both files as they are at the commit."""
         changed = []
         for path, with_news in (
             (STRENGTH_FILE, folded),
@@ -145,6 +147,7 @@ def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -
             state.begin_folding(uses.last, context.run)
         return changed
 
+    # Nothing to commit: accesses of deleted memories are dropped at once
     after = folded(before)
     new_days = asked - strength.read_active_days(ormah.vault.read(strength.ACTIVE_DAYS_FILE) or b"")
     if after == (before or b"") and not new_days:
@@ -152,6 +155,8 @@ def _strength(context: RunContext, uses: Waiting, scores: Mapping[str, float]) -
             state.begin_folding(uses.last, context.run)
             state.end_folding(context.run)
         return
+
+    # What changes, for the subject
     was, now = (strength.read_strength(one or b"", pace=priority.giving) for one in (before, after))
     moved = sum(node not in was or was[node].importance != one.importance for node, one in now.items())
     times = sum(event.times for event in uses.events)
@@ -313,6 +318,8 @@ def replaced(ormah: Ormah, row: NodeRow, now: datetime) -> bool:
 def fading(context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Faded]:
     """Yield the memories in working whose lease has ended and which may fade, in no particular order."""
     ormah, rule = context.ormah, leases(context.ormah)
+
+    # First by lease alone, which the index answers quickly
     stale = []
     for node_type in NodeType:
         ids = ormah.index.ids(Filter(types=(node_type,), tiers=(Tier.WORKING,), writable=True))
@@ -322,6 +329,8 @@ def fading(context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> 
                 stale.append(node_id)
     if not stale:
         return
+
+    # Then with the history of each: when it came and was changed
     me = {ormah.vault.self_id, *identities(ormah)}
     edges = ormah.index.degrees()
     for chunk in sql.chunks(stale):  # in chunks, because the rows include the texts

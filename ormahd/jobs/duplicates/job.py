@@ -67,7 +67,7 @@ class DuplicateMerger:
         with contextlib.closing(search):
             found = sorted(_pairs(search), key=_best_first)
             removed: set[str] = set()
-            """Memories that merges of a dry run would remove: they are still in the index."""
+            """Ids of memories that merges of a dry run would remove: they are still in the index."""
 
             # Pairs with the same words. If a person created both files, neither is removed without that person's decision
             made = persons(ormah, [row for pair in found for row in pair.rows])
@@ -78,9 +78,8 @@ class DuplicateMerger:
                 if pair.ids & removed or (known is not None and not known.get("same")):
                     asking.settle(pair)
                     continue
-                both = list(
-                    ormah.index.notes([row.id for row in pair.rows]).values()
-                )  # another change may have edited one
+                ids = [row.id for row in pair.rows]
+                both = list(ormah.index.notes(ids).values())  # another change may have edited or removed one
                 if len(both) < 2 or why_apart(ormah, *both) is not None:
                     continue
                 how = same(*_title_and_content(both[0]), *_title_and_content(both[1]))
@@ -91,7 +90,7 @@ class DuplicateMerger:
                     yield replace(change, done=partial(asking.settle, pair))
                     removed |= {remove.id} if dry else set()
 
-            # The others
+            # The others, with the verdict of the judge or of the words. `asked`: memories in a pending proposal
             asked, remaining = waiting(ormah), MAX_PROPOSALS
             others = (pair for pair in found if pair.how is None or not by_itself or pair.ids <= made)
             for pair, verdict in asking.answers(others, _by_words):
@@ -102,6 +101,8 @@ class DuplicateMerger:
                 rows = pair.now(context)
                 if rows is None or why_apart(ormah, *rows) is not None:
                     continue
+
+                # Merge them if the judge is sure and its text is fine, else ask a person
                 theirs = persons(ormah, rows)
                 keep, remove = keeper(rows[0], rows[1], theirs)
                 bad = why_unfit(verdict.title, verdict.content, keep, remove, meaning(ormah)) if context.judge else None

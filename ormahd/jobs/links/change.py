@@ -83,6 +83,8 @@ class Draft:
         """
         source, target = self._end(wish.source_id), self._end(wish.target_id)
         made = self._checked(wish)
+
+        # Is it there already, or would it close a cycle?
         self._load([source.id])
         between = [edge for edge in self._edges[source.id] if target.id in {edge.source, edge.target}]
         same = [edge for edge in between if edge.edge is made.edge or made.edge is EdgeType.RELATED_TO]
@@ -113,6 +115,8 @@ class Draft:
         tried[source.id].links.append(new)
         for note in tried.values():
             edit(note.seen.data, note.seen.path, link=note.links, unlink=note.unlinks)
+
+        # All is possible: keep it
         self._edited |= tried
         drawn = EdgeRow(source.id, target.id, made.edge, new.weight, new.created, made.reason, False)
         for end in (source.id, target.id):

@@ -59,6 +59,8 @@ class AutoLinker:
                 if not verdict.yes:
                     asking.settle(pair, verdict)
                     continue
+
+                # Add the edge to the draft, if it is new and possible
                 if len(draft.made) + 1 > limit:
                     asking.more = True
                     break
@@ -75,6 +77,8 @@ class AutoLinker:
                     asking.settle(pair, verdict)
                     continue
                 linked.append((pair, verdict))
+
+                # Its line in the commit's body
                 less = pair.cosine - pair.score
                 evidence = f"cosine {pair.cosine:.2f}" + (
                     f", less {less:.2f} for another space" if less > 0.005 else ""
@@ -83,6 +87,7 @@ class AutoLinker:
                     evidence = f"similarity {pair.score:.2f}; {verdict.reason or 'no reason given'}"
                 lines.append(f"{draft.sentence(wish)}: {evidence}")
 
+            # One change for all
             def done() -> None:
                 for pair, verdict in linked:
                     asking.settle(pair, verdict)

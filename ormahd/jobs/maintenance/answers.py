@@ -97,6 +97,8 @@ def check(ormah: Ormah, lists: Mapping[str, Any], issued: Issued) -> Checked:
         own_first = sorted(issued.items, key=lambda batch: batch != kind.batch)
         asked = [(batch, one) for batch in own_first for one in issued.items[batch]]
         items = {at: item for at, value in enumerate(values) if (item := _read(kind, at, value, asked, checked))}
+
+        # Accept or refuse each
         bad = _circles(kind, items) | _repeated(kind, items)
         for at, item in items.items():
             name = f"{kind.results}[{at}]"
