@@ -63,22 +63,15 @@ def settings(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _from_here(path: Path | None) -> Path | None:
-    """Return `path`, given on the command line, as an absolute path. Return it unchanged if it begins with `~`, which
-    `load` expands. None stays None."""
-    return path if path is None or str(path).startswith("~") else Path(os.path.abspath(path))
-
-
 def load(vault: Path | None = None, config: Path | None = None, socket: Path | None = None) -> Any:
     """Return the configuration, as a `config.Config`, with the values of the command's options applied. None: the
     option was not given."""
     from ormahd.config import load as load_config
 
-    given = {"vault.path": _from_here(vault), "daemon.socket": _from_here(socket)}
-    return load_config(
-        None if config is None else Path(os.path.abspath(paths.expand(config))),
-        flags={key: None if path is None else os.path.abspath(paths.expand(path)) for key, path in given.items()},
-    )
+    options = {"vault.path": vault, "daemon.socket": socket, "config": config}
+    absolute = {key: None if path is None else os.path.abspath(paths.expand(path)) for key, path in options.items()}
+    file = absolute.pop("config")
+    return load_config(None if file is None else Path(file), flags=absolute)
 
 
 def _version(context: click.Context, _: click.Parameter, value: bool) -> None:

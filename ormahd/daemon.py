@@ -50,11 +50,11 @@ LOOP_SECONDS: Final = 30.0
 runs at least every 10 seconds."""
 HEALTH_EVERY: Final = 2.0
 """Seconds between two checks whether the daemon's health changed; a change is published to readers of events."""
-LOOK_EVERY: Final = 600.0
+SEARCH_EVERY: Final = 600.0
 """Seconds between two checks whether there are questions for an agent to judge. Most end at once, because no
 maintenance is due yet."""
-LOOK_FIRST: Final = 30.0
-GLANCE: Final = 0.5
+SEARCH_FIRST: Final = 30.0
+START_SEARCH: Final = 0.5
 """Maximum number of seconds that the check for questions takes while the daemon starts."""
 TIDY_EVERY: Final = 6 * 3600.0
 """Seconds between two deletions of old entries of the whisper log."""
@@ -148,11 +148,11 @@ def run(
         on_listening(listening.path)
         ormah.socket = listening.path
 
-        # Everything else runs in threads. At the end, `leave` comes first, so that no thread begins new work
+        # Everything else runs in threads. At the end, `begin_stopping` comes first, so that no thread begins new work
         intake.start()
         cleanup.callback(intake.stop, INTAKE_SECONDS)
         life.warm(whisper, intake)
-        cleanup.callback(life.leave)
+        cleanup.callback(life.begin_stopping)
         life.status = _handle_signals(signals, logs, supervisor, server)
     return life.status
 
@@ -223,18 +223,21 @@ class _Life:
         self._maintenance = maintenance
         self._timetable = timetable
         self._supervisor = ormah.supervisor = supervisor
-        self._leaving = threading.Event()
+        self._stopping = threading.Event()
         self._warming: threading.Thread | None = None
         minutes = ormah.config.settings.sync.interval_minutes
-        self._sync = Timer("sync", lambda: sync_by_itself(ormah), first=FIRST_SYNC, every=minutes * 60)
-        self._syncs = minutes > 0
-        self._tidy = Timer("journal", self._tidy_journal, first=0.0, every=TIDY_EVERY)
-        # git, as a child, inherits the priority
-        self._pack = Timer("packing", self._pack_repository, first=PACK_FIRST, every=PACK_EVERY, nice=LOW_PRIORITY)
-        self._tells = ormah.config.settings.whisper.maintenance
-        self._look = Timer("maintenance_due", maintenance.look, first=LOOK_FIRST, every=LOOK_EVERY, nice=LOW_PRIORITY)
-        self._health = Timer("health-events", self._publish_health, first=HEALTH_EVERY, every=HEALTH_EVERY)
-        self._running: list[str] = []
+        self._sync_timer = Timer("sync", lambda: sync_by_itself(ormah), first=FIRST_SYNC, every=minutes * 60)
+        self._syncs_by_itself = minutes > 0
+        self._journal_timer = Timer("journal", self._tidy_journal, first=0.0, every=TIDY_EVERY)
+        # git inherits the low priority of the thread that starts it
+        self._packing_timer = Timer(
+            "packing", self._pack_repository, first=PACK_FIRST, every=PACK_EVERY, nice=LOW_PRIORITY
+        )
+        self._tells_agents = ormah.config.settings.whisper.maintenance
+        search = maintenance.search_if_due
+        self._search_timer = Timer("maintenance_due", search, first=SEARCH_FIRST, every=SEARCH_EVERY, nice=LOW_PRIORITY)
+        self._health_timer = Timer("health-events", self._publish_health, first=HEALTH_EVERY, every=HEALTH_EVERY)
+        self._unstopped: list[str] = []
         """Names of the parts that did not stop in time."""
         self.status = 0
 
@@ -242,7 +245,7 @@ class _Life:
         """Start threads that reconcile and load the models, so that the main thread stays free for signals."""
         self._warming = threading.Thread(target=self._warm, args=(whisper, intake), name="warm", daemon=True)
         self._warming.start()
-        self._health.start()
+        self._health_timer.start()
 
     def _warm(self, whisper: Whisper, intake: Intake) -> None:
         """Reconcile the vault, load the models and start the watchers, then the timers. A step that fails becomes a
@@ -250,13 +253,13 @@ class _Life:
 
         The supervisor is notified as soon as requests can be answered fast. What follows may take its time.
         """
-        self._try("prepared for git", self._ormah.mend_git)
+        self._try("prepared for git", self._ormah.install_merge_driver)
         self._try("warmed", self._ormah.warm)
         self._try("made ready to whisper", whisper.warm)
-        if self._tells:
-            self._try("looked through for an agent", lambda: self._maintenance.look(GLANCE))
+        if self._tells_agents:
+            self._try("looked through for an agent", lambda: self._maintenance.search_if_due(START_SEARCH))
         self._ormah.enter("ready")  # in any case: requests use the parts that work
-        if self._leaving.is_set():
+        if self._stopping.is_set():
             return
         self._try("watched", self._ormah.watch)
         self._try("watched for sessions", intake.watch)
@@ -270,15 +273,15 @@ class _Life:
         self._try("opened with GitPython", self._ormah.vault.git.check)
         self._try("prepared for requests", build)
         self._try("prepared", self._ormah.history.follow)
-        if self._leaving.is_set():
+        if self._stopping.is_set():
             return
-        self._tidy.start()
-        self._pack.start()
+        self._journal_timer.start()
+        self._packing_timer.start()
         self._timetable.start()
-        if self._tells:
-            self._look.start()
-        if self._syncs:
-            self._sync.start()
+        if self._tells_agents:
+            self._search_timer.start()
+        if self._syncs_by_itself:
+            self._sync_timer.start()
 
     def _try(self, done: str, step: Callable[[], object]) -> None:
         """Run `step`. If it fails, log and warn that not everything could be `done` (a participle), and return."""
@@ -300,21 +303,21 @@ class _Life:
         if exclude:
             whispers.delete_excluded(self._ormah.state, exclude)
         whispers.prune(self._ormah.state, days)
-        self._ormah.learned.embed_again(self._leaving)
+        self._ormah.learned.embed_again(self._stopping)
 
     def _pack_repository(self) -> None:
         """Pack the repository's loose objects if there are many. Commits by Ormah start no gc, so that no commit
         waits for one."""
-        rested = self._ormah.vault.wait_rested(PACK_QUIET, PACK_PATIENCE, self._leaving)
+        rested = self._ormah.vault.wait_rested(PACK_QUIET, PACK_PATIENCE, self._stopping)
         try:
             if rested and self._ormah.phase == "ready" and self._ormah.vault.tidy():
                 log.info("the repository's loose objects were packed")
         except OrmahError as exc:
             log.info("the repository was not packed: %s", exc.message)
 
-    def leave(self) -> None:
+    def begin_stopping(self) -> None:
         """Begin to stop: let timers, jobs and syncs begin nothing new, and enter the phase `stopping`."""
-        self._leaving.set()
+        self._stopping.set()
         self._timetable.runner.stop()
         self._ormah.enter("stopping")
         self._ormah.syncing.stopping.set()
@@ -323,7 +326,7 @@ class _Life:
     def stop_serving(self, server: Server) -> None:
         """Stop the server. If requests are still running after DRAIN_SECONDS, record that."""
         if not server.stop(DRAIN_SECONDS):
-            self._running.append("requests")
+            self._unstopped.append("requests")
 
     def close(self) -> None:
         """Stop the timers, and close the `Ormah`.
@@ -331,24 +334,24 @@ class _Life:
         If a part is still running, end the process without closing, as a crash would. The next start can repair
         the effects of a crash, but not those of closing during a write.
         """
-        self._leaving.set()
+        self._stopping.set()
         if self._warming is not None:
             self._warming.join(DRAIN_SECONDS)
             if self._warming.is_alive():
-                self._running.append("warming")
+                self._unstopped.append("warming")
         working = (
             (self._timetable, "maintenance"),
-            (self._sync, "a sync"),
-            (self._tidy, "tidying the journal"),
-            (self._look, "a look for what an agent may judge"),
-            (self._pack, "packing the repository"),
-            (self._health, "a look at what is degraded"),
+            (self._sync_timer, "a sync"),
+            (self._journal_timer, "tidying the journal"),
+            (self._search_timer, "a look for what an agent may judge"),
+            (self._packing_timer, "packing the repository"),
+            (self._health_timer, "a look at what is degraded"),
         )
         for timer, name in working:
             if not timer.stop(DRAIN_SECONDS):
-                self._running.append(name)
-        if self._running:
-            log.warning("stopped with %s still at work", " and ".join(self._running))
+                self._unstopped.append(name)
+        if self._unstopped:
+            log.warning("stopped with %s still at work", " and ".join(self._unstopped))
             logging.shutdown()
             os._exit(self.status)
         self._ormah.close()

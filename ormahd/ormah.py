@@ -86,7 +86,7 @@ class Ormah:
         """Called after the index was replaced. Set by the sources, which are read again then."""
         self.clock = clock
         self.events = EventStream(clock)
-        self.ranking_clock = _fixed(self.settings.daemon.fixed_time) or clock
+        self.ranking_clock = _fixed_clock(self.settings.daemon.fixed_time) or clock
         self.phase = "starting"
         self._entering = threading.Lock()
         self._publishing = threading.Lock()
@@ -96,7 +96,7 @@ class Ormah:
         self.warnings: list[str] = []
         self.syncing = SyncState()
         self.mender = IndexMender(self)
-        index.database.found_damaged = self.mender.damaged
+        index.database.found_damaged = self.mender.rebuild
         index.lags.add("start")
         self.writing = threading.RLock()
         """Held by every edit of existing notes, from reading the note until its change is committed."""
@@ -184,11 +184,11 @@ class Ormah:
         model.start()
         try:
             if fault := self.index.database.check():
-                self.mender.damaged(f"a check found: {fault}")
-            self.bring_in()
+                self.mender.rebuild(f"a check found: {fault}")
+            self.scan_vault()
         except OrmahError as exc:
             self.warn(f"the vault could not be compared with the index: {exc.message}")
-            self.mender.behind()
+            self.mender.catch_up()
         self.enter("warming")
         while model.is_alive() and self.phase != "stopping":
             model.join(0.2)
@@ -217,7 +217,7 @@ class Ormah:
         priority.give()
         redact("")  # load its patterns now, so that the first memory need not wait
 
-    def mend_git(self) -> None:
+    def install_merge_driver(self) -> None:
         """Install Ormah's merge driver in the repository, so that git run by hand merges notes as Ormah does."""
         if self.socket is not None:
             for sentence in merge_driver.install(self.vault, merge_driver.command(self.socket)):
@@ -229,7 +229,7 @@ class Ormah:
         watcher.watch.start()
         self._watcher = watcher  # only now: one that does not run yet would count as degraded
 
-    def watch_anew(self) -> None:
+    def watch_again(self) -> None:
         """Watch the folder again after its git directory was replaced by another one."""
         if self._watcher is not None:
             self._watcher.watch.stop()
@@ -268,7 +268,7 @@ class Ormah:
         index."""
         return ["index"] if self.index.lags else []
 
-    def troubles(self) -> list[str]:
+    def full_disks(self) -> list[str]:
         """Return a sentence about each disk with files of Ormah that is full."""
         disks: dict[Path, Path] = {}
         for place in (self.vault.root, self.index.directory, self.state.path.parent):
@@ -281,7 +281,7 @@ class Ormah:
         """Return the state of the vault's watcher, in words."""
         return "not started" if self._watcher is None else self._watcher.state
 
-    def polling(self) -> str | None:
+    def why_polling(self) -> str | None:
         """Return why the vault's folder is scanned every few seconds instead of being watched; None while it is
         watched."""
         return None if self._watcher is None else self._watcher.watch.unwatched
@@ -302,7 +302,7 @@ class Ormah:
             except (OrmahError, OSError, sqlite3.Error) as exc:
                 # The commit is acknowledged in any case; the next scan brings it to the index.
                 log.warning("the index could not take in what was written: %s", exc)
-                self.mender.behind()
+                self.mender.catch_up()
         self.events.committed(batch)  # after the index: a reader that asks again finds what the event tells
 
     def _index(self, batch: Sequence[Committed]) -> None:
@@ -318,7 +318,7 @@ class Ormah:
         whole = all(one.commit == other.parent for one, other in itertools.pairwise(batch))
         self.index.apply(upserts, removals, head=batch[-1].commit if known and whole else None)
 
-    def bring_in(self) -> None:
+    def scan_vault(self) -> None:
         """Scan the whole vault, and bring the index up to date with it.
 
         Raises:
@@ -343,10 +343,10 @@ class Ormah:
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
         """Yield every file of the vault that the index should hold, read now."""
         for file in self.reconciler.files():
-            self._go_on()
+            self._check_stopping()
             yield file
 
-    def _go_on(self) -> None:
+    def _check_stopping(self) -> None:
         """Raise ScanAborted if the daemon is stopping."""
         if self.phase == "stopping":
             raise ScanAborted
@@ -363,7 +363,7 @@ class Ormah:
         """
 
         def going_on(done: int, total: int, what: str) -> None:
-            self._go_on()
+            self._check_stopping()
             progress(done, total, what)
 
         found: list[Difference] = []
@@ -378,7 +378,7 @@ class Ormah:
             edited |= self.reconciler.scan().waiting
             found = [one for one in found if one.path not in edited]
         if damage := [one.detail for one in found if one.what == "damaged"]:
-            self.mender.damaged(f"a check found: {damage[0]}")
+            self.mender.rebuild(f"a check found: {damage[0]}")
         return found
 
     def rebuild(self, progress: Progress) -> int:
@@ -393,7 +393,7 @@ class Ormah:
 
     # ------------------------------------------------------------ names and places
 
-    def anyone(self, prefix: str) -> str:
+    def full_id(self, prefix: str) -> str:
         """Return the full id of the memory whose id begins with `prefix`. A forgotten memory is found in the history."""
         try:
             return self.index.resolve(prefix)
@@ -409,7 +409,7 @@ class Ormah:
         return self.vault.new_op()
 
 
-def _fixed(time: str | None) -> Clock | None:
+def _fixed_clock(time: str | None) -> Clock | None:
     """Return a clock that always tells `time` (ISO 8601; UTC if without an offset), or None if `time` is None.
 
     Raises:
@@ -428,7 +428,7 @@ def _fixed(time: str | None) -> Clock | None:
 
 
 class IndexMender:
-    """Makes a damaged index anew, and scans the vault again until the index has all of it. `damaged` and `behind` may be
+    """Rebuilds a damaged index, and scans the vault again until the index has all of it. `rebuild` and `catch_up` may be
     called from any thread, with any lock held."""
 
     def __init__(self, ormah: Ormah) -> None:
@@ -439,13 +439,13 @@ class IndexMender:
         self._damage: str | None = None
         self._reports = 0
 
-    def damaged(self, why: str) -> None:
+    def rebuild(self, why: str) -> None:
         """Rebuild the index in another thread, because its file cannot be used. `why`: the reason."""
         with self._lock:
             self._damage = self._damage or why
-        self.behind()
+        self.catch_up()
 
-    def behind(self) -> None:
+    def catch_up(self) -> None:
         """Scan the vault in another thread, because a change of it did not reach the index."""
         with self._lock:
             self._reports += 1
@@ -475,7 +475,7 @@ class IndexMender:
                     self._ormah.renewed()
                     dropped = self._ormah.index.dropped or why
                     self._ormah.warn(f"the index was made anew from the vault: {dropped}")
-                self._ormah.bring_in()
+                self._ormah.scan_vault()
             except OrmahError as error:
                 log.log(
                     logging.DEBUG if error.message == logged else logging.WARNING, "the index lags: %s", error.message

@@ -114,7 +114,7 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
     found += [*full, *current_findings(ormah.config), *(Finding(level="warning", what=text) for text in ormah.warnings)]
     room = "make room; everything goes on by itself then"
-    found += [Finding(level="error", what=what, mend=room) for what in ormah.troubles()]
+    found += [Finding(level="error", what=what, mend=room) for what in ormah.full_disks()]
     writable = "make it writable for the user that runs the daemon; it goes on by itself then"
     found += [Finding(level="error", what=what, mend=writable) for what in ormah.vault.unwritable()]
     if (aside := own_files.aside(ormah.state.path)).exists():  # no memory was in it
@@ -137,7 +137,7 @@ def doctor(ormah: Ormah, progress: Progress) -> list[Finding]:
     elif busy := ormah.vault.busy():
         mend = "finish it (git status); writes wait until then"
         found.append(Finding(level="warning", what=f"git is held: {busy}", mend=mend))
-    if why := ormah.polling():
+    if why := ormah.why_polling():
         what = f"the vault's folder is not watched but scanned every two seconds: {why}"
         mend = "on Linux, raise fs.inotify.max_user_watches or max_user_instances (sysctl)"
         found.append(Finding(level="warning", what=what, mend=mend))
@@ -223,7 +223,7 @@ def fix(ormah: Ormah) -> list[str]:
     Of several notes with one id, the one that the index has for the id keeps it. Each of the others gets a new id, in
     a commit of its own. Return the paths of these others.
     """
-    ormah.mend_git()
+    ormah.install_merge_driver()
     if ormah.phase == "ready":
         # A scan names a copy before the index has its row, and `_copies` asks the index: let a running scan end first.
         ormah.reconciler.scan()

@@ -49,7 +49,7 @@ def feedback(ormah: Ormah, params: FeedbackParams, caller: Caller) -> FeedbackRe
     source = _SOURCES.get(params.source)
     if source is None:
         raise BadRequest(f"source is {params.source[:60]!r}", hint="explicit or implicit")
-    node_id = ormah.anyone(params.node_id)
+    node_id = ormah.full_id(params.node_id)
     row = ormah.index.notes([node_id]).get(node_id)
     if row is None:
         raise NotFound(

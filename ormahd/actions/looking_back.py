@@ -63,7 +63,7 @@ def _op_filter(ormah: Ormah, params: HistoryParams) -> OpFilter:
     source = params.source if params.job is None else f"job:{params.job}"
     wanted = OpFilter(run=params.run, since=params.since, before=params.before, source=source)
     if params.node_id is not None:
-        wanted["node_id"] = ormah.anyone(params.node_id)
+        wanted["node_id"] = ormah.full_id(params.node_id)
     if params.kind is not None:
         wanted["kinds"] = [params.kind]
     if params.space is not None:
@@ -92,7 +92,7 @@ def life(ormah: Ormah, params: LifeParams) -> LifeResult:
     Raises:
         BadRequest, NotFound, Ambiguous: the id is invalid, unknown or not unique, or a date is invalid.
     """
-    node_id = ormah.anyone(params.node_id)
+    node_id = ormah.full_id(params.node_id)
     ops = ormah.history.ops(node_id=node_id, limit=params.limit, since=params.since, before=params.before)
     changed = [ormah.history.of_node(op.commit, node_id) for op in ops]
     pairs = [None if one is None else ormah.history.pair(one) for one in changed]
@@ -178,7 +178,7 @@ def audit(ormah: Ormah, params: AuditParams) -> AuditResult:
     Raises:
         BadRequest: the operation is unknown.
     """
-    node_id, operation = params.node_id and ormah.anyone(params.node_id), params.operation
+    node_id, operation = params.node_id and ormah.full_id(params.node_id), params.operation
     if operation is not None and operation not in KINDS:
         raise BadRequest(f"there is no operation '{operation}'", hint=f"there are: {', '.join(KINDS)}")
     kinds = {kind for name, kinds in KINDS.items() if operation in {None, name} for kind in kinds}

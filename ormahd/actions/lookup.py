@@ -179,7 +179,7 @@ def whispered(ormah: Ormah, params: api.WhispersParams) -> api.WhispersResult:
         since=between.created_after,
         before=between.created_before,
         space=params.space,
-        node_id=params.node_id and ormah.anyone(params.node_id),
+        node_id=params.node_id and ormah.full_id(params.node_id),
         limit=params.limit,
     )
     by_event = whispers.shown_memories(ormah.state, [prompt.event for prompt in prompts])

@@ -82,7 +82,7 @@ def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
         raise BadRequest(why, hint="give the whole of the secret, with more words")
     if node_id is not None:
         try:
-            node_id = ormah.anyone(node_id)
+            node_id = ormah.full_id(node_id)
             refuse_source(*ormah.index.notes([node_id]).values())
         except NotFound:
             # Purged on another machine, it is gone from this history, but old git objects may still hold it.
@@ -121,7 +121,7 @@ def _carry_out(ormah: Ormah, found: PurgeSurvey, caller: Caller, progress: Progr
             finally:
                 drop_unused(vault.root)
             ormah.index.apply({}, (), head=vault.git.head())
-            ormah.watch_anew()
+            ormah.watch_again()
             out.commit = vault.git.head() if out.op else None
         out.kept = _clean(ormah, wanted, progress, change=True)
         finish(vault)

@@ -241,7 +241,7 @@ class RequestHandler:
         self._limit = limit
         self._counts = counts
 
-    def call(self, channel: Channel, kind: bytes, call: Call) -> None:
+    def answer_call(self, channel: Channel, kind: bytes, call: Call) -> None:
         """Send the reply to a call on its connection, then write the log line."""
         begun = time.perf_counter()
         self._counts.add("requests")
@@ -264,7 +264,7 @@ class RequestHandler:
             frame = pack(kind, body)
         except OrmahError as exc:
             self._counts.add("errors")
-            outcome, frame = exc.code, self.error(kind, call.id, exc)
+            outcome, frame = exc.code, self.error_frame(kind, call.id, exc)
         except (Exception, SystemExit) as exc:  # noqa: BLE001 - the named edge: one request fails, the daemon lives
             self._counts.add("faults")
             incident = secrets.token_hex(4)
@@ -281,14 +281,14 @@ class RequestHandler:
                     hint=f"give the user that runs the daemon its rights (ormahctl doctor); the log has the rest: incident {incident}",
                     data={"incident": incident},
                 )
-            frame = self.error(kind, call.id, error)
+            frame = self.error_frame(kind, call.id, error)
         elapsed = (time.perf_counter() - begun) * 1000
         channel.reply(frame)
-        request(call.agent, call.method, elapsed, outcome)
+        log_request(call.agent, call.method, elapsed, outcome)
         if fault is not None:
             _log_fault(call.method, outcome, fault)
 
-    def hook(self, channel: Channel, body: bytes) -> bytes:
+    def hook_output(self, channel: Channel, body: bytes) -> bytes:
         """Return the body of the reply to a hook: empty if the hook should print nothing, and after any failure.
 
         If the hook's process has already ended, because its deadline passed while it waited, the hook is not run.
@@ -302,7 +302,7 @@ class RequestHandler:
                 _log_fault("hook", f"internal {secrets.token_hex(4)}", exc)
         return output
 
-    def merge(self, body: bytes) -> bytes:
+    def merge_output(self, body: bytes) -> bytes:
         """Return the body of the reply to git's merge driver.
 
         After a failure it is empty, and the driver falls back to its helper process or to git's text merge.
@@ -316,16 +316,16 @@ class RequestHandler:
         except Exception as exc:  # noqa: BLE001 - one merge fails, and the driver reports that to git
             self._counts.add("faults")
             _log_fault("merge", outcome, exc)
-        request("git", "merge", (time.perf_counter() - begun) * 1000, outcome)
+        log_request("git", "merge", (time.perf_counter() - begun) * 1000, outcome)
         return answer
 
-    def opaque(self, channel: Channel, kind: bytes, body: bytes) -> None:
+    def answer_opaque(self, channel: Channel, kind: bytes, body: bytes) -> None:
         """Send the reply to a hook or a merge on its connection."""
-        output = self.hook(channel, body) if kind == HOOK else self.merge(body)
+        output = self.hook_output(channel, body) if kind == HOOK else self.merge_output(body)
         channel.reply(pack(kind, output if len(output) <= self._limit else b""))
 
     @staticmethod
-    def error(kind: bytes, id_: int | str | None, error: OrmahError) -> bytes:
+    def error_frame(kind: bytes, id_: int | str | None, error: OrmahError) -> bytes:
         """Return the frame of an error reply. If the error cannot be encoded, use only its message, made valid UTF-8."""
         try:
             return pack(kind, encode(kind, error_reply(id_, error)))
@@ -334,7 +334,7 @@ class RequestHandler:
             return pack(kind, encode(kind, error_reply(id_, plain)))
 
 
-def request(agent: str | None, method: str, milliseconds: float, outcome: str) -> None:
+def log_request(agent: str | None, method: str, milliseconds: float, outcome: str) -> None:
     """Log one line about a request. The log may write it later, together with other lines (`logs.LATER`)."""
     name = redact_name(agent or "-").text
     who = "".join(c if c.isprintable() else "?" for c in name[:NAME_CHARACTERS]) + "…" * (len(name) > NAME_CHARACTERS)

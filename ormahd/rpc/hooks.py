@@ -42,7 +42,7 @@ from ormahd.judge.own_sessions import is_own_session
 from ormahd.model.node import NoteGuard
 from ormahd.process import own_files
 from ormahd.rpc import failures
-from ormahd.rpc.connection import Channel, request
+from ormahd.rpc.connection import Channel, log_request
 from ormahd.state import whispers
 from ormahd.state.sessions import begin, is_excluded, key_of, was_told
 from ormahd.text.harness import Commands
@@ -344,7 +344,7 @@ class Hooks:
         # an agent writes the prompts of a sub-agent, and it shares the session id of its parent; guards hold for it too
         elif not event.of_sub_agent or event.act is HookAct.TOOL:
             output, outcome = self._act(event)
-        request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
+        log_request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
         return output
 
     def answer_spooled(self, folder: Path) -> None:

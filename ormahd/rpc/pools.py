@@ -80,7 +80,7 @@ class PendingRequest(Struct, eq=False):
     while it is answered."""
 
     lane: str
-    desk: RequestHandler
+    handler: RequestHandler
     channel: Channel
     kind: bytes
     content: Call | bytes
@@ -93,9 +93,9 @@ class PendingRequest(Struct, eq=False):
                 if self.lane in SEARCHING or self.lane in WRITING:
                     priority.give()
                 if isinstance(self.content, Call):
-                    self.desk.call(self.channel, self.kind, self.content)
+                    self.handler.answer_call(self.channel, self.kind, self.content)
                 else:
-                    self.desk.opaque(self.channel, self.kind, self.content)
+                    self.handler.answer_opaque(self.channel, self.kind, self.content)
             finally:
                 self.channel.done()
                 if self.lane in SEARCHING:

@@ -21,7 +21,7 @@ from ormahd.errors import BadRequest, OrmahError, Unavailable
 from ormahd.process import priority
 from ormahd.rpc import sockets
 from ormahd.rpc.codec import HOOK, JSON, MERGE, MSGPACK, pack, read_call, read_id
-from ormahd.rpc.connection import Answer, Channel, Counts, Hook, LoopWaker, RequestHandler, request
+from ormahd.rpc.connection import Answer, Channel, Counts, Hook, LoopWaker, RequestHandler, log_request
 from ormahd.rpc.pools import PendingRequest, Pools, lane_of
 from ormahd.rpc.sockets import Listener, Listening
 from ormahd.rpc.subscriptions import SUBSCRIBE, Subscriptions
@@ -113,7 +113,7 @@ class Server:
         """
         if self._listener.intact:
             return []
-        self._listener.hurry()
+        self._listener.check_soon()
         self._waker.wake()
         return [self._listener.lost or f"the socket {self.path} was taken away; it is being made again"]
 
@@ -123,7 +123,7 @@ class Server:
 
     def start(self, answer: Answer, hook: Hook | None = None) -> None:
         """Answer clients from now on. `answer` and `hook` run in worker threads."""
-        self._desk = RequestHandler(answer, hook, self._limits.frame_bytes, self._counts)
+        self._handler = RequestHandler(answer, hook, self._limits.frame_bytes, self._counts)
         self._selector.register(self._waker.out, READ, self._waker.drain)
         self._listener.open()
         self._thread.start()
@@ -192,7 +192,7 @@ class Server:
             return self._tick
         now = time.monotonic()
         # Only a sweep serves the listener: a shorter wait than until the next sweep would make the loop spin.
-        return max(self._listener.patience(now), self._swept + self._tick - now)
+        return max(self._listener.seconds_to_check(now), self._swept + self._tick - now)
 
     def _stop_listening(self) -> None:
         """Close the listening socket, once. Connections continue."""
@@ -213,7 +213,7 @@ class Server:
                 self._counts.add("refused")
                 crowded = {"reason": "crowded"}
                 error = Unavailable(f"{limit} connections are open already", hint="close some", data=crowded)
-                channel.send(self._desk.error(JSON, None, error))
+                channel.send(self._handler.error_frame(JSON, None, error))
                 channel.close()
                 continue
             self._counts.add("connections")
@@ -284,7 +284,7 @@ class Server:
                     hint="start it again with: ormahctl up",
                     data={"reason": "stopping"},
                 )
-                channel.send(self._desk.error(kind, read_id(kind, body), error))
+                channel.send(self._handler.error_frame(kind, read_id(kind, body), error))
             return
         if kind in OPAQUE:
             self._enqueue("hook" if kind == HOOK else "merge", channel, kind, body)
@@ -297,7 +297,7 @@ class Server:
                 self._refuse(channel, kind, exc)
             else:
                 self._counts.add("errors")
-                channel.send(self._desk.error(kind, id_, exc))
+                channel.send(self._handler.error_frame(kind, id_, exc))
             return
         if call.method == SUBSCRIBE and self._subscriptions is not None:
             self._subscribe(channel, kind, call, self._subscriptions)
@@ -313,8 +313,8 @@ class Server:
         except OrmahError as exc:
             self._counts.add("errors")
             outcome = exc.code
-            channel.send(self._desk.error(kind, call.id, exc))
-        request(call.agent, call.method, (time.perf_counter() - begun) * 1000, outcome)
+            channel.send(self._handler.error_frame(kind, call.id, exc))
+        log_request(call.agent, call.method, (time.perf_counter() - begun) * 1000, outcome)
 
     def _feed(self) -> None:
         """Send new events to the subscribers, and close the connections of those that read too slowly."""
@@ -331,14 +331,14 @@ class Server:
         log.info("a frame was refused: %s", error.code)
         self._counts.add("errors")
         channel.closing = True
-        channel.send(self._desk.error(MSGPACK if kind == MSGPACK else JSON, None, error))
+        channel.send(self._handler.error_frame(MSGPACK if kind == MSGPACK else JSON, None, error))
 
     def _enqueue(self, lane: str, channel: Channel, kind: bytes, content: Call | bytes) -> None:
         """Count a request as running, and put it into the queue of its pool. `content`: the call, or the body of a hook
         or merge."""
         with channel.lock:
             channel.in_flight += 1
-        self._pools.put(PendingRequest(lane, self._desk, channel, kind, content))
+        self._pools.put(PendingRequest(lane, self._handler, channel, kind, content))
 
     def _settle(self, channel: Channel) -> None:
         """Register a connection with the selector for reading and writing as needed, update its timers, and close it if
@@ -386,5 +386,5 @@ class Server:
                 self._close(channel)
         self._timed = any(c.frame_since is not None or c.stuck_since is not None for c in self._channels)
         if not self._stopping.is_set():
-            self._listener.look(now)
+            self._listener.do_periodic_work(now)
             self._welcome()

@@ -222,7 +222,7 @@ _SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENO
 
 class Listener:
     """Accepts connections, and creates the socket's file again if it was removed. Used by the server's loop only,
-    except `path`, `intact`, `lost` and `hurry`: any thread.
+    except `path`, `intact`, `lost` and `check_soon`: any thread.
 
     A connection of another user is closed, and counted as refused.
     """
@@ -270,12 +270,12 @@ class Listener:
             self._selector.unregister(self._listening.sock)
             self._registered = False
 
-    def patience(self, now: float) -> float:
-        """Return how many seconds remain until `look` has to check the socket's file again."""
+    def seconds_to_check(self, now: float) -> float:
+        """Return how many seconds remain until `do_periodic_work` has to check the socket's file again."""
         return max(0.0, self._guard_at - now)
 
-    def hurry(self) -> None:
-        """Make the next `look` check the socket's file. Any thread may call it."""
+    def check_soon(self) -> None:
+        """Make the next `do_periodic_work` check the socket's file. Any thread may call it."""
         self._guard_at = 0.0
 
     def accept(self) -> None:
@@ -304,7 +304,7 @@ class Listener:
             self._counts.add("refused")
             sock.close()
 
-    def look(self, now: float) -> None:
+    def do_periodic_work(self, now: float) -> None:
         """Do periodic work: accept connections again after PAUSE_SECONDS, and check the socket's file."""
         if self.paused_until is not None and now >= self.paused_until:
             self.paused_until = None

@@ -52,7 +52,7 @@ class Consolidator:
                 change = _change(context, cluster, verdict)
                 if isinstance(change, str):
                     asking.settle(cluster, Summary(None, None, verdict.type, change))
-                    search.seen(cluster)
+                    search.mark_examined(cluster)
                     continue
                 search.used |= cluster.ids
                 if change is not None:
@@ -114,9 +114,9 @@ class ClusterSearch:
                 if wider is not None and len(wider.rows) >= FEWEST:
                     later.append(seed)
                 else:
-                    self.seen(cluster)
+                    self.mark_examined(cluster)
             elif known is not None and "open" not in known:
-                self.seen(cluster)
+                self.mark_examined(cluster)
             elif cluster.ids not in self.yielded:
                 self.yielded.add(cluster.ids)
                 found.append(cluster)
@@ -124,7 +124,7 @@ class ClusterSearch:
         self.waiting += later[::-1]
         return found
 
-    def seen(self, cluster: MemoryGroup) -> None:
+    def mark_examined(self, cluster: MemoryGroup) -> None:
         """Mark the memory around which a cluster was found as examined."""
         if not self.context.dry:
             seed = cluster.rows[0].id

@@ -137,7 +137,7 @@ class NoteChanges:
         return min((op.time for op in self._ops), default=None)
 
     @property
-    def wanted(self) -> bool:
+    def was_moved_back(self) -> bool:
         """Whether a person ever undid a move of this note to a lower tier."""
         return any(op.kind == Kind.DECAY and op.commit in self._undone for op in self._ops)
 

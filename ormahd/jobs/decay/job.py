@@ -182,7 +182,7 @@ def _core(context: RunContext, scores: Mapping[str, float]) -> Iterator[PlannedC
     core = core_notes(ormah)
     if len(core) <= cap:
         return
-    last = {row.id for row in core if NoteChanges(ormah.history, row).wanted}
+    last = {row.id for row in core if NoteChanges(ormah.history, row).was_moved_back}
     for row in leaving_core(ormah, core, scores=scores, last=last)[: len(core) - cap]:
         reason = (
             f"Core holds {_count_of(len(core), 'memory')}, and {cap} is its cap (tiers.core_cap). "

@@ -33,7 +33,7 @@ EXTRACTIONS: Final = "extractions"
 """The name of the list of results for turns of sessions, and the key of these turns in a receipt."""
 LISTS = (*(kind.results for kind in KINDS), EXTRACTIONS)
 LOOKS_ANEW = timedelta(hours=1)
-"""How long `look` does not search again after it found that there are questions."""
+"""How long `search_if_due` does not search again after it found that there are questions."""
 CHARACTERS = 40_000
 """Maximum number of characters of JSON in phase one. Harnesses cut or reject longer outputs of a tool."""
 RECEIPT = timedelta(minutes=60)
@@ -255,7 +255,7 @@ class Maintenance:
     def due(self) -> bool:
         """Return whether an agent should be told that there are questions to judge.
 
-        True if no results came for a day, no receipt is open, and the last call of `look` found a question. This does
+        True if no results came for a day, no receipt is open, and the last call of `search_if_due` found a question. This does
         not search, so it is quick.
         """
         return self._looked is not None and self._looked[1] and self._is_time()
@@ -265,7 +265,7 @@ class Maintenance:
         now, last = self._now(), self._receipts.last()
         return (last is None or now - last >= timedelta(days=1)) and self._receipts.open(now - HELD) is None
 
-    def look(self, seconds: float = SECONDS) -> None:
+    def search_if_due(self, seconds: float = SECONDS) -> None:
         """Search for questions to judge if maintenance is due, and store for `due` whether there are any. The search
         takes at most `seconds`."""
         now = self._now()
