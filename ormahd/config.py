@@ -174,6 +174,8 @@ def _checked(found: _FoundSettings) -> Settings | None:
         }
         for group, table in found.values.items()
     }
+
+    # Each fault names the setting, where it was set, and what is allowed
     try:
         return Settings.model_validate({**values, SOURCES: found.sources})
     except ValidationError as exc:
@@ -303,6 +305,8 @@ def add_source(folder: Path, space: str, include: list[str], exclude: list[str])
     folder = folder.resolve()
     if not folder.is_dir():
         raise BadRequest(f"{folder} is no folder", hint="name a folder with notes, such as an Obsidian vault")
+
+    # It must share no file with Ormah's own folders or with another source
     named = now.settings.vault.path
     own_folders = {paths.expand(named) if named else paths.default_vault(), *paths.own_folders()}
     for place in (one.resolve() for one in own_folders):
@@ -316,6 +320,8 @@ def add_source(folder: Path, space: str, include: list[str], exclude: list[str])
                 f"{other} is a source already, and {folder} shares files with it",
                 hint=f"ormahctl sources remove {shlex.quote(str(other))}",
             )
+
+    # Add its entry. The default space is the name of the repository around it
     around = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
     made = SourceFolder(path=str(folder), space=space or around.name, include=include, exclude=exclude)
 

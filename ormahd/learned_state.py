@@ -54,6 +54,7 @@ class Learned:
         self._lock = threading.Lock()
         self._judgements = Judgements()
         self._built_from: tuple[int, str | None, int] | None = None
+        """(version of the files, model, number of prompts embedded again) from which `_judgements` was built."""
         self._reembedded: dict[str, Int8Vector] = {}
         """Line id of a judgement that was made with another model -> its prompt's vector by the current model."""
         self._reembedded_model: str | None = None
@@ -114,10 +115,10 @@ class Learned:
         model = self.model
         if model != self._reembedded_model:
             self._reembedded, self._reembedded_model = {}, model
-        now = (self._files.version, model, len(self._reembedded))
-        if now != self._built_from:
+        cache_key = (self._files.version, model, len(self._reembedded))
+        if cache_key != self._built_from:
             self._judgements = Judgements.of(self._files.all(), model, anew=self._reembedded)
-            self._built_from = now
+            self._built_from = cache_key
 
     def both_hold(self, one_id: str, other_id: str) -> bool:
         """Return whether a decision says that both memories are true in their current wording.
@@ -164,7 +165,7 @@ class Learned:
         embedder = self._index.embedder
         if embedder is None:
             return 0
-        model, made = model_name(embedder.name), 0
+        model, count = model_name(embedder.name), 0
         idle = [one for one in self.judgements.idle if one.model != model]
         texts = whispers.prompt_texts(self._state, {one.event for one in idle if not one.prompt})
         known = [(one, text) for one in idle if (text := one.prompt or texts.get(one.event))]
@@ -173,18 +174,18 @@ class Learned:
             vectors = {}
             for one, text in known[start : start + TOGETHER]:
                 if stopping is not None and stopping.is_set():
-                    return made
+                    return count
                 begun = time.monotonic()
                 vectors[one.id] = Int8Vector.of(embedder.embed_query(text).vector)
                 time.sleep(min(PAUSE, 4 * (time.monotonic() - begun)))
             with self._lock:
                 self._refresh()
                 if self._reembedded_model != model:
-                    return made
+                    return count
                 self._reembedded = {**self._reembedded, **vectors}
                 self._refresh()
-            made += len(vectors)
-        return made
+            count += len(vectors)
+        return count
 
     def bad_lines(self) -> list[tuple[str, int, str]]:
         """Return the lines of judgements and tombstones that cannot be read: (path, line number from 1, reason)."""

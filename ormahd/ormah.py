@@ -488,6 +488,8 @@ class IndexMender:
                 log.exception("the index could not be brought up to date; it is tried again")
                 self._stopping.wait(MEND_RETRY_S)
                 continue
+
+            # Done, unless something was reported meanwhile
             with self._lock:
                 if reports == self._reports:  # else something was reported during the scan, and may have come too late
                     self._thread = None

@@ -91,7 +91,7 @@ class PairSearch:
         self._mark, self._reach, self._floor = f"{name}: {context.who}", reach, floor
         self._texts: dict[str, str] = {}
         self._kin: dict[str, Any] = {}
-        self._looked: list[tuple[str, str]] = []
+        self._examined: list[tuple[str, str]] = []
         self._open: set[frozenset[str]] = set()
         index = context.ormah.index
         for chunk in sql.chunks(index.newest(part, max(1, index.count(part))), READ):
@@ -123,7 +123,7 @@ class PairSearch:
                     self._open.add(ids)
                     pairs.append(MemoryGroup((rows[one], rows[other]), cosine))
             yield pairs
-            self._looked += [(one, self._texts[one]) for one in chunk if index.vectors(one) is not None]
+            self._examined += [(one, self._texts[one]) for one in chunk if index.vectors(one) is not None]
 
     def between(self, pairs: Iterable[MemoryGroup]) -> dict[frozenset[str], list[EdgeRow]]:
         """Return `{ids of two memories: edges between them}` for pairs that this search found. Pairs without edges are
@@ -146,7 +146,7 @@ class PairSearch:
         """Record the memories whose pairs are all settled as examined. Does nothing in a dry run."""
         if not self.context.dry:
             waiting = frozenset(itertools.chain.from_iterable(self._open))
-            self.context.verdicts.mark_examined(self._mark, [one for one in self._looked if one[0] not in waiting])
+            self.context.verdicts.seen(self._mark, [one for one in self._examined if one[0] not in waiting])
 
 
 C = TypeVar("C", bound=MemoryGroup)

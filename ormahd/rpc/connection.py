@@ -66,6 +66,8 @@ class LoopWaker:
 
 
 class Channel:
+    """One connection of a client: its socket, the frames that arrive on it, and the queue of unsent replies."""
+
     def __init__(self, sock: socket.socket, limit: int, now: float, waker: LoopWaker) -> None:
         self.sock = sock
         self._waker = waker
@@ -252,6 +254,7 @@ class RequestHandler:
             if channel.pending < PROGRESS_BYTES:
                 channel.reply(pack(kind, encode(kind, step)))
 
+        # The reply: the result, the error that the action raised, or an error about a fault of the daemon
         outcome, fault = "ok", None
         try:
             body = encode(kind, result_reply(call.id, self._answer(call, progress)))
@@ -282,6 +285,8 @@ class RequestHandler:
                     data={"incident": incident},
                 )
             frame = self.error_frame(kind, call.id, error)
+
+        # Send it before anything is logged, so that the client waits less
         elapsed = (time.perf_counter() - begun) * 1000
         channel.reply(frame)
         log_request(call.agent, call.method, elapsed, outcome)

@@ -411,8 +411,10 @@ class Dispatcher:
             text = getattr(call if name in {"agent", "cwd", "session"} else params, name, None)
             if isinstance(text, str) and len(text) > limit:
                 raise BadRequest(f"{name} is too long ({len(text)} characters)")
+
+        # Who calls. The request's id is stored in the state and, as a digest, in commits
         found: list[str] = []
-        request_id = key_of(getattr(params, "request_id", None))  # it is stored in the state
+        request_id = key_of(getattr(params, "request_id", None))
         digest = hashlib.sha256(request_id.encode()).hexdigest()[:32] if request_id else None
         caller = Caller(clean_name(self.ormah, call.agent, found), call.cwd, call.session, digest)
 
@@ -425,6 +427,7 @@ class Dispatcher:
         elif found:
             params = replace(params, **clean)
 
+        # Run it. With a request id, only once: a second request with the id gets the stored answer
         if request_id is None:
             return self._run(call.method, params, caller, progress, found)
         method, asked = call.method, hashlib.sha256(msgspec.msgpack.encode(params)).hexdigest()

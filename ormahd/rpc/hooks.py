@@ -172,6 +172,8 @@ def read(body: bytes) -> Event:
         raise BadRequest(f"what {harness} says of {name} cannot be read: {why}") from None
     if not isinstance(fields, dict):
         raise BadRequest(f"what {harness} says of {name} is no JSON object")
+
+    # The fields, each checked, because another program wrote them
     prompt, tool = fields.get("prompt"), fields.get("tool_input")
     ending = fields.get("last_assistant_message", fields.get("prompt_response"))  # the latter: Gemini CLI
     if act is HookAct.PROMPT and not isinstance(prompt, str):
@@ -386,6 +388,8 @@ class Hooks:
             if mark not in self._whisper.sessions.before(event.session_id).named:
                 self._whisper.sessions.compacted(event.session_id)
                 greeting, greeted = self._greeting(event, {mark: "title"})
+
+        # The whisper
         space, session, agent = self._space(event), key_of(event.session_id), f"agent:{event.harness}"
         asked = Asked(
             event.prompt,
@@ -397,6 +401,8 @@ class Hooks:
             cwd=self._place(event),
         )
         found = self._whisper.whisper(asked)
+
+        # Every few prompts a reminder follows
         text = found.text
         if found.silence not in UNHEARD and event.session_id is not None:
             count = self._whisper.sessions.before(event.session_id).prompts
@@ -404,6 +410,8 @@ class Hooks:
             if interval > 0 and count > 0 and count % interval == 0:
                 text = joined(text, nudge(self._whisper.wiring.of(event.harness)))
             self._pass_transcript(event)
+
+        # The receipt counts the memories of both
         memories = [*found.nodes, *([found.exploring] if found.exploring else [])]
         number, titles = len(greeted) + len(memories), [memory.title for memory in memories]
         whole = "\n\n".join(filter(None, (greeting, text)))
@@ -490,6 +498,8 @@ class Hooks:
         matches = self._acts.matches(act, space)
         if not matches:
             return b"", "nothing_known"
+
+        # Memories that the session has not been shown, and the first guard that a person set
         silent = self._is_silent(space) or event.session_id is None or event.of_sub_agent
         before = self._whisper.sessions.before(event.session_id)
         found = at_hand.about(

@@ -87,7 +87,8 @@ class PendingRequest(Struct, eq=False):
     slot: AbstractContextManager[object] = nullcontext()
 
     def run(self) -> None:
-        """Answer the request, then let the connection continue. Waits first if too many searches run."""
+        """Answer the request, then let the connection take further ones. Holds `slot`, of which there are as many as searches
+        may run at the same time."""
         with self.slot:
             try:
                 if self.lane in SEARCHING or self.lane in WRITING:

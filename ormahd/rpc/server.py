@@ -159,6 +159,7 @@ class Server:
             while self._flush_until is None or (
                 time.monotonic() < self._flush_until and any(channel.pending for channel in self._channels)
             ):
+                # Serve the connections that are ready, new ones, and those that a worker thread has changed
                 self._beat = time.monotonic()
                 for key, mask in self._selector.select(self._wait_seconds()):
                     if isinstance(key.data, Channel):
@@ -169,6 +170,8 @@ class Server:
                 while self._waker.channels:
                     self._serve(self._waker.channels.popleft(), 0)
                 self._feed()
+
+                # Periodic work, and the first step of stopping
                 now = time.monotonic()
                 if now - self._swept >= self._tick:
                     self._sweep(now)
@@ -275,6 +278,7 @@ class Server:
 
     def _handle_frame(self, channel: Channel, kind: bytes, body: bytes) -> None:
         """Handle one frame: give it to a worker thread, subscribe, or send an error at once."""
+        # While the daemon stops, nothing new begins
         if self._stopping.is_set():
             if kind in OPAQUE:
                 channel.send(pack(kind, b""))
@@ -289,6 +293,8 @@ class Server:
         if kind in OPAQUE:
             self._enqueue("hook" if kind == HOOK else "merge", channel, kind, body)
             return
+
+        # A call. Without a readable id its error cannot be assigned to a request, so the connection ends
         try:
             call = read_call(kind, body)
         except OrmahError as exc:

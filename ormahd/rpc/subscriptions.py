@@ -37,6 +37,8 @@ class Subscriber(Struct, eq=False):
 
 
 class Subscriptions:
+    """The subscriptions of all connections. Sends them the events of `events`. Used by the server's loop only."""
+
     def __init__(self, events: EventStream) -> None:
         self._events = events
         self._all: list[Subscriber] = []
@@ -54,6 +56,8 @@ class Subscriptions:
             raise Unavailable(
                 f"{SUBSCRIBERS} subscriptions are open already", hint="close one", data={"reason": "crowded"}
             )
+
+        # Begin after the event that the client has seen. If it is no longer stored, the client must read all again
         place = None if params.after is None else self._events.number_of(params.after)
         refetch = params.after is not None and place is None
         if place is None:

@@ -103,6 +103,7 @@ def _moves(context: RunContext) -> Iterator[_Move]:
 def _majorities(context: RunContext, ids: list[str], me: str) -> dict[str, tuple[str, int, int]]:
     """Return `{id: (space, number of neighbours in it, number of all neighbours)}` for those of `ids` whose neighbours
     are clearly in one space. `me`: id of the self node, which is not counted as a neighbour."""
+    # {memory: {neighbour: weight of the strongest edge between them}}
     index, wanted = context.ormah.index, set(ids)
     weights: dict[str, dict[str, float]] = {}
     for edge in index.edges_of(ids):
@@ -110,9 +111,13 @@ def _majorities(context: RunContext, ids: list[str], me: str) -> dict[str, tuple
             if near in wanted and far != me:
                 known = weights.setdefault(near, {})
                 known[far] = max(known.get(far, 0.0), edge.weight)
+
+    # The spaces of the neighbours that are still valid
     others = sorted({far for known in weights.values() for far in known})
     alive = set(index.filter_ids(others, Filter(alive_at=context.now, sources_of=())))
     spaces = {node_id: one.space for node_id, one in index.candidates(others).items() if node_id in alive}
+
+    # The space with the most weight, if that is a clear majority
     out: dict[str, tuple[str, int, int]] = {}
     for near, known in weights.items():
         counted = {far: weight for far, weight in known.items() if far in spaces}
@@ -131,9 +136,11 @@ def _change(context: RunContext, moves: list[_Move]) -> PlannedChange:
     """Return the change that moves all these memories to their new spaces."""
 
     def edits() -> list[Edit]:
+        """Return the edits of all moved notes."""
         return [one for move in moves for one in note_edits(context.ormah, move.row.id, set={"space": move.space})]
 
     def done() -> None:
+        """Remember that these memories were moved, so that none is moved there again."""
         for move in moves:
             context.verdicts.remember(QUESTION, move.key, {"space": move.space})
 

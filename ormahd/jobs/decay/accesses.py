@@ -32,7 +32,7 @@ quoted in full in a whisper, had a weak use, because the agent may have ignored 
 
 
 class Waiting(Struct, frozen=True):
-    """The accesses of existing memories that are in the state and not folded in yet.
+    """The accesses of existing memories that are in the state, and not in the strength files yet.
 
     `last`: number of the last access in the state, also if its memory was deleted; 0: there is none.
     """

@@ -190,9 +190,10 @@ def _title_and_content(row: NodeRow) -> tuple[str | None, str]:
 
 
 def _by_words(pairs: Iterable[DuplicatePair]) -> Iterator[tuple[DuplicatePair, AnyVerdict]]:
-    """Yield the pairs with a high score whose words show that both memories say the same, each with the verdict yes.
+    """Yield each pair with the verdict whether both memories say the same. It is yes if their score is high and their
+    words show it.
 
-    It is not enough that the words are similar: a number, name, word of code or negation that only one memory has is a
+    Words that are merely similar do not show it: a number, name, word of code or negation that only one memory has is a
     difference, and so is one word in place of another.
     """
     for pair in pairs:
@@ -205,7 +206,7 @@ def _by_words(pairs: Iterable[DuplicatePair]) -> Iterator[tuple[DuplicatePair, A
 
 
 def _contrast(pair: DuplicatePair) -> object:
-    """Return how the words of the older memory differ from those of the newer one."""
+    """Return how the words of the older memory contradict those of the newer one, or None if they do not."""
     return contrast(*(f"{row.title}\n{row.content}" if row.title else row.content for row in _by_age(pair)))
 
 

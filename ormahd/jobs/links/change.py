@@ -81,7 +81,7 @@ class Draft:
             BadRequest: the edge is not allowed, such as one from a memory to itself.
             Conflict: a note was edited meanwhile.
         """
-        source, target = self._end(wish.source_id), self._end(wish.target_id)
+        source, target = self._row_of(wish.source_id), self._row_of(wish.target_id)
         made = self._checked(wish)
 
         # Is it there already, or would it close a cycle?
@@ -148,7 +148,7 @@ class Draft:
 
     # ------------------------------------------------------------ checks
 
-    def _end(self, node_id: str) -> NodeRow:
+    def _row_of(self, node_id: str) -> NodeRow:
         """Return the memory at one end of an edge.
 
         Raises:

@@ -89,6 +89,7 @@ class AutoLinker:
 
             # One change for all
             def done() -> None:
+                """Settle the pairs of all edges."""
                 for pair, verdict in linked:
                     asking.settle(pair, verdict)
 
@@ -133,8 +134,8 @@ def _pairs(search: PairSearch) -> Iterator[LinkPair]:
 
 
 def _mutual(search: PairSearch, pairs: Iterable[LinkPair]) -> Iterator[tuple[LinkPair, AnyVerdict]]:
-    """Yield the pairs in which each memory is among the nearest neighbours of the other, each with the verdict yes.
-    Memories that have FEW edges of similarity already are left out."""
+    """Yield each pair with a verdict. It is yes if each memory is among the nearest neighbours of the other, and
+    neither has FEW `related_to` edges already."""
     index = search.context.ormah.index
     known: dict[str, list[EdgeRow]] = {}
     added: Counter[str] = Counter()
