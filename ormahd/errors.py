@@ -255,6 +255,7 @@ def in_words(text: str) -> str:
     """Return msgspec's message about a type in plain words: "expected text, got a whole number"."""
 
     def word(found: re.Match[str]) -> str:
+        """Return msgspec's names of types, which `|` separates, in plain words."""
         return " or ".join(_WORDS.get(one.strip(), one.strip()) for one in found[1].split("|"))
 
     words = _TICKED.sub(word, text)

@@ -362,14 +362,15 @@ class Ormah:
             ScanAborted: Ormah is stopping.
         """
 
-        def going_on(done: int, total: int, what: str) -> None:
+        def report(done: int, total: int, what: str) -> None:
+            """Report progress, or raise ScanAborted if the daemon is stopping."""
             self._check_stopping()
             progress(done, total, what)
 
         found: list[Difference] = []
         for look in range(LOOKS):
             head = self.vault.head()
-            now = self.index.verify(self.reconciler.files(), progress=going_on)
+            now = self.index.verify(self.reconciler.files(), progress=report)
             found = now if not look else [one for one in found if one in now]
             if not found or self.vault.head() == head:
                 break

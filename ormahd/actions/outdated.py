@@ -58,6 +58,8 @@ def superseded_by(
     check(ormah, newer, older)
 
     def attempt() -> WriteResult:
+        """Mark the older memory as replaced by the newer one, and return the answer. Nothing is written if it is marked
+        already."""
         puts = replacement(ormah, newer, older, reason)
         parted = _parted(ormah, older.id, ormah.moment(), but=newer.id) if alone else []
         puts += parted

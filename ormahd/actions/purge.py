@@ -106,6 +106,7 @@ def _carry_out(ormah: Ormah, found: PurgeSurvey, caller: Caller, progress: Progr
     vault, wanted = ormah.vault, found.forgotten
 
     def done() -> str:
+        """Return a clause that says what an error after the first commit leaves done."""
         if pending(vault) is not None:
             return "its history is rewritten; what is kept of it elsewhere is cleaned by ormahctl restart"
         back = f"it is out of today's notes, and in the history as before: git -C {vault.root} revert {out.commit}"

@@ -128,6 +128,7 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress) 
     out = SyncResult(remote=remote.name, branch=branch, commit=None, **totals)
 
     def done() -> str:
+        """Return a clause about the commits that came in before an error; empty if there were none."""
         many = "commit" if out.pulled == 1 else "commits"
         return f"{out.pulled} {many} had come in before that" if out.pulled else ""
 
@@ -184,6 +185,11 @@ def _join_remote(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tupl
     vault = ormah.vault
 
     def decide(head: str) -> Plan | None:
+        """Return the plan for merging the remote's commit into `head`; None if `head` contains it.
+
+        Raises:
+            Conflict: the remote holds no vault, or another one.
+        """
         if is_ancestor(vault.git, tip, head):
             return None
         check_remote_history(vault, remote, tip)
@@ -387,6 +393,7 @@ def _join_other_vault(ormah: Ormah, remote: Remote, tip: str, card: Card, caller
     ormah.reconciler.scan()
 
     def decide(head: str) -> Plan | None:
+        """Return the plan for joining the other vault; None if `head` contains its commit."""
         if is_ancestor(vault.git, tip, head):
             return None
         base = merge_base(vault, head, tip)  # not None if this vault was once part of the other one

@@ -239,6 +239,7 @@ def _store(
         return 0, skipped, failed
 
     def attempt() -> None:
+        """Commit the new notes, with the edges from the self node and the memories that must leave core."""
         subject = f"Import {len(new)} {'memory' if len(new) == 1 else 'memories'}"
         with transaction(ormah, subject, kind=Kind.IMPORT, caller=caller, run=run) as tx:
             for item in new:

@@ -108,6 +108,7 @@ class Flusher:
             return
 
         def one(row: T) -> object:
+            """Call `work` with one item. Before each of many, let urgent work run first."""
             if len(rows) >= MANY:
                 priority.give()
             return work(row)

@@ -106,6 +106,7 @@ class ParallelThreads:
         urgent = getattr(_mine, "urgent", False)
 
         def run() -> T:
+            """Do the work with the urgency of the thread that called `begin`."""
             _mine.urgent = urgent
             _set_scheduling(eager=urgent)
             return work()

@@ -103,11 +103,14 @@ def hello(vault: Vault, ormah: Ormah, params: api.HelloParams) -> api.HelloResul
 
 
 def get(ormah: Ormah, params: api.NodeParams, caller: Caller, progress: Progress) -> api.NodeResult:
+    """Answer `agent.get` with `lookup.get`, for the project of the caller."""
     cwd = projects.place_of(ormah, caller)
     return lookup.get(ormah, params, progress, cwd=cwd, space=projects.space_of(ormah, caller))
 
 
 def whisper(pipeline: Whisper, params: api.WhisperParams, caller: Caller) -> api.WhisperResult:
+    """Answer `agent.whisper`: whisper for the prompt, in the space that the request names, or else that of the caller's
+    project."""
     ormah, named = pipeline.ormah, params.space
     space = projects.space_of(ormah, caller) if isinstance(named, UnsetType) else check_space(named)
     unkept = projects.is_unkept(ormah, caller, params.session_id)
@@ -124,12 +127,14 @@ def whisper(pipeline: Whisper, params: api.WhisperParams, caller: Caller) -> api
 
 
 def list_proposals(proposals: Proposals, params: api.ProposalsParams) -> api.ProposalsResult:
+    """Return the proposals of a status and a type."""
     return proposals.list(status=params.status, type=params.type, limit=params.limit)
 
 
 def resolve_proposal(
     proposals: Proposals, params: api.ResolveProposalParams, caller: Caller
 ) -> api.ResolveProposalResult:
+    """Decide on a proposal, and return the answer."""
     choice = Approval(keep=params.keep, content=params.content, title=params.title)
     return proposals.resolve(params.proposal_id, params.action, caller, choice)
 
@@ -137,40 +142,49 @@ def resolve_proposal(
 def maintain(
     maintenance: Maintenance, params: api.MaintenanceParams, caller: Caller, progress: Progress
 ) -> api.MaintenanceResult:
+    """Run a phase of two-phase maintenance (`Maintenance.answer`)."""
     return maintenance.answer(params, caller, progress)
 
 
 def tasks(timetable: Timetable) -> api.TasksResult:
+    """Return every job with the times of its runs."""
     return timetable.tasks()
 
 
 def run_task(runner: Runner, params: api.RunTaskParams, progress: Progress) -> api.RunTaskResult:
+    """Run one job, and return its result."""
     names = runner.named(params.name, one=True)
     return runner.run_whole(names, dry=params.dry_run, force=params.force, progress=progress)[0]
 
 
 def run_all(runner: Runner, params: api.RunAllParams, progress: Progress) -> api.RunAllResult:
+    """Run every job, and return their results."""
     done = runner.run_whole(runner.named("all"), dry=params.dry_run, force=params.force, progress=progress)
     return api.RunAllResult(results=done)
 
 
 def pause(runner: Runner, params: api.TaskParams) -> api.PausedResult:
+    """Pause the named job, or all. Return the paused jobs."""
     return runner.pause(runner.named(params.name))
 
 
 def resume(runner: Runner, params: api.TaskParams) -> api.PausedResult:
+    """Resume the named job, or all. Return the jobs that are still paused."""
     return runner.resume(runner.named(params.name))
 
 
 def pause_all(runner: Runner) -> api.PausedResult:
+    """Pause every job."""
     return runner.pause(runner.named("all"))
 
 
 def resume_all(runner: Runner) -> api.PausedResult:
+    """Resume every job."""
     return runner.resume(runner.named("all"))
 
 
 def ask_judge(judging: Judging) -> api.JudgeTestResult:
+    """Ask the judge a trial question, and return its answer."""
     return judging.test()
 
 
@@ -178,10 +192,12 @@ def ask_judge(judging: Judging) -> api.JudgeTestResult:
 
 
 def list_conflicts(vault: Vault) -> api.ConflictsResult:
+    """Return the conflicts that wait for a person."""
     return api.ConflictsResult(conflicts=[conflicts.item(one) for one in conflicts.waiting(vault.root)])
 
 
 def resolve_conflict(vault: Vault, params: api.ResolveConflictParams) -> api.ResolveConflictResult:
+    """Mark the conflicts of a note as resolved. Return these, and the number of those that still wait."""
     settled = [conflicts.item(one) for one in conflicts.resolve(vault.root, params.name)]
     return api.ResolveConflictResult(settled=settled, waiting=len(conflicts.waiting(vault.root)))
 
@@ -265,10 +281,12 @@ def ingest_sessions(
 
 
 def sources(intake: Intake, params: api.SourcesParams) -> api.SourcesResult:
+    """Return the state of each source; with `reload` after reading the configuration again."""
     return intake.sources.answer(reload=params.reload)
 
 
 def fill_back(intake: Intake, params: api.BackfillParams) -> api.BackfillResult:
+    """Start, stop or report the import of past sessions."""
     return intake.backfill.answer(params.action, params.folders)
 
 

@@ -85,6 +85,7 @@ def conflict_change(
         _contradict(ormah, newer, older)
 
     def edits() -> Sequence[Edit]:
+        """Return the edits for the notes as they are at the commit. None are left if the edge exists by now."""
         if evolution:
             puts = replacement(ormah, newer, older, reason)
             return [Edit(seen.id, seen.path, data, seen.digest) for seen, data in puts]

@@ -324,7 +324,7 @@ def fading(context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> 
     for node_type in NodeType:
         ids = ormah.index.ids(Filter(types=(node_type,), tiers=(Tier.WORKING,), writable=True))
         for node_id, node in ormah.index.candidates(ids).items():
-            since = max(moment(node.created), _last(uses, node_id))
+            since = max(moment(node.created), _last_use(uses, node_id))
             if time.between(since, context.now) > rule.days(node_type, node.strength.stability, node_id):
                 stale.append(node_id)
     if not stale:
@@ -342,7 +342,7 @@ def fading(context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> 
             if row.id in me or row.guard or spared(context, row, weight, idle):
                 continue
             changes = NoteChanges(ormah.history, row)
-            since = max(row.created, changes.came or _NEVER, _last(uses, row.id))
+            since = max(row.created, changes.came or _NEVER, _last_use(uses, row.id))
             lasts = rule.days(row.type, row.strength.stability, row.id)
             unused = time.between(since, context.now)
             if unused > lasts and changes.last(time.back(context.now, lasts)) is None:
@@ -366,6 +366,7 @@ def leases(ormah: Ormah) -> Leases:
     return Leases(EVENT_SHARE * days, days, 2.0 * days)
 
 
-def _last(uses: dict[str, LastUses], node_id: str) -> datetime:
+def _last_use(uses: dict[str, LastUses], node_id: str) -> datetime:
+    """Return when a memory was last used; a time before all others if it never was."""
     found = uses.get(node_id)
     return (found.last if found is not None else None) or _NEVER

@@ -197,7 +197,7 @@ def _by_words(pairs: Iterable[DuplicatePair]) -> Iterator[tuple[DuplicatePair, A
     difference, and so is one word in place of another.
     """
     for pair in pairs:
-        older, newer = _by_age(pair)
+        older, newer = _oldest_first(pair)
         yes = pair.score >= PROPOSE_LIKENESS and (
             same(*_title_and_content(older), *_title_and_content(newer)) is not None
             or (_contrast(pair) is None and _relation(pair) is Relation.SAME)
@@ -207,16 +207,16 @@ def _by_words(pairs: Iterable[DuplicatePair]) -> Iterator[tuple[DuplicatePair, A
 
 def _contrast(pair: DuplicatePair) -> object:
     """Return how the words of the older memory contradict those of the newer one, or None if they do not."""
-    return contrast(*(f"{row.title}\n{row.content}" if row.title else row.content for row in _by_age(pair)))
+    return contrast(*(f"{row.title}\n{row.content}" if row.title else row.content for row in _oldest_first(pair)))
 
 
 def _relation(pair: DuplicatePair) -> Relation:
     """Return how the newer memory is related to the older one, as the rules of words decide."""
-    older, newer = (read(row.title, row.content, row.type) for row in _by_age(pair))
+    older, newer = (read(row.title, row.content, row.type) for row in _oldest_first(pair))
     return compare(older, newer, pair.like.cosine).verdict
 
 
-def _by_age(pair: DuplicatePair) -> list[NodeRow]:
+def _oldest_first(pair: DuplicatePair) -> list[NodeRow]:
     """Return both memories, the older first."""
     return sorted(pair.rows, key=lambda row: (row.created, row.updated, row.id))
 

@@ -130,6 +130,7 @@ class Draft:
         ormah, edited = self._ormah, dict(self._edited)
 
         def edits() -> list[Edit]:
+            """Return one edit for each note whose edges change."""
             changed = {node_id: note for node_id, note in edited.items() if note.links or note.unlinks}
             found = [
                 note_edits(ormah, node_id, link=note.links, unlink=note.unlinks) for node_id, note in changed.items()

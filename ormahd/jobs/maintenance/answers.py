@@ -180,7 +180,7 @@ def _repeated(kind: QuestionKind, items: Mapping[int, AnyItem]) -> dict[int, tup
     bad: dict[int, tuple[str, str]] = {}
     for at, item in items.items():
         before = first.setdefault(frozenset(item.ids), at)
-        if before != at and item.stand == items[before].stand:
+        if before != at and item.decision == items[before].decision:
             bad[at] = (item.ids[0], f"{kind.results}[{before}] says the same already")
         elif before != at:
             bad[at] = (item.ids[0], f"{kind.results}[{before}] says otherwise of the same memories")
@@ -194,7 +194,7 @@ def _circles(kind: QuestionKind, items: Mapping[int, AnyItem]) -> dict[int, tupl
 
     Cycles with edges in the vault, and cycles of links, are detected when the changes are made.
     """
-    arrows = {at: item.arrow for at, item in items.items() if item.arrow is not None}
+    arrows = {at: item.direction for at, item in items.items() if item.direction is not None}
     bad: dict[int, tuple[str, str]] = {}
     for at, (source, target) in arrows.items():
         reached, frontier = {target}, {target}

@@ -43,8 +43,9 @@ Content = Annotated[Text, Field(max_length=MAX_CONTENT)]
 class JudgedItem(BaseModel):
     """One verdict of an agent. Unknown fields are ignored.
 
-    `ids`: the memories that it is about. `verdict`: what is remembered of it. `stand`: the verdict without its reason,
-    to compare two items. `arrow`: the two memories in the order in which such items must not form a cycle, or None.
+    `ids`: the memories that it is about. `verdict`: what is remembered of it. `decision`: the verdict without its
+    reason, equal for two items that decide the same. `direction`: (id, id) of the memories in the order in which such
+    items must not form a cycle, or None.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
@@ -65,14 +66,15 @@ class JudgedEdge(JudgedItem):
     target_id: Id
     edge_type: Literal["supports", "part_of", "depends_on", "related_to", "contradicts", "none"]
     weight: Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)] | None = None
-    arrow: ClassVar[None] = None
+    direction: ClassVar[None] = None
 
     @property
     def verdict(self) -> dict[str, Any]:
         return {"edge": self.edge_type}
 
     @property
-    def stand(self) -> tuple[Any, ...]:
+    def decision(self) -> tuple[Any, ...]:
+        """The type, and the source unless the type is symmetric."""
         return self.edge_type, self.edge_type in ("related_to", "contradicts", NONE) or self.source_id
 
 
@@ -87,11 +89,11 @@ class JudgedMerge(JudgedItem):
     verdict: ClassVar = {"same": True}
 
     @property
-    def arrow(self) -> tuple[str, str]:
+    def direction(self) -> tuple[str, str]:
         return self.keep_id, self.remove_id
 
     @property
-    def stand(self) -> tuple[Any, ...]:
+    def decision(self) -> tuple[Any, ...]:
         return self.keep_id, self.title, self.content
 
 
@@ -102,7 +104,7 @@ class JudgedConsolidation(JudgedItem):
     title: Title = None
     content: Content
     type: NodeType
-    arrow: ClassVar[None] = None
+    direction: ClassVar[None] = None
     verdict: ClassVar = {"united": True}
 
     @property
@@ -110,7 +112,7 @@ class JudgedConsolidation(JudgedItem):
         return tuple(self.node_ids)
 
     @property
-    def stand(self) -> tuple[Any, ...]:
+    def decision(self) -> tuple[Any, ...]:
         return self.type, self.title, self.content
 
 
@@ -127,11 +129,13 @@ class JudgedConflict(JudgedItem):
         return {"kind": self.kind}
 
     @property
-    def arrow(self) -> tuple[str, str] | None:
+    def direction(self) -> tuple[str, str] | None:
+        """(newer memory, older memory) in an evolution, else None."""
         return (self.source_id, self.target_id) if self.kind == "evolution" else None
 
     @property
-    def stand(self) -> tuple[Any, ...]:
+    def decision(self) -> tuple[Any, ...]:
+        """The kind, and in an evolution the newer memory."""
         return self.kind, self.kind != "evolution" or self.source_id
 
 
