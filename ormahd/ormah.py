@@ -264,8 +264,7 @@ class Ormah:
         return parts
 
     def lacking(self) -> list[str]:
-        """Return ["index"] while the index may lack memories of the vault, else []. Call it before you read the
-        index."""
+        """Return ["index"] while the index may lack memories of the vault, else []. Call it before reading the index."""
         return ["index"] if self.index.lags else []
 
     def full_disks(self) -> list[str]:
@@ -341,7 +340,7 @@ class Ormah:
         self.events.observed(count, node_ids)
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
-        """Yield every file of the vault that the index should hold, read now."""
+        """Yield (path, content, state of the file) for every file of the vault that belongs in the index, read now."""
         for file in self.reconciler.files():
             self._check_stopping()
             yield file
@@ -411,7 +410,7 @@ class Ormah:
 
 
 def _fixed_clock(time: str | None) -> Clock | None:
-    """Return a clock that always tells `time` (ISO 8601; UTC if without an offset), or None if `time` is None.
+    """Return a clock that always returns `time` (ISO 8601; UTC if without an offset), or None if `time` is None.
 
     Raises:
         BadRequest: `time` is invalid.

@@ -106,7 +106,7 @@ def default_vault() -> Path:
 
 
 def _key(root: Path) -> str:
-    """Return 8 hexadecimal digits that tell the real path of `root` from others."""
+    """Return 8 hexadecimal digits: the beginning of the hash of the real path of `root`."""
     return hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:8]
 
 

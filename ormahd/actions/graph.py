@@ -35,15 +35,15 @@ def graph(ormah: Ormah, params: api.GraphParams) -> api.GraphResult:
     # The memories to show, best first: around one of them, or all
     lacking, index, self_id = ormah.lacking(), ormah.index, ormah.vault.self_id
     chosen = filter_for(Narrowing.of(params))
-    steps = Counter[str]()
+    distances = Counter[str]()
     if params.near is None:
         rows, degrees = pictures.rows(index, chosen), index.degrees()
     else:
         start = _node_result(ormah, params.near).id
-        steps.update(_steps(index, start, params.to and _node_result(ormah, params.to).id))
-        rows = pictures.rows(index, chosen, list(steps))
-        degrees = Counter(end for edge in index.edges_of(list(steps)) for end in (edge.source, edge.target))
-    rows.sort(key=lambda row: (steps[row.id], row.id != self_id, -degrees.get(row.id, 0), -row.created, row.id))
+        distances.update(_distances(index, start, params.to and _node_result(ormah, params.to).id))
+        rows = pictures.rows(index, chosen, list(distances))
+        degrees = Counter(end for edge in index.edges_of(list(distances)) for end in (edge.source, edge.target))
+    rows.sort(key=lambda row: (distances[row.id], row.id != self_id, -degrees.get(row.id, 0), -row.created, row.id))
     nodes = _nodes(ormah, rows[: params.limit], degrees, placed=params.placed)
 
     # The edges between them. Reading all edges is faster than many single ones
@@ -66,23 +66,23 @@ def graph(ormah: Ormah, params: api.GraphParams) -> api.GraphResult:
     return result
 
 
-def _steps(index: Index, start: str, end: str | None) -> dict[str, int]:
+def _distances(index: Index, start: str, end: str | None) -> dict[str, int]:
     """Return {id: number of edges from `start`} for the memories that are at most `NEAR` edges away. With `end`: for
     the memories of a shortest path from `start` to `end`, empty if there is none."""
-    before, steps, ring = dict[str, str](), {start: 0}, [start]
-    while ring and (end is None or end not in steps) and (end or steps[ring[0]] < NEAR):
+    before, distances, ring = dict[str, str](), {start: 0}, [start]
+    while ring and (end is None or end not in distances) and (end or distances[ring[0]] < NEAR):
         pairs = [(edge.source, edge.target) for edge in index.edges_of(ring)]
         inside = set(ring)
         for one, other in sorted(pairs + [(target, source) for source, target in pairs]):
-            if one in inside and other not in steps:
-                before[other], steps[other] = one, steps[one] + 1
-        ring = [one for one in steps if steps[one] == steps[ring[0]] + 1]
+            if one in inside and other not in distances:
+                before[other], distances[other] = one, distances[one] + 1
+        ring = [one for one in distances if distances[one] == distances[ring[0]] + 1]
     if end is None:
-        return steps
-    chain = [end] if end in steps else []
+        return distances
+    chain = [end] if end in distances else []
     while chain and chain[-1] != start:
         chain.append(before[chain[-1]])
-    return {one: steps[one] for one in chain}
+    return {one: distances[one] for one in chain}
 
 
 def graph_node(ormah: Ormah, params: api.GraphNodeParams) -> api.GraphNodeResult:

@@ -38,7 +38,8 @@ from ormahd.watch.identity import CommitFiles
 def looking_back(
     ormah: Ormah, as_of: str, progress: Progress, *, query: str | None = None
 ) -> Iterator[tuple[Index, api.AsOf, datetime]]:
-    """Context manager: yield (index of a past state of the vault, description of that state, its time).
+    """Context manager: yield (index of a past state of the vault, description of that state, the time that counts as
+    now in it).
 
     `as_of`: a time or a revision, as `past.find_past_state` takes it. `query`: the question that will be asked; notes
     that may match it are embedded first.
@@ -47,16 +48,16 @@ def looking_back(
         BadRequest, NotFound, Ambiguous: there is no such state.
         Unavailable: there is no room on the disk.
     """
-    standing = find_past_state(ormah.vault, ormah.history, as_of, ormah.ranking_clock())
+    state = find_past_state(ormah.vault, ormah.history, as_of, ormah.ranking_clock())
     begun = time.perf_counter()
 
-    then = CommitFiles(ormah.vault, ormah.reconciler.excluded, standing.commit)
-    strength = read_strength(then.file(STRENGTH) or b"")
+    tree = CommitFiles(ormah.vault, ormah.reconciler.excluded, state.commit)
+    strength = read_strength(tree.file(STRENGTH) or b"")
     terms = None if query is None else query_terms(query)
-    with ormah.pasts.at(standing.time, then.files, ormah.vault.blob, strength, progress, terms=terms) as past:
+    with ormah.pasts.at(state.time, tree.files, ormah.vault.blob, strength, progress, terms=terms) as past:
         seconds = round(time.perf_counter() - begun, 3)
-        now, count = iso(standing.moment), past.count()
-        yield past, of_row(api.AsOf, standing, now=now, notes=count, seconds=seconds), standing.moment
+        now, count = iso(state.moment), past.count()
+        yield past, of_row(api.AsOf, state, now=now, notes=count, seconds=seconds), state.moment
 
 
 def get(

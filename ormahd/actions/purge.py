@@ -1,6 +1,6 @@
 """Purge: remove a memory, or an exact text, from the vault's files, its history, and all derived data.
 
-`_clean` names what Ormah keeps beside the history and the index. The daemon writes nothing while the history is replaced.
+`_clean_stores` names what Ormah keeps beside the history and the index. The daemon writes nothing while the history is replaced.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress)
         Conflict: the history cannot be replaced, or a file needs a person's decision.
         VaultBusy: another git operation is running, or the present files contain the memory again.
     """
-    wanted = _wanted(ormah, params)
+    wanted = _what_to_forget(ormah, params)
     with ormah.syncing.busy:
         resume(ormah)
         if not params.dry_run:
             ormah.reconciler.scan()  # include recent edits of the person
-        found = look(ormah.vault, wanted, partial(_is_taken, ormah, wanted), progress)
+        found = look(ormah.vault, wanted, partial(_is_name_of_another, ormah, wanted), progress)
         wanted = found.forgotten
         out = PurgeResult(
             node_id=wanted.node_id,
@@ -63,16 +63,16 @@ def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress)
             remotes=remotes(ormah.vault, found),
         )
         if params.dry_run:
-            out.kept = _clean(ormah, wanted, progress, change=False)
+            out.kept = _clean_stores(ormah, wanted, progress, change=False)
         else:
             _carry_out(ormah, found, caller, progress, out)
     if not (found.found or out.kept):
         raise NotFound("nothing that Ormah keeps names it", hint="`ormahctl history` shows what there is")
-    out.left = _left(ormah, wanted, params.dry_run)
+    out.left = _remaining_files(ormah, wanted, params.dry_run)
     return out
 
 
-def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
+def _what_to_forget(ormah: Ormah, params: PurgeParams) -> Forgotten:
     """Return what to remove: the full id and the texts that the caller named."""
     node_id, texts = params.node_id, params.texts
     if node_id is None and not texts:
@@ -96,7 +96,7 @@ def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
     return Forgotten(node_id, tuple(dict.fromkeys(texts)))
 
 
-def _is_taken(ormah: Ormah, wanted: Forgotten, name: str) -> bool:
+def _is_name_of_another(ormah: Ormah, wanted: Forgotten, name: str) -> bool:
     """Return whether another memory also has `name` as its file name, title or alias."""
     return bool(ormah.index.ids_named(name) - {wanted.node_id})
 
@@ -106,7 +106,8 @@ def _carry_out(ormah: Ormah, found: PurgeSurvey, caller: Caller, progress: Progr
     vault, wanted = ormah.vault, found.forgotten
 
     def done() -> str:
-        """Return a clause that says what an error after the first commit leaves done."""
+        """Return a clause about what remains done if a later step fails: the note is removed, or also the history is
+        rewritten."""
         if pending(vault) is not None:
             return "its history is rewritten; what is kept of it elsewhere is cleaned by ormahctl restart"
         back = f"it is out of today's notes, and in the history as before: git -C {vault.root} revert {out.commit}"
@@ -117,14 +118,14 @@ def _carry_out(ormah: Ormah, found: PurgeSurvey, caller: Caller, progress: Progr
             _remove_from_files(ormah, found, caller, out)
             try:
                 with ormah.reconciler.scanning, vault.rewriting() as at:
-                    after = rewrite(vault, wanted, partial(_is_taken, ormah, wanted), progress, at)
+                    after = rewrite(vault, wanted, partial(_is_name_of_another, ormah, wanted), progress, at)
                     out.commits, out.commits_total = after.changed, after.commits
             finally:
                 drop_unused(vault.root)
             ormah.index.apply({}, (), head=vault.git.head())
             ormah.watch_again()
             out.commit = vault.git.head() if out.op else None
-        out.kept = _clean(ormah, wanted, progress, change=True)
+        out.kept = _clean_stores(ormah, wanted, progress, change=True)
         finish(vault)
     out.size_after = Store(vault.git.git_dir).bytes()
 
@@ -173,7 +174,7 @@ def _remove_from_files(ormah: Ormah, found: PurgeSurvey, caller: Caller, out: Pu
 # ------------------------------------------------------------ what is kept beside the history
 
 
-def _lines(file: Path, wanted: Forgotten, *, change: bool) -> int:
+def _overwrite_lines(file: Path, wanted: Forgotten, *, change: bool) -> int:
     """Overwrite the lines of a file that contain the memory, without replacing the file: the log's handler has it open.
     Return their number. With `change` False only count."""
     with open(file, "r+b") as opened:
@@ -189,7 +190,7 @@ def _lines(file: Path, wanted: Forgotten, *, change: bool) -> int:
     return len(held)
 
 
-def _copy(root: Path, file: Path, wanted: Forgotten, *, change: bool) -> int:
+def _clean_file(root: Path, file: Path, wanted: Forgotten, *, change: bool) -> int:
     """Delete a version of the memory's note, or a damaged file, which may contain anything. Remove mentions of the
     memory from another file and its name. Return the number of mentions. With `change` False only count."""
     path, data = file.relative_to(root).as_posix(), own_files.read(file)
@@ -206,7 +207,7 @@ def _copy(root: Path, file: Path, wanted: Forgotten, *, change: bool) -> int:
     return 1
 
 
-def _clean(ormah: Ormah, wanted: Forgotten, progress: Progress, *, change: bool) -> dict[str, int]:
+def _clean_stores(ormah: Ormah, wanted: Forgotten, progress: Progress, *, change: bool) -> dict[str, int]:
     """Remove the memory from everything that Ormah stores beside the history, and from the index. With `change` False
     only count.
 
@@ -223,9 +224,9 @@ def _clean(ormah: Ormah, wanted: Forgotten, progress: Progress, *, change: bool)
     progress(0, 0, "looking through state")
     counts["state"] = ormah.state.scour(wanted, change=change)
     progress(0, 0, "looking through log")
-    counts["log"] = sum(_lines(file, wanted, change=change) for file in logs)
+    counts["log"] = sum(_overwrite_lines(file, wanted, change=change) for file in logs)
     progress(0, 0, "looking through set aside")
-    counts["set aside"] = sum(_copy(root, file, wanted, change=change) for file in copies)
+    counts["set aside"] = sum(_clean_file(root, file, wanted, change=change) for file in copies)
     if change:
         ormah.warnings = [text for text in ormah.warnings if not wanted.holds(text.encode("utf-8", "replace"))]
         ormah.history.follow()  # the old commits leave its tables
@@ -241,11 +242,11 @@ def resume(ormah: Ormah) -> None:
     if wanted is not None:
         named = [path for path, text in ormah.index.texts() if wanted.mentions(text)]
         ormah.index.apply({}, named, head=None)  # the first scan indexes again what the vault still has
-        _clean(ormah, wanted, lambda *_: None, change=True)
+        _clean_stores(ormah, wanted, lambda *_: None, change=True)
         finish(ormah.vault)
 
 
-def _left(ormah: Ormah, wanted: Forgotten, dry_run: bool) -> list[PurgeLeft]:
+def _remaining_files(ormah: Ormah, wanted: Forgotten, dry_run: bool) -> list[PurgeLeft]:
     """Return the files that still name the memory or are unreadable: in sources, the vault, the state and the
     configuration. With `dry_run`: those that a purge would leave.
 

@@ -111,7 +111,7 @@ class AskedQuestions(Struct):
     reason: str | None = None
 
     def left_open(self) -> str | None:
-        """Return a sentence that says how many questions were left open, and why; None if none was."""
+        """Return a sentence about how many questions were left open, and why; None if none was."""
         if not self.open:
             return None
         why = f": {self.reason}" if self.reason is not None else ""
@@ -155,8 +155,7 @@ class RunContext(Struct, frozen=True):
         return "judge" if self.judge is not None else "agent" if self.agent else "rules"
 
     def give(self) -> None:
-        """Let requests that a person waits for run first. Jobs call it between two steps, never while they hold a
-        lock.
+        """Let urgent requests run first. Jobs call it between two steps, never while they have a lock.
 
         Raises:
             Stopped: the run must end.

@@ -54,7 +54,7 @@ def _propose(ormah: Ormah, proposals: Proposals, payload: dict[str, Any], reason
     """Store the proposal to remember a text. Return False if it was proposed before, or too many proposals wait."""
     title, content = payload["title"], payload["content"]
     ask = Ask(ProposalType.MEMORY, (), f"Remember: {headline(title, content)}", reason, payload, preview=content)
-    return proposals.keep(ask, ormah.new_run(), dry=False) is StoreOutcome.NEW
+    return proposals.store(ask, ormah.new_run(), dry=False) is StoreOutcome.NEW
 
 
 def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:

@@ -84,14 +84,14 @@ def chosen_change(ormah: Ormah, row: StoredProposal, choice: Approval, change_of
         hint = "approve or reject it as it is"
         raise BadRequest(f"of a proposal of the type {row.type} nothing can be chosen", hint=hint)
     nodes = ormah.index.notes(row.nodes).values()
-    stays, goes = sorted(nodes, key=lambda node: (node.created, node.id), reverse=choice.keep != "older")
+    kept, removed = sorted(nodes, key=lambda node: (node.created, node.id), reverse=choice.keep != "older")
     override: dict[str, Any] = {}
     if row.type is ProposalType.MERGE:
         if choice.keep is not None:
-            override = {"keep_id": stays.id, "remove_id": goes.id, "title": stays.title, "content": stays.content}
+            override = {"keep_id": kept.id, "remove_id": removed.id, "title": kept.title, "content": kept.content}
         return change_of(ormah, row.payload | override | given)
     if choice.keep is not None:
-        override = {"kind": "evolution", "source_id": stays.id, "target_id": goes.id}
+        override = {"kind": "evolution", "source_id": kept.id, "target_id": removed.id}
     payload = row.payload | override
     change, node_id = change_of(ormah, payload), str(payload["source_id"])
     return change if choice.content is None else replace(change, edits=partial(_rewritten, change, node_id, given))
@@ -121,11 +121,11 @@ def text_of(row: StoredProposal, nodes: Sequence[NodeRow]) -> tuple[str | None, 
     if row.type not in PAIRED or len(nodes) != 2:
         return None, None
     merged = row.type is ProposalType.MERGE
-    stays_id = row.payload.get("keep_id" if merged else "source_id")
-    stays = next((node for node in nodes if node.id == stays_id), nodes[0])
+    kept_id = row.payload.get("keep_id" if merged else "source_id")
+    kept = next((node for node in nodes if node.id == kept_id), nodes[0])
     if not merged:
-        return stays.title, stays.content
-    return title or stays.title, stays.content if content is None else content
+        return kept.title, kept.content
+    return title or kept.title, kept.content if content is None else content
 
 
 log = logging.getLogger("ormahd.jobs")
@@ -174,7 +174,7 @@ class Proposals:
 
     # ------------------------------------------------------------ for the runner
 
-    def keep(self, ask: Ask, run: str, *, dry: bool) -> StoreOutcome:
+    def store(self, ask: Ask, run: str, *, dry: bool) -> StoreOutcome:
         """Store a proposal, unless one about the same memories with the same texts is pending or was ever decided.
 
         With `dry`, only return what would happen.
@@ -219,8 +219,8 @@ class Proposals:
         self.follow()
         rows = book.rows(self._ormah.state, STATUSES if status == "all" else (status,))
         waiting = [row.id for row in rows if row.status == PENDING]
-        behind = set(waiting[self._at_a_time :])
-        listed = [row for row in reversed(rows) if row.id not in behind and type in (None, row.type)][:limit]
+        not_shown = set(waiting[self._at_a_time :])
+        listed = [row for row in reversed(rows) if row.id not in not_shown and type in (None, row.type)][:limit]
         notes, decided = self._rows_of([row.nodes for row in listed]), self._decisions()
         pending = len(waiting) if status in (PENDING, "all") else self.pending()
         proposals = []
@@ -231,7 +231,7 @@ class Proposals:
             fields |= {"nodes": [of_row(ProposalNode, node) for node in nodes], "source_nodes": list(row.nodes)}
             fields |= {"short_id": short_id(row.id), "resolved_by": _decided_by(decided.get(line_id(row.key)))}
             proposals.append(of_row(ProposalRow, row, **fields, title=title, content=content))
-        return ProposalsResult(proposals=proposals, pending=pending, behind=len(behind))
+        return ProposalsResult(proposals=proposals, pending=pending, behind=len(not_shown))
 
     def resolve(
         self, proposal_id: str, action: str, caller: Caller, choice: Approval | None = None

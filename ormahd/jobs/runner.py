@@ -337,7 +337,7 @@ class Runner:
 
             # A proposal
             if isinstance(step, Ask):
-                outcome = self.proposals.keep(step, context.run, dry=context.dry)
+                outcome = self.proposals.store(step, context.run, dry=context.dry)
                 if outcome is StoreOutcome.FULL:
                     ran.more = True
                     ran.dropped.append(f"{step.action}: too many proposals wait to be decided on (ormahctl review)")

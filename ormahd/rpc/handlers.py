@@ -463,7 +463,8 @@ class Dispatcher:
             return reply
 
     def _run(self, method: str, params: Any, caller: Caller, progress: Progress, found: list[str]) -> api.Result:
-        """Run the handler of a method. The kinds of secrets `found` in the parameters are added to its result."""
+        """Run the handler of a method, and return its result, with the kinds of secrets that were `found` in the
+        parameters added."""
         if method in WHOLE and not is_scan(params):
             _wait_compared(self.ormah, progress)
         given = self._parts | {"params": params, "caller": caller, "progress": progress}

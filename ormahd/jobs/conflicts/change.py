@@ -111,7 +111,7 @@ def _contradict(ormah: Ormah, newer: NodeRow, older: NodeRow) -> bool:
 
 
 def _clean_line(ormah: Ormah, text: str) -> str:
-    """Return `text`, such as a judge's reason, as one line of at most REASON characters, without secrets."""
+    """Return `text`, such as a judge's reason, without secrets, as one line of at most REASON characters."""
     return shortened(one_line(clean(ormah, text, []) or ""), REASON)
 
 

@@ -133,8 +133,8 @@ class ClusterSearch:
     def _eligible(self, row: NodeRow) -> bool:
         """Return whether a memory may become part of a summary: working, current, short, not a summary and not the self
         node."""
-        held = row.guard or row.rejected or TAG in row.tags or row.id == self.context.ormah.vault.self_id
-        return not held and row.tier is Tier.WORKING and row.valid_until is None and len(row.content) < CHARACTERS
+        excluded = row.guard or row.rejected or TAG in row.tags or row.id == self.context.ormah.vault.self_id
+        return not excluded and row.tier is Tier.WORKING and row.valid_until is None and len(row.content) < CHARACTERS
 
     def _cluster(self, seed: str, taken: set[str]) -> MemoryGroup | None:
         """Return a cluster: the memory `seed` first, then the memories nearest to it that may be in one summary with

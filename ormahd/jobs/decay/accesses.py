@@ -121,7 +121,7 @@ for git."""
 
 
 class NoteChanges:
-    """Tells when one memory came and was changed, and by whom, from the history."""
+    """Finds in the history when a memory was added and changed, and by whom."""
 
     def __init__(self, history: History, row: NodeRow) -> None:
         self._history = history

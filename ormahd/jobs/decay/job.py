@@ -93,8 +93,8 @@ class ImportanceScorer:
 
 
 def machine(ormah: Ormah) -> str:
-    """Return the name of this machine in `strength.jsonl`: a hash that stays the same as long as the machine's
-    state exists."""
+    """Return the name of this machine in `strength.jsonl`: a hash that is the same as long as the machine's state
+    exists."""
     return ormah.learned.seal.hash("strength")[:12]
 
 
@@ -250,7 +250,8 @@ class DecayManager:
         yield from self._fading(context, uses, time)
 
     def _back(self, context: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[PlannedChange]:
-        """Yield changes that bring memories back which were used since they were archived. Each use is examined once.
+        """Yield changes that move memories to working which were used since they were archived. Each use is examined
+        once.
 
         `uses`: {node id: last uses}. `time`: counts days for leases.
         """

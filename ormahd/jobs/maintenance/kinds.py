@@ -156,7 +156,7 @@ class AgentVerdict(Struct, frozen=True):
 
 
 def conflict(ormah: Ormah, one: AgentVerdict) -> PlannedChange:
-    """Return the change of a `JudgedConflict`, or of a `JudgedEdge` of the type contradicts."""
+    """Return the change for a `JudgedConflict`, or for a `JudgedEdge` of the type contradicts."""
     kind, (newer, older) = getattr(one.item, "kind", "tension"), one.item.ids
     by_person = one.by == PERSON
     return conflict_change(ormah, newer, older, kind, reason=one.reason, body=one.body, by_person=by_person)
