@@ -446,7 +446,8 @@ class IndexMender:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Scan the vault in another thread, because a change of it did not reach the index."""
+        """Scan the vault in another thread, because a change of it did not reach the index. If the thread runs already, it
+        scans once more."""
         with self._lock:
             self._reports += 1
             if self._thread is None and not self._stopping.is_set():

@@ -59,7 +59,11 @@ def months(ormah: Ormah, params: HistoryParams) -> MonthsResult:
 
 
 def _op_filter(ormah: Ormah, params: HistoryParams) -> OpFilter:
-    """Return the filter of ops that the request describes."""
+    """Return the conditions of the request as a filter of ops.
+
+    Raises:
+        BadRequest, NotFound, Ambiguous: the id is invalid, unknown, or not unique.
+    """
     source = params.source if params.job is None else f"job:{params.job}"
     wanted = OpFilter(run=params.run, since=params.since, before=params.before, source=source)
     if params.node_id is not None:
@@ -96,6 +100,7 @@ def life(ormah: Ormah, params: LifeParams) -> LifeResult:
     ops = ormah.history.ops(node_id=node_id, limit=params.limit, since=params.since, before=params.before)
     changed = [ormah.history.of_node(op.commit, node_id) for op in ops]
     pairs = [None if one is None else ormah.history.pair(one) for one in changed]
+    # oldest first, so that the newest title of a memory wins
     views = _Views(ormah, [pair for pair in reversed(pairs) if pair is not None])
     versions = []
     for op, pair in zip(ops, pairs, strict=True):

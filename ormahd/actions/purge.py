@@ -114,6 +114,7 @@ def _carry_out(ormah: Ormah, found: PurgeSurvey, caller: Caller, progress: Progr
         return f"{back} takes that back" if out.op else ""
 
     with saying(done, op=lambda: out.op):
+        # The history, unless it does not contain the memory. Git's unreferenced objects go with it
         if found.found:
             _remove_from_files(ormah, found, caller, out)
             try:
@@ -125,6 +126,8 @@ def _carry_out(ormah: Ormah, found: PurgeSurvey, caller: Caller, progress: Progr
             ormah.index.apply({}, (), head=vault.git.head())
             ormah.watch_again()
             out.commit = vault.git.head() if out.op else None
+
+        # Everything else. If the daemon is killed before `finish`, the next start repeats this (`resume`)
         out.kept = _clean_stores(ormah, wanted, progress, change=True)
         finish(vault)
     out.size_after = Store(vault.git.git_dir).bytes()

@@ -193,8 +193,8 @@ def _versions(ormah: Ormah, key: str, paths: Sequence[str], *, bare: bool) -> It
         data = ormah.vault.read(path)
         if data is not None:
             version = Version(path, data)
-            held = key_of(version)
-            if node_of(key) is None or held == key or (bare and held.startswith("path:")):
+            own_key = key_of(version)
+            if node_of(key) is None or own_key == key or (bare and own_key.startswith("path:")):
                 yield version
 
 

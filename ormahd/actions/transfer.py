@@ -138,7 +138,7 @@ def import_lines(ormah: Ormah, params: ImportParams, caller: Caller, progress: P
 
 
 def read_line(text: str) -> ImportLine:
-    """Parse a line of an import.
+    """Return a line of an import, parsed. Fields that only an export has are dropped.
 
     Raises:
         BadRequest: the line is invalid; the message says why.
@@ -151,6 +151,8 @@ def read_line(text: str) -> ImportLine:
         raise BadRequest(f"not valid JSON: {exc}") from None
     if not isinstance(value, dict):
         raise BadRequest(f'a line must be a JSON object, such as {{"content": "…"}}; this one is {quote_value(value)}')
+
+    # Drop what an export adds, and fields that say nothing
     for derived in _DERIVED:
         value.pop(derived, None)
     if isinstance(value.get("connections"), list):

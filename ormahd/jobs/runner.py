@@ -298,7 +298,7 @@ class Runner:
             if job.name != IndexUpdater.name:
                 context.wait_for_vectors()
             context.progress(0, 0, "thinking")
-            self._act(job, context, ran, commits)
+            self._carry_out(job, context, ran, commits)
         except Stopped:
             ran.more = stopped = True
             ran.dropped.append(STOPPED)
@@ -319,7 +319,7 @@ class Runner:
             log.info("%s: %d planned, %d applied, %d skipped", job.name, ran.proposals, ran.applied, ran.skipped)
         return ran
 
-    def _act(self, job: Job, context: RunContext, ran: RunTaskResult, commits: float) -> None:
+    def _carry_out(self, job: Job, context: RunContext, ran: RunTaskResult, commits: float) -> None:
         """Carry out the steps of a job's plan, and add their numbers to `ran`. Ends at the limits of one run.
 
         `commits`: maximum number of changes; the limit of memories is in the context.

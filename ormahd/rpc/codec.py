@@ -140,7 +140,7 @@ def resolved(type_: type[_T]) -> type[_T]:
     """
     if type_ not in _resolved:
         with _resolving:
-            msgspec.msgpack.Decoder(type_)
+            msgspec.msgpack.Decoder(type_)  # this resolves the type
             _resolved.add(type_)
     return type_
 

@@ -59,7 +59,7 @@ class LoopWaker:
         """Read and drop the bytes that `wake` sent. Does not block."""
         while True:
             try:
-                if len(self.out.recv(4096)) < 4096:
+                if len(self.out.recv(4096)) < 4096:  # the buffer is empty now
                     return
             except BlockingIOError:
                 return

@@ -42,11 +42,13 @@ def printed(fields: Mapping[str, Any]) -> str:
     command = tool.get("command") if isinstance(tool, dict) else None
     if not isinstance(command, str) or only_looks(command) or fields.get("is_interrupt") is True:
         return ""
-    if isinstance(fields.get("error"), str):
+    if isinstance(fields.get("error"), str):  # Claude Code
         return str(fields["error"])
-    if isinstance(response, dict):
+    if isinstance(response, dict):  # Gemini CLI, which ends the text with the exit status
         text = response.get("llmContent")
         return text if isinstance(text, str) and status_of(text[-300:]) else ""
+
+    # Codex
     failed = isinstance(response, str) and _status(fields.get("transcript_path"), fields.get("tool_use_id"))
     return str(response) if failed else ""
 

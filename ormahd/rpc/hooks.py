@@ -345,7 +345,7 @@ class Hooks:
             outcome = "judge"  # the session is one that Ormah runs as its judge
         # an agent writes the prompts of a sub-agent, and it shares the session id of its parent; guards hold for it too
         elif not event.of_sub_agent or event.act is HookAct.TOOL:
-            output, outcome = self._act(event)
+            output, outcome = self._handle(event)
         log_request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
         return output
 
@@ -362,7 +362,7 @@ class Hooks:
             except OSError as error:
                 log.warning("an event that a hook left could not be read: %s", error)
 
-    def _act(self, event: Event) -> tuple[bytes, str]:
+    def _handle(self, event: Event) -> tuple[bytes, str]:
         """Handle an event. Return the bytes to print, and the outcome in one word for the log."""
         if event.act in {HookAct.PROMPT, HookAct.START}:
             answer = self._on_prompt(event) if event.act is HookAct.PROMPT else self._on_start(event)
@@ -425,7 +425,7 @@ class Hooks:
             sessions.ended(session_id)
         if event.source in RENEWED or event.source == LOST:
             sessions.compacted(session_id)
-        self._began(event)
+        self._record_start(event)
         if event.harness == GEMINI:
             return b"", "with_a_prompt"
         text, listed = self._greeting(event, {})
@@ -555,6 +555,7 @@ class Hooks:
         """Return `is_by_a_person`, cached for each version of a note."""
         key = (row.id, row.digest)
         if key not in self._guarded:
+            # another dict, because other threads may read the present one; only the last GUARDS entries are kept
             self._guarded = {**dict(list(self._guarded.items())[-GUARDS:]), key: is_by_a_person(self._ormah, row)}
         return self._guarded[key]
 
@@ -599,7 +600,7 @@ class Hooks:
 
     def _place(self, event: Event) -> str | None:
         """Return the folder in which the event's session began."""
-        return event.project or self._began(event)
+        return event.project or self._record_start(event)
 
     def _pass_transcript(self, event: Event) -> None:
         """Pass the event's transcript to ingestion."""
@@ -611,13 +612,13 @@ class Hooks:
 
         The agent's present directory does not matter once the session's first one is known.
         """
-        began = self._began(event)
+        began = self._record_start(event)
         if event.space is not None:
             return None if event.space.casefold() == "global" else clean_name(self._ormah, event.space, [])
         found = home_of(self._ormah, event.project or began)
         return None if found is None else found.space
 
-    def _began(self, event: Event) -> str | None:
+    def _record_start(self, event: Event) -> str | None:
         """Return the folder in which the session began. If the state does not have it yet, record the event's folder as
         it."""
         place = event.project or next(iter(event.cwds), None)
@@ -632,5 +633,5 @@ class Hooks:
         excluded = self._ormah.settings.sessions.exclude
         if not excluded:
             return False
-        places = {*event.cwds, event.project, self._began(event)} - {None}
+        places = {*event.cwds, event.project, self._record_start(event)} - {None}
         return any(is_excluded(place, excluded) for place in places if place is not None)

@@ -256,6 +256,8 @@ def _check_search(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
         BadRequest: the summary is not among the first TOP results of a query.
     """
     ormah.index.embed_ahead([(made.title, made.content)], urgent=False)
+
+    # The queries that find a source today
     now, ids = ormah.ranking_clock(), {row.id for row in rows}
     questions: list[tuple[str, str | None]] = []
     for row in rows:
@@ -264,6 +266,8 @@ def _check_search(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
         questions += [(question, row.space) for question in texts]
     firsts = [_first_ids(ormah, ormah.index, question, space, None, now, TOP) for question, space in questions]
     asked = [one for one, found in zip(questions, firsts, strict=True) if ids.intersection(found)]
+
+    # Each must find the summary on a copy of the index with the change. The sources do not count there
     changed = {made.path: made.data} | {
         seen.path: _archived_bytes(seen, made) for seen in (see(ormah, row.id) for row in rows)
     }
