@@ -85,7 +85,7 @@ class Channel:
         self.closed = False
         self.subscribed = False
         """Events are sent on this connection (`subscriptions`), so that it is never idle."""
-        self.rested = now
+        self.active_at = now
         """Monotonic time of the last activity on the connection."""
         self.frame_since: float | None = None
         self.stuck_since: float | None = None
@@ -98,7 +98,7 @@ class Channel:
         return self._pending
 
     @property
-    def resting(self) -> bool:
+    def idle(self) -> bool:
         """Whether the connection is idle: no running request, no unsent reply, no partial frame and no unread input."""
         if self.closed or self.subscribed or self.in_flight or self._pending or self.frame_since is not None:
             return False

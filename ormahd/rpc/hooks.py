@@ -405,17 +405,16 @@ class Hooks:
         # Every few prompts a reminder follows
         text = found.text
         if found.silence not in UNHEARD and event.session_id is not None:
-            count = self._whisper.sessions.before(event.session_id).prompts
-            interval = self._settings.nudge_interval
-            if interval > 0 and count > 0 and count % interval == 0:
+            prompts, interval = self._whisper.sessions.before(event.session_id).prompts, self._settings.nudge_interval
+            if interval > 0 and prompts > 0 and prompts % interval == 0:
                 text = joined(text, nudge(self._whisper.wiring.of(event.harness)))
             self._pass_transcript(event)
 
-        # The receipt counts the memories of both
+        # The greeting and the whisper together; the receipt counts the memories of both
         memories = [*found.nodes, *([found.exploring] if found.exploring else [])]
-        number, titles = len(greeted) + len(memories), [memory.title for memory in memories]
-        whole = "\n\n".join(filter(None, (greeting, text)))
-        return context(event.name, whole, self._receipt(number, titles)), found.silence or "injected"
+        count, titles = len(greeted) + len(memories), [memory.title for memory in memories]
+        both = "\n\n".join(filter(None, (greeting, text)))
+        return context(event.name, both, self._receipt(count, titles)), found.silence or "injected"
 
     def _on_start(self, event: Event) -> tuple[bytes, str]:
         """Answer the start of a session: list the memories of its project. Return the output, and the outcome for the

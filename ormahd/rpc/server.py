@@ -211,7 +211,7 @@ class Server:
         while self._listener.accepted:
             sock = self._listener.accepted.popleft()
             channel = Channel(sock, self._limits.frame_bytes, time.monotonic(), self._waker)
-            if len(self._channels) >= limit and not self._make_room():
+            if len(self._channels) >= limit and not self._close_longest_idle():
                 log.warning("a connection was refused: %d are open", len(self._channels))
                 self._counts.add("refused")
                 crowded = {"reason": "crowded"}
@@ -223,16 +223,16 @@ class Server:
             self._channels.add(channel)
             self._serve(channel, READ)  # the first request has often arrived already
 
-    def _make_room(self) -> bool:
+    def _close_longest_idle(self) -> bool:
         """Close the connection that was idle longest. Return False if no connection is idle.
 
         So a client that leaks connections does not lock out other clients.
         """
-        resting = [channel for channel in self._channels if channel.resting]
-        if not resting:
+        idle = [channel for channel in self._channels if channel.idle]
+        if not idle:
             return False
-        longest = min(resting, key=lambda channel: channel.rested)
-        count, rested = len(self._channels), time.monotonic() - longest.rested
+        longest = min(idle, key=lambda channel: channel.active_at)
+        count, rested = len(self._channels), time.monotonic() - longest.active_at
         log.warning("%d connections are open: one that rested for %.0f s is closed", count, rested)
         self._counts.add("dropped")
         self._close(longest)
@@ -248,7 +248,7 @@ class Server:
                 channel.stuck_since = None
             if mask & READ:
                 channel.receive()
-            channel.rested = time.monotonic()
+            channel.active_at = time.monotonic()
             self._take_frames(channel)
             self._settle(channel)
         except Exception:  # an error on one connection must not affect the others
