@@ -329,12 +329,12 @@ def find_socket(flag: str | None = None, environ: Mapping[str, str] | None = Non
     given = flag or environ.get("ORMAH_SOCKET") or environ.get("ORMAH_DAEMON_SOCKET")
     if given:
         return expand(Path(given))
-    known = configured(environ)
-    if "socket" in known:
+    if "socket" in (known := configured(environ)):
         return Path(known["socket"])
-    usual = Path(known["vault"]) if "vault" in known else default_vault()
-    vault = environ.get("ORMAH_VAULT") or environ.get("ORMAH_VAULT_PATH")
-    return socket_path(expand(Path(vault)) if vault else usual, usual=usual)
+    configured_vault = Path(known["vault"]) if "vault" in known else default_vault()
+    environment_vault = environ.get("ORMAH_VAULT") or environ.get("ORMAH_VAULT_PATH")
+    vault = expand(Path(environment_vault)) if environment_vault else configured_vault
+    return socket_path(vault, usual=configured_vault)
 
 
 _TRANSCRIPTS: Final = (

@@ -73,7 +73,13 @@ def purge(ormah: Ormah, params: PurgeParams, caller: Caller, progress: Progress)
 
 
 def _what_to_forget(ormah: Ormah, params: PurgeParams) -> Forgotten:
-    """Return what to remove: the full id and the texts that the caller named."""
+    """Return what to remove: the full id and the texts that the caller named.
+
+    Raises:
+        BadRequest: nothing is named, a text is too short or part of every note or commit, or it is the self node.
+        NotFound, Ambiguous: the id is unknown, or not unique.
+        Conflict: another memory has the same short id.
+    """
     node_id, texts = params.node_id, params.texts
     if node_id is None and not texts:
         raise BadRequest("nothing is named that is to be purged", hint="give an id, or a text")

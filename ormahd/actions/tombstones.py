@@ -62,7 +62,7 @@ def with_lines(data: bytes, lines: Iterable[Tombstone]) -> bytes:
 
 
 def bury(ormah: Ormah, tx: Transaction, lines: Iterable[Tombstone]) -> None:
-    """Add the tombstones `lines` to the transaction, in this month's file."""
+    """Add the tombstones `lines` to this month's file, as part of the transaction `tx`."""
     added = list(lines)
     if added:
         data = ormah.vault.read(path(ormah))

@@ -403,7 +403,7 @@ class Proposals:
 
     @staticmethod
     def _key(one: Ask | StoredProposal, notes: Mapping[str, NodeRow]) -> str | None:
-        """Return the key of a proposal for the current texts of its memories; None if a memory no longer exists."""
+        """Return the key of a proposal, made from the present texts of its memories; None if a memory no longer exists."""
         if any(node not in notes for node in one.nodes) or bool(one.nodes) is (one.type is ProposalType.MEMORY):
             return None
         return decision.key_of(one.type, one.nodes, _texts(one, notes))
