@@ -215,7 +215,7 @@ def store_memory(
     # concurrent callers with the same memory store it once; callers with different memories do not wait for each other
     with ormah.turns.take("\0".join(("equal", str(request.space), request.type, str(title), content))):
         # If the memory is stored already and valid, only what it replaces is left to do
-        known = ormah.index.equal(request.space, request.type, title, content)
+        known = ormah.index.find_equal(request.space, request.type, title, content)
         row = None if known is None else ormah.index.note(known)
         time = request.created or ormah.moment()
         again = [] if row is None else restated(ormah, row, time)

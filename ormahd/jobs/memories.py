@@ -71,7 +71,7 @@ def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
 
     def edits() -> Sequence[Edit]:
         """Return the edit that creates the note; none if the same memory is stored by now."""
-        if ormah.index.equal(text["space"], kind, title, text["content"]) is not None:
+        if ormah.index.find_equal(text["space"], kind, title, text["content"]) is not None:
             return []
         now, tags = ormah.moment(), payload.get("tags", [])
         names = text | {"id": ormah.index.new_id(), "created": now}

@@ -146,7 +146,7 @@ class PairSearch:
         """Record the memories whose pairs are all settled as examined. Does nothing in a dry run."""
         if not self.context.dry:
             waiting = frozenset(itertools.chain.from_iterable(self._open))
-            self.context.verdicts.seen(self._mark, [one for one in self._examined if one[0] not in waiting])
+            self.context.verdicts.mark_examined(self._mark, [one for one in self._examined if one[0] not in waiting])
 
 
 C = TypeVar("C", bound=MemoryGroup)

@@ -255,7 +255,7 @@ class Links:
                     after[edge] = replace(link, target=self._stem) if known is None else _merged_link(known, link)
         to_add = [link for edge, link in after.items() if before.get(edge) != link]
         text = seen.note.content
-        redirected = lead(text, self._spellings(text, self._removed.id), self._stem)
+        redirected = relink(text, self._spellings(text, self._removed.id), self._stem)
         if not to_remove and not to_add and redirected == text:
             return None
         content = None if redirected == text else redirected
